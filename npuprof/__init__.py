@@ -1,0 +1,1 @@
+"""npuprof: the profiler that lives in the notebook, for Huawei Ascend NPUs."""

@@ -1,0 +1,39 @@
+"""The errors that npuprof raises: every message says what happened, where, and what to do next."""
+
+from __future__ import annotations
+
+
+class NpuprofError(Exception):
+    """Base of every error that npuprof raises on purpose.
+
+    In a notebook it is shown as its message alone: the frames between the user's cell and the
+    profiler would only hide what to do next.
+    """
+
+    def _render_traceback_(self) -> list[str]:
+        """Give IPython the lines to show instead of a traceback (IPython's custom display hook)."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class OptionsError(NpuprofError, ValueError):
+    """An option has a wrong value, or two options exclude each other."""
+
+
+class SessionError(NpuprofError, RuntimeError):
+    """A session was asked for something that its state does not allow."""
+
+
+class SessionBusyError(SessionError):
+    """Another session already holds this process's native profiler."""
+
+
+class CollectorError(NpuprofError, RuntimeError):
+    """A native front end refused a call, or failed."""
+
+
+class FrontEndAbsentError(CollectorError):
+    """The native front end that was asked for is not installed or cannot be imported."""
+
+
+class SourceError(NpuprofError):
+    """A path holds nothing that can be read as a profile, or what it holds is too damaged."""

@@ -1,0 +1,74 @@
+"""What is known of a run besides its tables: where it ran, on what, how it was collected."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class Info:
+    """Facts about one run.
+
+    Attributes
+    ----------
+    name
+        What the user called the run, or the name of its directory.
+    collector
+        The front end that recorded it: ``acl``, ``torch_npu``, ``mindspore``, ``tensorflow``, ``msprof``,
+        ``kineto``, ``simulator``; empty when the files do not tell.
+    source
+        The format that was read, and whether it is raw or the vendor's parsed result.
+    simulated
+        Whether any of it comes from the embedded simulated NPU.
+    chip
+        The chip's name, such as ``Ascend 910B``.
+    rank, devices
+        The global rank, when known, and the device ids with data.
+    started_ns, stopped_ns
+        UTC epoch nanoseconds between which data was collected.
+    versions
+        Software versions by name (``cann``, ``driver``, ``torch_npu``, ``python`` ...).
+    options
+        The options that the run was collected with, in the form of ``Options.to_dict``.
+    environment
+        Host name, operating system, CPU and what else the files tell of the machine.
+    metadata
+        What the user attached with ``add_metadata``.
+    recording
+        The directory or file that was read.
+    failed
+        What the profiled code raised, as ``Type: message``; empty when it ended normally.
+    """
+
+    name: str = ""
+    collector: str = ""
+    source: str = ""
+    simulated: bool = False
+    chip: str = ""
+    rank: int | None = None
+    devices: list[int] = field(default_factory=list)
+    started_ns: int | None = None
+    stopped_ns: int | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    recording: Path | None = None
+    failed: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give a form that JSON can hold."""
+        plain = asdict(self)
+        plain["recording"] = None if self.recording is None else str(self.recording)
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Info:
+        """Rebuild from :meth:`to_dict`; keys of a newer version are left out."""
+        known = {f.name for f in fields(cls)}
+        values = {key: value for key, value in plain.items() if key in known}
+        if values.get("recording") is not None:
+            values["recording"] = Path(values["recording"])
+        return cls(**values)

@@ -1,0 +1,94 @@
+"""A recording: the directory that a collector filled, and what is known about it.
+
+The directory holds whatever the native front end wrote (``PROF_*``), the sampled Python stacks if there
+are any, and ``recording.json``, which says how it came about. A recording outlives everything: when
+decoding fails, ``npuprof.load`` on its path can be tried again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from npuprof.errors import SourceError
+
+FILE_NAME = "recording.json"
+STACKS_FILE_NAME = "python_stacks.parquet"
+_FORMAT = "npuprof-recording"
+_MAX_BYTES = 16 << 20  # it holds options, metadata and step times; more is not ours
+
+
+@dataclass
+class Recording:
+    """What is known of a recording when the collector has stopped.
+
+    Attributes
+    ----------
+    directory
+        Where it lies; private to the user (0o700).
+    name, collector, simulated
+        As in :class:`npuprof.info.Info`.
+    options
+        ``Options.to_dict()`` of the session.
+    started_ns, stopped_ns
+        UTC epoch nanoseconds around the profiled code.
+    steps
+        ``[step, start_ns, end_ns]`` of every ``step()`` that ended.
+    metadata
+        What the user attached.
+    versions, environment
+        What the collector knows of the software and the machine.
+    failed
+        What the profiled code raised, as ``Type: message``; empty when it ended normally.
+    problems
+        What went wrong while collecting without ending the session, in plain words.
+    """
+
+    directory: Path
+    name: str
+    collector: str
+    simulated: bool
+    options: dict[str, Any] = field(default_factory=dict)
+    started_ns: int = 0
+    stopped_ns: int = 0
+    steps: list[tuple[int, int, int]] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    failed: str = ""
+    problems: list[str] = field(default_factory=list)
+
+    def write(self) -> None:
+        """Write ``recording.json``, whole or not at all."""
+        plain = {"format": _FORMAT, "version": 1, **asdict(self)}
+        del plain["directory"]  # a recording may be moved
+        partial = self.directory / (FILE_NAME + ".part")
+        partial.write_text(json.dumps(plain, indent=1), encoding="utf-8")
+        partial.replace(self.directory / FILE_NAME)
+
+    @classmethod
+    def read(cls, directory: Path) -> Recording:
+        """Read the ``recording.json`` of a directory.
+
+        Raises
+        ------
+        SourceError
+            If it is missing, damaged or not one of ours.
+        """
+        path = directory / FILE_NAME
+        try:
+            with path.open("rb") as file:
+                plain = json.loads(file.read(_MAX_BYTES))
+        except (OSError, ValueError, RecursionError) as error:
+            raise SourceError(
+                f"{path} cannot be read ({error}); load the PROF_* directory beside it instead"
+            ) from error
+        if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
+            raise SourceError(f"{path} was not written by npuprof; load the PROF_* directory beside it instead")
+        known = {f.name for f in fields(cls)} - {"directory"}
+        try:
+            return cls(directory=directory, **{key: value for key, value in plain.items() if key in known})
+        except TypeError as error:
+            raise SourceError(f"{path} lacks what a recording must tell: {error}") from error

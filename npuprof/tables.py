@@ -1,0 +1,243 @@
+"""The tables of a profile: their names, columns, dtypes and units, and the checks that keep them so.
+
+Every source fills these tables and every analysis, figure and export reads them, so one name means one
+thing everywhere. A source may add columns of its own after the ones listed here, in the same style
+(snake_case, the unit in the name). Times are ``int64`` nanoseconds of the UTC epoch.
+
+Use :func:`build` to make a table from arrays, :func:`empty` for one that a run does not have, and
+:func:`check` to assert that a frame keeps the contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+Kind: TypeAlias = Literal["int", "optional_int", "float", "name", "flag"]
+
+_DTYPES: Mapping[Kind, str] = {
+    "int": "int64",  # always present: times, durations, row numbers
+    "optional_int": "Int64",  # may be absent: <NA>
+    "float": "float64",  # may be absent: NaN
+    "name": "category",  # repeats thousands of times; may be absent: NaN
+    "flag": "boolean",  # may be absent: <NA>
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes
+    ----------
+    name
+        Snake case, with the unit at its end where it has one.
+    kind
+        What the values are; fixes the dtype.
+    """
+
+    name: str
+    kind: Kind
+
+    @property
+    def dtype(self) -> str:
+        """The pandas dtype that this kind of column has."""
+        return _DTYPES[self.kind]
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a table holds, a row at a time, and its first columns in order."""
+
+    name: str
+    row: str
+    columns: tuple[Column, ...]
+
+
+def _table(name: str, row: str, columns: str) -> Table:
+    """Read a table from ``column:kind`` words; a word without a kind is an ``int``."""
+    parts = (word.partition(":") for word in columns.split())
+    return Table(name, row, tuple(Column(column, _KINDS[kind]) for column, _, kind in parts))
+
+
+_KINDS: Mapping[str, Kind] = {"": "int", "int?": "optional_int", "float": "float", "name": "name", "flag": "flag"}
+
+_SPAN = "start_ns duration_ns"
+_TASK = f"{_SPAN} device_id stream_id task_id batch_id context_id:int? task_type:name name:name connection_id:int?"
+_SHAPES = (
+    "input_shapes:name input_dtypes:name input_formats:name output_shapes:name output_dtypes:name output_formats:name"
+)
+
+SCHEMA: Mapping[str, Table] = {
+    table.name: table
+    for table in (
+        _table("steps", "an iteration", f"step:int? {_SPAN}"),
+        _table("python", "a Python function call", f"{_SPAN} name:name thread_id id parent_id:int? depth"),
+        _table(
+            "operators",
+            "a framework operator call (kind: op, enqueue or dequeue)",
+            f"{_SPAN} name:name thread_id kind:name input_shapes:name input_dtypes:name stack:name "
+            "sequence_number:int? id step:int?",
+        ),
+        _table(
+            "api",
+            "a CANN call (level: acl, model, node, communication or runtime)",
+            f"{_SPAN} name:name level:name thread_id connection_id:int?",
+        ),
+        _table("tasks", "a device task of any kind", _TASK),
+        _table(
+            "kernels",
+            "a compute kernel",
+            f"{_TASK} op_name:name op_type:name core:name op_state:name block_num:int? mix_block_num:int? "
+            f"hf32:flag {_SHAPES} wait_ns:int? step:int?",
+        ),
+        _table(
+            "communication",
+            "a collective or point-to-point operator",
+            f"{_SPAN} device_id name:name op_type:name group:name data_type:name algorithm:name count:int? "
+            "connection_id:int? step:int?",
+        ),
+        _table(
+            "communication_tasks",
+            "a step of a communication operator (op_id: row of `communication`)",
+            f"{_SPAN} device_id op_id:int? plane_id:int? task_type:name src_rank:int? dst_rank:int? "
+            "transport:name link:name size_bytes:int? bandwidth_gb_s:float",
+        ),
+        _table(
+            "links",
+            "a cause and its effect (kind: operator_api, api_task, enqueue, forward_backward or mark)",
+            "kind:name source_table:name source_row target_table:name target_row",
+        ),
+        _table(
+            "overlap",
+            "an interval of device time (kind: computing, communication, communication_not_overlapped or free)",
+            f"{_SPAN} device_id kind:name",
+        ),
+        _table(
+            "step_times",
+            "the vendor's breakdown of a step",
+            "step:int? device_id:int? computing_ns:int? communication_ns:int? overlapped_ns:int? "
+            "communication_not_overlapped_ns:int? free_ns:int? stage_ns:int? bubble_ns:int? preparing_ns:int?",
+        ),
+        _table(
+            "memory",
+            "an allocator or device memory sample",
+            "time_ns device_id:int? component:name allocated_bytes:int? reserved_bytes:int? active_bytes:int?",
+        ),
+        _table(
+            "allocations",
+            "the life of an allocated block",
+            "name:name size_bytes allocated_ns:int? released_ns:int? device_id:int? stream:int?",
+        ),
+        _table(
+            "counters",
+            "a sampled value",
+            "time_ns device_id:int? counter:name instance:name value:float unit:name",
+        ),
+        _table(
+            "marks",
+            "a marker (duration 0) or a range",
+            f"{_SPAN} message:name domain:name thread_id device_start_ns:int? device_duration_ns:int? id:int?",
+        ),
+    )
+}
+"""Every table of a profile by name."""
+
+NAMES: tuple[str, ...] = tuple(SCHEMA)
+
+
+class TableError(ValueError):
+    """A frame does not keep the contract of its table: a fault of the code that built it."""
+
+
+def build(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Make a table from arrays, in the schema's order and dtypes, rows as given.
+
+    Parameters
+    ----------
+    name
+        A key of :data:`SCHEMA`.
+    columns
+        Arrays of one length by column name: NumPy arrays, Series or pandas arrays. A missing column is
+        filled with absent values, which only kinds that may be absent allow. Columns that the schema
+        does not know follow in the order given, as they are.
+
+    Raises
+    ------
+    TableError
+        If a required column is missing, or values do not fit a column's dtype without loss.
+    """
+    table = SCHEMA[name]
+    length = len(next(iter(columns.values()))) if columns else 0
+    known = {column.name for column in table.columns}
+    data = {column.name: _column(table, column, columns, length) for column in table.columns}
+    data.update({key: value for key, value in columns.items() if key not in known})
+    frame: pd.DataFrame = pd.DataFrame(data, copy=False).reset_index(drop=True)
+    return frame
+
+
+def _column(table: Table, column: Column, columns: Mapping[str, Any], length: int) -> Any:
+    values = columns.get(column.name)
+    if values is None:
+        if column.kind == "int" and length:
+            raise TableError(f"table {table.name!r} needs a value in every row of {column.name!r}")
+        return pd.Series(index=range(length), dtype=column.dtype).array
+    if column.kind in ("int", "optional_int"):
+        _refuse_floats(table, column, values)
+    try:
+        return pd.Series(values, copy=False).astype(column.dtype).array
+    except (TypeError, ValueError) as error:
+        raise TableError(f"table {table.name!r}: {column.name!r} does not fit {column.dtype}: {error}") from error
+
+
+def _refuse_floats(table: Table, column: Column, values: Any) -> None:
+    # A float64 of epoch nanoseconds has already lost up to 256 ns, whatever it is cast to afterwards.
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind == "f" and len(values):
+        raise TableError(f"table {table.name!r}: {column.name!r} must not pass through a float")
+
+
+def empty(name: str) -> pd.DataFrame:
+    """Make the table that a run does not have: no rows, all its columns."""
+    return build(name, {})
+
+
+def check(name: str, frame: pd.DataFrame) -> None:
+    """Assert that a frame is a valid table.
+
+    Raises
+    ------
+    TableError
+        If the columns, their order or their dtypes are not those of the schema, or a duration is negative.
+    """
+    expected = SCHEMA[name].columns
+    if list(frame.columns[: len(expected)]) != [column.name for column in expected]:
+        raise TableError(f"table {name!r} has the columns {list(frame.columns)}, not those of its schema first")
+    for column in expected:
+        found = str(frame[column.name].dtype)
+        if found != column.dtype:
+            raise TableError(f"table {name!r}: {column.name!r} is {found}, not {column.dtype}")
+    if "duration_ns" in frame and len(frame) and int(frame["duration_ns"].min()) < 0:
+        raise TableError(f"table {name!r} has a negative duration")
+
+
+def categorical(codes: npt.NDArray[np.integer[Any]], names: list[str]) -> pd.Categorical:
+    """Make a ``name`` column from integer codes into a list of distinct names; -1 is absent.
+
+    Cheaper than a column of strings: only the distinct names are looked at.
+    """
+    return pd.Categorical.from_codes(codes, categories=pd.Index(names, dtype="object"))
+
+
+def sort_by_time(frame: pd.DataFrame) -> pd.DataFrame:
+    """Order rows by start, longer first at one start, so that a caller comes before what it called."""
+    key = "start_ns" if "start_ns" in frame else "time_ns"
+    starts = frame[key].to_numpy()
+    ends = -frame["duration_ns"].to_numpy() if "duration_ns" in frame else np.zeros(len(frame), np.int64)
+    ordered: pd.DataFrame = frame.iloc[np.lexsort((ends, starts))].reset_index(drop=True)
+    return ordered

@@ -1,0 +1,46 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+_DEFAULT_SAMPLES = Path(__file__).parents[2] / "shared" / "samples"
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """The folder of real results and raw directories; the test is skipped where there is none."""
+    folder = Path(os.environ.get("NPUPROF_SAMPLES", _DEFAULT_SAMPLES))
+    if not folder.is_dir():
+        pytest.skip(f"no samples in {folder}: set NPUPROF_SAMPLES to their folder")
+    return folder
+
+
+class FakeClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now_ns = 36_471_000_000_000
+        self.epoch_ns = 1_763_600_000_000_000_000 - self.now_ns
+        self.tick_ns = 0
+
+    def realtime_ns(self) -> int:
+        return self.monotonic_raw_ns() + self.epoch_ns
+
+    def monotonic_raw_ns(self) -> int:
+        self.now_ns += self.tick_ns
+        return self.now_ns
+
+    def sleep_until_ns(self, monotonic_raw_ns: int) -> None:
+        self.now_ns = max(self.now_ns, monotonic_raw_ns)
+
+    def advance(self, duration_ns: int) -> None:
+        self.now_ns += duration_ns
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
