@@ -1,1 +1,63 @@
-"""npuprof: the profiler that lives in the notebook, for Huawei Ascend NPUs."""
+"""npuprof: the profiler that lives in the notebook, for Huawei Ascend NPUs.
+
+``%load_ext npuprof`` and ``%%npuprof`` profile a cell; ``npuprof.profile()`` profiles a block of a
+script; ``npuprof.load`` opens what any front end left on disk. Names are bound when they are first used,
+so that importing npuprof costs little.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from npuprof.errors import NpuprofError
+    from npuprof.markers import mark, range  # noqa: A004 - the public name
+    from npuprof.notebook import load_ipython_extension, unload_ipython_extension
+    from npuprof.options import Options
+    from npuprof.profiles import Profile, load
+    from npuprof.session import Session, last, profile
+
+__all__ = [
+    "NpuprofError",
+    "Options",
+    "Profile",
+    "Session",
+    "last",
+    "load",
+    "load_ipython_extension",
+    "mark",
+    "profile",
+    "range",
+    "unload_ipython_extension",
+]
+
+_HOMES = {
+    "NpuprofError": "npuprof.errors",
+    "Options": "npuprof.options",
+    "Profile": "npuprof.profiles",
+    "Session": "npuprof.session",
+    "last": "npuprof.session",
+    "load": "npuprof.profiles",
+    "load_ipython_extension": "npuprof.notebook",
+    "mark": "npuprof.markers",
+    "profile": "npuprof.session",
+    "range": "npuprof.markers",
+    "unload_ipython_extension": "npuprof.notebook",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("npuprof")
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'npuprof' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

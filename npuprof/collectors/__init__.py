@@ -1,0 +1,1 @@
+"""Collectors: one module a native front end, behind the protocol of ``base``; ``registry`` chooses one."""

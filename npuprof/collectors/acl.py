@@ -1,0 +1,222 @@
+"""The pyACL collector: ``acl.prof`` around the profiled code, every return code checked.
+
+The calls are ``init -> create_config -> set_config* -> start`` and ``stop -> destroy_config -> finalize``,
+always in this order and always all of them, since CANN versions disagree on what a missing or repeated
+call means. Source: formats/frontends.md section 3.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import itertools
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+from npuprof.collectors import acl_codes as codes
+from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
+from npuprof.options import Options
+
+_MEMORY_HZ = "50"  # what torch_npu samples at
+_MAX_MESSAGE_BYTES = 126  # a stamp's message field holds 127 bytes and needs its end mark
+
+# Older CANN reports a call that has nothing left to do; newer returns success. Both leave nothing running.
+_NOTHING_TO_END = frozenset({codes.SUCCESS, 100001, 100037, 100043})
+
+
+class AclCollector:
+    """Collects with pyACL, which comes with the CANN toolkit."""
+
+    name = "acl"
+    simulated = False
+
+    def __init__(self) -> None:
+        self._acl: ModuleType | None = None
+        self._config = 0
+        self._marks = False
+        self._ranges: dict[int, tuple[int, int]] = {}  # open ranges: stamp and pyACL's id, by our handle
+        self._handles = itertools.count(1)  # pyACL's own ids may start at 0, which means "none" here
+
+    def load(self) -> ModuleType:
+        """Import pyACL.
+
+        Raises
+        ------
+        FrontEndAbsentError
+            If it is not installed, or fails while it is imported.
+        """
+        try:
+            acl = importlib.import_module("acl")
+        except (ImportError, OSError, RuntimeError) as error:
+            raise FrontEndAbsentError(
+                f"pyACL cannot be imported ({error}): install the CANN toolkit and `source set_env.sh`, "
+                "or use the simulated NPU with --collector simulator"
+            ) from error
+        if not hasattr(acl, "prof"):
+            raise FrontEndAbsentError(
+                f"the module acl at {getattr(acl, '__file__', '?')} is not pyACL (it has no acl.prof): "
+                "another package of that name hides it"
+            )
+        return acl
+
+    def check(self, options: Options) -> None:
+        """Refuse what pyACL cannot do; see :class:`npuprof.collectors.base.Collector`."""
+        if options.shapes and options.level in ("none", 0):
+            raise OptionsError("pyACL records shapes from level 1 on: set level 1 or 2, or leave shapes out")
+        self.load()
+
+    def start(self, options: Options, directory: Path) -> None:
+        """Start collecting into `directory`; on a failure everything begun is ended again."""
+        self._acl = acl = self.load()
+        _check("init", acl.prof.init(str(directory)))
+        try:
+            self._configure(acl, options)
+            _check("start", acl.prof.start(self._config))
+        except BaseException:
+            self._end(("destroy_config", "finalize"))
+            raise
+        self._marks = options.marks
+
+    def _configure(self, acl: ModuleType, options: Options) -> None:
+        devices = _devices(acl)
+        metric = codes.METRICS[str(options.aic_metrics)]
+        mask = data_type_config(options)
+        self._config = acl.prof.create_config(devices, metric, 0, mask)
+        if not self._config:
+            raise CollectorError(
+                f"acl.prof.create_config refused devices {devices}, metric {metric}, mask {mask:#x}: "
+                "check that the devices exist and are visible (ASCEND_RT_VISIBLE_DEVICES)"
+            )
+        for kind, value in settings(options).items():
+            _check(f"set_config({kind}, {value!r})", acl.prof.set_config(kind, value))
+
+    def stop(self) -> None:
+        """Stop collecting and give the handles back, making every call whatever the others return."""
+        self._marks = False
+        failures = self._end(("stop", "destroy_config", "finalize"))
+        if failures:
+            raise CollectorError("; ".join(failures))
+
+    def _end(self, calls: tuple[str, ...]) -> list[str]:
+        acl, config = self._acl, self._config
+        self._acl, self._config = None, 0
+        if acl is None:
+            return []
+        failures = []
+        for stamp, _ in self._ranges.values():
+            acl.prof.destroy_stamp(stamp)
+        self._ranges.clear()
+        for call in calls:
+            if call != "finalize" and not config:
+                continue
+            code = acl.prof.finalize() if call == "finalize" else getattr(acl.prof, call)(config)
+            if code not in _NOTHING_TO_END:
+                failures.append(codes.explain(call, code))
+        return failures
+
+    def mark(self, message: str) -> None:
+        """Record a moment with a stamp."""
+        if stamp := self._stamp(message):
+            acl = self._loaded()
+            acl.prof.mark(stamp)
+            acl.prof.destroy_stamp(stamp)
+
+    def range_start(self, message: str) -> int:
+        """Open a range and give its handle, or 0 when markers are not collected."""
+        if not (stamp := self._stamp(message)):
+            return 0
+        acl = self._loaded()
+        range_id = _range_id(acl.prof.range_start(stamp))
+        if range_id is None:
+            acl.prof.destroy_stamp(stamp)
+            return 0
+        handle = next(self._handles)
+        self._ranges[handle] = (stamp, range_id)
+        return handle
+
+    def range_stop(self, handle: int) -> None:
+        """Close a range; one that ended with the session is ignored."""
+        stamp, range_id = self._ranges.pop(handle, (0, 0))
+        if stamp and self._acl is not None:
+            self._acl.prof.range_stop(range_id)
+            self._acl.prof.destroy_stamp(stamp)
+
+    def _stamp(self, message: str) -> int:
+        """Make a stamp that carries a message; 0 where stamps cannot be made, as before a start."""
+        if not self._marks or self._acl is None:
+            return 0
+        stamp = int(self._acl.prof.create_stamp())
+        if stamp:
+            text = message.encode()[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
+            self._acl.prof.set_stamp_trace_message(stamp, text, len(text.encode()))
+        return stamp
+
+    def _loaded(self) -> ModuleType:
+        assert self._acl is not None, "a stamp exists only while collecting"  # noqa: S101 - narrows the type
+        return self._acl
+
+    def versions(self) -> Mapping[str, str]:
+        """Tell CANN's version and the chip, as far as pyACL can."""
+        found = {}
+        acl = self._acl
+        if acl is not None and hasattr(acl, "get_version"):
+            found["pyacl"] = str(acl.get_version())
+        if acl is not None and hasattr(acl, "get_soc_name"):
+            found["chip"] = str(acl.get_soc_name())
+        return found
+
+
+def is_installed() -> bool:
+    """Tell, without importing it, whether a module named ``acl`` can be found."""
+    return "acl" in sys.modules or importlib.util.find_spec("acl") is not None
+
+
+def data_type_config(options: Options) -> int:
+    """Give the mask of ``create_config`` for the options."""
+    mask = codes.LEVEL_MASKS[options.level]
+    mask |= codes.MSPROFTX if options.marks else 0
+    mask |= codes.L2CACHE if options.l2 else 0
+    mask |= codes.TASK_MEMORY if options.memory else 0
+    return mask
+
+
+def settings(options: Options) -> dict[int, str]:
+    """Give the ``set_config`` calls for the options, by kind."""
+    wanted = {}
+    if options.memory:
+        wanted[codes.SYS_HARDWARE_MEM_FREQ] = _MEMORY_HZ
+    if options.host_sys:
+        wanted[codes.HOST_SYS] = ",".join(options.host_sys)
+    return wanted
+
+
+def _check(call: str, code: int) -> None:
+    if code != codes.SUCCESS:
+        raise CollectorError(codes.explain(call, code))
+
+
+def _devices(acl: ModuleType) -> list[int]:
+    """Give every visible device: a cell may use more than the current one."""
+    count, code = acl.rt.get_device_count()
+    if code != codes.SUCCESS or not count:
+        raise CollectorError(
+            f"acl.rt.get_device_count found no device (count {count}, code {code}): "
+            "check the driver with `npu-smi info`, and ASCEND_RT_VISIBLE_DEVICES"
+        )
+    return list(range(count))
+
+
+def _range_id(returned: int | tuple[int, int]) -> int | None:
+    """Take the id out of what ``range_start`` returned; None when the call failed.
+
+    The vendor documents ``(range_id, code)``; versions that return the id alone, or the code first, are
+    told apart by the code being 0 or a documented one.
+    """
+    if not isinstance(returned, tuple):
+        return int(returned)
+    first, second = returned
+    if second == codes.SUCCESS:
+        return first
+    return None if second in codes.CODES else second

@@ -1,0 +1,76 @@
+"""What every collector is: a driver of one native front end that starts, stops and marks.
+
+A collector never parses. It fills a directory; :class:`npuprof.session.Session` turns that into a
+:class:`npuprof.recording.Recording`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from npuprof.options import Options
+
+
+class Collector(Protocol):
+    """One native front end.
+
+    Attributes
+    ----------
+    name
+        The word that ``--collector`` takes.
+    simulated
+        Whether what it records comes from the embedded simulated NPU.
+    """
+
+    name: str
+    simulated: bool
+
+    def check(self, options: Options) -> None:
+        """Refuse, before anything runs, what this front end cannot do.
+
+        Raises
+        ------
+        OptionsError
+            With the reason and what to change.
+        FrontEndAbsentError
+            If the front end cannot be imported.
+        """
+        ...
+
+    def start(self, options: Options, directory: Path) -> None:
+        """Start collecting into `directory`.
+
+        Raises
+        ------
+        CollectorError
+            If the native call fails. Nothing is left running then.
+        """
+        ...
+
+    def stop(self) -> None:
+        """Stop collecting and give all native handles back; called once after a start that succeeded.
+
+        Raises
+        ------
+        CollectorError
+            If a native call fails. The remaining calls are made all the same.
+        """
+        ...
+
+    def mark(self, message: str) -> None:
+        """Record a moment. Does nothing when markers are not collected."""
+        ...
+
+    def range_start(self, message: str) -> int:
+        """Open a range and give its handle; 0 when markers are not collected."""
+        ...
+
+    def range_stop(self, handle: int) -> None:
+        """Close a range by its handle; 0 is ignored."""
+        ...
+
+    def versions(self) -> Mapping[str, str]:
+        """Tell the software versions that this front end knows of."""
+        ...

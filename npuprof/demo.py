@@ -1,0 +1,75 @@
+"""The demo: the quickstart notebook, executed in a real kernel on the simulated NPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from npuprof.errors import NpuprofError
+from npuprof.profiles import Profile, load
+from npuprof.recording import FILE_NAME
+
+_NOTEBOOK = "quickstart.ipynb"
+_TIMEOUT_S = 300
+
+
+def run_demo(output: Path) -> tuple[Profile, Path]:
+    """Execute the quickstart notebook below `output` and write the report of its last run.
+
+    Parameters
+    ----------
+    output
+        Directory to work in, made if need be: it gets the executed notebook, the recordings and the page.
+
+    Returns
+    -------
+    tuple
+        The profile of the last recording, and the path of the self-contained page.
+
+    Raises
+    ------
+    NpuprofError
+        If the packages that execute notebooks are missing, or the notebook fails.
+    """
+    output.mkdir(mode=0o700, parents=True, exist_ok=True)
+    before = _recordings(output)
+    _execute(notebook_path(), output)
+    new = sorted(_recordings(output) - before, key=lambda path: path.stat().st_mtime_ns)
+    if not new:
+        raise NpuprofError(
+            f"the demo notebook left no recording in {output}: run `npuprof doctor` and look at {_NOTEBOOK}"
+        )
+    profile = load(new[-1].parent)
+    return profile, profile.to_html(output / "report.html").absolute()
+
+
+def notebook_path() -> Path:
+    """Find the quickstart notebook: in an installed package, or in a checkout beside it."""
+    package = Path(__file__).parent
+    for candidate in (package / "_demo" / _NOTEBOOK, package.parent / "notebooks" / _NOTEBOOK):
+        if candidate.is_file():
+            return candidate
+    raise NpuprofError(f"{_NOTEBOOK} is missing from the installation at {package}: install npuprof again")
+
+
+def _execute(source: Path, output: Path) -> None:
+    try:
+        import nbformat
+        from nbclient import NotebookClient
+        from nbclient.exceptions import CellExecutionError
+    except ImportError as error:
+        raise NpuprofError(f"{error.name} is needed to execute a notebook: pip install 'npuprof[lab]'") from error
+    notebook: Any = nbformat.read(source, as_version=4)
+    client = NotebookClient(
+        notebook, timeout=_TIMEOUT_S, kernel_name="python3", resources={"metadata": {"path": str(output)}}
+    )
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        raise NpuprofError(f"a cell of the demo notebook failed: {error}") from error
+    finally:
+        nbformat.write(notebook, output / _NOTEBOOK)
+
+
+def _recordings(output: Path) -> set[Path]:
+    return set(output.rglob(FILE_NAME))

@@ -1,0 +1,149 @@
+"""A profile: the tables of one run, what is known of it, and the figures that show it."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from npuprof import tables
+from npuprof.errors import NpuprofError
+from npuprof.info import Info
+from npuprof.notes import Notes
+from npuprof.sources import saved
+from npuprof.sources.base import Decoded
+from npuprof.sources.detect import detect
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from npuprof.analysis.summary import Summary
+
+
+class Profile:
+    """One run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
+
+    Every table of :data:`npuprof.tables.SCHEMA` is present; one that the run does not have is empty.
+
+    Attributes
+    ----------
+    tables
+        The frames by name.
+    info
+        Where the run came from, see :class:`npuprof.info.Info`.
+    statistics
+        Frames that the vendor had already summed, by file name without suffix.
+    """
+
+    steps: pd.DataFrame
+    python: pd.DataFrame
+    operators: pd.DataFrame
+    api: pd.DataFrame
+    tasks: pd.DataFrame
+    kernels: pd.DataFrame
+    communication: pd.DataFrame
+    communication_tasks: pd.DataFrame
+    links: pd.DataFrame
+    overlap: pd.DataFrame
+    step_times: pd.DataFrame
+    memory: pd.DataFrame
+    allocations: pd.DataFrame
+    counters: pd.DataFrame
+    marks: pd.DataFrame
+
+    def __init__(self, decoded: Decoded) -> None:
+        self.tables = {name: decoded.tables.get(name, tables.empty(name)) for name in tables.NAMES}
+        self.info: Info = decoded.info
+        self.statistics = decoded.statistics
+        self._notes: Notes = decoded.notes
+        # Plain attributes, so that editors complete them and type checkers know them.
+        self.__dict__.update(self.tables)
+
+    @property
+    def notes(self) -> pd.DataFrame:
+        """What was repaired, skipped or could not be known: severity, source, message, count."""
+        return self._notes.to_frame()
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The key figures of the run."""
+        from npuprof.analysis.summary import summarise
+
+        return summarise(self.tables, self.info)
+
+    def timeline(self, **window: Any) -> go.Figure:
+        """Draw the timeline; see :func:`npuprof.figures.timeline.timeline`."""
+        from npuprof.figures.timeline import timeline
+
+        return timeline(self.tables, self.info, **window)
+
+    def flamegraph(self, **how: Any) -> go.Figure:
+        """Draw the flame graph; see :func:`npuprof.figures.flamegraph.flamegraph`."""
+        from npuprof.figures.flamegraph import flamegraph
+
+        return flamegraph(self.tables, self.info, **how)
+
+    def to_html(self, path: str | PathLike[str]) -> Path:
+        """Write one self-contained page with the summary, both figures and the notes; return its path."""
+        from npuprof.exports.html import page_html
+
+        target = Path(path)
+        target.write_text(page_html(self), encoding="utf-8")
+        return target
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Save the profile as a directory of Parquet files, which ``npuprof.load`` reads back.
+
+        Raises
+        ------
+        NpuprofError
+            If the directory exists and is not empty.
+        """
+        directory = Path(path)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            raise NpuprofError(f"{directory} is not empty: choose a new directory to save the profile in")
+        for name, frame in self.tables.items():
+            if len(frame):
+                frame.to_parquet(directory / f"{name}.parquet")
+        for name, frame in self.statistics.items():
+            (directory / "statistics").mkdir(exist_ok=True)
+            frame.to_parquet(directory / "statistics" / f"{name}.parquet")
+        plain = {"format": saved.FORMAT, "version": 1, "info": self.info.to_dict(), "notes": self.notes.to_dict("list")}
+        (directory / saved.FILE_NAME).write_text(json.dumps(plain, indent=1), encoding="utf-8")
+        return directory
+
+    def __repr__(self) -> str:
+        from npuprof.exports.text import summary_text
+
+        return summary_text(self.summary, self.info, self.notes)
+
+    def _repr_html_(self) -> str:
+        from npuprof.exports.html import report_html
+
+        return report_html(self.summary, self.info, self.notes)
+
+
+def load(path: str | PathLike[str]) -> Profile:
+    """Read whatever an Ascend front end, or npuprof, left at a path.
+
+    Parameters
+    ----------
+    path
+        A recording of npuprof, a saved profile, a ``PROF_*`` directory, a torch_npu result directory or
+        its ``trace_view.json``. Known by content, not by name; never modified.
+
+    Raises
+    ------
+    SourceError
+        If nothing there can be read; the message says what it is and what would help.
+    """
+    where = Path(path).expanduser()
+    decoded = detect(where).read(where)
+    if decoded.info.recording is None:
+        decoded.info.recording = where
+    return Profile(decoded)

@@ -1,0 +1,103 @@
+"""What an Options allows, and what it says when it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from npuprof.errors import OptionsError
+from npuprof.options import ACTIVITIES, AIC_METRICS, HOST_SYS, LEVELS, Options
+
+
+def test_the_default_counts_pipes_at_level_1() -> None:
+    options = Options()
+    assert (options.level, options.aic_metrics, options.activities) == (1, "PipeUtilization", ("cpu", "npu"))
+
+
+@pytest.mark.parametrize(
+    ("level", "metrics"), [("none", "none"), (0, "none"), (1, "PipeUtilization"), (2, "PipeUtilization")]
+)
+def test_metrics_not_given_follow_the_level(level: str | int, metrics: str) -> None:
+    assert Options(level=level).aic_metrics == metrics
+
+
+@pytest.mark.parametrize(
+    ("wrong", "allowed"),
+    [
+        ({"level": 3}, "none, 0, 1, 2"),
+        ({"level": "high"}, "none, 0, 1, 2"),
+        ({"level": True}, "none, 0, 1, 2"),
+        ({"aic_metrics": "Pipes"}, "PipeUtilization, ArithmeticUtilization, Memory"),
+        ({"activities": "gpu"}, "cpu, npu"),
+        ({"activities": ()}, "cpu, npu"),
+        ({"host_sys": "cpu,ram"}, "cpu, mem, disk, network, osrt, numa"),
+        ({"memory": "yes"}, "True or False"),
+        ({"collector": "nvprof"}, "auto, acl, simulator"),
+        ({"name": "a/b"}, "100 characters"),
+        ({"name": "x" * 101}, "100 characters"),
+        ({"output": ""}, "path of a directory"),
+        ({"output": "a\0b"}, "path of a directory"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_the_allowed_ones(wrong: dict[str, Any], allowed: str) -> None:
+    with pytest.raises(OptionsError, match=allowed):
+        Options(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("combination", "reason"),
+    [
+        ({"level": 0, "aic_metrics": "Memory"}, "needs level 1 or 2"),
+        ({"level": "none", "aic_metrics": "Memory"}, "needs level 1 or 2"),
+        ({"level": "none", "marks": False}, "needs marks"),
+        ({"level": "none", "l2": True}, "set level 0, 1 or 2"),
+        ({"activities": "cpu", "memory": True}, "add npu"),
+        ({"activities": "cpu", "l2": True}, "add npu"),
+        ({"activities": "cpu", "aic_metrics": "Memory"}, "add npu"),
+        ({"activities": "cpu", "host_sys": "cpu"}, "add npu"),
+        ({"activities": "npu", "stacks": True}, "add cpu"),
+    ],
+)
+def test_a_forbidden_combination_says_what_to_change(combination: dict[str, Any], reason: str) -> None:
+    with pytest.raises(OptionsError, match=reason):
+        Options(**combination)
+
+
+def test_lists_are_taken_as_text_in_any_order_and_kept_in_one() -> None:
+    assert Options(activities="npu, cpu,npu", host_sys=["mem", "cpu"]).activities == ("cpu", "npu")
+    assert Options(host_sys=["mem", "cpu"]).host_sys == ("cpu", "mem")
+
+
+@given(
+    st.builds(
+        dict,
+        level=st.sampled_from(LEVELS),
+        activities=st.sets(st.sampled_from(ACTIVITIES), min_size=1),
+        aic_metrics=st.sampled_from([None, "none", *AIC_METRICS]),
+        host_sys=st.sets(st.sampled_from(HOST_SYS)),
+        **dict.fromkeys(("memory", "stacks", "shapes", "l2", "marks"), st.booleans()),
+    )
+)
+def test_what_is_allowed_survives_json(plain: dict[str, Any]) -> None:
+    try:
+        options = Options(**plain)
+    except OptionsError:
+        return
+    assert Options.from_json(options.to_json()) == options
+    assert json.loads(options.to_json())["output"] == str(Path("npuprof-recordings"))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "3", "[" * 100_000])
+def test_json_that_is_not_an_object_is_refused(text: str) -> None:
+    with pytest.raises(OptionsError, match="JSON"):
+        Options.from_json(text)
+
+
+def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(OptionsError, match=r"unknown option stack: .*stacks"):
+        Options.from_dict({"stack": True})

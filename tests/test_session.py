@@ -1,0 +1,263 @@
+"""A session's life: one at a time, ended however the code ends, and never losing its recording."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import npuprof
+from npuprof import session as sessions
+from npuprof.errors import CollectorError, OptionsError, SessionBusyError, SessionError
+from npuprof.options import Options
+from npuprof.recording import Recording
+from npuprof.session import Session
+from tests.conftest import FakeClock
+from tests.fakes import FakeCollector
+
+MakeSession = Callable[..., Session]
+
+
+@pytest.fixture
+def make_session(tmp_path: Path, clock: FakeClock) -> MakeSession:
+    def make(collector: FakeCollector | None = None, **options: object) -> Session:
+        plain = {"activities": "npu", "output": tmp_path / "out", **options}
+        return Session(Options.from_dict(plain), collector=collector or FakeCollector(), title="a test", clock=clock)
+
+    return make
+
+
+def test_start_and_stop_leave_a_private_recording(make_session: MakeSession, clock: FakeClock) -> None:
+    session = make_session(name="first run").start()
+    clock.advance(5_000)
+    recording = session.stop()
+    assert recording.stopped_ns - recording.started_ns == 5_000
+    assert stat.S_IMODE(recording.directory.stat().st_mode) == 0o700
+    assert stat.S_IMODE(recording.directory.parent.stat().st_mode) == 0o700
+    assert recording.directory.name.startswith("first_run_")
+    assert Recording.read(recording.directory).versions["fake"] == "1.0"
+
+
+def test_stopping_twice_stops_once(make_session: MakeSession) -> None:
+    collector = FakeCollector()
+    session = make_session(collector).start()
+    assert session.stop() is session.stop()
+    assert collector.calls.count("stop") == 1
+
+
+def test_an_exception_in_the_block_stops_and_is_recorded(make_session: MakeSession) -> None:
+    session = make_session()
+    with pytest.raises(ZeroDivisionError), session:
+        1 / 0  # noqa: B018
+    assert not session.collecting
+    assert session.recording.failed == "ZeroDivisionError: division by zero"
+
+
+def test_an_interrupt_in_the_block_stops(make_session: MakeSession) -> None:
+    session = make_session()
+    with pytest.raises(KeyboardInterrupt), session:
+        raise KeyboardInterrupt
+    assert session.recording.failed == "KeyboardInterrupt"
+    assert sessions.running() == ""
+
+
+def test_a_second_start_names_the_holder_and_leaves_it_running(make_session: MakeSession) -> None:
+    with make_session() as outer:
+        second = FakeCollector()
+        with pytest.raises(SessionBusyError, match="a test has been collecting with fake since"):
+            make_session(second).start()
+        assert outer.collecting
+        assert second.calls == []
+    make_session().start().stop()
+
+
+def test_a_session_runs_once(make_session: MakeSession) -> None:
+    session = make_session().start()
+    session.stop()
+    with pytest.raises(SessionError, match="new session"):
+        session.start()
+
+
+@pytest.mark.parametrize("call", ["check", "start"])
+def test_a_start_that_fails_leaves_nothing_behind(make_session: MakeSession, tmp_path: Path, call: str) -> None:
+    with pytest.raises(CollectorError, match="busy"):
+        make_session(FakeCollector(fail={call: CollectorError("busy")})).start()
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+    make_session().start().stop()
+
+
+def test_a_stop_that_fails_keeps_the_recording_and_tells(make_session: MakeSession) -> None:
+    session = make_session(FakeCollector(fail={"stop": CollectorError("acl.prof.stop returned 500005")})).start()
+    assert session.stop().problems == ["acl.prof.stop returned 500005"]
+    assert Recording.read(session.recording.directory).problems == ["acl.prof.stop returned 500005"]
+    make_session().start().stop()
+
+
+def test_an_interrupt_while_stopping_frees_the_process(make_session: MakeSession) -> None:
+    session = make_session(FakeCollector(fail={"stop": KeyboardInterrupt()})).start()
+    with pytest.raises(KeyboardInterrupt):
+        session.stop()
+    make_session().start().stop()
+
+
+def test_a_full_disk_at_the_start_is_one_clear_error(
+    make_session: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(recording: Recording) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Recording, "write", full)
+        with pytest.raises(CollectorError, match=r"No space left on device.*--output"):
+            make_session().start()
+    make_session().start().stop()
+
+
+def test_a_full_disk_at_the_stop_is_told_and_nothing_raises(
+    make_session: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = make_session().start()
+
+    def full(recording: Recording) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Recording, "write", full)
+    assert "No space left on device" in session.stop().problems[0]
+
+
+def test_an_output_that_is_a_file_is_a_clear_error(make_session: MakeSession, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(CollectorError, match="no recording can be made in"):
+        make_session().start()
+
+
+def test_a_forgotten_session_is_stopped(make_session: MakeSession) -> None:
+    collector = FakeCollector()
+    make_session(collector).start()
+    gc.collect()
+    assert collector.calls[-1] == "stop"
+    assert sessions.running() == ""
+
+
+def test_a_forked_child_leaves_the_parents_session_alone(make_session: MakeSession) -> None:
+    collector = FakeCollector()
+    session = make_session(collector).start()
+    child = os.fork()
+    if child == 0:  # only the child: leave without running the test runner's own clean-up
+        session.stop()
+        os._exit(collector.calls.count("stop"))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    session.stop()
+
+
+def test_the_end_of_the_process_stops_the_session(tmp_path: Path) -> None:
+    program = (
+        "from npuprof import Options, Session\n"
+        "from tests.fakes import FakeCollector\n"
+        f"kept = Session(Options(activities='npu', output={str(tmp_path)!r}), collector=FakeCollector()).start()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[1])
+    (directory,) = tmp_path.iterdir()
+    recording = Recording.read(directory)
+    assert recording.stopped_ns >= recording.started_ns > 0
+    assert "nobody stopped the session" in recording.problems[0]
+
+
+def test_stops_from_many_threads_stop_once(make_session: MakeSession) -> None:
+    collector = FakeCollector()
+    session = make_session(collector).start()
+    threads = [threading.Thread(target=session.stop) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert collector.calls.count("stop") == 1
+
+
+def test_starts_from_many_threads_give_one_session(make_session: MakeSession) -> None:
+    started: list[Session] = []
+    refused: list[Exception] = []
+
+    def start() -> None:
+        try:
+            started.append(make_session().start())
+        except SessionBusyError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(started), len(refused)) == (1, 7)
+    started[0].stop()
+
+
+def test_steps_are_timed_and_marked(make_session: MakeSession, clock: FakeClock) -> None:
+    collector = FakeCollector()
+    with make_session(collector) as session:
+        clock.advance(10)
+        session.step()
+        clock.advance(20)
+        session.step()
+    started = session.recording.started_ns
+    assert session.recording.steps == [(0, started, started + 10), (1, started + 10, started + 30)]
+    assert [c for c in collector.calls if c.startswith("range")] == [
+        *("range_start ProfilerStep#0", "range_stop"),
+        *("range_start ProfilerStep#1", "range_stop"),
+        *("range_start ProfilerStep#2", "range_stop"),
+    ]
+
+
+def test_metadata_is_kept_and_must_be_json(make_session: MakeSession) -> None:
+    with make_session() as session:
+        session.add_metadata("model", {"layers": 12})
+        with pytest.raises(OptionsError, match="JSON"):
+            session.add_metadata("model", object())
+        with pytest.raises(OptionsError, match="the most is"):
+            session.add_metadata("model", "x" * (2 << 20))
+    assert Recording.read(session.recording.directory).metadata == {"model": {"layers": 12}}
+
+
+def test_step_and_metadata_need_a_collecting_session(make_session: MakeSession) -> None:
+    session = make_session()
+    with pytest.raises(SessionError, match=r"step\(\) needs"):
+        session.step()
+    with pytest.raises(SessionError, match="has not started"):
+        session.stop()
+    with pytest.raises(SessionError, match="nothing to show"):
+        _ = session.result
+
+
+def test_markers_reach_the_running_collector_and_cost_nothing_else(make_session: MakeSession) -> None:
+    npuprof.mark("nobody listens")
+    with npuprof.range("nobody listens"):
+        pass
+    collector = FakeCollector()
+
+    @npuprof.range("decorated")
+    def recurse(depth: int) -> None:
+        if depth:
+            recurse(depth - 1)
+
+    with make_session(collector):
+        npuprof.mark("tick")
+        recurse(1)
+    calls = [call for call in collector.calls if "Step" not in call]
+    assert calls[2:7] == ["mark tick", "range_start decorated", "range_start decorated", "range_stop", "range_stop"]
+
+
+def test_cpu_alone_calls_no_native_profiler(tmp_path: Path, clock: FakeClock) -> None:
+    collector = FakeCollector()
+    options = Options(activities="cpu", output=tmp_path)
+    with Session(options, collector=collector, clock=clock):
+        npuprof.mark("tick")
+    assert collector.calls == []
