@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from npuprof.analysis.summary import Summary
 
+_PAGE_FIGURES_BYTES = 20 << 20  # a page of its own has room for every detail that the figures can show
+
 
 class Profile:
     """One run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
@@ -90,9 +92,12 @@ class Profile:
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write one self-contained page with the summary, both figures and the notes; return its path."""
         from npuprof.exports.html import page_html
+        from npuprof.figures.report import report_figures
 
+        timeline, flame = report_figures(self.tables, self.info, limit_bytes=_PAGE_FIGURES_BYTES)
+        page = page_html(self.summary, self.info, self.notes, {"Timeline": timeline, "Flame graph": flame})
         target = Path(path)
-        target.write_text(page_html(self), encoding="utf-8")
+        target.write_text(page, encoding="utf-8")
         return target
 
     def save(self, path: str | PathLike[str]) -> Path:

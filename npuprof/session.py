@@ -232,7 +232,7 @@ class _Run:
         self.recording.directory = directory = _new_directory(self.options)
         try:
             self.recording.versions = _versions()
-            self.recording.started_ns = self._step_start_ns = self._clock.realtime_ns()
+            self.recording.started_ns = self._clock.realtime_ns()
             # Written at once, so that a run whose kernel is killed can be opened.
             self.recording.write()
             if self.native:
@@ -249,6 +249,8 @@ class _Run:
             self._remove_traces(directory)
             raise
         self.collecting = True
+        # The front end may take a while to start; the profiled code begins only now.
+        self.recording.started_ns = self._step_start_ns = self._clock.realtime_ns()
         self._step_range = self._mark_step()
 
     def _remove_traces(self, directory: Path) -> None:
@@ -314,7 +316,7 @@ class _Run:
             recording = self.recording
             recording.failed = failed
             try:
-                for part in (self._stop_native, self._stop_stacks, self._finish):
+                for part in (self._stop_sampling, self._stop_native, self._write_stacks, self.recording.write):
                     _attempt(part, recording.problems)
             finally:
                 with _process_lock:
@@ -322,20 +324,20 @@ class _Run:
                     if _running is self:
                         _running = None
 
-    def _stop_native(self) -> None:
+    def _stop_sampling(self) -> None:
         self.recording.stopped_ns = self._clock.realtime_ns()
+        if self._stacks is not None:
+            self.recording.problems += self._stacks.stop()
+
+    def _stop_native(self) -> None:
         if self.native:
             self.collector.range_stop(self._step_range)
             self.collector.stop()
 
-    def _stop_stacks(self) -> None:
+    def _write_stacks(self) -> None:
         if self._stacks is not None:
-            self.recording.problems += self._stacks.stop()
             self._stacks.write(self.recording.directory / STACKS_FILE_NAME)
             self._stacks = None
-
-    def _finish(self) -> None:
-        self.recording.write()
 
 
 def profile(**options: Any) -> Session:
@@ -385,7 +387,11 @@ def describe_failure(error: BaseException | None) -> str:
     """Say what the profiled code raised; empty for None."""
     if error is None:
         return ""
-    return f"{type(error).__name__}: {error}"[:500].rstrip(": ")
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - the message is code of the user's; the recording must not hang on it
+        message = "(its message cannot be printed)"
+    return f"{type(error).__name__}: {message}"[:500].rstrip(": ")
 
 
 def _attempt(part: Callable[[], None], problems: list[str]) -> None:
@@ -396,6 +402,8 @@ def _attempt(part: Callable[[], None], problems: list[str]) -> None:
         problems.append(str(error))
     except OSError as error:
         problems.append(f"the recording could not be written completely ({error.strerror or error}): free some space")
+    except Exception as error:  # noqa: BLE001 - the parts after it must run, and it is told
+        problems.append(f"{part.__name__.strip('_')} failed: {describe_failure(error)}")
 
 
 def _new_directory(options: Options) -> Path:

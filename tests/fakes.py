@@ -16,11 +16,11 @@ class FakeCollector:
 
     def __init__(self, *, fail: Mapping[str, BaseException] | None = None) -> None:
         self.calls: list[str] = []
-        self._fail = dict(fail or {})
+        self.fail = dict(fail or {})
 
     def _called(self, call: str) -> None:
         self.calls.append(call)
-        if error := self._fail.get(call.partition(" ")[0]):
+        if error := self.fail.get(call.partition(" ")[0]):
             raise error
 
     def check(self, options: Options) -> None:

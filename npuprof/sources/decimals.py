@@ -130,7 +130,9 @@ def _amounts(group: npt.NDArray[np.uint8], point: int, lengths: Ints, multiplier
     good &= lengths - point - 1 <= _FRACTION_DIGITS
     whole = _number(digits[:, :point], 18)
     part = _number(digits[:, point + 1 :][:, :_FRACTION_DIGITS], _FRACTION_DIGITS)
-    part *= 10 ** (_FRACTION_DIGITS - min(group.shape[1] - point - 1, _FRACTION_DIGITS)) if point < group.shape[1] else 1
+    part *= (
+        10 ** (_FRACTION_DIGITS - min(group.shape[1] - point - 1, _FRACTION_DIGITS)) if point < group.shape[1] else 1
+    )
     good &= (whole < _MAX // multiplier) & (point - negative <= 18)
     scale = 10**_FRACTION_DIGITS
     amounts = np.where(good, whole, 0) * multiplier + (part * multiplier + scale // 2) // scale

@@ -1,0 +1,173 @@
+"""Which host call caused another one or a kernel: by time on one thread, and by the links of the recording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.nesting import Int64, Nesting
+
+LAYERS = ("python", "operators", "api")
+"""The host layers, callers before callees."""
+
+_TASK_KEY = ["device_id", "stream_id", "task_id", "batch_id", "start_ns"]
+
+
+@dataclass(frozen=True)
+class Causes:
+    """Callers of all host slices, and of all kernels. Rows count from the first row of ``python`` on.
+
+    Attributes
+    ----------
+    first_row
+        Where the rows of each host table begin; a row of ``api`` is its number plus ``first_row["api"]``.
+    callers
+        For each host slice the row that caused it, -1 if there is none. There is no cycle.
+    launchers
+        For each kernel the host row that launched it, -1 if the recording does not tell.
+    self_ns
+        For each host slice the time of its thread that none of the slices which it holds accounts for.
+    """
+
+    first_row: Mapping[str, int]
+    callers: Int64
+    launchers: Int64
+    self_ns: Int64
+
+
+def causes(tables: Mapping[str, pd.DataFrame]) -> Causes:
+    """Find the cause of every host slice and kernel.
+
+    A slice is called by the innermost one that holds it on its thread. A Python call with a known parent
+    hangs under that one where time says otherwise (coroutines take turns on a thread). What a task queue
+    ran on another thread hangs under the operator that enqueued it, and a CANN call that nothing holds
+    under the operator that the links give, for it or for the kernel that it launched.
+    """
+    first = dict(zip(LAYERS, np.cumsum([0, *(len(tables[name]) for name in LAYERS)]).tolist(), strict=False))
+    duration = np.concatenate([tables[name]["duration_ns"].to_numpy(np.int64) for name in LAYERS])
+    holders, python_holders = _holders(tables, duration)
+    callers = _declared_parents(tables["python"], holders, python_holders)
+    links = _whole(tables)
+    launchers, operators_of = _launchers(tables, links, first)
+    callers = _with_links(links, first, callers, launchers, operators_of)
+    launchers = np.where(launchers >= 0, launchers, operators_of)
+    return Causes(first, _without_cycles(callers), launchers, _self_ns(duration, holders))
+
+
+def _holders(tables: Mapping[str, pd.DataFrame], duration: Int64) -> tuple[Int64, Int64]:
+    """Give for each host row the innermost slice that holds it, and the innermost Python call that does."""
+    start = np.concatenate([tables[name]["start_ns"].to_numpy(np.int64) for name in LAYERS])
+    thread = np.concatenate([tables[name]["thread_id"].to_numpy(np.int64) for name in LAYERS])
+    python = len(tables["python"])
+    # Equal slices keep their order, so callers go first: Python by depth, then operators, then the API.
+    order = np.concatenate(
+        [np.argsort(tables["python"]["depth"].to_numpy(), kind="stable"), np.arange(python, len(start))]
+    )
+    nesting = Nesting.build(start[order], (start + duration)[order], thread[order])
+    row_of = order[nesting.order]
+    nearest = nesting.nearest(row_of < python)
+    above = nesting.parents
+    holders, python_holders = np.full(len(start), -1, np.int64), np.full(len(start), -1, np.int64)
+    holders[row_of] = _lookup(row_of, above)
+    python_holders[row_of] = _lookup(row_of, _lookup(nearest, above))
+    return holders, python_holders
+
+
+def _lookup(values: Int64, positions: Int64) -> Int64:
+    """Take values at positions; -1 stays -1."""
+    if not len(values):
+        return np.full(len(positions), -1, np.int64)
+    found: Int64 = np.where(positions >= 0, values[positions], -1)
+    return found
+
+
+def _declared_parents(python: pd.DataFrame, holders: Int64, python_holders: Int64) -> Int64:
+    """Let a Python call's own ``parent_id`` win where the Python call that holds it in time is another one."""
+    callers: Int64 = holders.copy()
+    ids = pd.Index(python["id"].to_numpy())
+    if not len(ids) or not ids.is_unique:
+        return callers
+    known = np.flatnonzero(python["parent_id"].notna().to_numpy())
+    declared = ids.get_indexer(pd.Index(python["parent_id"].iloc[known].to_numpy(np.int64)))
+    differs = (declared >= 0) & (declared != python_holders[known]) & (declared != known)
+    callers[known[differs]] = declared[differs]
+    return callers
+
+
+def _whole(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Keep the links of which both ends are rows that exist."""
+    links = tables["links"]
+    kept = np.ones(len(links), bool)
+    for end in ("source", "target"):
+        lengths = links[f"{end}_table"].map({name: len(table) for name, table in tables.items()}).astype("Int64")
+        rows = links[f"{end}_row"].to_numpy()
+        kept &= (rows >= 0) & (rows < lengths.fillna(0).to_numpy(np.int64))
+    whole: pd.DataFrame = links[kept]
+    return whole
+
+
+def _launchers(
+    tables: Mapping[str, pd.DataFrame], links: pd.DataFrame, first: Mapping[str, int]
+) -> tuple[Int64, Int64]:
+    """Give for each kernel the API row, and the operator row, that the links name as its cause."""
+    targets = np.where((links["target_table"] == "kernels").to_numpy(), links["target_row"].to_numpy(), -1)
+    of_task = np.flatnonzero((links["target_table"] == "tasks").to_numpy())
+    if len(of_task):
+        targets[of_task] = _kernels_of(tables, links["target_row"].to_numpy()[of_task])
+    found = []
+    for table in ("api", "operators"):
+        rows = np.full(len(tables["kernels"]), -1, np.int64)
+        chosen = np.flatnonzero((links["source_table"] == table).to_numpy() & (targets >= 0))[::-1]
+        rows[targets[chosen]] = links["source_row"].to_numpy()[chosen] + first[table]
+        found.append(rows)
+    return found[0], found[1]
+
+
+def _kernels_of(tables: Mapping[str, pd.DataFrame], task_rows: Int64) -> Int64:
+    """Give the row of ``kernels`` that is each task; -1 for a task that is no kernel."""
+    kernels = tables["kernels"][_TASK_KEY].assign(row=np.arange(len(tables["kernels"])))
+    tasks = tables["tasks"][_TASK_KEY].iloc[task_rows]
+    joined = tasks.merge(kernels.drop_duplicates(_TASK_KEY), on=_TASK_KEY, how="left")["row"]
+    rows: Int64 = joined.fillna(-1).to_numpy(np.int64)
+    return rows
+
+
+def _with_links(
+    links: pd.DataFrame, first: Mapping[str, int], callers: Int64, launchers: Int64, operators_of: Int64
+) -> Int64:
+    """Hang dequeued operators under those that enqueued them, and orphaned API calls under their operators."""
+    callers = callers.copy()
+    source, target = links["source_row"].to_numpy(), links["target_row"].to_numpy()
+    from_operator = (links["source_table"] == "operators").to_numpy()
+    enqueued = from_operator & ((links["kind"] == "enqueue") & (links["target_table"] == "operators")).to_numpy()
+    callers[target[enqueued] + first["operators"]] = source[enqueued] + first["operators"]
+    to_api = from_operator & (links["target_table"] == "api").to_numpy()
+    both = np.flatnonzero((launchers >= 0) & (operators_of >= 0))
+    called = np.concatenate([target[to_api] + first["api"], launchers[both]])
+    operators = np.concatenate([source[to_api] + first["operators"], operators_of[both]])
+    orphaned = callers[called] < 0
+    callers[called[orphaned]] = operators[orphaned]
+    return callers
+
+
+def _without_cycles(callers: Int64) -> Int64:
+    """Cut off rows whose callers never end: recordings exist in which a call is its own parent."""
+    ancestors = callers
+    for _ in range(max(1, len(callers)).bit_length()):
+        if not (ancestors >= 0).any():
+            return callers
+        ancestors = _lookup(ancestors, ancestors)
+    ended: Int64 = np.where(ancestors >= 0, -1, callers)
+    return ended
+
+
+def _self_ns(duration: Int64, holders: Int64) -> Int64:
+    held = np.zeros(len(duration), np.int64)
+    inner = np.flatnonzero(holders >= 0)
+    np.add.at(held, holders[inner], duration[inner])
+    # Two slices that cross inside a third would count their common time twice.
+    own: Int64 = np.maximum(duration - held, 0)
+    return own

@@ -1,0 +1,174 @@
+"""Nesting of intervals by sort and scan: who holds whom, how deep, and what is innermost at an instant.
+
+Everything is columnar: a million intervals never pass through a Python loop a row at a time. Intervals
+that cross instead of nesting are no error; a crossing neighbour simply does not hold the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Integers: TypeAlias = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """Intervals of some groups (threads, streams ...) with the innermost interval that holds each.
+
+    Attributes
+    ----------
+    order
+        Row numbers of the intervals as given, sorted by group, start, longer first. The other
+        arrays are in this order.
+    groups
+        Codes of the groups, 0 and up.
+    starts, ends
+        Bounds; an interval holds another of its group if it starts no later and ends no earlier.
+    parents
+        Position (in this order) of the innermost holder, -1 at the top.
+    """
+
+    order: Int64
+    groups: Int64
+    starts: Int64
+    ends: Int64
+    parents: Int64
+    _labels: Integers
+
+    @classmethod
+    def build(cls, starts: Int64, ends: Int64, groups: Integers | None = None) -> Nesting:
+        """Sort intervals and find their holders.
+
+        Parameters
+        ----------
+        starts, ends
+            Bounds of the intervals, in any unit, ``int64``, of one length.
+        groups
+            What each belongs to (a thread id, a stream); intervals nest within one group only.
+        """
+        labels, codes = _factorize(np.zeros(len(starts), np.int64) if groups is None else groups)
+        order = time_order(starts, ends)
+        if len(labels) > 1:
+            order = order[np.argsort(_narrow(codes, len(labels))[order], kind="stable")]
+        codes, starts, ends = codes[order], starts[order], ends[order]
+        return cls(order, codes, starts, ends, _parents(codes, ends), labels)
+
+    def depths(self) -> Int64:
+        """Give how many intervals hold each, in sorted order: 0 at the top."""
+        depths = np.zeros(len(self.parents), np.int64)
+        rows = np.flatnonzero(self.parents >= 0)
+        above = self.parents[rows]
+        while len(rows):
+            depths[rows] += 1
+            above = self.parents[above]
+            rows, above = rows[above >= 0], above[above >= 0]
+        return depths
+
+    def nearest(self, wanted: npt.NDArray[np.bool_]) -> Int64:
+        """Find, for every interval, itself or its innermost holder that is wanted; -1 if there is none.
+
+        Parameters
+        ----------
+        wanted
+            In sorted order, which intervals count.
+        """
+        found = np.arange(len(self.parents))
+        open_rows = np.flatnonzero(~wanted)
+        while len(open_rows):
+            found[open_rows] = self.parents[found[open_rows]]
+            above = found[open_rows]
+            open_rows = open_rows[(above >= 0) & ~wanted[above]]
+        return found
+
+    def innermost(self, points: Int64, groups: Integers | None = None) -> Int64:
+        """Find the innermost interval of each point's group with ``start < point <= end``.
+
+        Parameters
+        ----------
+        points
+            Instants, ``int64``, in the unit of the intervals.
+        groups
+            The group of each, with the same labels as the intervals.
+
+        Returns
+        -------
+        Positions in sorted order; -1 where no interval holds the point.
+        """
+        if not len(self.starts) or not len(points):
+            return np.full(len(points), -1, np.int64)
+        codes = np.zeros(len(points), np.int64) if groups is None else _codes_of(self._labels, groups)
+        first = np.searchsorted(self.groups, np.arange(len(self._labels)))
+        found = _last_before(self.groups, self.starts, codes, points)
+        found[(codes < 0) | (found < first[codes])] = -1
+        rows = np.flatnonzero(found >= 0)
+        while len(rows):  # a holder ends no earlier than what it holds: climbing skips nothing that could match
+            rows = rows[self.ends[found[rows]] < points[rows]]
+            found[rows] = self.parents[found[rows]]
+            rows = rows[found[rows] >= 0]
+        return found
+
+
+def time_order(starts: Int64, ends: Int64) -> Int64:
+    """Give the rows ordered by start and, at one start, longer first; ties keep their order."""
+    order = np.argsort(starts, kind="stable")
+    ordered = starts[order]
+    if len(order) and bool(np.any(ordered[1:] == ordered[:-1])):
+        return np.lexsort((-ends, starts))
+    return order
+
+
+def _parents(groups: Int64, ends: Int64) -> Int64:
+    # The holder is the nearest earlier interval that ends no earlier. Every row first asks its neighbour and
+    # then, all rows at once, whomever that one is asking: anything skipped ends earlier than the row itself.
+    count = len(ends)
+    parents = np.arange(-1, count - 1)
+    first = np.searchsorted(groups, groups) if count and groups[-1] else np.zeros(count, np.int64)
+    rows = np.arange(count)
+    while len(rows):
+        asked = parents[rows]
+        inside = asked >= first[rows]
+        parents[rows[~inside]] = -1
+        rows, asked = rows[inside], asked[inside]
+        crossing = ends[asked] < ends[rows]
+        rows, asked = rows[crossing], asked[crossing]
+        parents[rows] = parents[asked]
+    return parents
+
+
+def _last_before(groups: Int64, starts: Int64, point_groups: Int64, points: Int64) -> Int64:
+    # One sorted key of (group, time): by arithmetic where it fits 63 bits, else by the rank of the times.
+    low = min(int(starts.min()), int(points.min()))
+    width = max(int(starts.max()), int(points.max())) - low + 1
+    if width * (int(groups[-1]) + 2) >= 1 << 63:
+        times = np.unique(np.concatenate((starts, points)))
+        starts, points = np.searchsorted(times, starts), np.searchsorted(times, points)
+        low, width = 0, len(times)
+    keys = groups * width + (starts - low)
+    return np.searchsorted(keys, point_groups * width + (points - low), side="left") - 1
+
+
+def _factorize(groups: Integers) -> tuple[Integers, Int64]:
+    if len(groups) and bool((groups == groups[0]).all()):
+        return groups[:1], np.zeros(len(groups), np.int64)
+    labels, codes = np.unique(groups, return_inverse=True)
+    return labels, codes.astype(np.int64, copy=False)
+
+
+def _codes_of(labels: Integers, groups: Integers) -> Int64:
+    if len(labels) <= 64:  # a pass a label is cheaper than a search a row
+        codes = np.full(len(groups), -1, np.int64)
+        for code, label in enumerate(labels):
+            codes[groups == label] = code
+        return codes
+    found = np.minimum(np.searchsorted(labels, groups), len(labels) - 1)
+    return np.where(labels[found] == groups, found, -1)
+
+
+def _narrow(codes: Int64, count: int) -> Integers:
+    # NumPy sorts 16-bit integers by radix, in linear time.
+    return codes.astype(np.uint16) if count <= 1 << 16 else codes

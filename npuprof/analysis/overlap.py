@@ -1,0 +1,70 @@
+"""Unions and differences of intervals, and the share of device time that computing and communication take."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Spans: TypeAlias = tuple[Int64, Int64]
+"""Starts and ends of intervals, ``int64`` nanoseconds."""
+
+
+def union(starts: Int64, ends: Int64) -> Spans:
+    """Merge intervals that overlap or touch; the result is sorted and disjoint. Empty intervals vanish."""
+    kept = ends > starts
+    starts, ends = starts[kept], ends[kept]
+    if not len(starts):
+        return starts, ends
+    order = np.argsort(starts, kind="stable")
+    starts, reach = starts[order], np.maximum.accumulate(ends[order])
+    first = np.concatenate(([True], starts[1:] > reach[:-1]))
+    last = np.concatenate((first[1:], [True]))
+    return starts[first], reach[last]
+
+
+def subtract(whole: Spans, part: Spans) -> Spans:
+    """Give what of `whole` is not covered by `part`; both sorted and disjoint, as :func:`union` gives them."""
+    edges = np.concatenate((*whole, *part))
+    n_whole, n_part = len(whole[0]), len(part[0])
+    # Walking along all edges, time counts where one more `whole` than `part` is open and none of `part` is.
+    inside = np.repeat(np.array([1, -1, 0, 0]), [n_whole, n_whole, n_part, n_part])
+    covered = np.repeat(np.array([0, 0, 1, -1]), [n_whole, n_whole, n_part, n_part])
+    order = np.argsort(edges, kind="stable")
+    edges, inside, covered = edges[order], np.cumsum(inside[order]), np.cumsum(covered[order])
+    rows = np.flatnonzero((inside[:-1] > 0) & (covered[:-1] == 0) & (edges[1:] > edges[:-1]))
+    return union(edges[rows], edges[rows + 1])
+
+
+def total(spans: Spans) -> int:
+    """Sum the lengths of intervals."""
+    return int((spans[1] - spans[0]).sum())
+
+
+def breakdown(computing: Spans, communication: Spans) -> dict[str, Spans]:
+    """Split device time, from the first interval to the last, into what the device did.
+
+    Parameters
+    ----------
+    computing
+        Compute kernels, in any order, overlapping or not.
+    communication
+        Communication operators, likewise.
+
+    Returns
+    -------
+    Disjoint intervals by kind: ``computing``, ``communication``, ``communication_not_overlapped`` (outside any
+    computing) and ``free``. Computing, communication not overlapped and free add up to the whole span.
+    Source: formats/raw.md section 9 (overlap analysis).
+    """
+    compute, communicate = union(*computing), union(*communication)
+    busy = union(np.concatenate((compute[0], communicate[0])), np.concatenate((compute[1], communicate[1])))
+    span = (busy[0][:1], busy[1][-1:])
+    return {
+        "computing": compute,
+        "communication": communicate,
+        "communication_not_overlapped": subtract(communicate, compute),
+        "free": subtract(span, busy),
+    }

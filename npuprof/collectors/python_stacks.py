@@ -1,0 +1,347 @@
+"""Python stacks of every thread, sampled from a thread of our own.
+
+Why not a profile hook: samplers built on ``sys.setprofile`` or ``PyEval_SetProfile`` (pyinstrument's among
+them) ask for the time at every call and return of Python code. However rarely they then take a sample, code
+that makes many small calls runs several times slower, which no interval mends; a hook also follows one thread
+only and takes the place of the user's own profiler. Here nothing is installed anywhere: a thread wakes, looks
+at ``sys._current_frames()`` and sleeps again, so the cost is a matter of how often it looks, not of what runs.
+
+What that means for the samples:
+
+- A sampling thread gets its turn when the interpreter lets go of its lock. A sample therefore stands for the
+  time *since the previous one*: a long call that kept the lock is charged to the frames that made it.
+- Pure Python code yields the lock every ``sys.getswitchinterval()`` only, so its samples are that far apart.
+- Only changes are stored, so a thread that waits costs nothing, and a long run stays small.
+- The cost is kept to a fixed share of the time: where a look is slow (many threads, deep recursion), or where the
+  wait for the lock is, the next look is put off. An event loop hands the lock back at every round and wakes the
+  waiting thread in vain each time; what that costs both shows in the thread's own CPU time.
+
+Frames are kept as indices of file, line and function; no frame, code object or object of the user's is held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures.thread  # noqa: F401 - pandas, which pyarrow imports, fails to while the interpreter ends
+import os
+import sys
+import threading
+import time
+import types
+import weakref
+from array import array
+from pathlib import Path
+
+from npuprof.clock import Clock, SystemClock
+from npuprof.collectors import await_chains
+from npuprof.collectors.stack_tree import NOTHING, Columns, StackTree, Step
+from npuprof.errors import CollectorError, SessionError
+
+DEFAULT_INTERVAL_S = 0.005
+
+_MAX_CHANGES = 1_000_000
+_MAX_DEPTH = 500
+_LOOK_SHARE = 50  # looking may take one part in so many of the time
+_WAIT_SHARE = 150  # and waiting for its turn this one: whoever holds the lock pays as much again, or more
+_JOIN_S = 2.0
+_ARROW_TYPES = {
+    **dict.fromkeys(("time_ns", "thread_id", "stopped_ns"), "int64"),
+    **dict.fromkeys(("node", "node_parent", "node_frame", "frame_line"), "int32"),
+}
+_STRETCHED = 10  # worth telling: samples this many times further apart than asked for
+
+
+class PythonStacks:
+    """Samples the Python stacks of all threads between :meth:`start` and :meth:`stop`.
+
+    Any thread may start it and any other stop it. It can be started again; that forgets what it held.
+
+    Parameters
+    ----------
+    interval_s
+        Time between two looks, in seconds.
+    clock
+        Stamps the samples: its ``realtime_ns`` once, its ``monotonic_raw_ns`` from then on.
+
+    Raises
+    ------
+    ValueError
+        If the interval is not positive.
+    """
+
+    def __init__(self, *, interval_s: float = DEFAULT_INTERVAL_S, clock: Clock | None = None) -> None:
+        if not interval_s > 0:
+            raise ValueError(f"interval_s must be positive, not {interval_s}")
+        self._interval_s = interval_s
+        self._clock = SystemClock() if clock is None else clock
+        self._owner = threading.Lock()  # start and stop; never held by the sampling thread
+        self._sampler: _Sampler | None = None
+        self._running = False
+        self._problems: list[str] = []
+
+    @property
+    def sample_count(self) -> int:
+        """How many times the threads have been looked at since the last start."""
+        return 0 if self._sampler is None else self._sampler.count
+
+    def start(self) -> None:
+        """Begin to sample.
+
+        Raises
+        ------
+        SessionError
+            If it is running.
+        CollectorError
+            If the system gives no thread for it.
+        """
+        with self._owner:
+            if self._running:
+                raise SessionError("the Python stacks are already being sampled: stop() them first")
+            self._sampler = _Sampler(self._interval_s, self._clock)
+            try:
+                self._sampler.start()
+            except RuntimeError as error:
+                raise CollectorError(
+                    f"no thread to sample Python stacks with ({error}): end some, or leave cpu out of activities"
+                ) from error
+            self._running = True
+
+    def stop(self) -> list[str]:
+        """Stop sampling, in bounded time.
+
+        Returns
+        -------
+        list of str
+            What went wrong or was left out, in plain words. A second call gives the same list.
+        """
+        sampler = self._sampler
+        if sampler is not None and sampler.pid != os.getpid():
+            # In a forked child the thread does not exist, and the lock may be held for ever.
+            return ["this process was forked from the profiled one: its Python stacks are not sampled"]
+        with self._owner:
+            if self._running and sampler is not None:
+                self._running = False
+                self._problems = sampler.stop()
+            return list(self._problems)
+
+    def write(self, path: Path) -> None:
+        """Write what was sampled as a Parquet file that only its owner may read.
+
+        The file has one row whose cells are lists: the changes (``time_ns``, ``thread_id``, ``node``), the tree
+        of stacks (``node_parent``, ``node_frame``), the frames (``frame_file``, ``frame_line``,
+        ``frame_function``, ``frame_module``); and ``stopped_ns``.
+
+        Raises
+        ------
+        SessionError
+            If it is running, or was never started.
+        CollectorError
+            If the file cannot be written.
+        """
+        if self._running or self._sampler is None:
+            raise SessionError("there are no Python stacks to write: start() and stop() the sampling first")
+        _write_parquet(self._sampler.columns(), path)
+
+
+class _Sampler:
+    """One stretch of sampling: the thread, and what it has seen."""
+
+    def __init__(self, interval_s: float, clock: Clock) -> None:
+        self.pid = os.getpid()
+        self.count = 0
+        self._interval_s = interval_s
+        self._clock = clock
+        self._halt = threading.Lock()  # held until the thread is to end
+        self._thread = threading.Thread(target=self._run, name="npuprof-python-stacks", daemon=True)
+        # pydevd's own marks: a debugger must neither trace this thread nor stop it.
+        self._thread.__dict__.update(pydev_do_not_trace=True, is_pydev_daemon_thread=True)
+        self._epoch_ns = clock.realtime_ns() - clock.monotonic_raw_ns()
+        self._started_ns = self._last_ns = clock.monotonic_raw_ns()
+        self._tree = StackTree()
+        self._threads = _NativeIds()
+        self._main_tasks = await_chains.MainTasks()
+        self._seen: dict[int, int] = {}
+        self._times_ns, self._thread_ids, self._nodes = array("q"), array("q"), array("i")
+        self._too_deep = False
+        self._ended_early = ""
+
+    def start(self) -> None:
+        self._main_tasks.remember_current()
+        self._halt.acquire()
+        self._thread.start()
+
+    def stop(self) -> list[str]:
+        self._halt.release()
+        self._thread.join(_JOIN_S)
+        problems = []
+        if self._thread.is_alive():
+            problems.append(f"the Python stack sampler did not end within {_JOIN_S:g} s; its last samples are missing")
+        if self._ended_early:
+            problems.append(self._ended_early)
+        if self._too_deep:
+            problems.append(f"Python stacks deeper than {_MAX_DEPTH} frames were cut there")
+        if self._threads.unknown:
+            problems.append(
+                f"{self._threads.unknown} threads were not started by Python's threading: "
+                "their thread_id is Python's, not the system's"
+            )
+        mean_s = (self._last_ns - self._started_ns) / 1e9 / max(self.count, 1)
+        if self.count > 1 and mean_s > _STRETCHED * max(self._interval_s, sys.getswitchinterval()):
+            problems.append(
+                f"Python stacks were sampled every {mean_s * 1e3:.3g} ms on average instead of every "
+                f"{self._interval_s * 1e3:g} ms: calls held the interpreter's lock, or the stacks were costly to read"
+            )
+        return problems
+
+    def columns(self) -> Columns:
+        """Give the file's columns; times become nanoseconds of the UTC epoch."""
+        count = len(self._nodes)  # the last to grow, should the thread still run
+        return {
+            "time_ns": array("q", (time_ns + self._epoch_ns for time_ns in self._times_ns[:count])),
+            "thread_id": self._thread_ids[:count],
+            "node": self._nodes[:count],
+            "stopped_ns": [self._last_ns + self._epoch_ns],
+            **self._tree.columns(),
+        }
+
+    def _run(self) -> None:
+        # threading.setprofile and settrace of the user's reach new threads: not this one.
+        sys.setprofile(None)
+        sys.settrace(None)
+        pause_s = self._interval_s
+        rested_ns = time.thread_time_ns()
+        try:
+            while not self._halt.acquire(timeout=pause_s):
+                began_ns = time.thread_time_ns()
+                self._look()
+                if self._is_full():
+                    return
+                ended_ns = time.thread_time_ns()
+                cost_ns = max((ended_ns - began_ns) * _LOOK_SHARE, (began_ns - rested_ns) * _WAIT_SHARE)
+                pause_s, rested_ns = max(self._interval_s, cost_ns / 1e9), ended_ns
+            self._look()
+        except Exception as error:  # noqa: BLE001 - nothing of ours may surface in the user's program; stop() tells it
+            self._ended_early = (
+                f"the sampling of Python stacks ended after {self._elapsed_s():.3g} s: {type(error).__name__}: {error}"
+            )
+
+    def _elapsed_s(self) -> float:
+        return (self._last_ns - self._started_ns) / 1e9
+
+    def _is_full(self) -> bool:
+        full = len(self._nodes) >= _MAX_CHANGES or self._tree.is_full
+        if full:
+            self._ended_early = (
+                f"the sampling of Python stacks ended after {self._elapsed_s():.3g} s, when its memory was full: "
+                "profile a shorter part, or with a longer interval"
+            )
+        return full
+
+    def _look(self) -> None:
+        now_ns = self._clock.monotonic_raw_ns()
+        seen: dict[int, int] = {}
+        own = threading.get_ident()
+        for ident, frame in sys._current_frames().items():
+            if ident != own and (thread_id := self._threads.native_id(ident)) is not None:
+                seen[thread_id] = self._node(frame)
+        for thread_id in self._seen.keys() - seen.keys():
+            self._change(thread_id, NOTHING)
+        for thread_id, node in seen.items():
+            if self._seen.get(thread_id, NOTHING) != node:
+                self._change(thread_id, node)
+        self._seen = seen
+        self._last_ns = now_ns
+        self.count += 1
+
+    def _change(self, thread_id: int, node: int) -> None:
+        self._times_ns.append(self._last_ns)  # the sample stands for the time since the previous one
+        self._thread_ids.append(thread_id)
+        self._nodes.append(node)
+
+    def _node(self, leaf: types.FrameType) -> int:
+        """Give the tree's node of a thread's stack, with the coroutines that await what it runs."""
+        path: list[int] = []  # leaf first
+        loop_at = 0
+        loop_frame: types.FrameType | None = None
+        frame: types.FrameType | None = leaf
+        while frame is not None:
+            index = self._tree.frame(frame)
+            if loop_frame is None and self._tree.steps[index] is Step.LOOP:
+                loop_at, loop_frame = len(path), frame
+            path.append(index)
+            frame = frame.f_back
+        path.reverse()
+        if loop_frame is not None:
+            loop_at = len(path) - loop_at  # one past the loop's frame, from the root now
+            path = self._with_awaiting(path[:loop_at], path[loop_at:], loop_frame)
+        if len(path) > _MAX_DEPTH:
+            self._too_deep = True
+            del path[_MAX_DEPTH:]
+        return self._tree.node(path)
+
+    def _with_awaiting(self, outer: list[int], inner: list[int], loop_frame: types.FrameType) -> list[int]:
+        """Join the frames outside a loop, the coroutines that wait, and the frames that the loop runs."""
+        loop = await_chains.running_loop(loop_frame)
+        if loop is None:
+            return outer + inner
+        steps = self._tree.steps
+        callback_runs = any(steps[index] is Step.CALLBACK for index in inner)
+        if (running := asyncio.current_task(loop)) is not None:
+            waiting = await_chains.awaiting_frames(running)
+        elif not callback_runs and (task := self._main_tasks.of(loop)) is not None:
+            waiting, inner = await_chains.waiting_frames(task), []
+        else:
+            return outer + inner
+        inner = [index for index in inner if steps[index] is Step.NONE]
+        return [*outer, *(self._tree.frame(frame) for frame in waiting), *inner]
+
+
+class _NativeIds:
+    """Which system thread each of Python's thread idents is; idents are used again, so owners are checked."""
+
+    def __init__(self) -> None:
+        self.unknown = 0
+        self._known: dict[int, tuple[weakref.ref[threading.Thread], int]] = {}
+        self._unsure: set[int] = set()
+        self._foreign: set[int] = set()
+
+    def native_id(self, ident: int) -> int | None:
+        """Give the system's id of a thread, or its ident where the threading module does not know it.
+
+        A thread that is about to be registered is not known yet either: None the first time.
+        """
+        known = self._known.get(ident)
+        if known is not None and (thread := known[0]()) is not None and thread.is_alive():
+            return known[1]
+        for thread in threading.enumerate():
+            if thread.ident == ident and thread.native_id is not None:
+                self._known[ident] = (weakref.ref(thread), thread.native_id)
+                return thread.native_id
+        if ident in self._foreign:
+            return ident
+        if ident in self._unsure:
+            self._foreign.add(ident)
+            self.unknown += 1
+            return ident
+        self._unsure.add(ident)
+        return None
+
+
+def _write_parquet(columns: Columns, path: Path) -> None:
+    """Write the columns as the lists of one row, whole or not at all."""
+    import pyarrow as pa  # here, so that starting does not wait for it
+    import pyarrow.parquet as pq
+
+    types_ = {name: pa.list_(pa.type_for_alias(_ARROW_TYPES.get(name, "string"))) for name in columns}
+    table = pa.table({name: pa.array([values], type=types_[name]) for name, values in columns.items()})
+    partial = path.with_name(path.name + ".part")
+    try:
+        partial.unlink(missing_ok=True)
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            pq.write_table(table, file, compression="zstd")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise CollectorError(
+            f"the Python stacks cannot be written to {path} ({error}): free some space or choose another output"
+        ) from error

@@ -1,0 +1,107 @@
+"""Sampled stacks as a tree of frames: each distinct stack is stored once, and shares what it can with others."""
+
+from __future__ import annotations
+
+import enum
+import types
+import weakref
+from array import array
+from typing import TypeAlias
+
+NOTHING = -1
+"""The node of a thread that is gone, and the parent of a stack's first frame."""
+
+Columns: TypeAlias = "dict[str, list[str] | list[int] | array[int]]"
+
+_MAX_NODES = 250_000
+_MAX_FRAMES = 100_000
+_FRAME_BITS = 32
+
+
+class Step(enum.Enum):
+    """What a frame is to an event loop."""
+
+    NONE = "not the loop's own"
+    LOOP = "where the loop runs"
+    ROUND = "one round of it"
+    CALLBACK = "a callback or task that it runs"
+
+
+_STEPS = {
+    ("asyncio.base_events", "run_forever"): Step.LOOP,
+    ("asyncio.base_events", "_run_once"): Step.ROUND,
+    ("asyncio.events", "_run"): Step.CALLBACK,
+    ("nest_asyncio", "run_forever"): Step.LOOP,
+    ("nest_asyncio", "run_until_complete"): Step.LOOP,
+    ("nest_asyncio", "_run_once"): Step.ROUND,
+}
+
+
+class StackTree:
+    """Gives each distinct frame and each distinct stack a small integer.
+
+    A frame is a function: its file, the line of its definition, its name and its module. Code objects are held
+    weakly, so that a cell that is run again and again leaves nothing behind.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self._codes: dict[int, tuple[weakref.ref[types.CodeType], int]] = {}
+        self._frames: dict[tuple[str, int, str, str], int] = {}
+        self._nodes: dict[int, int] = {}
+        self._parents, self._node_frames = array("i"), array("i")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has grown to its limit, after which nothing should be added."""
+        return len(self._parents) >= _MAX_NODES or len(self._frames) >= _MAX_FRAMES
+
+    def frame(self, frame: types.FrameType) -> int:
+        """Give the index of a frame's function."""
+        code = frame.f_code
+        known = self._codes.get(id(code))
+        if known is not None and known[0]() is code:  # an id is used again once its owner is gone
+            return known[1]
+        index = self._add_frame(code, frame.f_globals.get("__name__"))
+        self._codes[id(code)] = (weakref.ref(code), index)
+        return index
+
+    def _add_frame(self, code: types.CodeType, module: object) -> int:
+        # Exact strings: a module's name may be anything that its user has put there.
+        name = module if type(module) is str else ""
+        key = (code.co_filename, code.co_firstlineno, code.co_name, name)
+        index = self._frames.setdefault(key, len(self._frames))
+        if index == len(self.steps):
+            self.steps.append(_STEPS.get((name, code.co_name), Step.NONE))
+        return index
+
+    def node(self, path: list[int]) -> int:
+        """Give the node of a stack of frame indices, outermost first; :data:`NOTHING` for an empty one."""
+        node = NOTHING
+        for frame in path:
+            key = (node + 1) << _FRAME_BITS | frame
+            child = self._nodes.get(key)
+            if child is None:
+                child = self._nodes[key] = len(self._parents)
+                self._parents.append(node)
+                self._node_frames.append(frame)
+            node = child
+        return node
+
+    def columns(self) -> Columns:
+        """Give the tree and its frames as columns; a node comes after its parent."""
+        count = len(self._node_frames)  # frames are added before the nodes that name them
+        frames = list(self._frames)
+        return {
+            "node_parent": self._parents[:count],
+            "node_frame": self._node_frames[:count],
+            "frame_file": [_storable(key[0]) for key in frames],
+            "frame_line": [key[1] for key in frames],
+            "frame_function": [_storable(key[2]) for key in frames],
+            "frame_module": [_storable(key[3]) for key in frames],
+        }
+
+
+def _storable(text: str) -> str:
+    # A file name that is not valid UTF-8 reaches Python with surrogates, which no file format takes.
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,172 @@
+"""What a report says of a run, as plain words: shared by the text and the HTML form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.quantities import count, duration, share, size
+from npuprof.analysis.summary import DeviceTimes, Summary
+from npuprof.info import Info
+
+SIMULATED = "SIMULATED NPU"
+"""Stands in plain sight of every report of a run that an embedded simulator produced."""
+
+DEVICE_TIME = "Device time"
+"""Title of the table of devices."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A small table of finished texts.
+
+    Attributes
+    ----------
+    title
+        What it shows.
+    headings
+        One for each column.
+    rows
+        Texts, as many in each as there are headings.
+    numeric
+        How many columns from the right hold quantities, to be aligned at the right.
+    """
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: int
+
+
+def origin(info: Info) -> list[str]:
+    """Say what ran where: chip, devices, rank, level, collector, source and start, as far as they are known."""
+    devices = ", ".join(map(str, info.devices))
+    level = info.options.get("level")
+    parts = [
+        info.chip,
+        f"device {devices}" if devices else "",
+        "" if info.rank is None else f"rank {info.rank}",
+        "" if level is None else f"level {level}",
+        f"collector {info.collector}" if info.collector else "",
+        f"read from {info.source}" if info.source else "",
+        "" if info.started_ns is None else f"started {_second(info.started_ns)}",
+    ]
+    return [part for part in parts if part]
+
+
+def key_figures(summary: Summary) -> list[tuple[str, str]]:
+    """Give the figures of the whole run by name; those that the run does not tell are dashes."""
+    one = summary.devices[0] if len(summary.devices) == 1 else None
+    peak = summary.memory_peaks["allocated_bytes"].max() if len(summary.memory_peaks) else None
+    figures = [("wall time", duration(summary.wall_ns))]
+    if len(summary.devices) < 2:
+        figures += [
+            ("device busy", _with_share(one, None if one is None else one.busy_ns)),
+            ("communication", _with_share(one, None if one is None else one.communication_ns)),
+            ("device free", _with_share(one, None if one is None else one.free_ns)),
+        ]
+    figures += [("kernels", count(summary.counts["kernels"])), ("CANN calls", count(summary.counts["api"]))]
+    if peak is not None:
+        figures.append(("memory peak", size(int(peak))))
+    if len(summary.steps):
+        figures.append(("mean step", duration(int(summary.steps["duration_ns"].sum()) // len(summary.steps))))
+    return figures
+
+
+def grids(summary: Summary) -> list[Grid]:
+    """Give the tables of a report: devices, the ops with the most time, the longest kernels, the top CANN calls."""
+    some = [_devices(summary.devices), _top_ops(summary), _longest_kernels(summary), _top_api(summary)]
+    return [grid for grid in some if grid.rows]
+
+
+def note_rows(notes: pd.DataFrame, most: int) -> list[tuple[str, str, str]]:
+    """Give severity, source and message (with its number of times) of the gravest `most` notes."""
+    gravity = notes["severity"].map({"error": 0, "warning": 1, "info": 2}).to_numpy()
+    columns = (notes[name].tolist() for name in ("severity", "source", "message", "count"))
+    rows = list(zip(*columns, strict=True))
+    gravest = [rows[row] for row in np.argsort(gravity, kind="stable")[:most]]
+    return [
+        (str(severity), str(source), f"{message} ({times:,} times)" if times > 1 else str(message))
+        for severity, source, message, times in gravest
+    ]
+
+
+def _second(epoch_ns: int) -> str:
+    return f"{np.datetime64(epoch_ns // 1_000_000_000, 's')}".replace("T", " ") + " UTC"
+
+
+def _with_share(device: DeviceTimes | None, part_ns: int | None) -> str:
+    if device is None or part_ns is None:
+        return duration(None)
+    return f"{duration(part_ns)} ({share(part_ns, device.span_ns)})"
+
+
+def _devices(devices: Sequence[DeviceTimes]) -> Grid:
+    rows = [
+        (
+            f"device {each.device_id}",
+            duration(each.span_ns),
+            duration(each.computing_ns),
+            duration(each.communication_ns),
+            duration(each.communication_not_overlapped_ns),
+            duration(each.free_ns),
+            share(each.busy_ns, each.span_ns),
+        )
+        for each in devices
+    ]
+    headings = ("device", "span", "computing", "communication", "not overlapped", "free", "busy")
+    return Grid(DEVICE_TIME, headings, rows, 6)
+
+
+def _top_ops(summary: Summary) -> Grid:
+    rows = [
+        (
+            _name(row.name),
+            _name(row.op_type),
+            count(int(row.calls)),
+            duration(int(row.total_ns)),
+            duration(int(row.mean_ns)),
+            f"{100 * row.share:.1f} %",
+        )
+        for row in summary.top_ops.rename(columns={"count": "calls"}).itertuples(index=False)
+    ]
+    title = f"{len(rows)} kernels with the most time in all"
+    return Grid(title, ("kernel", "type", "count", "total", "mean", "share"), rows, 4)
+
+
+def _longest_kernels(summary: Summary) -> Grid:
+    longest = summary.longest_kernels
+    durations = longest["duration_ns"].tolist()
+    rows = [
+        (
+            _name(row.name),
+            _name(row.op_type),
+            _name(row.input_shapes),
+            f"{row.device_id}:{row.stream_id}",
+            duration(duration_ns),
+        )
+        for row, duration_ns in zip(longest.itertuples(index=False), durations, strict=True)
+    ]
+    title = f"{len(rows)} longest kernels"
+    return Grid(title, ("kernel", "type", "input shapes", "device:stream", "duration"), rows, 2)
+
+
+def _top_api(summary: Summary) -> Grid:
+    rows = [
+        (
+            _name(row.name),
+            _name(row.level),
+            count(int(row.calls)),
+            duration(int(row.total_ns)),
+            duration(int(row.mean_ns)),
+        )
+        for row in summary.top_api.rename(columns={"count": "calls"}).itertuples(index=False)
+    ]
+    return Grid(f"{len(rows)} CANN calls with the most time", ("call", "level", "count", "total", "mean"), rows, 3)
+
+
+def _name(value: object) -> str:
+    return value if isinstance(value, str) else ""

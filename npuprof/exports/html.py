@@ -1,0 +1,202 @@
+"""A run as HTML: the report under a notebook's cell, and a page of its own that needs nothing else."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from npuprof.analysis.quantities import printable
+from npuprof.analysis.summary import DeviceTimes, Summary
+from npuprof.exports.facts import DEVICE_TIME, SIMULATED, Grid, grids, key_figures, note_rows, origin
+from npuprof.figures.colours import FAMILIES
+from npuprof.figures.embed import element, library
+from npuprof.info import Info
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_LONGEST_CELL = 160
+_LONGEST_WORD = 40
+_LONGEST_LINE = 400
+_MOST_NOTES = 20
+
+# Colours come from the notebook's theme where it defines them, from the text around elsewhere.
+_LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
+_FAINT = "var(--jp-ui-font-color2,inherit)"
+_FONT = "var(--jp-ui-font-family,system-ui,sans-serif)"
+_SEVERITY = {"error": "#d55e00", "warning": "#e69f00", "info": "#56b4e9"}
+
+
+def report_html(summary: Summary, info: Info, notes: pd.DataFrame) -> str:
+    """Write what ran where, key figures, tables and notes as a fragment for a notebook.
+
+    Styles are inline and take the colours of the notebook's theme; there is no script. Every text from the
+    recording is escaped and cut, so the fragment stays below 100 kB.
+
+    Parameters
+    ----------
+    summary, info
+        What to write.
+    notes
+        The notes' table: ``severity, source, message, count``.
+    """
+    return _framed(_overview(summary, info) + _notes(notes))
+
+
+def page_html(summary: Summary, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure]) -> str:
+    """Write a page of its own: the report and its figures with plotly.js inside (about 5 MB).
+
+    The page refers to nothing outside itself, and its content security policy lets the browser enforce that.
+
+    Parameters
+    ----------
+    summary, info, notes
+        As for :func:`report_html`.
+    figures
+        Figures by title, in the order to show them.
+    """
+    title = _text(f"npuprof · {info.name}" if info.name else "npuprof", _LONGEST_LINE)
+    drawn = "".join(
+        f"<section>{element(figure, f'figure-{index}', name)}</section>"
+        for index, (name, figure) in enumerate(figures.items())
+    )
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
+        "style-src 'unsafe-inline'; img-src data: blob:\">"
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{title}</title><style>{_PAGE_STYLE}</style>{library()}</head>"
+        f"<body><main>{_framed(_overview(summary, info))}{drawn}{_framed(_notes(notes))}</main>"
+        "<noscript>The timeline and the flame graph need JavaScript; nothing is loaded from elsewhere.</noscript>"
+        "</body></html>"
+    )
+
+
+_PAGE_STYLE = (
+    ":root{color-scheme:light dark}"
+    "body{margin:0;font-family:system-ui,sans-serif;background:#fff;color:#1c1e21}"
+    "main{max-width:1500px;margin:0 auto;padding:16px}section{margin-top:12px}"
+    "@media (prefers-color-scheme:dark){body{background:#111;color:#e4e6e8}}"
+)
+
+
+def _framed(content: str) -> str:
+    style = f"font-family:{_FONT};font-size:13px;line-height:1.45;color:var(--jp-ui-font-color1,inherit);max-width:100%"
+    return f'<div style="{style}">{content}</div>' if content else ""
+
+
+def _overview(summary: Summary, info: Info) -> str:
+    # The bar tells of one device all that the table would.
+    shown = [grid for grid in grids(summary) if grid.title != DEVICE_TIME or len(summary.devices) > 1]
+    bars = "".join(map(_device_bar, summary.devices))
+    return _head(info) + _figures(summary) + bars + "".join(map(_grid, shown))
+
+
+def _text(text: str, longest: int) -> str:
+    return html.escape(printable(text, longest))
+
+
+def _head(info: Info) -> str:
+    badge = (
+        '<span style="background:#e69f00;color:#111;font-weight:700;padding:1px 8px;border-radius:3px;'
+        f'white-space:nowrap">{SIMULATED}</span>'
+        if info.simulated
+        else ""
+    )
+    name = f'<span style="overflow-wrap:anywhere">{_text(info.name, _LONGEST_LINE)}</span>' if info.name else ""
+    known = _text(" · ".join(origin(info)), _LONGEST_LINE)
+    failed = (
+        f'<div style="border-left:3px solid {_SEVERITY["error"]};padding-left:8px;margin-top:4px;'
+        f'overflow-wrap:anywhere">The profiled code raised {_text(info.failed, _LONGEST_LINE)}</div>'
+        if info.failed
+        else ""
+    )
+    return (
+        '<div style="display:flex;flex-wrap:wrap;gap:2px 10px;align-items:baseline;margin-top:4px">'
+        f'<strong style="font-size:15px">npuprof</strong>{name}{badge}</div>'
+        f'<div style="color:{_FAINT};overflow-wrap:anywhere">{known}</div>{failed}'
+    )
+
+
+def _figures(summary: Summary) -> str:
+    cells = "".join(
+        f'<div style="min-width:90px"><div style="font-size:11px;color:{_FAINT}">{_text(name, 40)}</div>'
+        f'<div style="font-size:16px;font-weight:600;white-space:nowrap">{_text(value, 40)}</div></div>'
+        for name, value in key_figures(summary)
+    )
+    return f'<div style="display:flex;flex-wrap:wrap;gap:8px 26px;margin:10px 0">{cells}</div>'
+
+
+def _device_bar(device: DeviceTimes) -> str:
+    """Draw how a device spent its time as one bar with its legend."""
+    if not device.span_ns:
+        return ""
+    shares = (
+        ("computing", device.computing_ns, FAMILIES["computing"].colour),
+        ("communication alone", device.communication_not_overlapped_ns, FAMILIES["communication"].colour),
+        ("free", device.free_ns, "rgba(128,128,128,.25)"),
+    )
+    bar = "".join(
+        f'<div style="width:{100 * part / device.span_ns:.2f}%;background:{colour}"></div>'
+        for _, part, colour in shares
+    )
+    legend = "".join(
+        f'<span style="white-space:nowrap"><span style="display:inline-block;width:9px;height:9px;'
+        f'background:{colour};margin-right:4px"></span>{name} {100 * part / device.span_ns:.1f} %</span>'
+        for name, part, colour in shares
+    )
+    return (
+        f'<div style="display:flex;height:10px;max-width:900px;margin-top:4px;overflow:hidden">{bar}</div>'
+        f'<div style="display:flex;flex-wrap:wrap;gap:0 16px;font-size:11px;color:{_FAINT}">'
+        f"<span>device {device.device_id}</span>{legend}</div>"
+    )
+
+
+def _grid(grid: Grid) -> str:
+    first_numeric = len(grid.headings) - grid.numeric
+
+    def cells(row: Sequence[str], tag: str, style: str) -> str:
+        return "".join(
+            f'<{tag} style="padding:2px 14px 2px 0;border:0;vertical-align:top;'
+            f'{_NAME if not column else _NUMBER if column >= first_numeric else _WORD}{style}">'
+            f"{_text(cell, _LONGEST_CELL if not column else _LONGEST_WORD)}</{tag}>"
+            for column, cell in enumerate(row)
+        )
+
+    line = f"border:0;border-bottom:1px solid {_LINE};background:transparent"
+    head = f'<tr style="{line}">{cells(grid.headings, "th", f"font-weight:600;color:{_FAINT}")}</tr>'
+    body = "".join(f'<tr style="{line}">{cells(row, "td", "")}</tr>' for row in grid.rows)
+    return (
+        f'<div style="overflow-x:auto;margin-top:12px"><div style="font-weight:600">{_text(grid.title, 80)}</div>'
+        f'<table style="border-collapse:collapse;border:0;margin:2px 0;font-size:12px"><thead>{head}</thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+_NAME = "text-align:left;overflow-wrap:anywhere;min-width:120px;"
+_WORD = "text-align:left;white-space:nowrap;"
+_NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"
+
+
+def _notes(notes: pd.DataFrame) -> str:
+    if not len(notes):
+        return ""
+    rows = "".join(
+        f'<div style="border-left:3px solid {_SEVERITY.get(severity, _LINE)};padding-left:8px;margin:3px 0;'
+        f'overflow-wrap:anywhere">{_text(severity, 20)}: {_text(source, _LONGEST_CELL)}: '
+        f"{_text(message, _LONGEST_LINE)}</div>"
+        for severity, source, message in note_rows(notes, _MOST_NOTES)
+    )
+    more = (
+        f"<div>and {len(notes) - _MOST_NOTES:,} more in <code>run.notes</code></div>"
+        if len(notes) > _MOST_NOTES
+        else ""
+    )
+    opened = " open" if (notes["severity"] != "info").any() else ""
+    return (
+        f'<details{opened} style="margin-top:12px"><summary style="cursor:pointer;font-weight:600">'
+        f"Notes ({len(notes):,})</summary>{rows}{more}</details>"
+    )

@@ -1,0 +1,82 @@
+"""Colours of slices: one hue for each family of work, told apart by colour-blind readers, with stable shades.
+
+The hues are those of Okabe and Ito, `Color Universal Design`_; they are legible on white and on black.
+
+.. _Color Universal Design: https://jfly.uni-koeln.de/color/
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+FOREGROUND = "#7d838a"
+"""Text and axes: a grey with a contrast of about 4 to white and to JupyterLab's dark background."""
+
+FAINT = "rgba(128,128,128,0.25)"
+"""Grid lines and empty areas on either background."""
+
+MODEBAR: Mapping[str, object] = {
+    "bgcolor": "rgba(0,0,0,0)",
+    "color": FOREGROUND,
+    "activecolor": FOREGROUND,
+    # What was profiled stays on this machine, whatever the front end's default is; selecting means nothing here.
+    "remove": ["sendDataToCloud", "sendChartToCloud", "select2d", "lasso2d"],
+}
+"""The buttons of every figure."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of work that shares a hue and an entry of the legend."""
+
+    label: str
+    colour: str
+    ink: str = "#111111"
+    """Colour of text upon it."""
+    outline: str = ""
+    """Colour of its slices' outlines where it is another one, to part slices that follow without a gap."""
+
+
+FAMILIES: Mapping[str, Family] = {
+    "step": Family("steps, marks", "#b4b4b4", outline=FOREGROUND),
+    "python": Family("Python", "#56b4e9"),
+    "operator": Family("operators", "#009e73"),
+    "api": Family("CANN API", "#cc79a7"),
+    "matrix": Family("matrix kernels", "#0072b2", ink="#ffffff"),
+    "vector": Family("vector kernels", "#e69f00"),
+    "movement": Family("data movement", "#f0e442"),
+    "communication": Family("communication", "#d55e00"),
+    "wait": Family("waiting", "#c8c8c8"),
+    "computing": Family("device computes", "#3a8fb7"),
+}
+"""Every family by key, in the order of the legend."""
+
+_SHADES = (0.0, 0.17, 0.34)  # parts of white mixed in
+_WAIT = re.compile(r"wait|event|notify", re.IGNORECASE)
+_MATRIX = re.compile(r"mat_?mul|gemm|bmm|conv(?!ert)|attention|linear", re.IGNORECASE)
+_MOVEMENT = re.compile(
+    r"mem(cpy|set)|trans(pose|data)|copy|concat|slice|gather|scatter|split|\bpad|tile|sdma|write_value", re.IGNORECASE
+)
+
+
+def device_family(op_type: str, task_type: str, name: str) -> str:
+    """Choose the family of a device task: by its op type when it has one, else by its name and task type."""
+    if _WAIT.search(task_type):
+        return "wait"
+    text = op_type or f"{name} {task_type}"
+    if _MATRIX.search(text):
+        return "matrix"
+    if _MOVEMENT.search(text):
+        return "movement"
+    return "wait" if not op_type and _WAIT.search(text) else "vector"
+
+
+def shade(family: str, name: str) -> str:
+    """Give the family's colour, a little lighter for some names; a name has one shade in every run."""
+    white = _SHADES[zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(_SHADES)]
+    colour = FAMILIES[family].colour
+    channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(channel + (255 - channel) * white):02x}" for channel in channels)

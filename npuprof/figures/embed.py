@@ -1,0 +1,56 @@
+"""Figures as JSON, for a notebook's output or a page of their own, and how large they become there."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+MIMETYPE = "application/vnd.plotly.v1+json"
+
+CONFIG: Mapping[str, Any] = {
+    "displaylogo": False,
+    "responsive": True,
+    "showSendToCloud": False,  # what was profiled stays on this machine
+}
+"""How plotly.js shows every figure."""
+
+
+def mimebundle(figure: go.Figure) -> dict[str, Any]:
+    """Give a figure as the output that Jupyter front ends draw with their own plotly.js."""
+    return {MIMETYPE: {**json.loads(figure.to_json()), "config": dict(CONFIG)}}
+
+
+def saved_bytes(figure: go.Figure) -> int:
+    """Measure a figure in a saved notebook, which spreads JSON over indented lines, one element each."""
+    notebook = {"cells": [{"outputs": [{"data": mimebundle(figure)}]}]}
+    return len(json.dumps(notebook, indent=1, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+def library() -> str:
+    """Give plotly.js, whole, as one script element."""
+    from plotly.offline import get_plotlyjs
+
+    return f"<script>{get_plotlyjs()}</script>"
+
+
+def element(figure: go.Figure, element_id: str, title: str) -> str:
+    """Give the elements that draw a figure on a page which holds :func:`library`.
+
+    No text in the figure can end the script element: ``<``, ``>`` and ``&`` are written as escapes of JSON.
+    """
+    config = _in_script(json.dumps(dict(CONFIG)))
+    target = html.escape(element_id)
+    return (
+        f'<div id="{target}" role="img" aria-label="{html.escape(title)}"></div>'
+        f"<script>(function () {{ var figure = {_in_script(figure.to_json())};"
+        f" Plotly.newPlot({_in_script(json.dumps(element_id))}, figure.data, figure.layout, {config}); }})();</script>"
+    )
+
+
+def _in_script(text: str) -> str:
+    return text.translate({ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})

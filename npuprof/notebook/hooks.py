@@ -1,0 +1,88 @@
+"""The hooks that end a cell's run where the cell ends, however it ends and however cells are nested."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npuprof.notebook.controller import Cell, Controller
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+
+
+def current_cell(shell: InteractiveShell) -> Cell | None:
+    """Tell which cell the shell has just begun to run; None outside of one.
+
+    Right for the first statement of a cell, which is where ``%%npuprof`` puts its call; IPython forgets
+    the outer cell once a cell inside it has run.
+    """
+    result = shell.displayhook.exec_result
+    if result is None:
+        return None
+    info = result.info
+    return Cell(id(info), info.raw_cell, cell_title(shell, numbered=bool(info.store_history)))
+
+
+def cell_title(shell: InteractiveShell, *, numbered: bool = True) -> str:
+    """Name the running cell: by its number, or by the cell that it was run from or after."""
+    number = shell.execution_count - 1  # IPython counts on before it runs a cell
+    return f"cell [{number}]" if numbered else f"code run from or after cell [{number}]"
+
+
+class CellHooks:
+    """Listens to the end of cells; keeps nothing of them."""
+
+    def __init__(self, shell: InteractiveShell, controller: Controller) -> None:
+        self._shell = shell
+        self._controller = controller
+
+    def register(self) -> None:
+        """Begin to listen."""
+        self._shell.events.register("post_execute", self.post_execute)
+        self._shell.events.register("post_run_cell", self.post_run_cell)
+
+    def unregister(self) -> None:
+        """Listen no more."""
+        self._shell.events.unregister("post_execute", self.post_execute)
+        self._shell.events.unregister("post_run_cell", self.post_run_cell)
+
+    def post_run_cell(self, result: ExecutionResult | None) -> None:
+        """End the run of the cell that has ended. IPython calls this after the cell's value or error is shown."""
+        cell = self._controller.cell
+        if cell is not None and _is_end_of(cell, result):
+            self._controller.end(_failure(result))
+
+    def post_execute(self) -> None:
+        """End the run of a silent cell, for which this is the only event."""
+        cell, result = self._controller.cell, self._shell.last_execution_result
+        if cell is not None and result is not None and _is_silent(result) and _is_end_of(cell, result):
+            self._controller.end(_failure(result))
+
+
+def failure_of(result: ExecutionResult) -> BaseException | None:
+    """Give what a cell raised, before it ran or while it ran."""
+    # Not `or`: an exception of the user's may be false.
+    return result.error_in_exec if result.error_before_exec is None else result.error_before_exec
+
+
+def _is_end_of(cell: Cell, result: ExecutionResult | None) -> bool:
+    if result is None:
+        return True  # the kernel's event loop gave the cell up: there is no result, and no cell around it
+    info = result.info
+    if info is None or id(info) == cell.identity:
+        return info is not None
+    # When the runner itself fails (an interrupt between two steps of an `await`), IPython makes a new
+    # result, which is known by having no number.
+    return result.execution_count is None and info.raw_cell == cell.text
+
+
+def _is_silent(result: ExecutionResult) -> bool:
+    return result.info is not None and bool(result.info.silent)
+
+
+def _failure(result: ExecutionResult | None) -> str:
+    from npuprof.session import describe_failure
+
+    if result is None:
+        return "Cancelled: the cell was given up before it ended"
+    return describe_failure(failure_of(result))

@@ -1,0 +1,164 @@
+"""``%%npuprof`` and ``%npuprof``: thin doors to the controller."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from npuprof.errors import CollectorError, OptionsError, SessionBusyError, SessionError
+from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_arguments
+from npuprof.notebook.controller import Cell, Controller
+from npuprof.notebook.hooks import CellHooks, cell_title, current_cell, failure_of
+from npuprof.notebook.transformer import PRIVATE_WORD, CellTransformer, start_line
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from npuprof.session import Session
+
+_NAME = "npuprof"
+_COMMANDS = ("start", "stop", "status", "last", "load")
+
+
+def _show(session: Session) -> None:
+    from npuprof.notebook.report import show_session
+
+    show_session(session)
+
+
+@magics_class
+class NpuprofMagics(Magics):
+    """The magics of one shell, with the transformer and the hooks that belong to them."""
+
+    shell: InteractiveShell
+
+    def __init__(self, shell: InteractiveShell, controller: Controller | None = None) -> None:
+        super().__init__(shell)
+        self.controller = controller if controller is not None else Controller(_show)
+        self._hooks = CellHooks(shell, self.controller)
+        self._transformer = CellTransformer()
+
+    @classmethod
+    def installed_in(cls, shell: InteractiveShell) -> NpuprofMagics | None:
+        """Give the magics that a shell has, if it has them."""
+        found: NpuprofMagics | None = shell.magics_manager.registry.get(cls.__name__)
+        return found
+
+    def install(self) -> None:
+        """Add the magics, the transformer and the hooks to the shell."""
+        self.shell.register_magics(self)
+        self.shell.input_transformers_cleanup.append(self._transformer)
+        self._hooks.register()
+
+    def uninstall(self) -> None:
+        """End a run that is collecting, with its report, and take everything out of the shell."""
+        self.controller.end()
+        self._hooks.unregister()
+        self.shell.input_transformers_cleanup.remove(self._transformer)
+        manager = self.shell.magics_manager
+        for kind in ("line", "cell"):
+            manager.magics[kind].pop(_NAME, None)
+        manager.registry.pop(type(self).__name__, None)
+
+    @magic_arguments(f"%{_NAME}")
+    @profiling_arguments
+    @cell_magic(_NAME)  # type: ignore[arg-type]  # IPython's own annotation fits the form without a name only
+    def npuprof_cell(self, line: str, cell: str) -> None:
+        """Profile this cell on the NPU and show a report below its output.
+
+        The cell runs as it does without this line: it keeps its value, `await`, errors and line numbers.
+        Other cell magics may stand above or below. `npuprof.last()` gives the tables of the run.
+        """
+        # The transformer has taken every cell that begins with the magic; what comes here is code that
+        # calls the magic by name, or a cell without a body.
+        if not cell.strip():
+            raise UsageError("%%npuprof profiles the lines below it, and there are none")
+        result = self.shell.run_cell(start_line(line) + cell)
+        if (error := failure_of(result)) is not None:
+            raise SessionError(f"the profiled code ended with {type(error).__name__}; its traceback is above")
+
+    @magic_arguments(_NAME)
+    @argument(
+        "command",
+        nargs="?",
+        choices=_COMMANDS,
+        default="status",
+        help="start or stop collecting by hand, across cells; tell the status (the default); "
+        "show the report of the last run again; or load a recording, a result or one file and show its report.",
+    )
+    @argument("path", nargs="?", help="What to load.")
+    @profiling_arguments
+    @line_magic(_NAME)  # type: ignore[arg-type]  # IPython's own annotation fits the form without a name only
+    def npuprof_line(self, line: str) -> None:
+        """Start and stop the profiler by hand, or look at a run.
+
+        The options are those of `%%npuprof` and go with `start`.
+        """
+        word, _, rest = line.partition(" ")
+        if word == PRIVATE_WORD:
+            self._begin_cell(rest)
+            return
+        words = parse(self.npuprof_line.parser, line)
+        command, path = words.pop("command"), words.pop("path")
+        if path is not None and command != "load":
+            raise UsageError(f"%npuprof {command} takes no path, so {path!r} has no meaning")
+        if words and command != "start":
+            raise UsageError(f"%npuprof {command} takes no options: they go with `%npuprof start`")
+        if command == "start":
+            self._begin(interpret(words), f"%npuprof start in {cell_title(self.shell)}")
+        elif command == "load":
+            self._load(path)
+        else:
+            {"stop": self._stop, "status": self._status, "last": self._last}[command]()
+
+    def _begin_cell(self, line: str) -> None:
+        arguments = interpret(parse(self.npuprof_cell.parser, line))
+        cell = current_cell(self.shell)
+        if cell is None:
+            raise UsageError("%%npuprof profiles a cell, and no cell is running: use npuprof.profile() in a script")
+        self._begin(arguments, cell.title, cell)
+
+    def _begin(self, arguments: Arguments, title: str, cell: Cell | None = None) -> None:
+        try:
+            self.controller.begin(arguments.options, title, cell=cell, report=arguments.report)
+        except OptionsError as error:
+            raise UsageError(str(error)) from None
+        except (CollectorError, SessionBusyError) as error:
+            if not arguments.run_anyway:
+                raise
+            print(f"npuprof: the code runs unprofiled: {error}", file=sys.stderr)  # noqa: T201 - to the user
+
+    def _stop(self) -> None:
+        if not self.controller.end():
+            raise SessionError(f"%npuprof has nothing to stop: {_status()}")
+
+    def _status(self) -> None:
+        print(_status())  # noqa: T201 - the answer to the user
+
+    def _last(self) -> None:
+        from npuprof.notebook.report import show_run
+        from npuprof.session import last
+
+        show_run(last())
+
+    def _load(self, path: str | None) -> None:
+        from npuprof.notebook.report import show_run
+        from npuprof.profiles import load
+
+        if path is None:
+            raise UsageError("%npuprof load needs the path of a recording, a result directory or a file")
+        show_run(load(path))
+
+
+def _status() -> str:
+    from npuprof.collectors.registry import choose
+    from npuprof.session import running
+
+    if holder := running():
+        return holder
+    choice = choose("auto")
+    return f"nothing is collecting; a run would use {choice.collector.name} ({choice.reason})"

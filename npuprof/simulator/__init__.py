@@ -1,0 +1,109 @@
+"""The embedded NPU: a simulated device behind an ``acl`` that looks like pyACL, for machines without one.
+
+Use
+---
+>>> from npuprof import simulator
+>>> acl = simulator.acl                      # what ``import acl`` gives on a machine with an NPU
+>>> simulator.configure(semantics="legacy")  # or chip=, devices=, clock=, busy=
+>>> device = simulator.current().device(0)
+>>> task = device.launch("Add", inputs=[simulator.Tensor((1024,), "float16")])
+>>> device.synchronize()
+
+Whatever it writes says that it is simulated (``"simulated": true`` in ``info.json``).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from npuprof.clock import Clock
+from npuprof.simulator.device import Device
+from npuprof.simulator.state import Semantics, Simulator
+from npuprof.simulator.streams import Event, Stream, Task
+from npuprof.simulator.tensors import Tensor
+
+if TYPE_CHECKING:
+    from npuprof.simulator import acl
+    from npuprof.simulator.synthesis import synthesise
+
+__all__ = [
+    "Device",
+    "Event",
+    "Simulator",
+    "Stream",
+    "Task",
+    "Tensor",
+    "acl",
+    "configure",
+    "current",
+    "reset",
+    "synthesise",
+]
+
+_current = Simulator()
+
+
+def current() -> Simulator:
+    """Give the simulated machine of this process."""
+    return _current
+
+
+def configure(
+    *,
+    semantics: Semantics | None = None,
+    chip: str | None = None,
+    devices: int | None = None,
+    clock: Clock | None = None,
+    busy: bool | None = None,
+) -> Simulator:
+    """Change the simulated machine; what is not given stays as it is.
+
+    A new chip, number of devices or clock makes a fresh machine, without streams, memory or profiler state.
+    The other two take effect on the one there is.
+
+    Returns
+    -------
+    Simulator
+        The machine from now on, as :func:`current` gives it.
+    """
+    global _current
+    before = _current
+    semantics = before.semantics if semantics is None else semantics
+    busy = before.busy if busy is None else busy
+    if chip is None and devices is None and clock is None:
+        before.semantics, before.busy = semantics, busy
+        return before
+    _discard(before)
+    _current = Simulator(
+        semantics=semantics,
+        chip=before.chip_key if chip is None else chip,
+        devices=len(before.devices) if devices is None else devices,
+        clock=before.clock if clock is None else clock,
+        busy=busy,
+    )
+    return _current
+
+
+def reset() -> Simulator:
+    """Start again from the defaults, as if the process had just begun."""
+    global _current
+    _discard(_current)
+    _current = Simulator()
+    return _current
+
+
+def _discard(simulator: Simulator) -> None:
+    """Close what a machine that is given up still records."""
+    if simulator.recorder is not None:
+        simulator.recorder.close()
+        simulator.recorder = None
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when asked for: neither is needed to import the package quickly.
+    if name == "acl":
+        return importlib.import_module("npuprof.simulator.acl")
+    if name == "synthesise":
+        return importlib.import_module("npuprof.simulator.synthesis").synthesise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

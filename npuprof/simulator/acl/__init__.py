@@ -1,0 +1,61 @@
+"""A package that looks like pyACL's ``acl``, in front of the simulated machine of this process.
+
+Only what a program needs to run operators of its own and to be profiled is here. Calls give what pyACL's
+give: a return code, or a tuple of values with the code last; handles are integers, 0 for failure.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from npuprof.simulator import codes, current
+from npuprof.simulator.acl import prof, rt, util
+
+__all__ = ["finalize", "get_soc_name", "get_version", "init", "is_simulated", "prof", "rt", "util"]
+
+is_simulated = True
+_MAX_CONFIG_BYTES = 1 << 20
+
+
+def init(config_path: str | None = None) -> int:
+    """Initialise acl; a configuration that switches profiling on is not supported (200006)."""
+    runtime = current().runtime
+    if runtime.initialised:
+        return codes.REPEAT_INITIALIZE
+    if config_path:
+        code = _check_config(Path(config_path))
+        if code != codes.SUCCESS:
+            return code
+    runtime.initialised, runtime.finalised = True, False
+    return codes.SUCCESS
+
+
+def _check_config(path: Path) -> int:
+    try:
+        with path.open("rb") as file:
+            config = json.loads(file.read(_MAX_CONFIG_BYTES) or b"{}")
+    except (OSError, ValueError, RecursionError):
+        return codes.INVALID_FILE
+    profiler = config.get("profiler") if isinstance(config, dict) else None
+    switched_on = isinstance(profiler, dict) and profiler.get("switch") == "on"
+    return codes.FEATURE_UNSUPPORTED if switched_on else codes.SUCCESS
+
+
+def finalize() -> int:
+    """End acl."""
+    runtime = current().runtime
+    if not runtime.initialised:
+        return codes.REPEAT_FINALIZE if runtime.finalised else codes.UNINITIALIZE
+    runtime.initialised, runtime.finalised = False, True
+    return codes.SUCCESS
+
+
+def get_soc_name() -> str:
+    """Give the chip's name."""
+    return current().chip.soc_name
+
+
+def get_version() -> tuple[int, int, int, int]:
+    """Give major, minor and patch version of acl, and a return code."""
+    return 1, 0, 0, codes.SUCCESS

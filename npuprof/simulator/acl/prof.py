@@ -1,0 +1,146 @@
+"""``acl.prof``: collection, and the msproftx extension. Source: formats/frontends.md section 3 (pyACL wrappers)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npuprof.simulator import codes, current
+from npuprof.simulator.acl.rt import resolve_stream
+
+_OP_DESC_BYTES = 80
+
+
+def init(path: str) -> int:
+    """Set the directory that recordings go to."""
+    return current().profiler.init(path)
+
+
+def finalize() -> int:
+    """End profiling."""
+    return current().profiler.finalize()
+
+
+def create_config(
+    device_list: Sequence[int], aicore_metrics: int, aicore_events: int = 0, data_type_config: int = 0
+) -> int:
+    """Give a handle for a configuration, 0 when the devices are wrong; `aicore_events` is not used, as in pyACL."""
+    del aicore_events
+    return current().profiler.create_config(device_list, aicore_metrics, data_type_config)
+
+
+def destroy_config(config: int) -> int:
+    """Forget a configuration."""
+    return current().profiler.destroy_config(config)
+
+
+def set_config(config_type: int, config: str) -> int:
+    """Set something beside the mask, such as 3 (memory sampling, in Hz)."""
+    return current().profiler.set_config(config_type, config)
+
+
+def warmup(config: int) -> int:
+    """Prepare a start."""
+    return current().profiler.warmup(config)
+
+
+def start(config: int) -> int:
+    """Start a recording."""
+    return current().profiler.start(config)
+
+
+def stop(config: int) -> int:
+    """Stop the recording."""
+    return current().profiler.stop(config)
+
+
+# -- extension -------------------------------------------------------------------------------------------------
+
+
+def create_stamp() -> int:
+    """Give the handle of a stamp; 0 while no markers are recorded."""
+    return current().marker.create_stamp()
+
+
+def destroy_stamp(stamp: int) -> None:
+    """Forget a stamp."""
+    current().marker.destroy_stamp(stamp)
+
+
+def set_stamp_trace_message(stamp: int, message: str, message_length: int | None = None) -> int:
+    """Set the message of a stamp; its length is that of the text."""
+    del message_length
+    return current().marker.set_message(stamp, message)
+
+
+def mark(stamp: int) -> int:
+    """Set a marker."""
+    return current().marker.mark(stamp)
+
+
+def mark_ex(message: str, *length_and_stream: int) -> int:
+    """Set a marker that the device notes too: ``mark_ex(message, stream)``, or with the length between them."""
+    stream = length_and_stream[-1] if length_and_stream else 0
+    found = resolve_stream(stream) if stream else None
+    device, target = (None, None) if found is None else found
+    return current().marker.mark_on_stream(message, device, target)
+
+
+def push(stamp: int) -> int:
+    """Begin a range of this thread."""
+    return current().marker.push(stamp)
+
+
+def pop(stamp: int = 0) -> int:
+    """End the newest range of this thread; `stamp` is not looked at."""
+    del stamp
+    return current().marker.pop()
+
+
+def range_start(stamp: int) -> tuple[int, int]:
+    """Begin a range that any thread can end: its number, and the return code."""
+    return current().marker.range_start(stamp)
+
+
+def range_stop(range_id: int) -> int:
+    """End a range by number."""
+    return current().marker.range_stop(range_id)
+
+
+def create_step_info() -> int:
+    """Give the handle of a step counter."""
+    return current().marker.create_step_info()
+
+
+def destroy_step_info(step_info: int) -> int:
+    """Forget a step counter."""
+    return current().marker.destroy_step_info(step_info)
+
+
+def get_step_timestamp(step_info: int, tag: int, stream: int) -> int:
+    """Note the begin (0, or 60000) or the end (1, or 60001) of a step in a stream."""
+    found = resolve_stream(stream)
+    device, target = (None, None) if found is None else found
+    return current().marker.step(step_info, tag, device, target)
+
+
+# -- subscription: there are no models here to subscribe to ----------------------------------------------------
+
+
+def model_subscribe(model_id: int, config: int) -> int:
+    """Say that there is no such model."""
+    del model_id, config
+    return codes.INVALID_MODEL_ID
+
+
+def model_unsubscribe(model_id: int) -> int:
+    """Say that there is no such model."""
+    del model_id
+    return codes.INVALID_MODEL_ID
+
+
+model_un_subscribe = model_unsubscribe
+
+
+def get_op_desc_size() -> tuple[int, int]:
+    """Give the size of an operator's description, and the return code."""
+    return _OP_DESC_BYTES, codes.SUCCESS

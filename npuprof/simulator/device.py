@@ -1,0 +1,350 @@
+"""A simulated device: streams that run operators, copies and waits in order on the device's own clock.
+
+Everything is decided at launch. A task starts at the latest of the host's launch plus a latency, the end of
+the task before it in its stream, and whatever the stream waits for; it lasts what a roofline of the chip says.
+Streams do not slow each other down: two kernels that run at the same time both take what each takes alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from npuprof.simulator.chips import Chip
+from npuprof.simulator.memory import DeviceMemory
+from npuprof.simulator.streams import QUEUE_DEPTH, TASK_IDS, CopyKind, Event, Stream, Task
+from npuprof.simulator.tensors import Tensor
+from npuprof.simulator.work import Core, Operator, block_count, estimate
+
+if TYPE_CHECKING:
+    from npuprof.simulator.host_records import Mark
+    from npuprof.simulator.state import Simulator
+
+MAX_COPY_BYTES = 64 << 20  # a longer copy becomes several tasks
+FLIP_TICKS = 5  # the task that announces a wrap of the task ids occupies the stream for a moment
+_EVENT_TICKS = 5
+_COPY_FLOOR_NS = 2_000
+_MAX_STREAMS = 2048  # stream ids have 11 bits
+
+
+class HostCall(NamedTuple):
+    """One call on the host: the thread, and when it began and ended on the monotonic clock."""
+
+    thread_id: int
+    begin_ns: int
+    end_ns: int
+
+
+class Device:
+    """One NPU.
+
+    Parameters
+    ----------
+    simulator
+        The machine that it is in: its clock, its lock and its recorder.
+    device_id
+        Its number.
+    chip
+        What it is made of.
+    """
+
+    def __init__(self, simulator: Simulator, device_id: int, chip: Chip) -> None:
+        self._simulator = simulator
+        self.device_id = device_id
+        self.chip = chip
+        self.memory = DeviceMemory(device_id, chip.hbm_bytes)
+        # The device has booted at another time than the host, so its counter starts elsewhere.
+        self._counter_offset = (device_id + 1) << 32
+        self._streams: dict[int, Stream] = {}
+        self.default_stream = self.create_stream()
+
+    # -- clock ---------------------------------------------------------------------------------------------
+
+    def tick_at(self, monotonic_raw_ns: int) -> int:
+        """Give the device's counter at the first tick that is not before a moment of the host."""
+        return -(-monotonic_raw_ns // self.chip.tick_ns) + self._counter_offset
+
+    def ns_at(self, tick: int) -> int:
+        """Give the moment on the host's monotonic clock of a value of the device's counter (exact)."""
+        return (tick - self._counter_offset) * self.chip.tick_ns
+
+    # -- streams and events --------------------------------------------------------------------------------
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The streams that exist, in the order created; the first is the default stream."""
+        return tuple(self._streams.values())
+
+    def create_stream(self) -> Stream:
+        """Create a stream.
+
+        Raises
+        ------
+        RuntimeError
+            If the device has no stream id left (there are 2048).
+        """
+        with self._simulator.lock:
+            free = next((number for number in range(_MAX_STREAMS) if number not in self._streams), None)
+            if free is None:
+                raise RuntimeError(f"device {self.device_id} has no free stream: destroy some of its {_MAX_STREAMS}")
+            stream = self._streams[free] = Stream(self.device_id, free)
+            return stream
+
+    def destroy_stream(self, stream: Stream) -> None:
+        """Destroy a stream when what it holds has run; its id can be given to another afterwards."""
+        self.synchronize(stream)
+        with self._simulator.lock:
+            stream.destroyed = True
+            self._streams.pop(stream.stream_id, None)
+            if (recorder := self._simulator.recorder) is not None:
+                recorder.stream_destroyed(self, stream, self._call_now())
+
+    def record_event(self, event: Event, stream: Stream | None = None) -> Task:
+        """Let `event` happen when what is in the stream so far has run."""
+        stream = self._with_room(stream)
+        with self._simulator.lock:
+            call = self._begin_call()
+            task = self._enqueue(stream, call, _EVENT_TICKS)
+            event.recorded_ns = task.end_ns
+            if (recorder := self._simulator.recorder) is not None:
+                recorder.event_recorded(self, task, call)
+        self._end_call(call)
+        return task
+
+    def wait_event(self, event: Event, stream: Stream | None = None) -> Task:
+        """Let the stream wait until `event` has happened; one that was never recorded holds nothing up."""
+        stream = self._with_room(stream)
+        with self._simulator.lock:
+            call = self._begin_call()
+            until = 0 if event.recorded_ns is None else self.tick_at(event.recorded_ns)
+            task = self._enqueue(stream, call, _EVENT_TICKS, until_tick=until)
+            if (recorder := self._simulator.recorder) is not None:
+                recorder.event_awaited(self, task, call)
+        self._end_call(call)
+        return task
+
+    def synchronize(self, stream: Stream | None = None) -> None:
+        """Wait on the clock until the stream, or every stream of the device, has run what it holds."""
+        simulator = self._simulator
+        begin_ns = simulator.clock.monotonic_raw_ns()
+        with simulator.lock:
+            waited = [stream] if stream is not None else self._streams.values()
+            end_ns = self.ns_at(max(each.end_tick for each in waited))
+        simulator.clock.sleep_until_ns(max(end_ns, begin_ns + 1))
+        name = "aclrtSynchronizeDevice" if stream is None else "aclrtSynchronizeStream"
+        call = HostCall(threading.get_native_id(), begin_ns, simulator.clock.monotonic_raw_ns())
+        with simulator.lock:
+            if simulator.recorder is not None:
+                simulator.recorder.runtime_call(name, call)
+
+    def tag_step(self, index: int, tag: int, stream: Stream | None = None) -> Task:
+        """Let the device note that a step begins or ends, when the stream reaches this point."""
+        stream = self._with_room(stream)
+        with self._simulator.lock:
+            task = self._enqueue(stream, self._begin_call(), _EVENT_TICKS)
+            if (recorder := self._simulator.recorder) is not None:
+                recorder.step_tagged(self, task, index, tag)
+        return task
+
+    def mark(self, mark: Mark, stream: Stream | None = None) -> Task:
+        """Let the device note a marker of the host, when the stream reaches this point."""
+        stream = self._with_room(stream)
+        with self._simulator.lock:
+            task = self._enqueue(stream, self._begin_call(), _EVENT_TICKS)
+            if (recorder := self._simulator.recorder) is not None:
+                recorder.marked_on_stream(self, task, mark)
+        return task
+
+    # -- memory --------------------------------------------------------------------------------------------
+
+    def allocate(self, size_bytes: int) -> int:
+        """Give the address of a new block of device memory, or 0 when there is not enough."""
+        with self._simulator.lock:
+            call = self._begin_call()
+            address = self.memory.allocate(size_bytes)
+            if address and (recorder := self._simulator.recorder) is not None:
+                recorder.memory_changed(self, address, self.memory.size_of(address), call)
+        return address
+
+    def release(self, address: int) -> bool:
+        """Release a block; tells whether there was one at this address."""
+        with self._simulator.lock:
+            call = self._begin_call()
+            size_bytes = self.memory.release(address)
+            if size_bytes and (recorder := self._simulator.recorder) is not None:
+                recorder.memory_changed(self, address, -size_bytes, call)
+        return bool(size_bytes)
+
+    # -- work ----------------------------------------------------------------------------------------------
+
+    def launch(
+        self,
+        op_type: str,
+        *,
+        core: Core = "AI_VECTOR_CORE",
+        inputs: Sequence[Tensor] = (),
+        outputs: Sequence[Tensor] = (),
+        flops: int = 0,
+        read_bytes: int | None = None,
+        written_bytes: int | None = None,
+        block_num: int | None = None,
+        name: str | None = None,
+        api: str | None = None,
+        stream: Stream | None = None,
+    ) -> Task:
+        """Launch an operator from the calling thread; returns at once, the device runs it later.
+
+        Parameters
+        ----------
+        op_type
+            The operator's type: ``MatMulV3``, ``Add``, ``ReduceSum`` ...
+        core
+            The cores that it runs on.
+        inputs, outputs
+            Operands in order.
+        flops
+            Operations that it computes.
+        read_bytes, written_bytes
+            Memory traffic; by default the sizes of the inputs and of the outputs.
+        block_num
+            Cores to use; by default chosen by size.
+        name, api
+            The node's name and the acl call; by default ``aclnn`` and the type, as single-operator calls have them.
+        stream
+            By default the device's default stream.
+
+        Returns
+        -------
+        Task
+            Where and when the device runs it.
+        """
+        operator = self._operator(
+            op_type, core, tuple(inputs), tuple(outputs), flops, (read_bytes, written_bytes), block_num, name, api
+        )
+        work = estimate(self.chip, operator)
+        stream = self._with_room(stream)
+        with self._simulator.lock:
+            call = self._begin_call()
+            ticks = max(2, -(-work.duration_ns // self.chip.tick_ns))
+            task = self._enqueue(stream, call, ticks)
+            if (recorder := self._simulator.recorder) is not None:
+                recorder.operator_launched(self, task, operator, work, call)
+        self._end_call(call)
+        return task
+
+    def copy(
+        self, kind: CopyKind, size_bytes: int, stream: Stream | None = None, *, wait: bool = False
+    ) -> tuple[Task, ...]:
+        """Copy between host and device or on the device; `wait` makes it the synchronous call.
+
+        Returns
+        -------
+        tuple of Task
+            One for each 64 MiB, as the runtime splits a long copy.
+        """
+        stream = self._with_room(stream)
+        with self._simulator.lock:
+            call = self._begin_call()
+            tasks = tuple(
+                self._enqueue(stream, call, self._copy_ticks(kind, part_bytes)) for part_bytes in _parts(size_bytes)
+            )
+            end_ns = tasks[-1].end_ns if wait else call.end_ns
+            if (recorder := self._simulator.recorder) is not None:
+                recorder.copied(self, tasks, kind, size_bytes, call._replace(end_ns=max(call.end_ns, end_ns)), wait)
+        self._simulator.clock.sleep_until_ns(max(call.end_ns, end_ns))
+        return tasks
+
+    # -- internals -----------------------------------------------------------------------------------------
+
+    def _operator(
+        self,
+        op_type: str,
+        core: Core,
+        inputs: tuple[Tensor, ...],
+        outputs: tuple[Tensor, ...],
+        flops: int,
+        traffic: tuple[int | None, int | None],
+        block_num: int | None,
+        name: str | None,
+        api: str | None,
+    ) -> Operator:
+        api = api or f"aclnn{op_type}"
+        read_bytes = sum(tensor.size_bytes for tensor in inputs) if traffic[0] is None else traffic[0]
+        written_bytes = sum(tensor.size_bytes for tensor in outputs) if traffic[1] is None else traffic[1]
+        if block_num is None:
+            block_num = block_count(self.chip, core, outputs, read_bytes + written_bytes)
+        return Operator(
+            op_type,
+            name or f"{api}_{op_type}_{op_type}",
+            api,
+            core,
+            inputs,
+            outputs,
+            int(flops),
+            read_bytes,
+            written_bytes,
+            block_num,
+        )
+
+    def _copy_ticks(self, kind: CopyKind, size_bytes: int) -> int:
+        # On the device both the reading and the writing pass through the same memory.
+        seconds = {
+            "host_to_device": size_bytes / self.chip.host_to_device_bytes_per_s,
+            "device_to_host": size_bytes / self.chip.device_to_host_bytes_per_s,
+            "device_to_device": 2 * size_bytes / self.chip.hbm_bytes_per_s,
+        }[kind]
+        return -(-(round(seconds * 1e9) + _COPY_FLOOR_NS) // self.chip.tick_ns)
+
+    def _with_room(self, stream: Stream | None) -> Stream:
+        """Give the stream to launch on, the default one for ``None``, as soon as its queue has room."""
+        stream = self.default_stream if stream is None else stream
+        if stream.destroyed:
+            raise ValueError(f"stream {stream.stream_id} of device {self.device_id} was destroyed: create another")
+        if len(stream.queued_ns) == QUEUE_DEPTH:
+            self._simulator.clock.sleep_until_ns(stream.queued_ns[0])
+        return stream
+
+    def _begin_call(self) -> HostCall:
+        self._simulator.activate(self)
+        return self._call_now()
+
+    def _call_now(self) -> HostCall:
+        begin_ns = self._simulator.clock.monotonic_raw_ns()
+        return HostCall(threading.get_native_id(), begin_ns, begin_ns + self.chip.launch_host_ns)
+
+    def _end_call(self, call: HostCall) -> None:
+        """Return no earlier than the call's end; nearly always it is over by now."""
+        # The system's sleep lasts far longer than a launch, so this spins, unless the clock stands still.
+        clock = self._simulator.clock
+        before_ns = clock.monotonic_raw_ns()
+        while before_ns < call.end_ns:
+            now_ns = clock.monotonic_raw_ns()
+            if now_ns <= before_ns:
+                clock.sleep_until_ns(call.end_ns)
+                return
+            before_ns = now_ns
+
+    def _enqueue(self, stream: Stream, call: HostCall, ticks: int, until_tick: int = 0) -> Task:
+        """Give the next task of a stream its id and its time; the caller holds the lock."""
+        earliest = self.tick_at(call.begin_ns + self.chip.launch_latency_ns)
+        start = max(earliest, stream.end_tick)
+        task_id = stream.next_task_id
+        if task_id == TASK_IDS:
+            task_id = 0
+            stream.flip_count += 1
+            flip_tick = start + 1
+            start = flip_tick + FLIP_TICKS
+            if (recorder := self._simulator.recorder) is not None:
+                recorder.task_ids_wrapped(self, stream, flip_tick, call)
+        end = max(start + ticks, until_tick)
+        stream.next_task_id = task_id + 1
+        stream.end_tick = end
+        stream.queued_ns.append(self.ns_at(end))
+        return Task(self.device_id, stream.stream_id, task_id, start, end, self.ns_at(start), self.ns_at(end))
+
+
+def _parts(size_bytes: int) -> list[int]:
+    """Cut a copy into the sizes of its tasks; an empty copy is still one task."""
+    full, rest = divmod(size_bytes, MAX_COPY_BYTES)
+    return [MAX_COPY_BYTES] * full + ([rest] if rest or not full else [])

@@ -1,0 +1,220 @@
+"""A device's records of what it runs, as bytes, in the order of its own counter.
+
+A device reports something when it has happened, while the simulator knows it at launch: records wait here
+until the counter has passed them. Source: formats/raw.md section 5.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import itemgetter
+
+from npuprof.simulator import layouts, pmu
+from npuprof.simulator.chips import Chip
+from npuprof.simulator.collection import Collection
+from npuprof.simulator.host_records import MIX_RATIOS
+from npuprof.simulator.streams import CopyKind, Task
+from npuprof.simulator.work import Core, Estimate, Operator
+
+TAG_MARK = 11
+
+_STARS = "stars_soc.data"
+_PMU = "ffts_profile.data"
+_COUNTED = (_STARS, _PMU)
+
+# Kinds of queue entries. Section 5.1.
+SQE_AI_CORE = 0
+SQE_AIV = 2
+_SQE_EVENT_RECORD = 4
+_SQE_EVENT_WAIT = 5
+_SQE_SDMA = 11
+_SQE_PCIE_DMA = 17
+_SUBTASK: dict[Core, int] = {"AI_CORE": 0, "AI_VECTOR_CORE": 1, "MIX_AIC": 6, "MIX_AIV": 7}
+_FFTSPLUS = 4
+_NO_MODEL = 0xFFFFFFFF
+
+
+def pmu_flags(core: Core) -> int:
+    """Give the byte of a counter record that says what kind of kernel wrote it. Section 5.2."""
+    if core in MIX_RATIOS:
+        return _FFTSPLUS << 5
+    return 1 << 5 if core == "AI_VECTOR_CORE" else 0
+
+
+class DeviceRecords:
+    """The records of one device that are not handed over yet.
+
+    Parameters
+    ----------
+    chip
+        What the device is.
+    collection
+        Which records are wanted.
+    """
+
+    def __init__(self, chip: Chip, collection: Collection) -> None:
+        self._chip = chip
+        self._wanted = collection
+        self._waiting: list[tuple[int, int, str, bytes]] = []
+        self._serial = itertools.count()
+        self._loss_counter = dict.fromkeys(_COUNTED, 0)
+        self._at_load_frequency = False
+        self._discarding = False
+
+    def discard(self) -> None:
+        """Keep nothing from now on: what would be handed over cannot be written."""
+        self._discarding = True
+        self._waiting.clear()
+
+    def take(self, until_tick: int | None = None) -> Iterator[tuple[str, bytes]]:
+        """Hand over what has happened up to a tick, or everything: stream names and records, oldest first."""
+        self._waiting.sort(key=itemgetter(0, 1))
+        if until_tick is None:
+            past, self._waiting = self._waiting, []
+        else:
+            split = bisect_right(self._waiting, until_tick, key=itemgetter(0))
+            past, self._waiting = self._waiting[:split], self._waiting[split:]
+        for _, _, name, data in past:
+            yield name, self._numbered(name, data) if name in _COUNTED else data
+
+    def frequency(self, tick: int, mhz: int) -> None:
+        """Note that the cores run at `mhz` from a tick on."""
+        if self._wanted.tasks:
+            entries = [tick & 0xFFFFFFFF, tick >> 32, mhz, 0] + [0] * (4 * (layouts.FREQUENCY_ENTRIES - 1))
+            self._add(tick, "lpmFreqConv.data", layouts.FREQUENCY.pack(1, 0, *entries))
+
+    def kernel(self, task: Task, operator: Operator, work: Estimate) -> None:
+        """Note that a kernel runs as `task`."""
+        if not self._at_load_frequency:
+            self._at_load_frequency = True
+            self.frequency(task.start_tick, self._chip.core_mhz)
+        if self._wanted.tasks:
+            self._task(task, SQE_AIV if operator.core in ("AI_VECTOR_CORE", "MIX_AIV") else SQE_AI_CORE)
+            if operator.core in MIX_RATIOS:
+                self._context(task, operator.core)
+        duration_ns = task.end_ns - task.start_ns
+        blocks = operator.block_num
+        key = (self._chip, operator, work, duration_ns, blocks, operator.core in ("AI_CORE", "MIX_AIC"))
+        if self._wanted.counters:
+            self._counters(task, operator, key)
+        if self._wanted.l2_cache:
+            counters = pmu.l2_counters_of(key)
+            self._add(
+                task.end_tick, "l2_cache.data", layouts.L2_CACHE.pack(0, task.stream_id, task.task_id, 0, *counters)
+            )
+
+    def copy(self, task: Task, kind: CopyKind) -> None:
+        """Note that a copy runs as `task`."""
+        self._task(task, _SQE_SDMA if kind == "device_to_device" else _SQE_PCIE_DMA)
+
+    def event(self, task: Task, task_type: str) -> None:
+        """Note that a stream reaches an event, or waits for one, in `task`."""
+        self._task(task, _SQE_EVENT_RECORD if task_type == "EVENT_RECORD" else _SQE_EVENT_WAIT)
+
+    def flip(self, stream_id: int, count: int, tick: int) -> None:
+        """Note that the task ids of a stream begin again at a tick."""
+        data = layouts.TS_TRACK_FLIP.pack(0, layouts.TS_FLIP, layouts.TS_TRACK_FLIP.size, 0, tick, stream_id, count, 0)
+        self._add(tick, "ts_track.data", data)
+
+    def step(self, task: Task, index: int, tag: int) -> None:
+        """Note that a stream reaches a step's tag, or a marker's, in `task`."""
+        data = layouts.TS_TRACK_STEP.pack(
+            0,
+            layouts.TS_STEP,
+            layouts.TS_TRACK_STEP.size,
+            0,
+            task.start_tick,
+            index,
+            _NO_MODEL,
+            task.stream_id,
+            task.task_id,
+            tag,
+        )
+        self._add(task.start_tick, "ts_track.data", data)
+
+    def _task(self, task: Task, sqe_type: int) -> None:
+        for function, tick in ((layouts.HEAD_TASK_START, task.start_tick), (layouts.HEAD_TASK_END, task.end_tick)):
+            head = layouts.head(function, 0, sqe_type)
+            data = layouts.STARS_SOC.pack(head, layouts.DEVICE_MAGIC, task.stream_id, task.task_id, tick, 0, 0, 0, 0)
+            self._add(tick, _STARS, data)
+
+    def _context(self, task: Task, core: Core) -> None:
+        """Add the inner task that a mixed kernel consists of."""
+        for function, tick in (
+            (layouts.HEAD_CONTEXT_START, task.start_tick),
+            (layouts.HEAD_CONTEXT_END, task.end_tick),
+        ):
+            data = layouts.STARS_SOC.pack(
+                layouts.head(function, 0, SQE_AI_CORE),
+                layouts.DEVICE_MAGIC,
+                task.stream_id,
+                task.task_id,
+                tick,
+                _SUBTASK[core],
+                0,
+                _FFTSPLUS << 13,
+                0,
+            )
+            self._add(tick, _STARS, data)
+
+    def _counters(self, task: Task, operator: Operator, key: pmu.UsageKey) -> None:
+        """Add the counters of a kernel: of all its blocks together, and of the helpers of a mixed kernel."""
+        mixed = operator.core in MIX_RATIOS
+        sqe_type = SQE_AIV if operator.core == "AI_VECTOR_CORE" else SQE_AI_CORE
+        plus = pmu_flags(operator.core)
+        subtask = _SUBTASK[operator.core] if mixed else 0
+        counters = pmu.counters_of(self._wanted.metric, key)
+        self._pmu(task, layouts.head(layouts.HEAD_CONTEXT_PMU, 0, sqe_type), subtask, 0, plus, (0, 0), counters)
+        if not mixed:
+            return
+        slaves, vector = MIX_RATIOS[operator.core], operator.core == "MIX_AIC"
+        each = pmu.counters_of(self._wanted.metric, (*key[:4], 1, not vector))
+        shared = (each[0], *(counter // (slaves * operator.block_num) for counter in each[1:]))
+        if self._wanted.metric in pmu.SHARES_OF_CYCLES:
+            shared = each  # busy shares of a core's own cycles, not parts of a whole
+        for core_id in range(slaves * operator.block_num):
+            sub_block, block = core_id % slaves, core_id // slaves
+            core = int(vector) | core_id << 1
+            head = layouts.head(layouts.HEAD_BLOCK_PMU, 0, SQE_AI_CORE)
+            self._pmu(task, head, subtask, core, plus, (sub_block, block), shared)
+
+    def _pmu(
+        self,
+        task: Task,
+        head: int,
+        subtask: int,
+        core: int,
+        plus: int,
+        block: tuple[int, int],
+        counters: tuple[int, ...],
+    ) -> None:
+        # The counters are read just before the scheduler logs the end.
+        end = max(task.start_tick, task.end_tick - 1)
+        data = layouts.FFTS_PROFILE.pack(
+            head,
+            layouts.DEVICE_MAGIC,
+            task.stream_id,
+            task.task_id,
+            subtask,
+            0,
+            core & 0xFF,
+            plus,
+            *block,
+            *counters,
+            task.start_tick,
+            end,
+        )
+        self._add(task.end_tick, _PMU, data)
+
+    def _add(self, tick: int, name: str, data: bytes) -> None:
+        if not self._discarding:
+            self._waiting.append((tick, next(self._serial), name, data))
+
+    def _numbered(self, name: str, data: bytes) -> bytes:
+        """Set the counter that lets a reader see that records were lost."""
+        number = self._loss_counter[name]
+        self._loss_counter[name] = number + 1
+        head = int.from_bytes(data[:2], "little") | (number & 15) << 6
+        return head.to_bytes(2, "little") + data[2:]

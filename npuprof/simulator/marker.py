@@ -1,0 +1,169 @@
+"""The msproftx extension: stamps, markers and ranges of the host, and step tags of the device.
+
+Source: formats/frontends.md section 3 (edge semantics), formats/raw.md sections 4.3 and 5.4.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from npuprof.simulator import codes
+from npuprof.simulator.device import Device
+from npuprof.simulator.host_records import Mark, MarkKind
+from npuprof.simulator.streams import Stream
+
+if TYPE_CHECKING:
+    from npuprof.simulator.state import Simulator
+
+_MAX_STAMP_BYTES = 126
+_MAX_STREAM_MARK_BYTES = 155
+_STEP_BEGIN = 60000
+_STEP_END = 60001
+_STEP_TAGS = {0: _STEP_BEGIN, 1: _STEP_END, _STEP_BEGIN: _STEP_BEGIN, _STEP_END: _STEP_END}
+_DOMAIN = "default"
+
+
+@dataclass
+class Stamp:
+    """A stamp: the message that its next markers and ranges carry."""
+
+    message: bytes = b""
+
+
+@dataclass
+class StepInfo:
+    """Counts the steps that were begun with it."""
+
+    index: int = 0
+
+
+class Marker:
+    """What stands behind the marker calls of ``acl.prof``.
+
+    Parameters
+    ----------
+    simulator
+        The machine on which marks are set.
+    """
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
+        self._pushed: dict[int, list[tuple[bytes, int]]] = {}
+        self._ranges: dict[int, tuple[bytes, int, int]] = {}
+        self._range_ids = itertools.count(1)
+
+    @property
+    def _on(self) -> bool:
+        recorder = self._simulator.recorder
+        return recorder is not None and recorder.collection.marks
+
+    def create_stamp(self) -> int:
+        """Give the handle of a new stamp; 0 while no markers are recorded."""
+        return self._simulator.handles.add(Stamp()) if self._on else 0
+
+    def destroy_stamp(self, handle: int) -> None:
+        """Forget a stamp."""
+        self._simulator.handles.remove(handle, Stamp)
+
+    def set_message(self, handle: int, message: str) -> int:
+        """Set what the marks of a stamp say: at most 126 bytes."""
+        stamp = self._simulator.handles.get(handle, Stamp)
+        if stamp is None:
+            return codes.INVALID_PARAM
+        encoded = message.encode()
+        if len(encoded) > _MAX_STAMP_BYTES:
+            return codes.FAILED
+        stamp.message = encoded
+        return codes.SUCCESS
+
+    def mark(self, handle: int) -> int:
+        """Set a marker now."""
+        stamp = self._simulator.handles.get(handle, Stamp)
+        if stamp is None or not self._on:
+            return codes.FAILED
+        now_ns = self._simulator.clock.monotonic_raw_ns()
+        self._record("marker", stamp.message, threading.get_native_id(), now_ns, now_ns)
+        return codes.SUCCESS
+
+    def mark_on_stream(self, message: str, device: Device | None, stream: Stream | None) -> int:
+        """Set a marker now, and on the device when the stream gets there."""
+        encoded = message.encode()
+        if not self._on or device is None or stream is None or not 0 < len(encoded) <= _MAX_STREAM_MARK_BYTES:
+            return codes.FAILED
+        now_ns = self._simulator.clock.monotonic_raw_ns()
+        device.mark(Mark("marker_ex", encoded, threading.get_native_id(), now_ns, now_ns, _DOMAIN), stream)
+        return codes.SUCCESS
+
+    def push(self, handle: int) -> int:
+        """Begin a range of this thread, inside those it has begun."""
+        stamp = self._simulator.handles.get(handle, Stamp)
+        if stamp is None:
+            return codes.INVALID_PARAM
+        if not self._on:
+            return codes.FAILED
+        entry = stamp.message, self._simulator.clock.monotonic_raw_ns()
+        self._pushed.setdefault(threading.get_native_id(), []).append(entry)
+        return codes.SUCCESS
+
+    def pop(self) -> int:
+        """End the newest range of this thread."""
+        thread_id = threading.get_native_id()
+        stack = self._pushed.get(thread_id)
+        if not stack:
+            return codes.FAILED
+        message, start_ns = stack.pop()
+        if not stack:
+            del self._pushed[thread_id]
+        return self._end("push_pop", message, thread_id, start_ns)
+
+    def range_start(self, handle: int) -> tuple[int, int]:
+        """Begin a range that any thread can end; gives its number and a return code."""
+        stamp = self._simulator.handles.get(handle, Stamp)
+        if stamp is None:
+            return 0, codes.INVALID_PARAM
+        if not self._on:
+            return 0, codes.FAILED
+        number = next(self._range_ids)
+        self._ranges[number] = stamp.message, threading.get_native_id(), self._simulator.clock.monotonic_raw_ns()
+        return number, codes.SUCCESS
+
+    def range_stop(self, number: int) -> int:
+        """End a range by number."""
+        begun = self._ranges.pop(number, None)
+        if begun is None:
+            return codes.FAILED
+        message, thread_id, start_ns = begun
+        return self._end("range", message, thread_id, start_ns)
+
+    def create_step_info(self) -> int:
+        """Give the handle of a step counter."""
+        return self._simulator.handles.add(StepInfo())
+
+    def destroy_step_info(self, handle: int) -> int:
+        """Forget a step counter."""
+        removed = self._simulator.handles.remove(handle, StepInfo)
+        return codes.INVALID_PARAM if removed is None else codes.SUCCESS
+
+    def step(self, handle: int, tag: int, device: Device | None, stream: Stream | None) -> int:
+        """Note on the device that a step begins (tag 0 or 60000) or ends (1 or 60001)."""
+        info = self._simulator.handles.get(handle, StepInfo)
+        if info is None or device is None or tag not in _STEP_TAGS:
+            return codes.INVALID_PARAM
+        if _STEP_TAGS[tag] == _STEP_BEGIN:
+            info.index += 1
+        device.tag_step(info.index, _STEP_TAGS[tag], stream)
+        return codes.SUCCESS
+
+    def _end(self, kind: MarkKind, message: bytes, thread_id: int, start_ns: int) -> int:
+        if not self._on:
+            return codes.FAILED
+        self._record(kind, message, thread_id, start_ns, self._simulator.clock.monotonic_raw_ns())
+        return codes.SUCCESS
+
+    def _record(self, kind: MarkKind, message: bytes, thread_id: int, start_ns: int, end_ns: int) -> None:
+        with self._simulator.lock:
+            if (recorder := self._simulator.recorder) is not None:
+                recorder.marked(Mark(kind, message, thread_id, start_ns, end_ns))

@@ -1,0 +1,100 @@
+"""The dictionaries of a recording: names as 64-bit hashes, and api and task types as numbers.
+
+Source: formats/raw.md sections 2.6 and 4.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+LEVEL_MARK = 20500
+LEVEL_ACL = 20000
+LEVEL_NODE = 10000
+LEVEL_RUNTIME = 5000
+
+# Classes of acl calls: the high half of their type.
+CLASS_RUNTIME = 3
+CLASS_OPERATOR = 5
+
+NODE_BASIC_INFO = 0
+NODE_TENSOR_INFO = 1
+NODE_CONTEXT_ID_INFO = 4
+NODE_LAUNCH = 5
+NODE_TASK_MEMORY = 6
+RUNTIME_TASK_TRACK = 803
+RUNTIME_MEMCPY_INFO = 804
+
+TASK_KERNEL_AICORE = 0
+TASK_EVENT_RECORD = 2
+TASK_STREAM_WAIT_EVENT = 3
+TASK_MEMCPY_ASYNC = 5
+TASK_KERNEL_AIVEC = 66
+TASK_FLIP = 98
+TASK_KERNEL_MIX_AIC = 108
+TASK_KERNEL_MIX_AIV = 109
+
+_FIXED_TYPES = {
+    (LEVEL_NODE, NODE_BASIC_INFO): "node_basic_info",
+    (LEVEL_NODE, NODE_TENSOR_INFO): "tensor_info",
+    (LEVEL_NODE, NODE_CONTEXT_ID_INFO): "context_id_info",
+    (LEVEL_NODE, NODE_LAUNCH): "launch",
+    (LEVEL_NODE, NODE_TASK_MEMORY): "task_memory_info",
+    (LEVEL_RUNTIME, TASK_KERNEL_AICORE): "KERNEL_AICORE",
+    (LEVEL_RUNTIME, TASK_EVENT_RECORD): "EVENT_RECORD",
+    (LEVEL_RUNTIME, TASK_STREAM_WAIT_EVENT): "STREAM_WAIT_EVENT",
+    (LEVEL_RUNTIME, TASK_MEMCPY_ASYNC): "MEMCPY_ASYNC",
+    (LEVEL_RUNTIME, TASK_KERNEL_AIVEC): "KERNEL_AIVEC",
+    (LEVEL_RUNTIME, TASK_FLIP): "FLIP",
+    (LEVEL_RUNTIME, TASK_KERNEL_MIX_AIC): "KERNEL_MIX_AIC",
+    (LEVEL_RUNTIME, TASK_KERNEL_MIX_AIV): "KERNEL_MIX_AIV",
+    (LEVEL_RUNTIME, RUNTIME_TASK_TRACK): "task_track",
+    (LEVEL_RUNTIME, RUNTIME_MEMCPY_INFO): "memcpy_info",
+    (LEVEL_MARK, 0): "msproftx",
+}
+_FIRST_RUNTIME_API = 1001
+
+
+@lru_cache(maxsize=65536)
+def name_hash(name: str) -> int:
+    """Give the collector's hash of a name: two polynomials over signed bytes, one in each half."""
+    high = low = 0
+    for byte in name.encode():
+        signed = byte - 256 if byte > 127 else byte
+        high = (high * 29 + signed) & 0xFFFFFFFF
+        low = (low * 131 + signed) & 0xFFFFFFFF
+    return high << 32 | low
+
+
+class Names:
+    """The names that one recording uses, and the dictionary lines that are not yet on disk."""
+
+    def __init__(self) -> None:
+        self._hashes: dict[str, int] = {}
+        self._types: dict[tuple[int, int, str], int] = {}
+        self._hash_lines: list[str] = []
+        self._type_lines = [f"{level}_{number}:{name}\n" for (level, number), name in _FIXED_TYPES.items()]
+
+    def hash(self, name: str) -> int:
+        """Give the hash of a name and remember it for the dictionary."""
+        known = self._hashes.get(name)
+        if known is None:
+            known = self._hashes[name] = name_hash(name)
+            # A line is a record of this dictionary, so a name cannot hold the end of one.
+            self._hash_lines.append(f"{known}:{' '.join(name.splitlines())}\n")
+        return known
+
+    def api_type(self, level: int, name: str, api_class: int = 0) -> int:
+        """Give the number of an api, a new one when it is first used."""
+        known = self._types.get((level, api_class, name))
+        if known is None:
+            serial = len(self._types) + 1
+            known = _FIRST_RUNTIME_API + serial if level == LEVEL_RUNTIME else api_class << 16 | serial
+            self._types[level, api_class, name] = known
+            self._type_lines.append(f"{level}_{known}:{name}\n")
+        return known
+
+    def take_lines(self) -> tuple[bytes, bytes]:
+        """Give the new lines of the hash and the type dictionary, and forget that they are new."""
+        lines = "".join(self._hash_lines).encode(), "".join(self._type_lines).encode()
+        self._hash_lines, self._type_lines = [], []
+        return lines

@@ -1,0 +1,103 @@
+"""Reading and writing parts of an array."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from npuprof.simulator.npu.launches import Kernel, cast, launch, launch_on, read_back, tensor
+from npuprof.simulator.npu.operands import Operands
+from npuprof.simulator.npu.operators import NON_ZERO
+from npuprof.simulator.npu.storage import DeviceArray, Values, wrap
+
+_SLICE = Kernel("StridedSlice", "aclnnContiguous", operations=0, reads_part=True)
+_GATHER = Kernel("GatherV2", "aclnnIndex", operations=0, reads_part=True)
+_FILL = Kernel("Fill", "aclnnInplaceFillScalar", operations=0)
+_MASKED_FILL = Kernel("MaskedFill", "aclnnInplaceMaskedFillScalar", operations=0)
+_PUT = Kernel("IndexPutV2", "aclnnIndexPutImpl", operations=0)
+_VIEW_COPY = Kernel("ViewCopy", "aclnnInplaceCopy", operations=0)
+_COUNT_BYTES = 8
+
+_Array = TypeVar("_Array", bound=DeviceArray)
+
+
+def read(array: _Array, index: Any) -> _Array:
+    """Compute ``x[index]``: nothing for a view of the whole, a slice or a gather for a part."""
+    operands = Operands(array._device_id)
+    plain = _plain(operands, index)
+    part = np.asarray(array._values[plain])
+    operands.upload()
+    indices = _index_arrays(plain)
+    if not indices:
+        if not _is_whole(part, array._values):
+            launch_on(_SLICE, [array._values], [part], array._device_id)
+        return wrap(array, part)
+    indices = _counted(indices, array._device_id)
+    launch(
+        _GATHER,
+        [tensor(array._values), *map(tensor, indices)],
+        [tensor(part)],
+        device_id=array._device_id,
+        flops=0,
+    )
+    return wrap(array, part)
+
+
+def assign(array: DeviceArray, index: Any, value: Any) -> None:
+    """Compute ``x[index] = value``: a fill for a scalar, a copy or a scatter for an array."""
+    operands = Operands(array._device_id)
+    plain = _plain(operands, index)
+    indices = _index_arrays(plain)
+    source = operands.take_operand(value)
+    target = np.asarray(array._values[plain])
+    if not indices and isinstance(source, np.ndarray) and _is_same(source, target):
+        return  # what ``x[a:b] += y`` ends with: it is written already
+    array._values[plain] = source
+    operands.upload()
+    if not isinstance(source, np.ndarray):
+        masked = [each for each in indices if each.dtype == np.bool_]
+        kernel = (_MASKED_FILL if masked else _PUT) if indices else _FILL
+        launch_on(kernel, indices, [target], array._device_id)
+        return
+    operand = cast(source, target.dtype, array._device_id)
+    kernel = _PUT if indices else _VIEW_COPY
+    launch(kernel, [operand, *map(tensor, indices)], [tensor(target)], device_id=array._device_id, flops=0)
+
+
+def _plain(operands: Operands, index: Any) -> Any:
+    """Take the arrays out of an index; a list in it is an array of indices."""
+    parts = index if isinstance(index, tuple) else (index,)
+    plain = tuple(operands.take_operand(part) for part in parts)
+    return plain if isinstance(index, tuple) else plain[0]
+
+
+def _index_arrays(plain: Any) -> list[Values]:
+    return [part for part in (plain if isinstance(plain, tuple) else (plain,)) if isinstance(part, np.ndarray)]
+
+
+def _counted(indices: list[Values], device_id: int) -> list[Values]:
+    """Turn masks into indices; how many there are decides the result's shape, so the host waits for it."""
+    counted = []
+    for index in indices:
+        if index.dtype == np.bool_:
+            positions = np.empty((np.count_nonzero(index), index.ndim), np.int64)
+            launch_on(NON_ZERO, [index], [positions], device_id)
+            read_back(_COUNT_BYTES, device_id)
+            counted.append(positions)
+        else:
+            counted.append(index)
+    return counted
+
+
+def _is_whole(part: Values, values: Values) -> bool:
+    """Tell whether a view shows every element in place: full slices and new axes only."""
+    return part.size == values.size and _start(part) == _start(values)
+
+
+def _is_same(source: Values, target: Values) -> bool:
+    return source.shape == target.shape and source.strides == target.strides and _start(source) == _start(target)
+
+
+def _start(values: Values) -> int:
+    return int(values.__array_interface__["data"][0])

@@ -1,0 +1,169 @@
+"""The native profiler's states and return codes, in today's meaning and in the older one.
+
+Source: formats/frontends.md section 3 (edge semantics).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npuprof.simulator import codes, settings
+from npuprof.simulator.collection import ACL_API, AICORE_METRICS, KNOWN_BITS, METRIC_NONE, TASK_TIME, Collection
+from npuprof.simulator.pmu import METRICS, PIPE_UTILIZATION
+
+if TYPE_CHECKING:
+    from npuprof.simulator.state import Simulator
+
+_MAX_PATH_BYTES = 4096
+_DEFAULT_MASK = ACL_API | TASK_TIME | AICORE_METRICS
+
+
+class NativeProfiler:
+    """What stands behind ``acl.prof.init`` to ``finalize``; every method gives a return code.
+
+    Parameters
+    ----------
+    simulator
+        The machine to profile.
+    """
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
+        self._output: Path | None = None
+        self._was_finalised = False
+        self._settings: dict[int, str] = {}
+        self._running: Collection | None = None
+        self._running_handle = 0
+        self._warm = False
+
+    @property
+    def _legacy(self) -> bool:
+        return self._simulator.semantics == "legacy"
+
+    def init(self, path: str) -> int:
+        """Set where recordings go; the path is looked at when one starts."""
+        if os.environ.get("PROFILING_MODE") == "dynamic":
+            return codes.FEATURE_UNSUPPORTED
+        if not 0 < len(os.fsencode(path)) < _MAX_PATH_BYTES or "\0" in path:
+            return codes.INVALID_PARAM
+        if self._output is not None:
+            return codes.REPEAT_INITIALIZE
+        if ";" in path:
+            return codes.INVALID_FILE
+        self._output = Path(path).absolute()
+        return codes.SUCCESS
+
+    def finalize(self) -> int:
+        """End profiling; a recording that still runs is completed."""
+        if self._output is None and self._legacy:
+            return codes.REPEAT_FINALIZE if self._was_finalised else codes.PROF_NOT_RUN
+        code = self._end() if self._running is not None else codes.SUCCESS
+        self._was_finalised = self._output is not None
+        self._output = None
+        self._warm = False
+        self._settings.clear()
+        return code
+
+    def create_config(self, device_ids: Sequence[int], metric: int, mask: int) -> int:
+        """Give the handle of a configuration, or 0 for a device list that cannot be."""
+        known = range(len(self._simulator.devices))
+        if not device_ids or len(set(device_ids)) < len(device_ids) or any(each not in known for each in device_ids):
+            return 0
+        return self._simulator.handles.add(Collection(tuple(device_ids), metric, mask))
+
+    def destroy_config(self, handle: int) -> int:
+        """Forget a configuration; a recording that runs with it goes on."""
+        removed = self._simulator.handles.remove(handle, Collection)
+        return codes.INVALID_PARAM if removed is None else codes.SUCCESS
+
+    def set_config(self, kind: int, value: str) -> int:
+        """Set one of the settings for the recordings that start from now on."""
+        code = settings.check(kind, value)
+        if code == codes.SUCCESS:
+            self._settings[kind] = value
+        return code
+
+    def warmup(self, handle: int) -> int:
+        """Prepare a start."""
+        if self._running is not None:
+            return codes.PROF_API_CONFLICT
+        code = self._check(self._simulator.handles.get(handle, Collection))
+        self._warm = code == codes.SUCCESS
+        return code
+
+    def start(self, handle: int) -> int:
+        """Start a recording."""
+        if self._output is None:
+            code = codes.PROF_NOT_RUN if self._legacy else self.init("./")
+            if code != codes.SUCCESS:
+                return code
+        collection = self._collection(handle)
+        code = self._check(collection)
+        if code != codes.SUCCESS or collection is None:
+            return code
+        if self._simulator.busy:
+            return codes.PROF_ALREADY_RUN
+        if self._running is not None:
+            if self._legacy:
+                return codes.PROF_ALREADY_RUN
+            return codes.SUCCESS if self._is_running(handle, collection) else codes.INVALID_PROFILING_CONFIG
+        return self._begin(handle, collection)
+
+    def stop(self, handle: int) -> int:
+        """Wait for the devices, complete the recording; 500005 says that not all of it could be written."""
+        if self._running is None:
+            return codes.PROF_NOT_RUN if self._legacy else codes.SUCCESS
+        if not self._is_running(handle, self._collection(handle)):
+            return codes.INVALID_PROFILING_CONFIG
+        return self._end()
+
+    def _collection(self, handle: int) -> Collection | None:
+        """Give the configuration of a handle; the null handle means defaults on the devices in use."""
+        if handle:
+            return self._simulator.handles.get(handle, Collection)
+        devices = tuple(device.device_id for device in self._simulator.active_devices)
+        return Collection(devices, PIPE_UTILIZATION, _DEFAULT_MASK) if devices else None
+
+    def _is_running(self, handle: int, collection: Collection | None) -> bool:
+        return handle == self._running_handle or collection == self._running
+
+    @staticmethod
+    def _check(collection: Collection | None) -> int:
+        if collection is None:
+            return codes.INVALID_PARAM
+        if collection.mask & ~KNOWN_BITS:
+            return codes.PROF_MODULES_UNSUPPORTED
+        if collection.metric not in METRICS and collection.metric != METRIC_NONE:
+            return codes.INVALID_PARAM
+        return codes.SUCCESS
+
+    def _begin(self, handle: int, collection: Collection) -> int:
+        # Imported here, so that a machine that is never profiled is quick to make.
+        from npuprof.simulator.recorder import Recorder
+
+        simulator = self._simulator
+        wanted = Collection(collection.device_ids, collection.metric, collection.mask, dict(self._settings))
+        with simulator.lock:
+            try:
+                recorder = Recorder(simulator, wanted, self._output or Path())
+            except OSError:
+                return codes.INVALID_FILE
+            if recorder.error is not None:
+                return codes.INVALID_FILE
+            simulator.recorder = recorder
+            self._running, self._running_handle = collection, handle
+        return codes.SUCCESS
+
+    def _end(self) -> int:
+        simulator = self._simulator
+        simulator.drain()
+        with simulator.lock:
+            recorder, simulator.recorder = simulator.recorder, None
+            self._running, self._running_handle, self._warm = None, 0, False
+            if recorder is None:
+                return codes.SUCCESS
+            recorder.close()
+            return codes.SUCCESS if recorder.error is None else codes.PROFILING_FAILURE

@@ -1,0 +1,270 @@
+"""The profiler's recorder: turns what happens on the machine into records, and records into files.
+
+It is called with the machine's lock held. Host records are written as they come. A device reports a task when
+it has run, so its records wait in order of time until the clock has passed them. Both go to disk in batches.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npuprof.clock import Clock
+from npuprof.simulator import device_records, host_records
+from npuprof.simulator.collection import Collection
+from npuprof.simulator.directory import ProfDirectory
+from npuprof.simulator.names import Names
+from npuprof.simulator.samples import MemorySampler
+from npuprof.simulator.streams import CopyKind, Stream, Task
+from npuprof.simulator.work import Estimate, Operator
+
+if TYPE_CHECKING:
+    from npuprof.simulator.device import Device, HostCall
+    from npuprof.simulator.state import Simulator
+
+_BATCH_RECORDS = 2048
+_BATCH_NS = 500_000_000
+
+
+class Recorder:
+    """One recording from start to stop.
+
+    Parameters
+    ----------
+    simulator
+        The machine that is recorded.
+    collection
+        What to record.
+    parent
+        Where to make the ``PROF_*`` directory.
+
+    Attributes
+    ----------
+    directory
+        The ``PROF_*`` directory.
+    error
+        Why nothing more can be written, such as a full disk; ``None`` while all is well. The machine runs on.
+
+    Raises
+    ------
+    OSError
+        If the directory cannot be made.
+    """
+
+    def __init__(self, simulator: Simulator, collection: Collection, parent: Path) -> None:
+        self._simulator = simulator
+        self.collection = collection
+        self.error: OSError | None = None
+        self._names = Names()
+        self._host = host_records.HostRecords(self._names)
+        self._devices: dict[int, device_records.DeviceRecords] = {}
+        self._samplers: dict[int, MemorySampler] = {}
+        self._mark_ids = itertools.count(1)
+        self._unwritten = 0
+        realtime_ns, monotonic_ns = _same_moment(simulator.clock)
+        self._written_ns = monotonic_ns
+        self._directory = ProfDirectory(parent, simulator.chip, collection, realtime_ns, monotonic_ns)
+        self._write_dictionaries()
+        for device in simulator.active_devices:
+            self.open_device(device)
+
+    @property
+    def directory(self) -> Path:
+        """The ``PROF_*`` directory."""
+        return self._directory.path
+
+    # -- what happens --------------------------------------------------------------------------------------
+
+    def open_device(self, device: Device) -> None:
+        """Take a device into the recording if it was asked for."""
+        if device.device_id not in self.collection.device_ids or device.device_id in self._devices or self.error:
+            return
+        now_ns = self._simulator.clock.monotonic_raw_ns()
+        # A moment at which the device's counter ticks, so that the two clocks meet without rounding.
+        tick = device.tick_at(now_ns)
+        try:
+            self._directory.open_device(device.device_id, device.ns_at(tick), tick)
+        except OSError as error:
+            self._fail(error)
+            return
+        records = self._devices[device.device_id] = device_records.DeviceRecords(device.chip, self.collection)
+        records.frequency(tick, device.chip.idle_mhz)
+        if self.collection.memory_hz:
+            self._samplers[device.device_id] = MemorySampler(device, device.ns_at(tick), self.collection.memory_hz)
+
+    def operator_launched(self, device: Device, task: Task, operator: Operator, work: Estimate, call: HostCall) -> None:
+        """Record that an operator was launched and will run as `task`."""
+        wanted = self.collection
+        if wanted.acl_api:
+            self._api(self._host.acl_call(operator.api, call, operator=True))
+        if wanted.tasks:
+            self._api(self._host.node_launch(operator, call))
+            if device.device_id in self._devices:
+                self._on_host("aging.compact.task_track", self._host.kernel_track(task, operator, call))
+        if wanted.runtime_api:
+            self._api(self._host.runtime_call("KernelLaunch", call))
+        if wanted.operator_details:
+            self._on_host("aging.compact.node_basic_info", self._host.node_basic_info(operator, call))
+            self._on_host("aging.additional.tensor_info", self._host.tensor_info(operator, call))
+            self._on_host("aging.additional.context_id_info", self._host.context_ids(operator, call))
+        if (records := self._devices.get(device.device_id)) is not None:
+            records.kernel(task, operator, work)
+            if (sampler := self._samplers.get(device.device_id)) is not None:
+                sampler.traffic(task.start_ns, task.end_ns, operator.read_bytes, operator.written_bytes)
+        self._batch(call.end_ns)
+
+    def copied(
+        self, device: Device, tasks: tuple[Task, ...], kind: CopyKind, size_bytes: int, call: HostCall, wait: bool
+    ) -> None:
+        """Record that a copy was launched and will run as `tasks`."""
+        if self.collection.acl_api:
+            self._api(self._host.acl_call("aclrtMemcpy" if wait else "aclrtMemcpyAsync", call))
+        if self.collection.runtime_api:
+            self._api(self._host.runtime_call("MemcpyAsync", call))
+        records = self._devices.get(device.device_id)
+        if self.collection.tasks and records is not None:
+            self._on_host("aging.compact.memcpy_info", self._host.memcpy_info(kind, size_bytes, call))
+            for task in tasks:
+                self._on_host("aging.compact.task_track", self._host.task_track("MEMCPY_ASYNC", task, call))
+                records.copy(task, kind)
+        if (sampler := self._samplers.get(device.device_id)) is not None:
+            reads, writes = kind != "host_to_device", kind != "device_to_host"
+            sampler.traffic(tasks[0].start_ns, tasks[-1].end_ns, size_bytes * reads, size_bytes * writes)
+        self._batch(call.end_ns)
+
+    def event_recorded(self, device: Device, task: Task, call: HostCall) -> None:
+        """Record that a stream will reach an event in `task`."""
+        self._event(device, task, call, "aclrtRecordEvent", "EventRecord", "EVENT_RECORD")
+
+    def event_awaited(self, device: Device, task: Task, call: HostCall) -> None:
+        """Record that a stream will wait for an event in `task`."""
+        self._event(device, task, call, "aclrtStreamWaitEvent", "StreamWaitEvent", "STREAM_WAIT_EVENT")
+
+    def runtime_call(self, name: str, call: HostCall) -> None:
+        """Record that the host called a function that runs no task, such as a synchronisation."""
+        if self.collection.acl_api:
+            self._api(self._host.acl_call(name, call))
+        self._batch(call.end_ns)
+
+    def task_ids_wrapped(self, device: Device, stream: Stream, tick: int, call: HostCall) -> None:
+        """Record that the task ids of a stream begin again at 0."""
+        self._flip(device, stream, stream.flip_count, tick, call)
+
+    def stream_destroyed(self, device: Device, stream: Stream, call: HostCall) -> None:
+        """Record that a stream is gone; its id may come back with another."""
+        self._flip(device, stream, host_records.DESTROYED, stream.end_tick + 1, call)
+
+    def marked(self, mark: host_records.Mark) -> None:
+        """Record that a marker was set or a range has ended."""
+        if self.collection.marks:
+            self._on_host("aging.additional.msproftx", self._host.mark(mark, next(self._mark_ids)))
+            self._batch(mark.end_ns)
+
+    def marked_on_stream(self, device: Device, task: Task, mark: host_records.Mark) -> None:
+        """Record a marker that the device notes too, when the stream reaches it."""
+        if self.collection.marks:
+            mark_id = next(self._mark_ids)
+            self._on_host("aging.additional.msproftx", self._host.mark(mark, mark_id))
+            self._step(device, task, mark_id, device_records.TAG_MARK)
+
+    def step_tagged(self, device: Device, task: Task, index: int, tag: int) -> None:
+        """Record that a step begins or ends, when the stream reaches `task`."""
+        if self.collection.steps:
+            self._step(device, task, index, tag)
+
+    def memory_changed(self, device: Device, address: int, size_bytes: int, call: HostCall) -> None:
+        """Record that device memory was allocated (`size_bytes` above 0) or released."""
+        if (sampler := self._samplers.get(device.device_id)) is not None:
+            sampler.allocated(call.begin_ns, device.memory.allocated_bytes)
+        if self.collection.allocations:
+            record = self._host.allocation(device, address, size_bytes, call)
+            self._on_host("aging.additional.task_memory_info", record)
+        self._batch(call.end_ns)
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Write what is left and complete the directory; the devices must have run everything.
+
+        :attr:`error` tells whether it could be written.
+        """
+        clock = self._simulator.clock
+        if self.error is None:
+            try:
+                self._write(clock.monotonic_raw_ns(), everything=True)
+                self._directory.close(*_same_moment(clock))
+            except OSError as error:
+                self._fail(error)
+
+    # -- internals -----------------------------------------------------------------------------------------
+
+    def _event(self, device: Device, task: Task, call: HostCall, acl: str, runtime: str, task_type: str) -> None:
+        if self.collection.acl_api:
+            self._api(self._host.acl_call(acl, call))
+        if self.collection.runtime_api:
+            self._api(self._host.runtime_call(runtime, call))
+        if self.collection.tasks and (records := self._devices.get(device.device_id)) is not None:
+            self._on_host("aging.compact.task_track", self._host.task_track(task_type, task, call))
+            records.event(task, task_type)
+        self._batch(call.end_ns)
+
+    def _flip(self, device: Device, stream: Stream, count: int, tick: int, call: HostCall) -> None:
+        if self.collection.tasks and (records := self._devices.get(device.device_id)) is not None:
+            self._on_host("aging.compact.task_track", self._host.flip(stream, count, call))
+            records.flip(stream.stream_id, count, tick)
+
+    def _step(self, device: Device, task: Task, index: int, tag: int) -> None:
+        if (records := self._devices.get(device.device_id)) is not None:
+            records.step(task, index, tag)
+            self._batch(task.end_ns)
+
+    def _api(self, data: bytes) -> None:
+        self._on_host("aging.api_event.data", data)
+
+    def _on_host(self, name: str, data: bytes) -> None:
+        if self.error is None and data:
+            self._unwritten += 1
+            try:
+                self._directory.host(name, data)
+            except OSError as error:
+                self._fail(error)
+
+    def _batch(self, now_ns: int) -> None:
+        """Write a batch when enough has come together, or enough time has passed."""
+        if self.error is None and (self._unwritten > _BATCH_RECORDS or now_ns - self._written_ns > _BATCH_NS):
+            try:
+                self._write(now_ns, everything=False)
+            except OSError as error:
+                self._fail(error)
+
+    def _write(self, now_ns: int, *, everything: bool) -> None:
+        self._unwritten = 0
+        self._written_ns = now_ns
+        self._write_dictionaries()
+        for device_id, sampler in self._samplers.items():
+            for name, data in sampler.samples_until(now_ns):
+                self._directory.device(device_id, name, data)
+        for device_id, records in self._devices.items():
+            until_tick = None if everything else self._simulator.devices[device_id].tick_at(now_ns)
+            for name, data in records.take(until_tick):
+                self._directory.device(device_id, name, data)
+        self._directory.flush()
+
+    def _write_dictionaries(self) -> None:
+        self._directory.dictionaries(*self._names.take_lines())
+
+    def _fail(self, error: OSError) -> None:
+        self.error = error
+        for records in self._devices.values():
+            records.discard()
+        self._directory.abandon()
+
+
+def _same_moment(clock: Clock) -> tuple[int, int]:
+    """Give one moment on both clocks, at a whole microsecond of the first: the format keeps no more of it."""
+    before_ns = clock.monotonic_raw_ns()
+    realtime_ns = clock.realtime_ns()
+    after_ns = clock.monotonic_raw_ns()
+    beyond_ns = realtime_ns % 1000
+    return realtime_ns - beyond_ns, (before_ns + after_ns) // 2 - beyond_ns

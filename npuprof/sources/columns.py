@@ -1,0 +1,39 @@
+"""Make table columns of codes and whole numbers: what the readers of different files share."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+
+ABSENT = int(np.iinfo(np.int64).min)
+"""Stands for "no value" in arrays of whole numbers while a file is read; tables get <NA> instead."""
+
+SENTINELS = (4294967295, 4000000000)
+"""What the vendor writes for "none" in numbers of connections, contexts, ranks and models."""
+
+Array: TypeAlias = npt.NDArray[Any]
+Codes: TypeAlias = npt.NDArray[np.int32]
+
+
+def recoded(codes: npt.NDArray[np.integer[Any]], names: list[str | None]) -> pd.Categorical:
+    """Make a name column of codes into a list in which names may repeat; None, an empty name and code -1 are absent."""
+    distinct = list(dict.fromkeys(name for name in names if name))
+    number = {name: code for code, name in enumerate(distinct)}
+    table = np.array([*(number.get(name or "", -1) for name in names), -1], np.int32)
+    return tables.categorical(table[codes], distinct)  # code -1 takes the last entry
+
+
+def optional(values: Array, absent: tuple[int, ...] = ()) -> Any:
+    """Make an Int64 array that is <NA> where the value is :data:`ABSENT` or one of the file's own "none" values."""
+    mask = np.isin(values, (ABSENT, *absent))
+    return pd.arrays.IntegerArray(np.where(mask, 0, values).astype(np.int64), mask)
+
+
+def missing(count: int) -> Any:
+    """Make an Int64 array without values."""
+    return optional(np.full(count, ABSENT))

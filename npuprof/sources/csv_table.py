@@ -1,0 +1,214 @@
+"""Read a vendor's CSV as text and turn columns into exact numbers, one column at a time.
+
+Every cell is read as text, since a type guessed from the file's first rows loses digits of times, and one
+``N/A`` changes a column. Columns are known by name, never by place.
+
+Source: formats/results.md sections 0 and 4.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from npuprof.errors import SourceError
+from npuprof.notes import Notes
+from npuprof.sources.columns import recoded
+from npuprof.sources.decimals import US_TO_NS, Ints, Mask, scaled
+
+NONE = ("", "N/A", "INVALID_TYPE")
+_HEAD_BYTES = 1 << 16
+_MAX_COLUMNS = 2000
+_BLOCK_BYTES = 8 << 20  # one row cannot be longer than this
+_SENTINELS = ("4294967295",)
+
+
+class CsvTable:
+    """The cells of one CSV file, as trimmed text.
+
+    Parameters
+    ----------
+    path
+        The file: comma separated with one line of names, CRLF or LF, with or without a byte order mark.
+    notes
+        Where rows of the wrong length and unreadable cells are counted.
+
+    Raises
+    ------
+    SourceError
+        If the file is empty, is no CSV or cannot be read.
+    """
+
+    def __init__(self, path: Path, notes: Notes) -> None:
+        self.source = path.name
+        self._notes = notes
+        self.names = _header(path)
+        self._cells = self._read(path)
+
+    def _read(self, path: Path) -> Any:
+        bad_rows = 0
+
+        def skip(_row: Any) -> str:
+            nonlocal bad_rows
+            bad_rows += 1
+            return "skip"
+
+        unique = [f"{place}" for place in range(len(self.names))]
+        try:
+            cells = pyarrow.csv.read_csv(
+                path,
+                read_options=pyarrow.csv.ReadOptions(
+                    column_names=unique, skip_rows=1, block_size=_BLOCK_BYTES, use_threads=False
+                ),
+                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
+                convert_options=pyarrow.csv.ConvertOptions(
+                    column_types=dict.fromkeys(unique, pa.string()), strings_can_be_null=False, check_utf8=False
+                ),
+            )
+        except (pa.ArrowInvalid, OSError) as error:
+            raise SourceError(f"{path} cannot be read as CSV: {error}; export the result again") from error
+        if bad_rows:
+            self._notes.warning(
+                self.source, "a row has another number of cells than the header and is left out", bad_rows
+            )
+        return cells.combine_chunks()
+
+    def __len__(self) -> int:
+        return int(self._cells.num_rows)
+
+    def find(self, *names: str) -> str | None:
+        """Give the first of the names that the file has."""
+        return next((name for name in names if name in self.names), None)
+
+    def keep(self, chosen: Mask) -> None:
+        """Drop the rows that are not chosen."""
+        self._cells = self._cells.filter(pa.array(chosen))
+
+    def text(self, name: str) -> Any:
+        """Give a column's cells without white space around them, as an Arrow array; absent ones are null."""
+        column = self._cells.column(self.names.index(name))
+        column = column.chunk(0) if column.num_chunks else pa.array([], pa.string())
+        trimmed = pc.utf8_trim_whitespace(_as_utf8(column))
+        return pc.if_else(pc.is_in(trimmed, value_set=pa.array(NONE)), pa.scalar(None, pa.string()), trimmed)
+
+    def time_ns(self, name: str) -> tuple[Ints, Mask]:
+        """Give a column of epoch microseconds as exact nanoseconds, and where it has one.
+
+        A time with an exponent has been through a spreadsheet: its digits are gone, so it counts as absent.
+        """
+        column = self.text(name)
+        values, valid = scaled(column.fill_null("").to_pylist(), US_TO_NS, exponents=False)
+        damaged = int((~valid & pc.is_valid(column).to_numpy(zero_copy_only=False)).sum())
+        if damaged:
+            self._notes.warning(
+                self.source, f"{name!r}: a time cannot be read (a spreadsheet may have rounded it)", damaged
+            )
+        return values, valid
+
+    def scaled(self, name: str, multiplier: int, none: Iterable[str] = ()) -> Any:
+        """Give a column of decimals times an integer as an Int64 array, exactly; <NA> where there is none."""
+        column = self.text(name)
+        for text in none:
+            column = pc.if_else(pc.equal(column, text), pa.scalar(None, pa.string()), column)
+        present = pc.is_valid(column).to_numpy(zero_copy_only=False)
+        values, valid = scaled(column.fill_null("").to_pylist(), multiplier)
+        self._note_unreadable(name, int((present & ~valid).sum()))
+        return pd.arrays.IntegerArray(values, ~valid)
+
+    def whole(self, name: str) -> Any:
+        """Give a column of whole numbers as an Int64 array; <NA> for absent ones and for 4294967295."""
+        return self.scaled(name, 1, _SENTINELS)
+
+    def numbers(self, name: str) -> Any:
+        """Give a column of measured values as float64; NaN where there is none."""
+        column = self.text(name)
+        try:
+            values = column.cast(pa.float64())
+        except pa.ArrowInvalid:
+            values = pa.array(pd.to_numeric(pd.Series(column.to_pylist(), dtype=object), errors="coerce"), pa.float64())
+        self._note_unreadable(name, values.null_count - column.null_count)
+        return values.to_numpy(zero_copy_only=False)
+
+    def is_numeric(self, name: str) -> bool:
+        """Tell whether every cell that is there is a number, and there is one."""
+        column = self.text(name)
+        if column.null_count == len(column):
+            return False
+        try:
+            column.cast(pa.float64())
+        except pa.ArrowInvalid:
+            return False
+        return True
+
+    def categories(self, name: str, change: Callable[[str], str | None] | None = None) -> pd.Categorical:
+        """Give a column of names; `change` is applied to each distinct one."""
+        encoded = self.text(name).dictionary_encode()
+        names = encoded.dictionary.to_pylist()
+        changed = [change(text) if change else text for text in names]
+        return recoded(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), changed)
+
+    def _note_unreadable(self, name: str, count: int) -> None:
+        if count:
+            self._notes.warning(self.source, f"{name!r}: a cell is no number and is left out", count)
+
+
+def without_quotes(text: str) -> str:
+    """Take off the quotes that the vendor writes around shapes, inside the cell."""
+    return text.strip('"')
+
+
+def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
+    """Read a table that the vendor had summed, with its own column names: numbers as float64 or Int64, the rest text.
+
+    Raises
+    ------
+    SourceError
+        As :class:`CsvTable`.
+    """
+    table = CsvTable(path, notes)
+    columns: dict[str, Any] = {}
+    for name in dict.fromkeys(table.names):
+        if not table.is_numeric(name):
+            columns[name] = pd.array(table.text(name).to_pylist(), dtype=object)
+        elif pc.all(pc.match_substring_regex(table.text(name), r"^-?\d{1,18}$")).as_py():
+            columns[name] = table.scaled(name, 1)
+        else:
+            columns[name] = table.numbers(name)
+    frame: pd.DataFrame = pd.DataFrame(columns)
+    return frame
+
+
+def _as_utf8(column: Any) -> Any:
+    """Replace what is no UTF-8, such as a name in another encoding."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = column.cast(pa.binary(), safe=False).to_pylist()
+        return pa.array([cell.decode("utf-8", "replace") for cell in raw], pa.string())
+    return column
+
+
+def _header(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
+    if head.startswith(b"version https://git-lfs"):
+        raise SourceError(f"{path} is a git-LFS pointer, not the data; run `git lfs pull` beside it")
+    text = head.decode("utf-8-sig", "replace")
+    if not text.strip():
+        raise SourceError(f"{path} is empty: the export was stopped or the disk was full; export it again")
+    line = text.splitlines()[0]
+    names = [name.strip() for name in next(csv.reader(StringIO(line)), [])]
+    if "\0" in line or not any(names) or len(names) > _MAX_COLUMNS:
+        raise SourceError(f"{path} is no CSV with a line of column names; export the result again")
+    return names

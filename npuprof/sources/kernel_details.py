@@ -1,0 +1,193 @@
+"""Read ``kernel_details.csv`` (torch_npu, MindSpore) and ``op_summary_*.csv`` (msprof): one table, many headers.
+
+Columns are found by any of the names they had over the versions. Communication operators are rows of the
+same file but no kernels: they come apart, since their time is not compute time.
+
+Source: formats/results.md section 3.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from npuprof import tables
+from npuprof.errors import SourceError
+from npuprof.notes import Notes
+from npuprof.sources.csv_table import CsvTable, without_quotes
+from npuprof.sources.decimals import US_TO_NS, Mask
+
+COMMUNICATION_CORES = ("HCCL", "COMMUNICATION")
+_COMMUNICATION_NAME = "hcom_"
+
+_SYNONYMS = {
+    "step": ("Step Id", "Step ID"),
+    "device_id": ("Device_id",),
+    "model_id": ("Model ID",),
+    "task_id": ("Task ID",),
+    "stream_id": ("Stream ID",),
+    "name": ("Name", "Op Name"),
+    "op_type": ("Type", "OP Type"),
+    "op_state": ("OP State",),
+    "core": ("Accelerator Core", "Task Type"),
+    "start": ("Start Time(us)", "Task Start Time(us)"),
+    "duration": ("Duration(us)", "Task Duration(us)"),
+    "wait": ("Wait Time(us)", "Task Wait Time(us)"),
+    "block_num": ("Block Num", "Block Dim"),
+    "mix_block_num": ("Mix Block Num", "Mix Block Dim"),
+    "hf32": ("HF32 Eligible",),
+    "input_shapes": ("Input Shapes",),
+    "input_dtypes": ("Input Data Types",),
+    "input_formats": ("Input Formats",),
+    "output_shapes": ("Output Shapes",),
+    "output_dtypes": ("Output Data Types",),
+    "output_formats": ("Output Formats",),
+    "context_id": ("Context ID",),
+}
+_UNITS = {"us": "ns", "%": "percent", "gb/s": "gb_s", "kb": "kb", "mb/s": "mb_s"}
+_UNIT = re.compile(r"(.*?)\s*\(([^()]*)\)")
+_FORMAT_PREFIX = re.compile(r"FORMAT_(?=[A-Z])")
+
+
+@dataclass
+class KernelDetails:
+    """What the file holds: the kernels, and the communication operators."""
+
+    kernels: pd.DataFrame
+    communication: pd.DataFrame
+
+
+def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> KernelDetails:
+    """Read one file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    notes
+        Where rows without a time are counted.
+    default_device
+        The device of files that do not name it.
+
+    Returns
+    -------
+    Both tables sorted by time. Where the file has no stream, task or batch number it is 0 until a timeline
+    tells better, see :func:`npuprof.sources.kernel_join.take_task_numbers`.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or has no column of names, starts or durations.
+    """
+    table = CsvTable(path, notes)
+    found = {key: name for key, names in _SYNONYMS.items() if (name := table.find(*names))}
+    missing = [_SYNONYMS[key][0] for key in ("name", "start", "duration") if key not in found]
+    if missing:
+        raise SourceError(f"{path} has no column {missing[0]!r}, so it is no table of kernels; is it another file?")
+    _, timed = table.time_ns(found["start"])
+    duration = table.scaled(found["duration"], US_TO_NS)
+    usable = timed & ~np.asarray(duration.isna())
+    if not usable.all():
+        notes.warning(path.name, "a row has no start or duration and is left out", int((~usable).sum()))
+        table.keep(usable)
+    columns = {**_identity(table, found, default_device), **_properties(table, found), **_counters(table, found)}
+    is_communication = _communication_rows(table, found)
+    kernels = {name: values[~is_communication] for name, values in columns.items()}
+    operators: dict[str, Any] = {
+        name: columns[name][is_communication]
+        for name in ("start_ns", "duration_ns", "device_id", "name", "op_type", "step")
+        if name in columns
+    }
+    return KernelDetails(
+        tables.sort_by_time(tables.build("kernels", _with_used_names(kernels))),
+        tables.sort_by_time(tables.build("communication", _with_used_names(operators))),
+    )
+
+
+def _communication_rows(table: CsvTable, found: dict[str, str]) -> Mask:
+    """Tell the rows of communication operators: by their core, and at Level0, where it is N/A, by their name."""
+    named = pc.starts_with(table.text(found["name"]), _COMMUNICATION_NAME).fill_null(False)
+    if "core" not in found:
+        return np.asarray(named.to_numpy(zero_copy_only=False), np.bool_)
+    core = table.text(found["core"])
+    known = pc.is_in(core, value_set=pa.array(COMMUNICATION_CORES))
+    rows = pc.or_(known, pc.and_(pc.is_null(core), named))
+    return np.asarray(rows.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _identity(table: CsvTable, found: dict[str, str], default_device: int) -> dict[str, Any]:
+    zeros = np.zeros(len(table), np.int64)
+    columns: dict[str, Any] = {
+        "start_ns": table.time_ns(found["start"])[0],
+        "duration_ns": table.scaled(found["duration"], US_TO_NS).to_numpy(np.int64),
+    }
+    for name, default in (("device_id", default_device), ("stream_id", 0), ("task_id", 0)):
+        columns[name] = (
+            table.whole(found[name]).fillna(default).to_numpy(np.int64) if name in found else zeros + default
+        )
+    columns["batch_id"] = zeros
+    return columns
+
+
+def _properties(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    for name in ("context_id", "block_num", "mix_block_num", "step"):
+        if name in found:
+            columns[name] = table.whole(found[name])
+    columns["name"] = columns["op_name"] = table.categories(found["name"])
+    for name, source in (("op_type", "op_type"), ("core", "core"), ("task_type", "core"), ("op_state", "op_state")):
+        if source in found:
+            columns[name] = table.categories(found[source])
+    if "hf32" in found:
+        columns["hf32"] = pd.array(pc.equal(table.text(found["hf32"]), "YES").to_pylist(), dtype="boolean")
+    for side in ("input", "output"):
+        for what in ("shapes", "dtypes", "formats"):
+            if (name := f"{side}_{what}") in found:
+                columns[name] = table.categories(found[name], _operand_text)
+    if "wait" in found:
+        columns["wait_ns"] = table.scaled(found["wait"], US_TO_NS)
+    if "model_id" in found:
+        columns["model_id"] = table.whole(found["model_id"])
+    return columns
+
+
+def _operand_text(cell: str) -> str:
+    return _FORMAT_PREFIX.sub("", without_quotes(cell))
+
+
+def _counters(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
+    """Take the columns of no known meaning: the AI Core's counters, by whichever metrics were chosen."""
+    columns: dict[str, Any] = {}
+    for header in table.names:
+        if header in found.values() or not header or not table.is_numeric(header):
+            continue
+        name, unit = column_name(header)
+        if unit == "us":
+            columns[name] = table.scaled(header, US_TO_NS)
+        elif name.endswith(("_cycles", "_id")):
+            columns[name] = table.whole(header)
+        else:
+            columns[name] = table.numbers(header)
+    return columns
+
+
+def column_name(header: str) -> tuple[str, str]:
+    """Give a header the form of our columns, and tell its unit: ``aic_mac_time(us)`` -> ``aic_mac_time_ns``, ``us``."""
+    match = _UNIT.fullmatch(header)
+    stem, unit = (match[1], match[2].lower()) if match else (header, "")
+    words = [re.sub(r"\W+", "_", stem).strip("_").lower(), _UNITS.get(unit, re.sub(r"\W+", "_", unit))]
+    return "_".join(word for word in words if word), unit
+
+
+def _with_used_names(columns: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: values.remove_unused_categories() if isinstance(values, pd.Categorical) else values
+        for name, values in columns.items()
+    }

@@ -1,0 +1,106 @@
+"""Read the memory files of a result: ``memory_record.csv`` and ``operator_memory.csv``.
+
+Units differ by front end (torch_npu writes MB, msprof KB) and stand in the column's name. Sizes are
+decimals of MB or KB that name whole bytes, and become those bytes exactly.
+
+Source: formats/results.md section 4.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from npuprof import tables
+from npuprof.errors import SourceError
+from npuprof.notes import Notes
+from npuprof.sources.csv_table import CsvTable
+from npuprof.sources.decimals import KB_TO_BYTES, MB_TO_BYTES
+
+_UNITS = {"KB": KB_TO_BYTES, "MB": MB_TO_BYTES}
+_DEVICE = re.compile(r"NPU:(\d+)")
+
+
+def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
+    """Read allocator and process samples as the table ``memory``, sorted by time.
+
+    ``PTA+GE`` rows repeat each ``PTA`` and ``GE`` row as their sum; ``APP`` has only a reserved size.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or has no component or time.
+    """
+    table = CsvTable(path, notes)
+    for name in ("Component", "Timestamp(us)"):
+        if name not in table.names:
+            raise SourceError(f"{path} has no column {name!r}, so it is no memory record; is it another file?")
+    _, timed = table.time_ns("Timestamp(us)")
+    table.keep(timed)
+    columns: dict[str, Any] = {
+        "time_ns": table.time_ns("Timestamp(us)")[0],
+        "device_id": _device(table),
+        "component": table.categories("Component"),
+    }
+    for name, stem in (("allocated", "Total Allocated"), ("reserved", "Total Reserved"), ("active", "Total Active")):
+        if (found := _sized(table, stem)) is not None:
+            columns[f"{name}_bytes"] = table.scaled(*found)
+    if "Stream Ptr" in table.names:
+        columns["stream"] = table.whole("Stream Ptr")
+    return tables.sort_by_time(tables.build("memory", columns))
+
+
+def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
+    """Read blocks and who allocated them as the table ``allocations``, in the file's order.
+
+    A block that was still held at the end has no release; a negative size is the release of one that was
+    taken before the recording began.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or has no name or size.
+    """
+    table = CsvTable(path, notes)
+    size = _sized(table, "Size")
+    if size is None or "Name" not in table.names:
+        raise SourceError(f"{path} has no name or size of blocks, so it is no operator memory; is it another file?")
+    sizes = table.scaled(*size)
+    if sizes.isna().any():
+        table.keep(~sizes.isna())
+        sizes = table.scaled(*size)
+    columns: dict[str, Any] = {
+        "name": table.categories("Name"),
+        "size_bytes": sizes.to_numpy("int64"),
+        "device_id": _device(table),
+    }
+    for name, header in (("allocated_ns", "Allocation Time(us)"), ("released_ns", "Release Time(us)")):
+        if header in table.names:
+            values, valid = table.time_ns(header)
+            columns[name] = pd.arrays.IntegerArray(values, ~valid)
+    if "Stream Ptr" in table.names:
+        columns["stream"] = table.whole("Stream Ptr")
+    return tables.build("allocations", columns)
+
+
+def _sized(table: CsvTable, stem: str) -> tuple[str, int] | None:
+    """Find a column by its name without the unit; give it and what its unit is worth in bytes."""
+    for unit, worth in _UNITS.items():
+        if f"{stem}({unit})" in table.names:
+            return f"{stem}({unit})", worth
+    return None
+
+
+def _device(table: CsvTable) -> Any:
+    if "Device_id" in table.names:
+        return table.whole("Device_id")
+    header = table.find("Device Type", "Device")
+    if header is None:
+        return pd.array([pd.NA] * len(table), dtype="Int64")
+    labels = table.categories(header)
+    matches = [_DEVICE.fullmatch(label) for label in labels.categories]
+    numbers = pd.array([int(match[1]) if match else pd.NA for match in matches] + [pd.NA], dtype="Int64")
+    return numbers[labels.codes]

@@ -1,0 +1,330 @@
+"""The file of sampled Python stacks, read into the ``python`` table.
+
+A sample shows which functions a thread was in, so samples in a row that share their outer frames are taken for
+one call of each of those functions. The frames of the machinery that runs a cell, and the profiler's own, are
+left out; a thread that shows nothing else is left out altogether.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+from npuprof.errors import SourceError
+from npuprof.notes import Notes
+
+Ints = npt.NDArray[np.int64]
+
+_SOURCE = "python_stacks"
+_MAX_BYTES = 1 << 30
+_MAX_DEPTH = 1_000
+_COLUMNS = {
+    **dict.fromkeys(("time_ns", "thread_id", "stopped_ns"), "int64"),
+    **dict.fromkeys(("node", "node_parent", "node_frame", "frame_line"), "int32"),
+    **dict.fromkeys(("frame_file", "frame_function", "frame_module"), "string"),
+}
+
+# Packages whose frames above the user's code only tell how it came to run.
+_MACHINERY = frozenset(
+    {
+        "IPython",
+        "ipykernel",
+        "ipykernel_launcher",
+        "asyncio",
+        "nest_asyncio",
+        "tornado",
+        "zmq",
+        "jupyter_client",
+        "traitlets",
+        "anyio",
+        "debugpy",
+        "pydevd",
+        "_pydevd_bundle",
+        "threading",
+        "concurrent",
+        "multiprocessing",
+        "selectors",
+        "queue",
+        "runpy",
+    }
+)
+_LAUNCHER = "ipykernel_launcher.py"  # runs as __main__, as cells do
+_KERNEL_CELL = re.compile(r"ipykernel_\d+[\\/]\d+\.py$")
+_TERMINAL_CELL = re.compile(r"<ipython-input-(\d+)-\w+>$")
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Changes of threads' stacks, and the tree that the stacks are nodes of.
+
+    Attributes
+    ----------
+    time_ns, thread_id, node
+        Shape (changes,): from this moment on, the thread is in this node; -1 for none.
+    stopped_ns
+        When the last stacks end.
+    node_parent, node_frame
+        Shape (nodes,): the caller's node, which comes earlier (-1 for none), and the function.
+    """
+
+    time_ns: Ints
+    thread_id: Ints
+    node: Ints
+    stopped_ns: int
+    node_parent: Ints
+    node_frame: Ints
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls as arrays of one length, callers before what they called; ``parent`` is a row, -1 for none."""
+
+    start_ns: Ints
+    duration_ns: Ints
+    thread_id: Ints
+    node: Ints
+    parent: Ints
+    depth: Ints
+
+
+def read(path: Path, notes: Notes) -> pd.DataFrame:
+    """Read a file that :class:`npuprof.collectors.python_stacks.PythonStacks` wrote.
+
+    Parameters
+    ----------
+    path
+        The Parquet file.
+    notes
+        Takes what was left out.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The table ``python``, in order of time.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or is not one of these.
+    """
+    columns = _columns(path)
+    samples = _samples(columns, path)
+    frames = list(zip(*(columns[f"frame_{part}"] for part in ("file", "line", "function", "module")), strict=True))
+    visible = _without_machinery(samples, np.array([_role(file, module) for file, _, _, module in frames], np.int8))
+    calls = merge(visible)
+    if not len(calls.node):
+        notes.info(_SOURCE, "no Python code of the user's was seen: the run was shorter than the sampling interval")
+    return _table(calls, visible.node_frame, [_name(file, line, function) for file, line, function, _ in frames])
+
+
+def _columns(path: Path) -> dict[str, Any]:
+    """Read the lists of the file's one row: arrays of integers, and lists of strings."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    expected = {name: pa.list_(pa.type_for_alias(kind)) for name, kind in _COLUMNS.items()}
+    try:
+        with pq.ParquetFile(path) as file:
+            schema, metadata = file.schema_arrow, file.metadata
+            for name, kind in expected.items():
+                if name not in schema.names or schema.field(name).type != kind:
+                    raise _damaged(path, f"has no column {name} of type {kind}")
+            size_bytes = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
+            if metadata.num_rows != 1 or size_bytes > _MAX_BYTES:
+                raise _damaged(
+                    path, f"has {metadata.num_rows} rows and {size_bytes} bytes, not one row of at most {_MAX_BYTES}"
+                )
+            table = file.read(columns=list(expected)).combine_chunks()
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(path, f"cannot be read ({error})") from error
+    lists = {name: table.column(name).combine_chunks().flatten() for name in expected}
+    if broken := [name for name, values in lists.items() if values.null_count]:
+        raise _damaged(path, f"lacks values in {', '.join(broken)}")
+    return {
+        name: values.to_pylist() if _COLUMNS[name] == "string" else values.to_numpy().astype(np.int64)
+        for name, values in lists.items()
+    }
+
+
+def _samples(columns: dict[str, Any], path: Path) -> Samples:
+    """Check that the columns fit together, and give those of the samples and the tree."""
+    count = {name: len(values) for name, values in columns.items()}
+    for group in (("time_ns", "thread_id", "node"), ("node_parent", "node_frame")):
+        if len({count[name] for name in group}) != 1:
+            raise _damaged(path, f"has columns of different lengths among {', '.join(group)}")
+    if len({number for name, number in count.items() if name.startswith("frame_")}) != 1 or count["stopped_ns"] != 1:
+        raise _damaged(path, "has columns of different lengths among its frames, or not one end")
+    nodes, frames = count["node_parent"], count["frame_file"]
+    for name, lowest, limit in (
+        ("node", -1, nodes),
+        ("node_parent", -1, np.arange(nodes)),
+        ("node_frame", 0, frames),
+    ):
+        values = columns[name]
+        if ((values < lowest) | (values >= limit)).any():
+            raise _damaged(path, f"points at what is not there in {name}")
+    if (node_depths(columns["node_parent"]) >= _MAX_DEPTH).any():
+        raise _damaged(path, f"has stacks of more than {_MAX_DEPTH} frames")
+    return Samples(
+        columns["time_ns"],
+        columns["thread_id"],
+        columns["node"],
+        int(columns["stopped_ns"][0]),
+        columns["node_parent"],
+        columns["node_frame"],
+    )
+
+
+def _damaged(path: Path, reason: str) -> SourceError:
+    return SourceError(f"{path} {reason}: it is damaged or was not written by npuprof; record again")
+
+
+def merge(samples: Samples) -> Calls:
+    """Turn stacks in a row that share their outer frames into one call of each of those frames.
+
+    Works a level of depth at a time, from the deepest: the row of arrays at a level are the stretches of
+    samples that reach it, each with its node there.
+    """
+    order = np.lexsort((samples.time_ns, samples.thread_id))
+    start, thread, node = samples.time_ns[order], samples.thread_id[order], samples.node[order]
+    end = np.append(start[1:], samples.stopped_ns)
+    last = np.append(thread[1:] != thread[:-1], True) if len(thread) else np.zeros(0, bool)
+    end[: len(last)][last] = samples.stopped_ns
+    end = end[: len(start)]
+    kept = (end > start) & (node >= 0)
+    start, end, thread, node = start[kept], end[kept], thread[kept], node[kept]
+    follows = np.zeros(len(start), bool)
+    follows[1:] = (thread[1:] == thread[:-1]) & (start[1:] == end[:-1])
+    return _in_order(_levels(start, end, thread, node, follows, samples.node_parent))
+
+
+def _levels(start: Ints, end: Ints, thread: Ints, node: Ints, follows: npt.NDArray[np.bool_], parents: Ints) -> Calls:
+    reach = node_depths(parents)[node] if len(node) else np.zeros(0, np.int64)
+    current = node.copy()
+    row_of = np.full(len(node), -1, np.int64)  # the row that a stretch got at the level below
+    rows: list[tuple[Ints, ...]] = []
+    parent_parts: list[Ints] = []
+    count = 0
+    for level in range(int(reach.max(initial=-1)), -1, -1):
+        active = np.flatnonzero(reach >= level)
+        here = current[active]
+        joined = np.zeros(len(active), bool)
+        joined[1:] = follows[active[1:]] & (np.diff(active) == 1) & (here[1:] == here[:-1])
+        first = np.flatnonzero(~joined)
+        last = np.append(first[1:], len(active)) - 1
+        row_of[active] = count + np.cumsum(~joined) - 1
+        if rows:
+            parent_parts.append(row_of[rows[-1][0]])
+        heads = active[first]
+        rows.append(
+            (
+                heads,
+                start[heads],
+                end[active[last]] - start[heads],
+                thread[heads],
+                here[first],
+                np.full(len(heads), level, np.int64),
+            )
+        )
+        count += len(heads)
+        current[active] = parents[here]
+    if not rows:
+        return Calls(*(np.zeros(0, np.int64) for _ in range(6)))
+    parent_parts.append(np.full(len(rows[-1][0]), -1, np.int64))
+    _, starts, durations, threads, nodes, depths = (np.concatenate(part) for part in zip(*rows, strict=True))
+    return Calls(starts, durations, threads, nodes, np.concatenate(parent_parts), depths)
+
+
+def _in_order(calls: Calls) -> Calls:
+    """Order by time, a caller before what it called, and renumber the parents."""
+    order = np.lexsort((calls.depth, calls.thread_id, calls.start_ns))
+    place = np.empty(len(order) + 1, np.int64)
+    place[order] = np.arange(len(order))
+    place[-1] = -1  # no parent stays no parent
+    return Calls(
+        calls.start_ns[order],
+        calls.duration_ns[order],
+        calls.thread_id[order],
+        calls.node[order],
+        place[calls.parent[order]],
+        calls.depth[order],
+    )
+
+
+def node_depths(parents: Ints) -> Ints:
+    """Give the depth of every node of a tree, 0 for those without a parent, at most 1,000."""
+    depth = np.zeros(len(parents), np.int64)
+    above = parents.copy()
+    active = np.flatnonzero(above >= 0)
+    while len(active) and depth[active[0]] < _MAX_DEPTH:
+        depth[active] += 1
+        above[active] = parents[above[active]]
+        active = active[above[active] >= 0]
+    return depth
+
+
+_USER, _RUNNER, _OWN = 0, 1, 2
+
+
+def _role(file: str, module: str) -> int:
+    package = module.partition(".")[0]
+    if package == "npuprof":
+        # The simulated NPU stands for a framework: its calls are part of what the cell does.
+        return _USER if module.startswith("npuprof.simulator") else _OWN
+    return _RUNNER if package in _MACHINERY or re.split(r"[\\/]", file)[-1] == _LAUNCHER else _USER
+
+
+def _without_machinery(samples: Samples, roles: npt.NDArray[np.int8]) -> Samples:
+    """Leave out the machinery above the first frame of the user's, and the profiler's frames wherever they are.
+
+    What the profiler itself calls goes with it, up to where it calls the user's code again.
+    """
+    new_of = np.full(len(samples.node_parent) + 1, -1, np.int64)  # the last item serves the parent -1
+    in_user = np.zeros(len(new_of), bool)  # a frame of the user's at or above the node
+    in_own = np.zeros(len(new_of), bool)  # called by the profiler
+    nodes: dict[tuple[int, int], int] = {}
+    role_of_node = roles[samples.node_frame].tolist() if len(roles) else []
+    for node, (parent, frame, role) in enumerate(
+        zip(samples.node_parent.tolist(), samples.node_frame.tolist(), role_of_node, strict=True)
+    ):
+        in_user[node] = in_user[parent] or role == _USER
+        in_own[node] = role == _OWN or (role == _RUNNER and in_own[parent])
+        above = int(new_of[parent])
+        new_of[node] = nodes.setdefault((above, frame), len(nodes)) if in_user[node] and not in_own[node] else above
+    kept = np.array(list(nodes), np.int64).reshape(-1, 2)
+    return Samples(samples.time_ns, samples.thread_id, new_of[samples.node], samples.stopped_ns, kept[:, 0], kept[:, 1])
+
+
+def _name(file: str, line: int, function: str) -> str:
+    if terminal := _TERMINAL_CELL.match(file):
+        short = f"<cell [{terminal[1]}]>"
+    elif _KERNEL_CELL.search(file):
+        short = "<cell>"
+    else:
+        short = file if file.startswith("<") else re.split(r"[\\/]", file)[-1]
+    return f"{short}({line}): {function}"
+
+
+def _table(calls: Calls, node_frame: Ints, names: list[str]) -> pd.DataFrame:
+    codes: dict[str, int] = {}
+    code_of_frame = np.array([codes.setdefault(name, len(codes)) for name in names], np.int64)
+    code = code_of_frame[node_frame[calls.node]] if len(calls.node) else np.zeros(0, np.int64)
+    return tables.build(
+        "python",
+        {
+            "start_ns": calls.start_ns,
+            "duration_ns": calls.duration_ns,
+            "name": tables.categorical(code, list(codes)),
+            "thread_id": calls.thread_id,
+            "id": np.arange(len(calls.node), dtype=np.int64),
+            "parent_id": pd.arrays.IntegerArray(calls.parent.copy(), calls.parent < 0),
+            "depth": calls.depth,
+        },
+    )

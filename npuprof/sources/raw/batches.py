@@ -1,0 +1,78 @@
+"""Batch ids: which turn of a stream's 16-bit task ids a task belongs to.
+
+Source: formats/raw.md section 8.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+_DESTROYED = 0xFFFF  # the count that a flip carries when its stream ends: the next batch is 0 again
+_NEAR = 512  # tasks around a flip that another thread may have stamped on its wrong side
+_LOW, _HIGH = 0x4000, 0xC000  # ids just after and just before a wrap
+
+
+@dataclass(frozen=True)
+class Flips:
+    """Records of wrapped task ids: the stream, the stamp (in the clock of the tasks) and the count carried."""
+
+    stream: Int64
+    stamp: Int64
+    count: Int64
+
+
+def batch_ids(stream: Int64, stamp: Int64, task: Int64, flips: Flips) -> Int64:
+    """Tell for every task which turn of the task ids it is in.
+
+    Parameters
+    ----------
+    stream, stamp, task
+        Key of the stream, time and 16-bit id of each task. Flips may be among the tasks.
+    flips
+        The wraps of all streams.
+
+    Returns
+    -------
+    The number of wraps of its stream before each task, counted anew when the stream was destroyed. Near a wrap the
+    id decides, not the stamp: threads that launch at once do not stamp in order.
+    """
+    batch = np.zeros(len(task), np.int64)
+    if not len(flips.stream):
+        return batch
+    order = np.lexsort((stamp, stream))
+    sorted_streams = stream[order]
+    for one in np.unique(flips.stream).tolist():
+        low, high = np.searchsorted(sorted_streams, [one, one + 1])
+        rows = order[low:high]
+        mine = flips.stream == one
+        batch[rows] = _of_stream(stamp[rows], task[rows], flips.stamp[mine], flips.count[mine])
+    return batch
+
+
+def _of_stream(stamp: Int64, task: Int64, flip_stamp: Int64, flip_count: Int64) -> Int64:
+    order = np.argsort(flip_stamp, kind="stable")
+    turns = [0]
+    for count in flip_count[order].tolist():
+        turns.append(0 if count == _DESTROYED else turns[-1] + 1)
+    places = np.searchsorted(stamp, flip_stamp[order], side="left")
+    batch = np.array(turns, np.int64)[np.searchsorted(flip_stamp[order], stamp, side="left")]
+    for place, turn in zip(places.tolist(), turns[1:], strict=True):
+        if turn:
+            _settle(task, batch, place, turn)
+    return batch
+
+
+def _settle(task: Int64, batch: Int64, place: int, turn: int) -> None:
+    """Move tasks across a wrap at `place` whose id tells that they belong to its other side, in place."""
+    before = slice(max(0, place - _NEAR), place)
+    wrapped = (task[before] < _LOW) & (np.maximum.accumulate(task[before]) >= _HIGH) & (batch[before] == turn - 1)
+    batch[before][wrapped] = turn
+    after = slice(place, place + _NEAR)
+    late = (task[after] >= _HIGH) & (np.minimum.accumulate(task[after][::-1])[::-1] < _LOW) & (batch[after] == turn)
+    batch[after][late] = turn - 1

@@ -1,0 +1,202 @@
+"""Host records: CANN calls, the operators that they launched, and the tasks that these became.
+
+Source: formats/raw.md sections 4 and 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.analysis.nesting import Nesting, time_order
+from npuprof.notes import Notes
+from npuprof.sources.raw import enums, layouts
+from npuprof.sources.raw.clocks import Clock
+from npuprof.sources.raw.dictionaries import Dictionaries, Names
+from npuprof.sources.raw.slices import Records, Streams
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Host:
+    """What decoding host records needs.
+
+    Attributes
+    ----------
+    streams
+        The host's ``data`` folder.
+    names
+        Its dictionaries.
+    clock
+        The host counter's clock.
+    started_ns
+        UTC epoch nanoseconds at which collection began: earlier records are dropped, as the vendor does.
+    notes
+        Where damage is noted.
+    """
+
+    streams: Streams
+    names: Dictionaries
+    clock: Clock
+    started_ns: int
+    notes: Notes
+
+    def read(self, stream: str, record: np.dtype[Any], stamp: str = "stamp") -> tuple[Records, npt.NDArray[np.bool_]]:
+        """Read the aging and unaging parts of a stream, as far as they are sound.
+
+        Parameters
+        ----------
+        stream
+            Its name without the first word, such as ``compact.task_track``.
+        record
+            The layout of a record; `stamp` is the field with its host counter.
+
+        Returns
+        -------
+        The sound records in file order, and which of them come from the aging part.
+        """
+        parts = [self.streams.read(f"{age}.{stream}", record) for age in ("unaging", "aging")]
+        aging = np.repeat([False, True], [len(part) for part in parts])
+        records = np.concatenate(parts) if len(parts[0]) else parts[1]
+        sound = records["magic"] == layouts.MAGIC
+        self._note(stream, "records without the magic word skipped", ~sound)
+        sound &= self._in_time(stream, records[stamp], sound)
+        return (records, aging) if bool(sound.all()) else (records[sound], aging[sound])
+
+    def _in_time(self, stream: str, stamps: npt.NDArray[Any], among: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        reached = self.clock.reaches(stamps)
+        self._note(stream, "records with an impossible time stamp skipped", among & ~reached)
+        early = reached & (self.clock.to_ns(np.where(reached, stamps, 0)) < self.started_ns)
+        self._note(stream, "records from before the collection began skipped", among & early)
+        return reached & ~early
+
+    def _note(self, stream: str, what: str, rows: npt.NDArray[np.bool_]) -> None:
+        count = int(np.count_nonzero(rows))
+        if count:
+            self.notes.warning(stream, what, count)
+
+
+@dataclass(frozen=True)
+class Api:
+    """CANN calls ordered by begin, longer first; the arrays are parallel.
+
+    Attributes
+    ----------
+    start_ns, duration_ns
+        UTC epoch nanoseconds and nanoseconds.
+    level, thread
+        Level as in :data:`enums.LEVELS`, and thread id.
+    item
+        Hash of the operator's name, or 0.
+    name
+        The call's name.
+    tree
+        Nesting of the calls above the runtime level, on the host counter; ``rows`` leads from its order here.
+    rows
+        Row of this table by position in `tree`.
+    """
+
+    start_ns: Int64
+    duration_ns: Int64
+    level: npt.NDArray[np.uint16]
+    thread: npt.NDArray[np.uint32]
+    item: npt.NDArray[np.uint64]
+    name: Names
+    tree: Nesting
+    rows: Int64
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def nearest(self, *levels: int) -> Int64:
+        """Find, by position in `tree`, the innermost holder (or itself) of one of the levels; -1 without one."""
+        return self.tree.nearest(np.isin(self.level[self.rows], levels))
+
+    def at(self, threads: npt.NDArray[Any], stamps: npt.NDArray[Any]) -> Int64:
+        """Find the position in `tree` of the innermost call that holds each host stamp; -1 without one."""
+        return self.tree.innermost(stamps.astype(np.int64), threads)
+
+
+def read_api(host: Host) -> Api:
+    """Read the calls: spans, and point events paired to spans. Calls without duration are dropped, as the vendor does.
+
+    Source: formats/raw.md sections 4 and 8.1.
+    """
+    records, _ = host.read("api_event.data", layouts.API, stamp="begin")
+    records = _known_levels(host, records)
+    points = records["end"] == layouts.POINT
+    if bool(points.any()):
+        records = np.concatenate((records[~points], _pair_points(host, records[points])))
+    ends = records["end"]
+    sound = host.clock.reaches(ends) & (ends > records["begin"])
+    if not bool(sound.all()):
+        host.notes.warning("api_event", "calls without duration or with an impossible end skipped", int((~sound).sum()))
+        records = records[sound]
+    begins, ends = records["begin"].astype(np.int64), records["end"].astype(np.int64)
+    order = time_order(begins, ends)
+    return _assemble(host, records[order], begins[order], ends[order])
+
+
+def _assemble(host: Host, records: Records, begins: Int64, ends: Int64) -> Api:
+    start_ns = host.clock.to_ns(begins.view(np.uint64))
+    level, thread = np.ascontiguousarray(records["level"]), np.ascontiguousarray(records["thread"])
+    rows = np.flatnonzero(level != enums.RUNTIME)
+    tree = Nesting.build(begins[rows], ends[rows], thread[rows])
+    return Api(
+        start_ns,
+        host.clock.to_ns(ends.view(np.uint64)) - start_ns,
+        level,
+        thread,
+        np.ascontiguousarray(records["item"]),
+        _call_names(host.names, records),
+        tree,
+        rows[tree.order],
+    )
+
+
+def _known_levels(host: Host, records: Records) -> Records:
+    known = np.isin(records["level"], list(enums.LEVELS))
+    if bool(known.all()):
+        return records
+    levels, counts = np.unique(records["level"][~known], return_counts=True)
+    for level, count in zip(levels.tolist()[:20], counts.tolist(), strict=False):
+        host.notes.info("api_event", f"calls of level {level} are not decoded", count)
+    kept: Records = records[known]
+    return kept
+
+
+def _pair_points(host: Host, points: Records) -> Records:
+    # Two points that agree in all but their stamp are the start and the end of one span.
+    keys = ("level", "type", "thread", "request", "item")
+    points = points[np.lexsort((points["begin"], *(points[key] for key in keys)))]
+    same = np.ones(max(len(points) - 1, 0), bool)
+    for key in keys:
+        same &= points[key][1:] == points[key][:-1]
+    first_of_run = np.concatenate(([True], ~same))
+    rank = np.arange(len(points)) - np.maximum.accumulate(np.where(first_of_run, np.arange(len(points)), 0))
+    starts = np.flatnonzero((rank[:-1] % 2 == 0) & same)
+    spans: Records = points[starts].copy()
+    spans["end"] = points["begin"][starts + 1]
+    if len(points) > 2 * len(spans):
+        host.notes.warning("api_event", "point events without a partner skipped", len(points) - 2 * len(spans))
+    return spans
+
+
+def _call_names(names: Dictionaries, records: Records) -> Names:
+    # A step of a collective is told by its item; all others by their registered type.
+    typed = Names.lookup(
+        records["level"].astype(np.uint64) << np.uint64(32) | records["type"],
+        lambda key: names.type_name(key >> 32, key & 0xFFFFFFFF),
+    )
+    steps = (records["level"] == enums.COMMUNICATION) & (records["item"] != 0)
+    rows = np.flatnonzero(steps)
+    if not len(rows):
+        return typed
+    items = names.names_of(records["item"][rows])
+    codes = typed.codes.copy()
+    codes[rows] = items.codes + len(typed.names)
+    return Names.distinct(codes, typed.names + items.names)

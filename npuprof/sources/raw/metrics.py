@@ -1,0 +1,164 @@
+"""The vendor's metrics of performance counters, by event number; one line a metric.
+
+Source: formats/raw.md section 9 (PMU). PipeUtilization is checked against the vendor's results; the other
+tables are taken from the specification alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric.
+
+    Attributes
+    ----------
+    name
+        The column's name between the core's prefix and the unit.
+    form
+        ``pipe``: a share of the cycles, and its time; ``ratio``: a share; ``bandwidth``: bytes over time;
+        ``count``: a weighted sum; ``kb``: the same in kilobytes; ``quotient``: first event over second.
+    events
+        Weight by event number; all of them must have been counted.
+    cores
+        The cores that the vendor shows it for.
+    """
+
+    name: str
+    form: Literal["pipe", "ratio", "bandwidth", "count", "kb", "quotient"]
+    events: Mapping[int, float]
+    cores: tuple[str, ...] = ("aic", "aiv")
+
+
+_AIC, _AIV = ("aic",), ("aiv",)
+
+METRICS: tuple[Metric, ...] = (
+    # PipeUtilization and PipeUtilizationExct
+    Metric("vec", "pipe", {0x8: 1}, _AIV),
+    Metric("mac", "pipe", {0xA: 1}, _AIC),
+    Metric("mac", "pipe", {0x416: 1, 0x417: 1}, _AIC),
+    Metric("scalar", "pipe", {0x9: 1}),
+    Metric("mte1", "pipe", {0xB: 1}, _AIC),
+    Metric("mte1", "pipe", {0x302: 1}, _AIC),
+    Metric("mte2", "pipe", {0xC: 1}),
+    Metric("mte3", "pipe", {0xD: 1}),
+    Metric("fixpipe", "pipe", {0x303: 1}, _AIC),
+    Metric("icache_miss_rate", "quotient", {0x55: 1, 0x54: 1}),
+    # ArithmeticUtilization
+    Metric("mac_fp16", "ratio", {0x49: 1}, _AIC),
+    Metric("mac_int8", "ratio", {0x4A: 1}, _AIC),
+    Metric("cube_fops", "count", {0x49: 8192, 0x4A: 16384}, _AIC),
+    Metric("vec_fp32", "ratio", {0x4B: 1}, _AIV),
+    Metric("vec_fp16", "ratio", {0x4C: 1, 0x4D: 1}, _AIV),
+    Metric("vec_int32", "ratio", {0x4E: 1}, _AIV),
+    Metric("vec_misc", "ratio", {0x4F: 1}, _AIV),
+    Metric("vector_fops", "count", {0x4C: 128, 0x4D: 64, 0x4B: 64, 0x4E: 64, 0x4F: 32}, _AIV),
+    # Memory
+    Metric("ub_read_bw", "bandwidth", {0x15: 256 * 4}),
+    Metric("ub_write_bw", "bandwidth", {0x16: 256 * 4}),
+    Metric("l1_read_bw", "bandwidth", {0x31: 256 * 16}),
+    Metric("l1_write_bw", "bandwidth", {0x32: 128 * 8}),
+    Metric("main_mem_read_bw", "bandwidth", {0x12: 8 * 8}),
+    Metric("main_mem_write_bw", "bandwidth", {0x13: 8 * 8}),
+    Metric("l2_read_bw", "bandwidth", {0xF: 256 * 8}),
+    Metric("l2_write_bw", "bandwidth", {0x10: 256 * 8}),
+    # MemoryL0
+    Metric("l0a_read_bw", "bandwidth", {0x1B: 256 * 16}),
+    Metric("l0a_write_bw", "bandwidth", {0x1C: 256 * 16}),
+    Metric("l0b_read_bw", "bandwidth", {0x21: 256 * 16}),
+    Metric("l0b_write_bw", "bandwidth", {0x22: 256 * 8}),
+    Metric("l0c_read_bw", "bandwidth", {0x27: 256 * 8}),
+    Metric("l0c_write_bw", "bandwidth", {0x29: 256 * 8}),
+    Metric("l0c_read_bw_cube", "bandwidth", {0x28: 256 * 32}),
+    Metric("l0c_write_bw_cube", "bandwidth", {0x2A: 256 * 32}),
+    # MemoryUB
+    Metric("ub_read_bw_vector", "bandwidth", {0x43: 128 * 2}),
+    Metric("ub_write_bw_vector", "bandwidth", {0x44: 128 * 2}),
+    Metric("ub_read_bw_scalar", "bandwidth", {0x37: 128}),
+    Metric("ub_write_bw_scalar", "bandwidth", {0x38: 128}),
+    # ResourceConflictRatio
+    Metric("vec_bankgroup_cflt", "ratio", {0x64: 1}, _AIV),
+    Metric("vec_bank_cflt", "ratio", {0x65: 1}, _AIV),
+    Metric("vec_resc_cflt", "ratio", {0x66: 1}, _AIV),
+    # L2Cache
+    Metric("write_cache_hit", "count", {0x500: 1}),
+    Metric("write_cache_miss_allocate", "count", {0x502: 1}),
+    Metric("r0_read_cache_hit", "count", {0x504: 1}),
+    Metric("r0_read_cache_miss_allocate", "count", {0x506: 1}),
+    Metric("r1_read_cache_hit", "count", {0x508: 1}),
+    Metric("r1_read_cache_miss_allocate", "count", {0x50A: 1}),
+    # MemoryAccess
+    Metric("read_main_memory", "kb", {0x50D: 1 / 8, 0x50E: 1 / 8}),
+    Metric("write_main_memory", "kb", {0x50C: 1 / 8}),
+    Metric("gm_to_l1", "kb", {0x32: 1 / 4, 0x206: -1 / 4}, _AIC),
+    Metric("l0c_to_l1", "kb", {0x206: 1 / 8}, _AIC),
+    Metric("l0c_to_gm", "kb", {0x20C: 1 / 8, 0x206: -1 / 8}, _AIC),
+    Metric("gm_to_ub", "kb", {0x3E: 1 / 8}, _AIV),
+    Metric("ub_to_gm", "kb", {0x3D: 1 / 8}, _AIV),
+)
+"""Every metric, in the order of its columns."""
+
+
+def metric_columns(
+    core: str, events: Sequence[int], counters: npt.NDArray[Any], cycles: Floats, total_ns: Floats, mhz: Floats
+) -> dict[str, Floats]:
+    """Derive the metrics whose events were counted.
+
+    Parameters
+    ----------
+    core
+        ``aic`` or ``aiv``: the prefix of the columns.
+    events
+        Event numbers in the order of the counters.
+    counters
+        Counter values, shape (kernels, 8).
+    cycles, total_ns, mhz
+        Total cycles, time and frequency of each kernel, NaN where the core wrote nothing.
+    """
+    place = {event: column for column, event in enumerate(events)}
+    columns: dict[str, Floats] = {}
+    for metric in METRICS:
+        if core in metric.cores and all(event in place for event in metric.events):
+            for suffix, values in _values(metric, place, counters, cycles, total_ns, mhz):
+                columns[f"{core}_{metric.name}{suffix}"] = values
+    return columns
+
+
+def _values(
+    metric: Metric,
+    place: Mapping[int, int],
+    counters: npt.NDArray[Any],
+    cycles: Floats,
+    total_ns: Floats,
+    mhz: Floats,
+) -> Iterator[tuple[str, Floats]]:
+    present = np.where(np.isnan(cycles), np.nan, 1.0)
+    columns = [counters[:, place[event]] * weight * present for event, weight in metric.events.items()]
+    if metric.form == "quotient":
+        yield "", _finite(columns[0] / columns[1])
+        return
+    value = columns[0] if len(columns) == 1 else np.sum(columns, axis=0)
+    if metric.form == "pipe":
+        ratio = _finite(value / cycles)
+        yield "_time_ns", ratio * total_ns
+        yield "_ratio", ratio
+    elif metric.form == "ratio":
+        yield "_ratio", _finite(value / cycles)
+    elif metric.form == "bandwidth":
+        yield "_gb_s", _finite(value / (cycles / (mhz * 1e6)) / 2**33)
+    else:
+        yield "_kb" if metric.form == "kb" else "", value
+
+
+def _finite(values: Floats) -> Floats:
+    values[np.isinf(values)] = np.nan
+    return values

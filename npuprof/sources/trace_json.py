@@ -1,0 +1,252 @@
+"""Read a timeline of Chrome events (``trace_view.json``) in pieces, and what is left of a damaged one.
+
+The text is cut into chunks at the borders between events, so memory grows with a chunk and not with the
+file; a chunk is decoded in one call into typed structs whose ``args`` stay undecoded bytes. A chunk that
+does not decode is read event by event: what is whole is kept, what is not is counted in the notes.
+
+Source: formats/results.md section 2 and section 7.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+
+import msgspec
+
+from npuprof.errors import SourceError
+from npuprof.notes import Notes
+
+CHUNK_BYTES = 8 << 20
+_MAX_EVENT_BYTES = 64 << 20  # an event that is longer is no event
+_MAX_FAILURES = 20_000  # a file with more damage than this is not read on
+_MAX_UNZIPPED_BYTES = 64 << 30
+_MAX_SPLITS = 16  # objects inside one event that may look like events themselves
+
+_KEY = rb'"(?:ph|name|pid|tid|ts|dur|cat|id|args|bp)"\s*:'
+# Inside a JSON string every quote is escaped, so neither pattern can match there.
+_BORDER = re.compile(rb"\}\s*,\s*(?=\{\s*" + _KEY + rb")")
+_EVENT = re.compile(rb"\{\s*" + _KEY)
+_PHASE = re.compile(rb'"ph"\s*:\s*"')
+_LIST = re.compile(rb"\s*\[")
+_WRAPPED = re.compile(rb'"traceEvents"\s*:\s*\[')
+_NOT_A_NUMBER = re.compile(rb"([:\[,]\s*)(?:NaN|-?Infinity)\b")
+_LFS = b"version https://git-lfs"
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event as it stands in the file; `args` are its undecoded bytes."""
+
+    ph: str
+    name: str = ""
+    pid: int | str | float | None = None
+    tid: int | str | float | None = None
+    ts: str | int | float | None = None
+    dur: int | float | str | None = None
+    cat: str | None = None
+    id: int | str | float | None = None
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Wrapper(msgspec.Struct, gc=False):
+    traceEvents: list[Event]  # noqa: N815 - the key's own name
+
+
+_LIST_DECODER = msgspec.json.Decoder(list[Event])
+_WRAPPER_DECODER = msgspec.json.Decoder(_Wrapper)
+_EVENT_DECODER = msgspec.json.Decoder(Event)
+_BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_HEAD_BYTES = 1 << 20
+
+
+def is_trace(path: Path) -> bool:
+    """Tell, from its first bytes, whether a file is a timeline of Chrome events; unreadable is no."""
+    try:
+        with _open(path) as stream:
+            head = stream.read(1 << 16)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return _first_event(head) is not None and (_PHASE.search(head) is not None or _WRAPPED.search(head) is not None)
+
+
+def read_events(path: Path, notes: Notes, chunk_bytes: int = CHUNK_BYTES) -> Iterator[list[Event]]:
+    """Give the events of a timeline in file order, a list for each chunk of the text.
+
+    Parameters
+    ----------
+    path
+        A JSON list of events or an object with ``traceEvents``, plain or gzipped.
+    notes
+        Where repairs and losses are counted, under the file's name.
+    chunk_bytes
+        How much text to decode at a time.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or is no timeline at all.
+    """
+    try:
+        with _open(path) as stream:
+            yield from _Reader(path, stream, notes, chunk_bytes).batches()
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
+
+
+def _open(path: Path) -> AbstractContextManager[io.BufferedIOBase]:
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if zipped else path.open("rb")
+
+
+def _first_event(head: bytes) -> tuple[int, bool] | None:
+    """Find where the events begin, and whether they lie in an object; None where the text is no timeline."""
+    text_start = 3 if head.startswith(b"\xef\xbb\xbf") else 0
+    if match := _LIST.match(head, text_start):
+        return match.end(), False
+    if head[text_start:].lstrip().startswith(b"{") and (match := _WRAPPED.search(head)):
+        return match.end(), True
+    return None
+
+
+class _Reader:
+    """The state of one reading: the text not yet decoded, and what was lost so far."""
+
+    def __init__(self, path: Path, stream: io.BufferedIOBase, notes: Notes, chunk_bytes: int) -> None:
+        self._path, self._stream, self._notes, self._chunk_bytes = path, stream, notes, chunk_bytes
+        self._lost = 0  # runs of text between whole events
+        self._failures = 0  # beginnings of events that did not decode
+        self._damaged = False
+        self._read_bytes = 0
+
+    def batches(self) -> Iterator[list[Event]]:
+        pending, wrapped = self._begin()
+        while self._failures <= _MAX_FAILURES and (block := self._read()):
+            events, pending = self._decode_whole_events(pending)
+            if events:
+                yield events
+            pending += block  # so that the last block, with whatever follows the events, is decoded as the end
+        yield self._decode_end(pending, wrapped)
+        self._note_losses()
+
+    def _begin(self) -> tuple[bytes, bool]:
+        head = self._read()
+        if not head.strip():
+            raise SourceError(f"{self._path} is empty: the export was stopped or the disk was full; export it again")
+        if head.startswith(_LFS):
+            raise SourceError(f"{self._path} is a git-LFS pointer, not the data; run `git lfs pull` beside it")
+        while (found := _first_event(head)) is None and len(head) < _HEAD_BYTES and (block := self._read()):
+            head += block
+        if found is None:
+            raise SourceError(f"{self._path} is no timeline: neither a JSON list of events nor an object with them")
+        start, wrapped = found
+        return head[start:], wrapped
+
+    def _read(self) -> bytes:
+        """Read a chunk; less at the end of the file, or where an archive is damaged."""
+        parts: list[bytes] = []
+        left = min(self._chunk_bytes, _MAX_UNZIPPED_BYTES - self._read_bytes)
+        try:
+            while left > 0 and (part := self._stream.read1(left)):
+                parts.append(part)
+                left -= len(part)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            self._notes.warning(self._path.name, f"the gzip archive is damaged, its rest is lost: {error}")
+        block = b"".join(parts)
+        self._read_bytes += len(block)
+        return block
+
+    def _decode_whole_events(self, text: bytes) -> tuple[list[Event], bytes]:
+        """Decode the events that `text` holds whole; give them and the text that is left."""
+        border = _last_border(text)
+        if border is None:
+            if len(text) <= _MAX_EVENT_BYTES:
+                return [], text
+            self._lost += 1
+            return [], b""
+        end, following = border
+        try:
+            return _LIST_DECODER.decode(b"[" + text[:end] + b"]"), text[following:]
+        except _BAD:
+            events, kept = self._recover(text[:following])
+            return events, text[kept:]
+
+    def _decode_end(self, text: bytes, wrapped: bool) -> list[Event]:
+        try:
+            if wrapped:
+                return _WRAPPER_DECODER.decode(b'{"traceEvents":[' + text).traceEvents
+            return _LIST_DECODER.decode(b"[" + text)
+        except _BAD:
+            events, kept = self._recover(text)
+        if text[kept:].strip(b"], \t\r\n}"):
+            self._lost += 1
+        if not text.rstrip().endswith((b"]", b"}") if wrapped else b"]"):
+            self._notes.warning(self._path.name, "the file ends in the middle: its export was stopped, or it was cut")
+        return events
+
+    def _recover(self, text: bytes) -> tuple[list[Event], int]:
+        """Decode event by event; give the events and where the text begins that may still become one."""
+        self._damaged = True
+        starts = [match.start() for match in _EVENT.finditer(text)]
+        ends = [*starts[1:], len(text)]
+        events: list[Event] = []
+        row, failed = 0, 0
+        while row < len(starts) and self._failures <= _MAX_FAILURES:
+            event, used = _decode_one(text, starts[row], ends[row : row + _MAX_SPLITS])
+            if event is None:
+                failed += 1
+                self._failures += 1
+            else:
+                events.append(event)
+                self._lost += bool(failed)  # whatever lay between two whole events is one loss
+                failed = 0
+            row += used
+        kept = starts[row - failed] if failed else len(text)
+        if len(text) - kept <= _MAX_EVENT_BYTES:
+            return events, kept
+        self._lost += 1
+        return events, len(text)
+
+    def _note_losses(self) -> None:
+        name = self._path.name
+        if self._damaged:
+            self._notes.warning(name, "the JSON is damaged; it was read event by event")
+        if self._lost:
+            self._notes.warning(name, "a piece of the timeline is damaged and lost", self._lost)
+        if self._failures > _MAX_FAILURES:
+            self._notes.error(name, f"more than {_MAX_FAILURES} events are damaged; the rest of the file is not read")
+
+
+def _last_border(text: bytes) -> tuple[int, int] | None:
+    """Find the last place between two events: the end of the one, the start of the next."""
+    window = 1 << 16
+    while True:
+        start = max(0, len(text) - window)
+        last = None
+        for match in _BORDER.finditer(text, start):
+            last = match
+        if last is not None:
+            return last.start() + 1, last.end()
+        if start == 0:
+            return None
+        window *= 8
+
+
+def _decode_one(text: bytes, start: int, ends: list[int]) -> tuple[Event | None, int]:
+    """Decode the event at `start`, which ends at one of `ends`; tell how many beginnings it took up."""
+    for used, end in enumerate(ends, start=1):
+        piece = text[start : text.rfind(b"}", start, end) + 1]  # whatever follows is not of the event
+        for attempt in (piece, _readable(piece)):
+            with suppress(*_BAD):
+                return _EVENT_DECODER.decode(attempt), used
+    return None, 1  # the caller counts it as lost
+
+
+def _readable(piece: bytes) -> bytes:
+    """Replace what Python's json writes but JSON does not allow: NaN, and bytes that are not UTF-8."""
+    return _NOT_A_NUMBER.sub(rb"\1null", piece).decode("utf-8", "replace").encode()

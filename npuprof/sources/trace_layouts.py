@@ -1,0 +1,139 @@
+"""What the events of a timeline carry in ``args``, by the kind of event, and how to know the kind.
+
+An event is known by its category or by the keys of its arguments, never by its process number or its
+place: processes are renumbered between versions, and at Level0 one of them has no name.
+
+Source: formats/results.md section 2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from npuprof.sources.trace_json import Event
+
+Whole = int | str | float | None
+Text = str | int | float | None
+
+
+class _OperatorArgs(msgspec.Struct, gc=False):
+    sequence_number: Whole = msgspec.field(default=None, name="Sequence number")
+    forward_thread_id: Whole = msgspec.field(default=None, name="Fwd thread id")
+    input_shapes: Text = msgspec.field(default=None, name="Input Dims")
+    input_dtypes: Text = msgspec.field(default=None, name="Input type")
+    stack: Text = msgspec.field(default=None, name="Call stack")
+
+
+class _QueueArgs(msgspec.Struct, gc=False):
+    correlation_id: Whole = None
+
+
+class _PythonArgs(msgspec.Struct, gc=False):
+    id: Whole = msgspec.field(default=None, name="Python id")
+    parent_id: Whole = msgspec.field(default=None, name="Python parent id")
+
+
+class _ApiArgs(msgspec.Struct, gc=False):
+    level: Text = None
+    item: Text = msgspec.field(default=None, name="item_id")
+    connection_id: Whole = None
+
+
+class _TaskArgs(msgspec.Struct, gc=False):
+    task_type: Text = msgspec.field(default=None, name="Task Type")
+    physic_stream_id: Whole = msgspec.field(default=None, name="Physic Stream Id")
+    stream_id: Whole = msgspec.field(default=None, name="Stream Id")
+    task_id: Whole = msgspec.field(default=None, name="Task Id")
+    batch_id: Whole = msgspec.field(default=None, name="Batch Id")
+    context_id: Whole = msgspec.field(default=None, name="Subtask Id")
+    connection_id: Whole = None
+
+
+class _CommunicationArgs(msgspec.Struct, gc=False):
+    connection_id: Whole = None
+    data_type: Text = None
+    algorithm: Text = msgspec.field(default=None, name="alg_type")
+    count: Whole = None
+    task_type: Text = msgspec.field(default=None, name="task type")
+    stream_id: Whole = msgspec.field(default=None, name="stream id")
+    task_id: Whole = msgspec.field(default=None, name="task id")
+    context_id: Whole = msgspec.field(default=None, name="context id")
+    src_rank: Whole = msgspec.field(default=None, name="src rank")
+    dst_rank: Whole = msgspec.field(default=None, name="dst rank")
+    transport: Text = msgspec.field(default=None, name="transport type")
+    size_bytes: Whole = msgspec.field(default=None, name="size(Byte)")
+    link: Text = msgspec.field(default=None, name="link type")
+    bandwidth_gb_s: Whole = msgspec.field(default=None, name="bandwidth(GB/s)")
+
+
+class _PlainArgs(msgspec.Struct, gc=False):
+    """Nothing of the arguments is read."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One kind of slice: the struct of its arguments, and which of its fields are names or floats.
+
+    The other fields are whole numbers.
+    """
+
+    name: str
+    args: type[msgspec.Struct]
+    names: frozenset[str] = frozenset()
+    floats: frozenset[str] = frozenset()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The columns that the arguments give."""
+        return self.args.__struct_fields__
+
+
+def _layout(name: str, args: type[msgspec.Struct], names: str = "", floats: str = "") -> Layout:
+    return Layout(name, args, frozenset(names.split()), frozenset(floats.split()))
+
+
+PLAIN = _layout("plain", _PlainArgs)
+OPERATOR = _layout("operator", _OperatorArgs, "input_shapes input_dtypes stack")
+QUEUE = _layout("queue", _QueueArgs)
+PYTHON = _layout("python", _PythonArgs)
+API = _layout("api", _ApiArgs, "level item")
+TASK = _layout("task", _TaskArgs, "task_type")
+COMMUNICATION = _layout(
+    "communication", _CommunicationArgs, "data_type algorithm task_type transport link", "bandwidth_gb_s"
+)
+
+_BY_CATEGORY = {
+    "cpu_op": OPERATOR,
+    "user_annotation": OPERATOR,
+    "enqueue": QUEUE,
+    "dequeue": QUEUE,
+    "python_function": PYTHON,
+}
+_BY_KEY = (
+    ("Task Type", TASK),
+    ("level", API),
+    ("alg_type", COMMUNICATION),
+    ("data_type", COMMUNICATION),
+    ("task type", COMMUNICATION),
+    ("notify_id", COMMUNICATION),
+)
+
+
+def layout_of(category: str | None, events: Sequence[Event]) -> Layout:
+    """Tell the layout of slices of one process and category."""
+    known = _BY_CATEGORY.get(category or "")
+    if known is not None:
+        return known
+    keys = next((keys for event in events if (keys := _keys(event))), frozenset())
+    return next((layout for key, layout in _BY_KEY if key in keys), PLAIN)
+
+
+def _keys(event: Event) -> frozenset[str]:
+    raw = bytes(event.args)
+    if raw in (b"{}", b"null"):
+        return frozenset()
+    args = msgspec.json.decode(raw)
+    return frozenset(args) if isinstance(args, dict) else frozenset()

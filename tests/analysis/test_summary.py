@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.analysis.summary import covered, summarise
+from npuprof.info import Info
+from tests import factories
+from tests.factories import IntArray
+
+
+def test_the_parts_of_a_devices_time_add_up_to_its_span() -> None:
+    summary = summarise(factories.profile(100), factories.info())
+
+    (device,) = summary.devices
+    assert device.computing_ns + device.communication_not_overlapped_ns + device.free_ns == device.span_ns == 4_000_000
+    assert device.busy_ns == 3_000_000
+    assert device.communication_ns == 1_500_000
+
+
+def test_every_device_with_overlap_rows_has_its_own_times() -> None:
+    overlap = tables.build(
+        "overlap",
+        {
+            "start_ns": np.array([0, 5, 0]),
+            "duration_ns": np.array([5, 7, 9]),
+            "device_id": np.array([3, 3, 1]),
+            "kind": ["computing", "free", "free"],
+        },
+    )
+
+    devices = summarise(factories.all_tables(overlap=overlap), Info()).devices
+
+    assert [(each.device_id, each.span_ns, each.busy_ns) for each in devices] == [(1, 9, 0), (3, 12, 5)]
+
+
+def test_what_a_run_does_not_have_is_absent_and_not_zero() -> None:
+    summary = summarise(factories.all_tables(), Info())
+
+    assert summary.wall_ns is None
+    assert summary.devices == ()
+    assert set(summary.counts.values()) == {None}
+    for frame in (summary.top_ops, summary.longest_kernels, summary.top_api, summary.memory_peaks, summary.steps):
+        assert frame.empty
+
+
+def test_wall_time_is_that_of_the_collection_when_known() -> None:
+    run = factories.profile(10)
+
+    assert summarise(run, Info(started_ns=5, stopped_ns=12)).wall_ns == 7
+    first, last = covered(run) or (0, 0)
+    assert summarise(run, Info(started_ns=5)).wall_ns == last - first
+    assert first == factories.START_NS - 1_000
+
+
+def test_top_ops_sum_all_launches_of_a_kernel() -> None:
+    run = factories.profile(1_000)
+    kernels = run["kernels"]
+
+    top = summarise(run, Info()).top_ops
+
+    assert list(top.columns) == ["name", "op_type", "count", "total_ns", "mean_ns", "max_ns", "share"]
+    assert top["name"].iloc[0] == "MatMulV3_ND_FP16"
+    assert top["count"].sum() == 1_000
+    assert top["total_ns"].sum() == kernels["duration_ns"].sum()
+    assert top["total_ns"].is_monotonic_decreasing
+    assert abs(top["share"].sum() - 1) < 1e-12
+
+
+def test_sums_stay_exact_where_a_float_would_not() -> None:
+    duration = 2**53 + 1
+    kernels = _kernels(np.array([duration, 2]))
+
+    top = summarise(factories.all_tables(kernels=kernels), Info()).top_ops
+
+    assert top["total_ns"].tolist() == [duration + 2]
+    assert top["max_ns"].tolist() == [duration]
+
+
+def test_kernels_without_name_or_type_are_counted() -> None:
+    kernels = _kernels(np.array([1, 2]), name=None)
+
+    top = summarise(factories.all_tables(kernels=kernels), Info()).top_ops
+
+    assert top["count"].tolist() == [2]
+    assert top["name"].isna().all()
+
+
+def test_the_longest_kernels_are_single_launches_the_earlier_first() -> None:
+    kernels = _kernels(np.array([5, 9, 1, 9, 7, 3, 2]))
+
+    longest = summarise(factories.all_tables(kernels=kernels), Info()).longest_kernels
+
+    assert longest["row"].tolist() == [1, 3, 4, 0, 5]
+    assert longest["duration_ns"].tolist() == [9, 9, 7, 5, 3]
+
+
+def test_the_memory_peak_is_the_first_highest_sample_of_each_device_and_component() -> None:
+    memory = tables.build(
+        "memory",
+        {
+            "time_ns": np.array([1, 2, 3, 4]),
+            "device_id": np.array([0, 0, 0, 1]),
+            "component": ["PTA", "PTA", "PTA", "PTA"],
+            "allocated_bytes": pd.array([10, 30, 30, None], dtype="Int64"),
+        },
+    )
+
+    peaks = summarise(factories.all_tables(memory=memory), Info()).memory_peaks
+
+    assert peaks[["device_id", "time_ns", "allocated_bytes"]].to_numpy().tolist() == [[0, 2, 30]]
+
+
+def _kernels(duration_ns: IntArray, name: str | None = "Add") -> pd.DataFrame:
+    zeros = np.zeros(len(duration_ns), np.int64)
+    return tables.build(
+        "kernels",
+        {
+            "start_ns": np.arange(len(duration_ns)),
+            "duration_ns": duration_ns,
+            "device_id": zeros,
+            "stream_id": zeros,
+            "task_id": zeros,
+            "batch_id": zeros,
+            "name": None if name is None else factories.names([name], zeros),
+        },
+    )

@@ -1,0 +1,71 @@
+"""The quickstart notebook as a newcomer sees it in JupyterLab."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from npuprof.demo import notebook_path
+from tests.browser.conftest import Lab
+
+pytestmark = pytest.mark.browser
+
+_RUN_TIMEOUT_MS = 90_000
+
+
+@pytest.fixture
+def open_notebook(lab: Lab, browser: Any) -> Any:
+    """Open a copy of the quickstart in a page of its own; gives the page."""
+    pages = []
+
+    def open_(name: str, *, width: int) -> Any:
+        shutil.copy(notebook_path(), lab.folder / name)
+        # Tall, so that JupyterLab, which draws only the cells in view, draws them all.
+        page = browser.new_page(viewport={"width": width, "height": 4500})
+        pages.append(page)
+        page.goto(lab.notebook_url(name))
+        page.wait_for_selector(".jp-Notebook .jp-Cell")
+        return page
+
+    yield open_
+    for page in pages:
+        page.close()
+
+
+def _run_all(page: Any) -> None:
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    # A cell's prompt shows a star while it runs or waits.
+    page.wait_for_function(
+        """() => {
+            const prompts = [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].map(p => p.textContent);
+            return prompts.length > 0 && prompts.every(p => /\\[\\d+\\]/.test(p));
+        }""",
+        timeout=_RUN_TIMEOUT_MS,
+    )
+
+
+@pytest.mark.parametrize("width", [1400, 900])
+def test_the_report_appears_under_the_cell(open_notebook: Any, tmp_path: Path, width: int) -> None:
+    page = open_notebook(f"quickstart_{width}.ipynb", width=width)
+    _run_all(page)
+    page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot .main-svg').length >= 2")
+    shown = page.inner_text(".jp-Notebook")
+    page.screenshot(path=tmp_path / f"quickstart_{width}.png")
+    assert "simulated" in shown.lower()
+    assert "Traceback" not in shown
+    # Nothing of the report sticks out of its cell at this width.
+    overflow = page.evaluate(
+        "() => [...document.querySelectorAll('.jp-OutputArea-output')].filter(o => o.scrollWidth > o.clientWidth + 1).length"
+    )
+    assert overflow == 0
+
+
+def test_the_saved_notebook_shows_its_reports_without_a_kernel(open_notebook: Any, tmp_path: Path) -> None:
+    page = open_notebook("saved.ipynb", width=1400)
+    page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot .main-svg').length >= 2")
+    page.screenshot(path=tmp_path / "saved.png")
+    assert "simulated" in page.inner_text(".jp-Notebook").lower()

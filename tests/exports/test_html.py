@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+from npuprof.analysis.summary import summarise
+from npuprof.exports.html import page_html, report_html
+from npuprof.figures.report import report_figures
+from npuprof.info import Info
+from npuprof.notes import Notes
+from tests import factories
+
+HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(1)>"
+
+
+class Elements(HTMLParser):
+    """Names and attributes of all elements, and the text between them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def report(notes: Notes | None = None, **info: object) -> str:
+    about = factories.info(**info)
+    run = factories.profile(60, kernel_names=(HOSTILE, "Add"))
+    return report_html(summarise(run, about), about, (notes or Notes()).to_frame())
+
+
+def test_a_kernel_named_script_shows_as_text() -> None:
+    notes = Notes()
+    notes.error(HOSTILE, HOSTILE)
+    fragment = report(notes, name=HOSTILE, failed=HOSTILE, chip=HOSTILE, collector=HOSTILE)
+
+    elements = Elements(fragment)
+
+    assert not {"script", "img", "style", "link", "iframe"} & set(elements.tags)
+    assert elements.open == []
+    assert elements.text.count(HOSTILE) >= 6
+    assert not any(name.startswith("on") for name, _ in elements.attributes)
+
+
+def test_the_fragment_has_inline_styles_only_and_refers_to_nothing() -> None:
+    fragment = report()
+
+    assert {name for name, _ in Elements(fragment).attributes} <= {"style", "open"}
+    assert "http" not in fragment
+    assert "url(" not in fragment
+    assert "var(--jp-ui-font-color1,inherit)" in fragment
+
+
+def test_simulated_stands_in_plain_sight_only_when_it_was() -> None:
+    assert "SIMULATED NPU" in Elements(report()).text
+    assert "SIMULATED" not in report(simulated=False)
+
+
+def test_it_holds_key_figures_kernels_and_notes() -> None:
+    notes = Notes()
+    notes.warning("stars_soc", "cut short", count=3)
+
+    text = Elements(report(notes, failed="ValueError: no")).text
+
+    for part in (
+        *("training step", "Ascend 910B", "wall time", "device busy", "communication", "device free"),
+        *("5 longest kernels", "5 kernels with the most time in all", "The profiled code raised ValueError: no"),
+        *("Notes (1)", "warning: stars_soc: cut short (3 times)"),
+    ):
+        assert part in text
+
+
+def test_a_run_without_anything_still_has_a_report() -> None:
+    fragment = report_html(summarise(factories.all_tables(), Info()), Info(), Notes().to_frame())
+
+    assert "–" in Elements(fragment).text
+    assert "table" not in Elements(fragment).tags
+
+
+def test_the_page_is_complete_and_lets_nothing_in() -> None:
+    about = factories.info(name=HOSTILE)
+    run = factories.profile(60, kernel_names=(HOSTILE, "Add"))
+    timeline, flamegraph = report_figures(run, about)
+    notes = Notes()
+    notes.info("host", "fine")
+
+    page = page_html(summarise(run, about), about, notes.to_frame(), {"Timeline": timeline, "Flame": flamegraph})
+
+    without_scripts = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    elements = Elements(without_scripts)
+    assert elements.open == []
+    assert not {"script", "img", "link", "iframe", "base", "object"} & set(elements.tags)
+    assert not {"src", "href", "srcdoc"} & {name for name, _ in elements.attributes}
+    assert page.count("<script>") == page.count("</script>") == 3
+    assert "default-src 'none'" in page
+    assert page.index("figure-0") < page.index("figure-1") < page.index("Notes (1)")

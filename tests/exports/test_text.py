@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import unicodedata
+
+from npuprof.analysis.summary import summarise
+from npuprof.exports.text import summary_text
+from npuprof.info import Info
+from npuprof.notes import Notes
+from tests import factories
+
+
+def written(notes: Notes | None = None, names: tuple[str, ...] = factories.KERNELS, **info: object) -> str:
+    about = factories.info(**info)
+    summary = summarise(factories.profile(600, kernel_names=names), about)
+    return summary_text(summary, about, (notes or Notes()).to_frame())
+
+
+def test_the_first_lines_tell_what_ran_where() -> None:
+    first, second, *_ = written().splitlines()
+
+    assert first == "npuprof · training step · SIMULATED NPU"
+    assert second == "Ascend 910B · device 0 · level 1 · collector simulator · started 2025-11-20 00:53:20 UTC"
+
+
+def test_a_real_run_is_not_called_simulated() -> None:
+    assert "SIMULATED" not in written(simulated=False)
+
+
+def test_key_figures_and_tables_are_there() -> None:
+    text = written()
+
+    assert "device busy:    18.0 ms (75.0 %)" in text
+    assert "5 longest kernels" in text
+    assert "5 kernels with the most time in all" in text
+    assert "2 CANN calls with the most time" in text
+    assert "aclrtMemcpyAsync" in text
+
+
+def test_columns_are_aligned_even_with_wide_and_combining_characters() -> None:
+    lines = written(names=("矩阵乘", "e\u0301", "Add", "LayerNorm", "T")).splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("kernel ") and "share" in line)
+    rows = [lines[head], *lines[head + 2 : head + 7]]
+
+    assert len({_columns(row) for row in rows}) == 1
+    assert all(row.endswith((" %", "share")) for row in rows)
+
+
+def test_names_cannot_control_the_terminal() -> None:
+    text = written(names=("\x1b[2J", "a\nb", "c\rd", "\u202egnp", "n" * 500))
+
+    assert "\x1b" not in text
+    assert "\r" not in text
+    assert "\u202e" not in text
+    assert "a b" in text
+    assert max(map(len, text.splitlines())) <= 300
+
+
+def test_a_failed_cell_is_said() -> None:
+    assert "The profiled code raised ValueError: no" in written(failed="ValueError: no")
+
+
+def test_notes_are_listed_the_gravest_first_and_counted_when_many() -> None:
+    notes = Notes()
+    notes.info("host", "fine")
+    notes.error("memory", "asked for, not there")
+    notes.warning("stars_soc", "cut short", count=3)
+
+    lines = written(notes=notes).splitlines()
+
+    assert lines[-4:] == [
+        "Notes (3)",
+        "  error: memory: asked for, not there",
+        "  warning: stars_soc: cut short (3 times)",
+        "  info: host: fine",
+    ]
+
+    for number in range(50):
+        notes.info("host", f"note {number}")
+    assert written(notes=notes).splitlines()[-1] == "  and 33 more in run.notes"
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    text = summary_text(summarise(factories.all_tables(), Info()), Info(), Notes().to_frame())
+
+    assert [line.split() for line in text.splitlines() if line.startswith(("wall", "kernels"))] == [
+        ["wall", "time:", "–"],
+        ["kernels:", "–"],
+    ]
+    assert " 0" not in text
+
+
+def _columns(line: str) -> int:
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)

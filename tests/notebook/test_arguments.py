@@ -1,0 +1,59 @@
+"""What the words after the magics mean."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from IPython.core.error import UsageError
+from IPython.core.magic_arguments import MagicArgumentParser
+
+from npuprof.notebook.arguments import Arguments, interpret, parse
+from npuprof.notebook.magics import NpuprofMagics
+from npuprof.options import Options
+
+PARSER: MagicArgumentParser = NpuprofMagics.npuprof_cell.parser
+
+
+def read(line: str) -> Arguments:
+    return interpret(parse(PARSER, line))
+
+
+def test_nothing_given_is_the_default() -> None:
+    assert read("") == Arguments(Options(), report=True, run_anyway=False)
+
+
+def test_every_option_has_an_argument_and_each_is_understood() -> None:
+    line = (
+        "--level 2 --aic-metrics Memory --activities npu,cpu --memory --stacks --shapes --l2 --no-marks "
+        "--host-sys mem,cpu --output 'my runs' --name \"third try\" --collector simulator"
+    )
+    assert read(line).options == Options(
+        level=2,
+        aic_metrics="Memory",
+        activities=("cpu", "npu"),
+        memory=True,
+        stacks=True,
+        shapes=True,
+        l2=True,
+        marks=False,
+        host_sys=("cpu", "mem"),
+        output=Path("my runs"),
+        name="third try",
+        collector="simulator",
+    )
+    documented = {action.dest for action in PARSER._actions} - {"report", "if_unavailable"}
+    assert documented == set(Options().to_dict())
+
+
+def test_what_is_not_an_option_of_the_run() -> None:
+    arguments = read("--if-unavailable run --no-report --marks")
+    assert arguments == Arguments(Options(), report=False, run_anyway=True)
+
+
+@given(st.text(max_size=60))
+def test_any_line_is_options_or_a_usage_error(line: str) -> None:
+    with suppress(UsageError):
+        assert isinstance(read(line).options, Options)

@@ -1,0 +1,104 @@
+"""One run at a time, begun and ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from npuprof.errors import CollectorError, SessionBusyError
+from npuprof.notebook.controller import Cell, Controller
+from npuprof.options import Options
+from npuprof.recording import Recording
+from npuprof.session import Session
+from tests.conftest import FakeClock
+from tests.fakes import FakeCollector
+
+CELL = Cell(1, "%%npuprof\npass", "cell [1]")
+
+
+class Shown:
+    """Takes the place of the report."""
+
+    def __init__(self) -> None:
+        self.recordings: list[Recording] = []
+
+    def __call__(self, session: Session) -> None:
+        self.recordings.append(session.recording)
+
+
+@pytest.fixture
+def shown() -> Shown:
+    return Shown()
+
+
+@pytest.fixture
+def collector() -> FakeCollector:
+    return FakeCollector()
+
+
+@pytest.fixture
+def controller(shown: Shown, collector: FakeCollector, clock: FakeClock) -> Controller:
+    def make(options: Options, title: str) -> Session:
+        return Session(options, collector=collector, title=title, clock=clock)
+
+    return Controller(shown, make)
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Options:
+    return Options(activities=("npu",), output=tmp_path)
+
+
+def test_a_run_ends_once_and_is_shown_once(
+    controller: Controller, shown: Shown, collector: FakeCollector, clock: FakeClock, options: Options
+) -> None:
+    controller.begin(options, "cell [1]", cell=CELL)
+    assert (controller.collecting, controller.cell) == (True, CELL)
+    clock.advance(5_000_000)
+    assert [controller.end("ValueError: boom"), controller.end()] == [True, False]
+    assert (controller.collecting, controller.cell) == (False, None)
+    assert [collector.calls.count(call) for call in ("start", "stop")] == [1, 1]
+    (recording,) = shown.recordings
+    assert recording.failed == "ValueError: boom"
+    assert recording.stopped_ns - recording.started_ns == 5_000_000
+
+
+def test_a_run_by_hand_belongs_to_no_cell(controller: Controller, shown: Shown, options: Options) -> None:
+    controller.begin(options, "%npuprof start in cell [1]", report=False)
+    assert controller.cell is None
+    assert controller.end()
+    assert shown.recordings == []
+
+
+def test_a_refused_start_names_the_holder_and_leaves_its_run(
+    controller: Controller, shown: Shown, options: Options
+) -> None:
+    controller.begin(options, "cell [1]", cell=CELL)
+    with pytest.raises(SessionBusyError, match=r"cell \[1\] has been collecting"):
+        controller.begin(options, "cell [2]", cell=Cell(2, "", "cell [2]"))
+    assert controller.cell == CELL
+    assert controller.end()
+    assert len(shown.recordings) == 1
+
+
+def test_a_failed_start_leaves_nothing(
+    controller: Controller, shown: Shown, collector: FakeCollector, options: Options
+) -> None:
+    collector.fail["start"] = CollectorError("100042")
+    with pytest.raises(CollectorError):
+        controller.begin(options, "cell [1]", cell=CELL)
+    assert not controller.end()
+    assert not any(options.output.iterdir())
+    collector.fail.clear()
+    controller.begin(options, "cell [2]", cell=CELL)
+    assert controller.end()
+
+
+def test_a_stop_that_fails_is_told_in_the_recording(
+    controller: Controller, shown: Shown, collector: FakeCollector, options: Options
+) -> None:
+    collector.fail["stop"] = CollectorError("stop returned 500000")
+    controller.begin(options, "cell [1]", cell=CELL)
+    assert controller.end()
+    assert shown.recordings[0].problems == ["stop returned 500000"]

@@ -1,0 +1,130 @@
+"""In a real kernel: loading, unloading, help, and profiling across cells by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.notebook.kernel import Kernel
+
+pytestmark = pytest.mark.kernel
+
+
+def completions(kernel: Kernel, code: str) -> list[str]:
+    matches: list[str] = kernel.reply(kernel.client.complete(code))["matches"]
+    return matches
+
+
+def test_loading_prints_nothing_and_leaves_no_names(kernel: Kernel) -> None:
+    kernel.run("%unload_ext npuprof")
+    names = "sorted(name for name in globals() if not name.startswith('_'))"
+    before = kernel.evaluate(names)
+    assert kernel.run("%load_ext npuprof").messages == []
+    assert kernel.evaluate(names) == before
+
+
+def test_loading_twice_changes_nothing(kernel: Kernel) -> None:
+    kernel.run("import npuprof\nnpuprof.load_ipython_extension(get_ipython())")
+    kernel.run("%reload_ext npuprof")
+    executed = kernel.run("%%npuprof\n42")
+    assert executed.kinds == ["execute_result", "display_data", "display_data", "display_data"]
+
+
+def test_unloading_removes_everything_and_loading_works_again(kernel: Kernel) -> None:
+    state = (
+        "len(get_ipython().input_transformers_cleanup), "
+        "[len(get_ipython().events.callbacks[event]) for event in sorted(get_ipython().events.callbacks)], "
+        "[sorted(magics) for magics in get_ipython().magics_manager.magics.values()], "
+        "sorted(get_ipython().magics_manager.registry)"
+    )
+    loaded = kernel.evaluate(state)
+    assert kernel.run("%unload_ext npuprof").messages == []
+    unloaded = kernel.evaluate(state)
+    assert unloaded != loaded
+    assert "npuprof" not in unloaded.lower()
+    assert kernel.run("%%npuprof\n42").reply["ename"] == "UsageError"
+    kernel.run("%load_ext npuprof")
+    assert kernel.evaluate(state) == loaded
+    assert kernel.run("%%npuprof\n42").has_report
+
+
+def test_unloading_ends_a_run_with_its_report(kernel: Kernel) -> None:
+    kernel.run("%npuprof start")
+    assert kernel.run("%unload_ext npuprof").has_report
+    kernel.run("%load_ext npuprof")
+    executed = kernel.run("%%npuprof\n%unload_ext npuprof\n42")
+    assert executed.kinds == ["display_data", "display_data", "display_data", "execute_result"]
+    kernel.run("%load_ext npuprof")
+    assert "nothing is collecting" in kernel.run("%npuprof").stream()
+
+
+@pytest.mark.parametrize(("name", "usage"), [("%%npuprof", "%%npuprof [--level"), ("%npuprof", "%npuprof [--level")])
+def test_help_comes_from_the_table_of_options(kernel: Kernel, name: str, usage: str) -> None:
+    executed = kernel.run(f"{name}?")
+    text = executed.reply["payload"][0]["data"]["text/plain"]
+    assert usage in text
+    assert "--aic-metrics" in text
+    assert "ResourceConflictRatio" in text
+    assert not executed.displays
+    source = kernel.run(f"{name}??").reply["payload"][0]["data"]["text/plain"]
+    assert "@profiling_arguments" in source
+
+
+def test_the_magics_are_listed_and_completed(kernel: Kernel) -> None:
+    assert "%%npuprof" in completions(kernel, "%%npup")
+    assert "%npuprof" in completions(kernel, "%npup")
+    listed = kernel.run("%lsmagic").displays + kernel.run("%lsmagic").contents("execute_result")
+    assert "npuprof" in json.dumps(listed)
+
+
+@pytest.fixture
+def by_hand(kernel: Kernel) -> Iterator[int]:
+    """A run begun by hand, and the number of its cell."""
+    executed = kernel.run("%npuprof start --name by_hand")
+    assert executed.messages == []
+    yield int(executed.reply["execution_count"])
+    if "has been collecting" in kernel.run("%npuprof").stream():
+        kernel.run("%npuprof stop")
+
+
+def test_a_run_by_hand_spans_cells_and_stop_shows_it(kernel: Kernel, by_hand: int) -> None:
+    kernel.run("x = 1")
+    assert kernel.run("1 / 0").status == "error"
+    assert f"%npuprof start in cell [{by_hand}] has been collecting" in kernel.run("%npuprof status").stream()
+    executed = kernel.run("%npuprof stop")
+    assert executed.has_report
+    assert "by_hand" in executed.displays[0]["text/plain"]
+    assert kernel.run("%npuprof stop").reply["ename"] == "SessionError"
+
+
+def test_a_cell_that_starts_during_a_run_by_hand_is_told_who_holds_it(kernel: Kernel, by_hand: int) -> None:
+    executed = kernel.run("%%npuprof\nprint('ran')")
+    assert executed.reply["ename"] == "SessionBusyError"
+    assert f"%npuprof start in cell [{by_hand}]" in executed.reply["evalue"]
+    assert executed.stream() == ""
+    unprofiled = kernel.run("%%npuprof --if-unavailable run\n42")
+    assert unprofiled.value == "42"
+    assert f"%npuprof start in cell [{by_hand}]" in unprofiled.stream("stderr")
+    assert kernel.run("%npuprof stop").has_report
+
+
+def test_last_shows_the_newest_run_again(kernel: Kernel) -> None:
+    kernel.run("%%npuprof --no-report --name newest\npass")
+    executed = kernel.run("%npuprof last")
+    assert executed.has_report
+    assert "newest" in executed.displays[0]["text/plain"]
+
+
+def test_a_kernel_that_is_shut_down_while_collecting_leaves_a_readable_recording(tmp_path: Path) -> None:
+    with Kernel(tmp_path) as kernel:
+        kernel.run("%load_ext npuprof")
+        kernel.run("%npuprof start --name unfinished --output kept")
+    (recording,) = tmp_path.glob("kept/*/recording.json")
+    told = json.loads(recording.read_text(encoding="utf-8"))
+    assert told["stopped_ns"] > told["started_ns"]
+    (problem,) = told["problems"]
+    assert "nobody stopped" in problem
+    assert (recording.parent / "python_stacks.parquet").is_file()

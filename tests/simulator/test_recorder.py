@@ -1,0 +1,452 @@
+"""What a recording holds: files by mask, records by happening, labels, slices, failures."""
+
+from __future__ import annotations
+
+import errno
+import re
+import struct
+import threading
+from pathlib import Path
+
+import pytest
+
+from npuprof.simulator import Event, Simulator, Tensor, acl, slices
+from npuprof.simulator.collection import METRIC_NONE
+from tests.conftest import FakeClock
+from tests.simulator import reading
+from tests.simulator.conftest import Record
+
+HALF = Tensor((1024, 1024), "float16")
+DICTIONARIES = {"unaging.additional.hash_dic", "unaging.additional.type_info_dic"}
+TASKS = {"aging.compact.task_track", "stars_soc.data.0", "lpmFreqConv.data.0"}
+DETAILS = {"aging.compact.node_basic_info", "aging.additional.tensor_info"}
+
+
+def _matmul(machine: Simulator, count: int = 1) -> None:
+    for _ in range(count):
+        machine.device(0).launch(
+            "MatMulV3", core="AI_CORE", inputs=(HALF, HALF), outputs=(HALF,), flops=2 * 1024**3, api="aclnnMatmul"
+        )
+
+
+def _everything(machine: Simulator) -> None:
+    device = machine.device(0)
+    other, event = device.create_stream(), Event()
+    _matmul(machine)
+    device.launch("FlashAttentionScore", core="MIX_AIC", inputs=(HALF,) * 6, outputs=(HALF,), flops=10**9)
+    device.copy("host_to_device", 100 << 20)
+    device.record_event(event)
+    device.wait_event(event, other)
+    device.release(device.allocate(1 << 20))
+    stamp = machine.marker.create_stamp()
+    machine.marker.set_message(stamp, "train")
+    machine.marker.mark(stamp)
+    step = machine.marker.create_step_info()
+    machine.marker.step(step, 0, device, other)
+    machine.clock.sleep_until_ns(machine.clock.monotonic_raw_ns() + 100_000_000)
+
+
+@pytest.mark.parametrize(
+    ("mask", "settings", "expected"),
+    [
+        (0x801, {}, {"aging.api_event.data", "aging.compact.memcpy_info", "ts_track.data.0"} | TASKS),
+        (0x800, {}, {"aging.api_event.data", "aging.compact.memcpy_info", "ts_track.data.0"} | TASKS),
+        (0x1, {}, {"aging.api_event.data"}),
+        (0x100, {}, {"aging.api_event.data"}),
+        (0x80, {}, {"aging.additional.msproftx", "ts_track.data.0"}),
+        (0x10, {}, {"l2_cache.data.0"}),
+        (0x4, {}, {"ffts_profile.data.0"}),
+        (0x1000, {}, {"aging.additional.task_memory_info"}),
+        (0, {3: "50"}, {"hbm.data.0", "npu_mem.data.0", "npu_mem.app.0"}),
+        (0, {}, set()),
+    ],
+)
+def test_only_what_the_mask_asks_for_is_written(
+    mask: int, settings: dict[int, str], expected: set[str], record: Record
+) -> None:
+    # Without a name there is no dictionary of names.
+    assert reading.streams(record(_everything, mask, settings=settings)) | DICTIONARIES == expected | DICTIONARIES
+
+
+@pytest.mark.parametrize("mask", [0x27, 0x12F])
+def test_level_1_adds_details_and_counters(mask: int, record: Record) -> None:
+    assert reading.streams(record(_everything, mask)) == DICTIONARIES | TASKS | DETAILS | {
+        "aging.api_event.data",
+        "aging.compact.memcpy_info",
+        "aging.additional.context_id_info",
+        "ffts_profile.data.0",
+        "ts_track.data.0",
+    }
+
+
+def test_the_calls_of_a_launch_are_nested(record: Record) -> None:
+    recording = record(_matmul)
+    acl_call, node, runtime = reading.apis(recording)
+    assert reading.api_names(recording) == ["aclnnMatmul", "launch", "KernelLaunch"]
+    (track,) = reading.tracks(recording)
+    basic = reading.stream(recording, "aging.compact.node_basic_info")
+    (described,) = struct.unpack_from("<Q", basic, 16)
+    assert acl_call[5] < node[5] < runtime[5] < track.time < runtime[6] < described < node[6] < acl_call[6]
+    assert {call[3] for call in (acl_call, node, runtime)} == {track.thread} == {threading.get_native_id()}
+    names = reading.dictionary(recording, "hash_dic")
+    assert names[str(node[7])] == names[str(track.name)] == "aclnnMatmul_MatMulV3_MatMulV3"
+    assert names[str(struct.unpack_from("<Q", basic, 36)[0])] == "MatMulV3"
+    assert (track.task_type, track.blocks) == (0, 24)
+    assert struct.unpack_from("<I", basic, 44) == (24,)
+
+
+def test_the_device_says_when_the_task_ran(record: Record) -> None:
+    tasks = []
+    recording = record(lambda machine: tasks.append(machine.device(0).launch("Add", outputs=(HALF,))))
+    start, end = reading.soc(recording)
+    assert (start.function, end.function, start.sqe, start.counter, end.counter) == (0, 1, 2, 0, 1)
+    assert reading.device_ns(recording, start.tick) == tasks[0].start_ns
+    assert reading.device_ns(recording, end.tick) == tasks[0].end_ns
+
+
+def test_more_than_five_operands_take_several_records(record: Record) -> None:
+    inputs = tuple(Tensor((2, index + 1), "float32", "NCHW") for index in range(6))
+    recording = record(lambda machine: machine.device(0).launch("Concat", inputs=inputs, outputs=(Tensor(()),)))
+    first, second = reading.cut(reading.stream(recording, "aging.additional.tensor_info"), 256)
+    assert first[16:32] == second[16:32]  # the same time and operator
+    assert (struct.unpack_from("<I", first, 32), struct.unpack_from("<I", second, 32)) == ((5,), (2,))
+    assert struct.unpack_from("<11I", first, 36 + 44) == (0, 0, 0, 2, 2, 0, 0, 0, 0, 0, 0)
+    assert struct.unpack_from("<11I", second, 36 + 44) == (1, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0)
+
+
+def test_counters_give_back_the_roofline(record: Record) -> None:
+    recording = record(_matmul)
+    (data,) = reading.cut(reading.stream(recording, "ffts_profile.data.0"), 128)
+    cycles, *counters = struct.unpack_from("<Q8x8Q", data, 32)
+    start, end = reading.soc(recording)
+    duration_us = (end.tick - start.tick) / 50
+    assert cycles == pytest.approx(duration_us * 1800 * 24, rel=1e-3)
+    assert struct.unpack_from("<H", data)[0] & 63 == 0b101000
+    assert struct.unpack_from("<2Q", data, 112) == (start.tick, end.tick - 1)
+    mac = dict(zip((0x8, 0xA, 0x9, 0xB, 0xC, 0xD, 0x54, 0x55), counters, strict=True))[0xA]
+    assert mac == pytest.approx(2 * 1024**3 / 8192, rel=1e-3)
+    assert max(counters) < cycles
+
+
+def test_a_mixed_kernel_has_an_inner_task_and_counters_of_its_helpers(record: Record) -> None:
+    recording = record(
+        lambda machine: machine.device(0).launch("FlashAttentionScore", core="MIX_AIC", block_num=3, flops=10**9)
+    )
+    assert [row.function for row in reading.soc(recording)] == [0, 0b100010, 1, 0b100011]
+    context, *blocks = reading.cut(reading.stream(recording, "ffts_profile.data.0"), 128)
+    assert len(blocks) == 3 * 2
+    assert context[16] == 6
+    assert struct.unpack_from("<H", context, 20)[0] >> 13 == 4
+    assert [struct.unpack_from("<2H", block, 28) for block in blocks] == [(s, b) for b in range(3) for s in range(2)]
+    assert {block[20] & 1 for block in blocks} == {1}
+    (track,) = reading.tracks(recording)
+    assert (track.task_type, track.blocks, track.mix) == (108, 3, 2)
+
+
+def test_a_copy_is_described_once_and_tracked_for_each_part(record: Record) -> None:
+    recording = record(lambda machine: machine.device(0).copy("host_to_device", 100 << 20))
+    (info,) = reading.cut(reading.stream(recording, "aging.compact.memcpy_info"), 64)
+    assert struct.unpack_from("<QQH", info, 24) == (100 << 20, 64 << 20, 1)
+    tracks = reading.tracks(recording)
+    assert [track.task_type for track in tracks] == [5, 5]
+    assert {track.time for track in tracks} == {struct.unpack_from("<Q", info, 16)[0]}
+    assert {row.sqe for row in reading.soc(recording)} == {17}
+
+
+def test_events_are_tasks(record: Record) -> None:
+    def work(machine: Simulator) -> None:
+        event = Event()
+        machine.device(0).record_event(event)
+        machine.device(0).wait_event(event)
+
+    recording = record(work)
+    assert [track.task_type for track in reading.tracks(recording)] == [2, 3]
+    assert [row.sqe for row in reading.soc(recording)] == [4, 4, 5, 5]
+
+
+def test_a_wrap_of_task_ids_is_announced_on_both_sides(record: Record) -> None:
+    def work(machine: Simulator) -> None:
+        machine.device(0).default_stream.next_task_id = 0xFFFF
+        _matmul(machine, 2)
+
+    recording = record(work)
+    last, flip, first = reading.tracks(recording)
+    assert (last.task, flip.task, flip.flip, flip.task_type, first.task) == (0xFFFF, 0, 1, 98, 0)
+    assert last.time < flip.time < first.time
+    (data,) = reading.cut(reading.stream(recording, "ts_track.data.0"), 40)
+    function, tick, stream, count = struct.unpack_from("<xB6xQHH", data)
+    assert (function, stream, count) == (0x0E, 0, 1)
+    ticks = [row.tick for row in reading.soc(recording)]
+    assert ticks[1] < tick < ticks[2]
+
+
+def test_a_destroyed_stream_is_announced(record: Record) -> None:
+    def work(machine: Simulator) -> None:
+        stream = machine.device(0).create_stream()
+        machine.device(0).launch("Add", stream=stream)
+        machine.device(0).destroy_stream(stream)
+
+    recording = record(work)
+    _, track = reading.tracks(recording)
+    assert (track.task_type, track.stream, track.flip) == (98, 1, 0xFFFF)
+    (data,) = reading.cut(reading.stream(recording, "ts_track.data.0"), 40)
+    tick, stream, count = struct.unpack_from("<QHH", data, 8)
+    assert (stream, count) == (1, 0xFFFF)
+    assert tick > reading.soc(recording)[-1].tick
+
+
+def test_marks(record: Record, clock: FakeClock) -> None:
+    def work(machine: Simulator) -> None:
+        marker = machine.marker
+        stamp = marker.create_stamp()
+        marker.set_message(stamp, "däta")
+        marker.push(stamp)
+        clock.advance(1000)
+        marker.mark(stamp)
+        marker.pop()
+        number, _ = marker.range_start(stamp)
+        clock.advance(500)
+        marker.range_stop(number)
+        marker.mark_on_stream("on the device", machine.device(0), machine.device(0).default_stream)
+
+    recording = record(work, 0x80)
+    rows = reading.cut(reading.stream(recording, "aging.additional.msproftx"), 256)
+    fields = [struct.unpack_from("<HH4xHH4xIII", row, 24) for row in rows]
+    spans = [struct.unpack_from("<QQQ", row, 64) for row in rows]
+    assert [kind for *_, kind in [struct.unpack_from("<I", row, 48) for row in rows]] == [0, 1, 2, 3]
+    assert [end - start for start, end, _ in spans] == [0, 1000, 500, 0]
+    assert [row[100:].partition(b"\0")[0].decode() for row in rows] == ["däta"] * 3 + ["on the device"]
+    assert [info_type for info_type, *_ in fields] == [0, 0, 0, 1]
+    (track,) = reading.cut(reading.stream(recording, "ts_track.data.0"), 40)
+    index, tag = struct.unpack_from("<Q", track, 16)[0], struct.unpack_from("<H", track, 36)[0]
+    assert (track[1], index, tag) == (0x0A, spans[3][2], 11)
+    domain = struct.unpack_from("<Q", rows[3], 88)[0]
+    assert reading.dictionary(recording, "hash_dic")[str(domain)] == "default"
+
+
+def test_steps_are_tagged_on_the_device(record: Record) -> None:
+    def work(machine: Simulator) -> None:
+        step = machine.marker.create_step_info()
+        for tag in (0, 1, 60000, 60001):
+            assert machine.marker.step(step, tag, machine.device(0), None) == 0
+        assert machine.marker.step(step, 7, machine.device(0), None) == 100000
+
+    rows = reading.cut(reading.stream(record(work), "ts_track.data.0"), 40)
+    assert [(row[1], *struct.unpack_from("<Q", row, 16), *struct.unpack_from("<H", row, 36)) for row in rows] == [
+        (0x0A, 1, 60000),
+        (0x0A, 1, 60001),
+        (0x0A, 2, 60000),
+        (0x0A, 2, 60001),
+    ]
+
+
+def test_memory_is_sampled_at_the_frequency_asked_for(record: Record, clock: FakeClock) -> None:
+    def work(machine: Simulator) -> None:
+        device = machine.device(0)
+        acl.rt.set_device(0)
+        clock.advance(25_000_000)
+        device.allocate(1 << 30)
+        device.copy("device_to_device", 64 << 20)
+        clock.advance(50_000_000)
+
+    recording = record(work, 0x1000, settings={3: "50"})
+    process = list(struct.iter_unpack("<IIQQQ", reading.stream(recording, "npu_mem.app.0")))
+    device = list(struct.iter_unpack("<IIQQQ", reading.stream(recording, "npu_mem.data.0")))
+    assert [row[0] for row in process] == [0, 20_000, 40_000, 60_000]
+    assert [row[4] for row in process] == [0, 0, 1 << 30, 1 << 30]
+    assert {row[1] for row in process} == {0}
+    assert {row[1] for row in device} == {1}
+    traffic = list(struct.iter_unpack("<QQII", reading.stream(recording, "hbm.data.0")))
+    for event in (0, 1):
+        assert sum(count * 32 for _, count, kind, _ in traffic if kind == event) == pytest.approx(64 << 20, rel=1e-6)
+    assert {time_us for time_us, count, *_ in traffic if count} == {40_000}
+
+
+def test_a_recording_says_that_it_is_simulated(record: Record) -> None:
+    recording = record(_matmul)
+    assert reading.content(recording, "host/info.json")["simulated"] is True
+    info = reading.content(recording, "device_0/info.json.0")
+    assert info["simulated"] is True
+    assert "simulated" in info["DeviceInfo"][0]["soc_name"]
+
+
+def test_the_control_files_have_what_the_vendors_parser_needs(record: Record, samples: Path) -> None:
+    recording = record(_everything, 0x12F | 0x80)
+    (reference,) = (samples / "raw" / "minimal").glob("PROF_*")
+    assert re.fullmatch(r"PROF_000001_\d{17}_\d{8}[A-Z]{8}", recording.name)
+    theirs = {path.relative_to(reference) for path in reference.rglob("*")}
+    assert theirs <= {path.relative_to(recording) for path in recording.rglob("*")}
+    for path in (
+        "host/info.json",
+        "host/sample.json",
+        "host/start_info",
+        "device_0/end_info.0",
+        "device_0/info.json.0",
+    ):
+        expected, given = reading.content(reference, path), reading.content(recording, path)
+        assert {key: type(value) for key, value in expected.items()} == {key: type(given[key]) for key in expected}
+    expected, given = (
+        reading.content(each, "device_0/info.json.0")["DeviceInfo"][0] for each in (reference, recording)
+    )
+    assert {key: type(value) for key, value in expected.items()} == {key: type(given[key]) for key in expected}
+
+
+def test_every_file_is_marked_done(record: Record) -> None:
+    recording = record(_everything)
+    files = [path for path in recording.rglob("*") if path.is_file() and path.suffix != ".done"]
+    assert files
+    for path in files:
+        assert path.with_name(path.name + ".done").read_text() == f"filesize:{path.stat().st_size}\n"
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_slices_of_the_host_hold_whole_records(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_BYTES", 1000)
+    recording = record(lambda machine: _matmul(machine, 30))
+    for name, size in (
+        ("aging.api_event.data", 40),
+        ("aging.compact.task_track", 64),
+        ("aging.additional.tensor_info", 256),
+    ):
+        sizes = [path.stat().st_size for path in reading.slices(recording, name)]
+        assert len(sizes) > 1
+        assert all(each % size == 0 and each <= 1000 for each in sizes)
+        assert set(sizes[:-1]) == {1000 // size * size}
+    assert len(reading.apis(recording)) == 90
+    assert reading.slices(recording, "stars_soc.data.0")[0].stat().st_size == 1000
+    assert len(reading.soc(recording)) == 60
+
+
+def test_a_device_joins_when_it_is_first_used(record: Record) -> None:
+    recording = record(lambda machine: machine.device(1).launch("Add"), devices=(0, 1))
+    assert (recording / "device_1").is_dir()
+    assert not (recording / "device_0").exists()
+    assert reading.tracks(recording)[0].device == 1
+
+
+def test_devices_that_were_not_asked_for_stay_out(record: Record) -> None:
+    recording = record(lambda machine: machine.device(1).launch("Add"), devices=(0,))
+    assert not (recording / "device_1").exists()
+    assert reading.tracks(recording) == []
+
+
+def test_stop_waits_until_the_device_has_run_everything(record: Record, clock: FakeClock) -> None:
+    tasks = []
+
+    def work(machine: Simulator) -> None:
+        big = Tensor((16384, 16384), "float16")
+        tasks.append(machine.device(0).launch("Add", inputs=(big, big), outputs=(big,)))
+
+    recording = record(work)
+    assert clock.now_ns >= tasks[0].end_ns
+    assert int(reading.content(recording, "host/end_info")["clockMonotonicRaw"]) >= tasks[0].end_ns
+    assert len(reading.soc(recording)) == 2
+
+
+def test_device_records_are_in_order_of_time_and_numbered(record: Record) -> None:
+    def work(machine: Simulator) -> None:
+        other = machine.device(0).create_stream()
+        for _ in range(20):
+            big = Tensor((4096, 4096), "float16")
+            machine.device(0).launch("Add", inputs=(big, big), outputs=(big,))
+            machine.device(0).launch("Cast", inputs=(HALF,), outputs=(HALF,), stream=other)
+
+    rows = reading.soc(record(work))
+    assert [row.tick for row in rows] == sorted(row.tick for row in rows)
+    assert [row.counter for row in rows] == [number % 16 for number in range(80)]
+
+
+def test_what_has_happened_is_on_disk_while_running(machine: Simulator, tmp_path: Path, clock: FakeClock) -> None:
+    profiler = machine.profiler
+    profiler.init(str(tmp_path))
+    profiler.start(profiler.create_config((0,), 1, 0x27))
+    _matmul(machine, 5)
+    clock.advance(600_000_000)
+    _matmul(machine)
+    (recording,) = tmp_path.iterdir()
+    assert len(reading.tracks(recording)) == 6
+    assert len(reading.soc(recording)) == 10  # the sixth has not run yet
+    assert "MatMulV3" in reading.dictionary(recording, "hash_dic").values()
+    assert not (recording / "host" / "end_info").exists()
+
+
+@pytest.mark.parametrize("fails_at", ["flush", "stop"])
+def test_a_full_disk_fails_the_stop_and_not_the_launch(
+    fails_at: str, machine: Simulator, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiler = machine.profiler
+    profiler.init(str(tmp_path))
+    config = profiler.create_config((0,), 1, 0x27)
+    assert profiler.start(config) == 0
+    _matmul(machine, 5)
+    clock.advance(600_000_000)
+    _matmul(machine)
+
+    def full(_descriptor: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("npuprof.simulator.slices.os.write", full)
+    if fails_at == "flush":
+        clock.advance(600_000_000)
+        _matmul(machine, 5)
+        assert machine.recorder is not None
+        assert machine.recorder.error is not None
+    assert profiler.stop(config) == 500005
+    (recording,) = tmp_path.iterdir()
+    assert len(reading.tracks(recording)) == 6
+    monkeypatch.undo()
+    assert profiler.start(config) == 0
+    assert profiler.stop(config) == 0
+
+
+def test_a_full_disk_at_start_is_said_at_start(
+    machine: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("npuprof.simulator.slices.os.write", full)
+    machine.profiler.init(str(tmp_path))
+    assert machine.profiler.start(machine.profiler.create_config((0,), 1, 0x27)) == 100003
+    assert machine.recorder is None
+
+
+def test_threads_can_be_recorded_at_once(record: Record) -> None:
+    def work(machine: Simulator) -> None:
+        threads = [threading.Thread(target=_matmul, args=(machine, 100)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    recording = record(work)
+    tracks = reading.tracks(recording)
+    assert sorted(track.task for track in tracks) == list(range(400))
+    assert len({track.thread for track in tracks}) == 4
+    assert len(reading.apis(recording)) == 1200
+
+
+def test_the_same_work_on_the_same_clock_gives_the_same_bytes(record: Record, clock: FakeClock) -> None:
+    begin_ns = clock.now_ns
+    contents = []
+    for _ in range(2):
+        clock.now_ns = begin_ns
+        contents.append(reading.stream(record(lambda machine: _matmul(machine, 3)), "aging.api_event.data"))
+    assert contents[0] == contents[1]
+
+
+def test_a_recording_without_counters_says_so(record: Record) -> None:
+    recording = record(_matmul, 0x801, METRIC_NONE)
+    asked = reading.content(recording, "device_0/sample.json")
+    assert (asked["ai_core_profiling"], asked["profLevel"], asked["ai_core_profiling_events"]) == ("off", "l0", "")
+
+
+@pytest.mark.parametrize("metric", [0, 1, 2, 3, 4, 5, 6, 8])
+def test_every_metric_set_names_its_events_and_counts_within_reason(metric: int, record: Record) -> None:
+    recording = record(_everything, 0x27, metric)
+    events = reading.content(recording, "device_0/sample.json")["ai_core_profiling_events"].split(",")
+    rows = reading.cut(reading.stream(recording, "ffts_profile.data.0"), 128)
+    counters = [struct.unpack_from("<8Q", row, 48) for row in rows]
+    assert all(not any(row[len(events) :]) for row in counters)
+    assert any(any(row) for row in counters)
+    assert all(int(event, 16) for event in events)

@@ -1,0 +1,83 @@
+"""Decimal text becomes exact integers, whatever its form."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from npuprof.sources.decimals import MB_TO_BYTES, US_TO_NS, column_ns, scaled, scaled_one
+
+digits = st.text("0123456789", max_size=16)
+decimals = st.builds(
+    lambda sign, whole, point, part: f"{sign}{whole or '0'}{point}{part if point else ''}",
+    st.sampled_from(["", "-"]),
+    digits,
+    st.sampled_from(["", "."]),
+    st.text("0123456789", max_size=15),
+)
+
+
+def by_decimal(text: str, multiplier: int) -> int:
+    with localcontext() as context:
+        context.prec = 80
+        return int((Decimal(text) * multiplier).quantize(Decimal(1), rounding=ROUND_HALF_UP))
+
+
+@given(st.lists(decimals, min_size=1), st.sampled_from([1, 1000, 1_000_000, 1 << 20]))
+def test_any_decimals_are_exact(texts: list[str], multiplier: int) -> None:
+    values, valid = scaled(texts, multiplier)
+    for text, value, good in zip(texts, values.tolist(), valid.tolist(), strict=True):
+        exact = by_decimal(text, multiplier)
+        assert good == (abs(exact) < 1 << 63)
+        assert value == (exact if good else 0)
+
+
+@given(st.text(max_size=50))
+def test_any_text_is_read_or_refused_alike_alone_and_in_company(text: str) -> None:
+    values, valid = scaled([text, "1.5"], US_TO_NS)
+    alone = scaled_one(text, US_TO_NS)
+    assert (int(values[0]) if valid[0] else None) == alone
+    assert (values[1], valid[1]) == (1500, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        ("1736408883674584.732", 1736408883674584732),
+        ("1695115378713661", 1695115378713661000),
+        ("1736408883674584.7", 1736408883674584700),
+        ("0.0005", 1),
+        ("-0.0005", -1),
+        (".5", 500),
+        ("1.", 1000),
+        ("1e-05", 0),
+        ("9223372036854775.807", (1 << 63) - 1),
+    ],
+)
+def test_known_times(text: str, ns: int) -> None:
+    values, valid = scaled([text], US_TO_NS)
+    assert (values.tolist(), valid.tolist()) == ([ns], [True])
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "-", ".", "1.2.3", "0x10", "nan", "1\0", "١", "1e999", "9223372036854775.808"]
+)
+def test_what_is_no_number_is_told(text: str) -> None:
+    values, valid = scaled([text, "2"], US_TO_NS)
+    assert (values.tolist(), valid.tolist()) == ([0, 2000], [False, True])
+
+
+def test_a_time_that_went_through_a_spreadsheet_is_refused() -> None:
+    assert scaled(["1.69512E+15"], US_TO_NS, exponents=False)[1].tolist() == [False]
+
+
+def test_megabytes_become_whole_bytes() -> None:
+    assert scaled(["2109.6015625"], MB_TO_BYTES)[0].tolist() == [2212077568]
+
+
+def test_json_values_of_every_type_become_ns() -> None:
+    values, valid = column_ns(["1.5", 2, 3.25, None, "x"])
+    assert (values.tolist(), valid.tolist()) == ([1500, 2000, 3250, 0, 0], [True, True, True, False, False])

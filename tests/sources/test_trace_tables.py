@@ -1,0 +1,170 @@
+"""A timeline's events become tables and links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from npuprof import tables
+from npuprof.notes import Notes
+from npuprof.sources.trace_columns import gather
+from npuprof.sources.trace_json import read_events
+from npuprof.sources.trace_links import build_links
+from npuprof.sources.trace_tables import build_tables
+from tests.sources.trace_maker import HOST, NPU, TraceMaker, ns, small_trace
+
+
+def load(maker: TraceMaker, tmp_path: Path) -> tuple[dict[str, pd.DataFrame], Notes]:
+    notes = Notes()
+    path = maker.write(tmp_path / "trace_view.json")
+    trace = gather(read_events(path, notes), notes, path.name)
+    built = build_tables(trace, notes, path.name)
+    found = {**built.tables, "links": build_links(trace, built, notes, path.name)}
+    for name, frame in found.items():
+        tables.check(name, frame)
+    return found, notes
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> dict[str, pd.DataFrame]:
+    found, notes = load(small_trace(), tmp_path)
+    assert not len(notes)
+    return found
+
+
+def test_operators_and_steps_come_apart(small: dict[str, pd.DataFrame]) -> None:
+    operators = small["operators"]
+    assert operators["name"].tolist() == ["aten::mm", "Enqueue", "Dequeue@mm", "aten::add"]
+    assert operators["kind"].tolist() == ["op", "enqueue", "dequeue", "op"]
+    assert operators["id"].tolist() == [0, 1, 2, 3]
+    assert operators["step"].tolist() == [7] * 4
+    first = operators.iloc[0]
+    assert (first["input_shapes"], first["stack"], first["sequence_number"]) == ("2,3;", "a(1): f\nb(2): g", 3)
+    assert operators["sequence_number"].isna().tolist() == [False, True, True, True]
+    assert small["steps"].iloc[0].tolist() == [7, ns(0), 1_000_000]
+
+
+def test_the_python_root_has_no_parent(small: dict[str, pd.DataFrame]) -> None:
+    python = small["python"]
+    assert python["parent_id"].isna().tolist() == [True, False]
+    assert python["depth"].tolist() == [0, 1]
+
+
+def test_api_levels_and_names_are_ours(small: dict[str, pd.DataFrame]) -> None:
+    api = small["api"]
+    assert api["name"].tolist() == ["aclnnMm", "launch", "allReduce"]
+    assert api["level"].tolist() == ["acl", "node", "communication"]
+    assert api["item"].tolist()[1] == "MatMul1"
+
+
+def test_tasks_have_exact_times_and_the_labelled_device(small: dict[str, pd.DataFrame]) -> None:
+    device_tasks = small["tasks"]
+    assert device_tasks["start_ns"].tolist() == [ns(100.001), ns(150.002), ns(160)]
+    assert device_tasks["duration_ns"].tolist() == [10_500] * 3
+    assert set(device_tasks["device_id"]) == {1}
+    assert device_tasks["context_id"].isna().all()
+
+
+def test_communication_operators_and_their_steps(small: dict[str, pd.DataFrame]) -> None:
+    operator, step = small["communication"].iloc[0], small["communication_tasks"].iloc[0]
+    assert (operator["op_type"], operator["group"], operator["duration_ns"]) == ("hcom_allReduce_", "Group 0", 50_000)
+    assert (step["op_id"], step["plane_id"], step["size_bytes"], step["bandwidth_gb_s"]) == (0, 0, 64, 1.5)
+    assert pd.isna(step["dst_rank"])
+    assert pd.isna(step["link"])
+
+
+def test_overlap_goes_by_names(small: dict[str, pd.DataFrame]) -> None:
+    assert small["overlap"]["kind"].tolist() == ["computing", "free", "communication_not_overlapped"]
+
+
+def test_counters_tell_their_instance_and_unit(small: dict[str, pd.DataFrame]) -> None:
+    rows = small["counters"][["counter", "instance", "value", "unit"]].astype(object)
+    assert rows.iloc[0].tolist() == ["HBM read", "0", 2.5, "MB/s"]
+    assert rows.iloc[1].tolist()[:3] == ["Acc PMU read_bandwidth", "3", 7.0]
+
+
+def named_links(found: dict[str, pd.DataFrame]) -> set[tuple[str, str, str]]:
+    return {
+        (kind, found[source]["name"].iloc[row], found[target]["name"].iloc[effect])
+        for kind, source, row, target, effect in found["links"].itertuples(index=False)
+    }
+
+
+def test_links_join_causes_and_all_their_effects(small: dict[str, pd.DataFrame]) -> None:
+    assert named_links(small) == {
+        ("enqueue", "Enqueue", "Dequeue@mm"),
+        ("api_task", "launch", "MatMul1"),
+        ("api_task", "launch", "Add2"),
+        ("api_task", "allReduce", "hcom_allReduce__586_0_1"),
+        ("operator_api", "aten::mm", "launch"),
+        ("operator_api", "aten::add", "allReduce"),
+    }
+
+
+def test_without_cann_calls_operators_link_to_tasks(tmp_path: Path) -> None:
+    found, _ = load(small_trace(cann_named=False), tmp_path)
+    assert "api" not in found
+    assert ("operator_api", "aten::mm", "MatMul1") in named_links(found)
+    assert ("operator_api", "aten::add", "hcom_allReduce__586_0_1") in named_links(found)
+
+
+def test_a_ring_of_python_parents_is_cut_and_noted(tmp_path: Path) -> None:
+    maker = TraceMaker()
+    for number, parent in ((1, 2), (2, 1), (3, 99)):
+        call = {"Python id": number, "Python parent id": parent}
+        maker.slice(HOST, 1, f"f{number}", number, 1, "python_function", **call)
+    found, notes = load(maker, tmp_path)
+    assert found["python"]["parent_id"].tolist()[2] == 99
+    assert found["python"]["depth"].tolist() == [0, 0, 0]
+    assert any("own ancestor" in message for message in notes.to_frame()["message"])
+
+
+@pytest.mark.parametrize(
+    ("ts", "start_ns", "note"),
+    [
+        (1_763_600_000_000_000, 1_763_600_000_000_000_000, None),
+        ("1763600000000000", 1_763_600_000_000_000_000, None),
+        (12.5, 12_500, "floats"),
+        ("12.5", 12_500, "relative"),
+    ],
+)
+def test_other_forms_of_time_are_read_and_told(
+    tmp_path: Path, ts: int | float | str, start_ns: int, note: str | None
+) -> None:
+    maker = TraceMaker()
+    maker.slice(HOST, 1, "aten::mm", 0, 1, "cpu_op")
+    maker.events[0]["ts"] = ts
+    found, notes = load(maker, tmp_path)
+    assert found["operators"]["start_ns"].tolist() == [start_ns]
+    assert note is None or any(note in message for message in notes.to_frame()["message"])
+
+
+def test_damaged_fields_are_left_out_and_counted(tmp_path: Path) -> None:
+    maker = TraceMaker()
+    for row, (ts, dur) in enumerate((("x", 1), ("1763600000000000.000", -5), ("1763600000000001.000", "0.25"))):
+        maker.slice(HOST, 1, f"op{row}", 0, 1, "cpu_op")
+        maker.events[-1].update(ts=ts, dur=dur, args={"Sequence number": [row]})
+    found, notes = load(maker, tmp_path)
+    counts = {row.message: row.count for row in notes.to_frame().itertuples(name="Note")}
+    assert found["operators"]["duration_ns"].tolist() == [0, 250]
+    assert counts["an event has no readable time and is left out"] == 1
+    assert counts["an event has no valid duration; taken as 0"] == 1
+    assert sum(count for message, count in counts.items() if "arguments" in message) == 2
+
+
+def test_steps_know_their_task_without_any_process_name(tmp_path: Path) -> None:
+    maker = small_trace()
+    maker.events = [event for event in maker.events if event["ph"] != "M"]
+    found, _ = load(maker, tmp_path)
+    assert len(found["tasks"]) == 3
+    assert found["communication_tasks"]["op_id"].tolist() == [0]
+
+
+def test_a_packed_process_number_tells_the_device_of_old_results(tmp_path: Path) -> None:
+    maker = TraceMaker()
+    maker.process(NPU, "Ascend Hardware", "NPU", 13)  # 417 = 13 << 5 | 1
+    maker.slice(NPU, 2, "MatMul1", 1, 1, **{"Task Type": "AI_CORE", "Stream Id": 2, "Task Id": 1, "Batch Id": 0})
+    found, _ = load(maker, tmp_path)
+    assert found["tasks"]["device_id"].tolist() == [1]

@@ -1,0 +1,44 @@
+"""The commands as a user types them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from npuprof import cli
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from tests import factories
+
+
+def test_open_prints_the_summary_and_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = Profile(Decoded(factories.profile(5), factories.info())).save(tmp_path / "saved")
+    assert cli.main(["open", str(saved), "--html", str(tmp_path / "page.html")]) == 0
+    shown = capsys.readouterr().out
+    assert "training step" in shown
+    assert str(tmp_path / "page.html") in shown
+    assert (tmp_path / "page.html").stat().st_size > 100_000
+
+
+def test_a_path_that_cannot_be_opened_is_one_line_and_status_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["open", str(tmp_path / "missing")]) == 1
+    assert capsys.readouterr().err.startswith(f"npuprof: {tmp_path / 'missing'} does not exist")
+
+
+def test_doctor_prints_a_line_for_each_thing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = cli.main(["doctor", "--output", str(tmp_path)])
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[0] for line in lines} <= {"ok", "absent", "problem"}
+    assert any("simulator" in line for line in lines)
+    assert status == int(any(line.startswith("problem") for line in lines))
+
+
+@pytest.mark.parametrize("arguments", [[], ["profile"], ["open"]])
+def test_wrong_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert "usage: npuprof" in capsys.readouterr().err

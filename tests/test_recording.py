@@ -1,0 +1,42 @@
+"""A recording's own file: whole or absent, and never trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from npuprof.errors import SourceError
+from npuprof.recording import FILE_NAME, Recording
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    recording = Recording(tmp_path, "a run", "simulator", True, steps=[(0, 1, 2)], metadata={"layers": 12})
+    recording.write()
+    read = Recording.read(tmp_path)
+    assert (read.name, read.simulated, read.metadata) == ("a run", True, {"layers": 12})
+    assert [tuple(step) for step in read.steps] == [(0, 1, 2)]
+    assert [child.name for child in tmp_path.iterdir()] == [FILE_NAME]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("", "cannot be read"),
+        ("{", "cannot be read"),
+        ("[" * 100_000, "cannot be read"),
+        ("[]", "was not written by npuprof"),
+        ('{"format": "other"}', "was not written by npuprof"),
+        ('{"format": "npuprof-recording"}', "lacks"),
+    ],
+)
+def test_a_damaged_file_says_what_to_load_instead(tmp_path: Path, content: str, told: str) -> None:
+    (tmp_path / FILE_NAME).write_text(content)
+    with pytest.raises(SourceError, match=told):
+        Recording.read(tmp_path)
+
+
+def test_keys_of_a_newer_version_are_left_out(tmp_path: Path) -> None:
+    text = '{"format": "npuprof-recording", "name": "n", "collector": "acl", "simulated": false, "future": 1}'
+    (tmp_path / FILE_NAME).write_text(text)
+    assert Recording.read(tmp_path).collector == "acl"
