@@ -51,8 +51,9 @@ class Notes:
     def to_frame(self) -> pd.DataFrame:
         """Give the table ``severity, source, message, count``, in the order noted."""
         rows = [(*key, count) for key, count in self._counts.items()]
-        frame: pd.DataFrame = pd.DataFrame(rows, columns=["severity", "source", "message", "count"])
-        return frame.astype({"severity": object, "source": object, "message": object, "count": "int64"})
+        columns = ["severity", "source", "message", "count"]
+        frame: pd.DataFrame = pd.DataFrame(rows, columns=columns, dtype=object).astype({"count": "int64"})
+        return frame
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame) -> Notes:

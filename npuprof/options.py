@@ -185,7 +185,7 @@ def _level(value: object) -> str | int:
         value = int(value)
     if isinstance(value, bool) or value not in LEVELS:
         raise OptionsError(f"level must be one of {_listed(LEVELS)}, not {value!r}")
-    return value  # type: ignore[return-value]  # membership of LEVELS is its type
+    return value
 
 
 def _subset(option: str, values: str | Iterable[str], allowed: tuple[str, ...]) -> tuple[str, ...]:

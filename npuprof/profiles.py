@@ -140,15 +140,15 @@ def load(path: str | PathLike[str]) -> Profile:
     ----------
     path
         A recording of npuprof, a saved profile, a ``PROF_*`` directory, a torch_npu result directory or
-        its ``trace_view.json``. Known by content, not by name; never modified.
+        its ``trace_view.json``, or a directory around one of these. Known by content; never modified.
 
     Raises
     ------
     SourceError
         If nothing there can be read; the message says what it is and what would help.
     """
-    where = Path(path).expanduser()
-    decoded = detect(where).read(where)
+    source, where = detect(Path(path).expanduser())
+    decoded = source.read(where)
     if decoded.info.recording is None:
         decoded.info.recording = where
     return Profile(decoded)

@@ -213,7 +213,6 @@ class _Run:
         self._result: Profile | None = None
         self._step = 0
         self._step_start_ns = 0
-        self._step_range = 0
         self.recording = Recording(
             directory=Path(),
             name=options.name,
@@ -251,7 +250,6 @@ class _Run:
         self.collecting = True
         # The front end may take a while to start; the profiled code begins only now.
         self.recording.started_ns = self._step_start_ns = self._clock.realtime_ns()
-        self._step_range = self._mark_step()
 
     def _remove_traces(self, directory: Path) -> None:
         """Remove what a failed start left: empty directories and our own file, never data."""
@@ -278,15 +276,7 @@ class _Run:
         with self._lock:
             now_ns = self._clock.realtime_ns()
             self.recording.steps.append((self._step, self._step_start_ns, now_ns))
-            if self.native:
-                self.collector.range_stop(self._step_range)
             self._step, self._step_start_ns = self._step + 1, now_ns
-            self._step_range = self._mark_step()
-
-    def _mark_step(self) -> int:
-        if not self.native:
-            return 0
-        return self.collector.range_start(f"ProfilerStep#{self._step}")
 
     def result(self) -> Profile:
         """Decode the recording, once."""
@@ -331,7 +321,6 @@ class _Run:
 
     def _stop_native(self) -> None:
         if self.native:
-            self.collector.range_stop(self._step_range)
             self.collector.stop()
 
     def _write_stacks(self) -> None:

@@ -201,20 +201,14 @@ def test_starts_from_many_threads_give_one_session(make_session: MakeSession) ->
     started[0].stop()
 
 
-def test_steps_are_timed_and_marked(make_session: MakeSession, clock: FakeClock) -> None:
-    collector = FakeCollector()
-    with make_session(collector) as session:
+def test_steps_are_timed(make_session: MakeSession, clock: FakeClock) -> None:
+    with make_session() as session:
         clock.advance(10)
         session.step()
         clock.advance(20)
         session.step()
     started = session.recording.started_ns
     assert session.recording.steps == [(0, started, started + 10), (1, started + 10, started + 30)]
-    assert [c for c in collector.calls if c.startswith("range")] == [
-        *("range_start ProfilerStep#0", "range_stop"),
-        *("range_start ProfilerStep#1", "range_stop"),
-        *("range_start ProfilerStep#2", "range_stop"),
-    ]
 
 
 def test_metadata_is_kept_and_must_be_json(make_session: MakeSession) -> None:
@@ -251,13 +245,12 @@ def test_markers_reach_the_running_collector_and_cost_nothing_else(make_session:
     with make_session(collector):
         npuprof.mark("tick")
         recurse(1)
-    calls = [call for call in collector.calls if "Step" not in call]
-    assert calls[2:7] == ["mark tick", "range_start decorated", "range_start decorated", "range_stop", "range_stop"]
+    assert collector.calls[2:7] == ["mark tick", "range_start decorated", "range_start decorated", "range_stop", "range_stop"]
 
 
 def test_cpu_alone_calls_no_native_profiler(tmp_path: Path, clock: FakeClock) -> None:
     collector = FakeCollector()
-    options = Options(activities="cpu", output=tmp_path)
+    options = Options(activities=("cpu",), output=tmp_path)
     with Session(options, collector=collector, clock=clock):
         npuprof.mark("tick")
     assert collector.calls == []

@@ -1,7 +1,8 @@
 """Nesting of intervals by sort and scan: who holds whom, how deep, and what is innermost at an instant.
 
-Everything is columnar: a million intervals never pass through a Python loop a row at a time. Intervals
-that cross instead of nesting are no error; a crossing neighbour simply does not hold the other.
+Everything is columnar: a million intervals of sane depth never pass through a Python loop a row at a time, and
+pathological ones do so once, in linear time. Intervals that cross instead of nesting are no error; a crossing
+neighbour simply does not hold the other.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import numpy.typing as npt
 
 Int64: TypeAlias = npt.NDArray[np.int64]
 Integers: TypeAlias = npt.NDArray[np.integer[Any]]
+
+
+_MAX_ROUNDS = 64  # enough for calls of any sane depth; what needs more is scanned
 
 
 @dataclass(frozen=True)
@@ -60,13 +64,12 @@ class Nesting:
 
     def depths(self) -> Int64:
         """Give how many intervals hold each, in sorted order: 0 at the top."""
-        depths = np.zeros(len(self.parents), np.int64)
-        rows = np.flatnonzero(self.parents >= 0)
-        above = self.parents[rows]
-        while len(rows):
-            depths[rows] += 1
-            above = self.parents[above]
-            rows, above = rows[above >= 0], above[above >= 0]
+        depths = (self.parents >= 0).astype(np.int64)
+        above = self.parents.copy()
+        rows = np.flatnonzero(above >= 0)
+        while len(rows):  # every round doubles how far up each row has counted
+            depths[rows], above[rows] = depths[rows] + depths[above[rows]], above[above[rows]]
+            rows = rows[above[rows] >= 0]
         return depths
 
     def nearest(self, wanted: npt.NDArray[np.bool_]) -> Int64:
@@ -77,13 +80,12 @@ class Nesting:
         wanted
             In sorted order, which intervals count.
         """
-        found = np.arange(len(self.parents))
-        open_rows = np.flatnonzero(~wanted)
-        while len(open_rows):
-            found[open_rows] = self.parents[found[open_rows]]
-            above = found[open_rows]
-            open_rows = open_rows[(above >= 0) & ~wanted[above]]
-        return found
+        found = np.where(wanted, np.arange(len(self.parents)), self.parents)
+        while True:  # every round doubles how far up each row has looked
+            further = np.where(found >= 0, found[found], -1)
+            if bool((further == found).all()):
+                return found
+            found = further
 
     def innermost(self, points: Int64, groups: Integers | None = None) -> Int64:
         """Find the innermost interval of each point's group with ``start < point <= end``.
@@ -106,19 +108,37 @@ class Nesting:
         found = _last_before(self.groups, self.starts, codes, points)
         found[(codes < 0) | (found < first[codes])] = -1
         rows = np.flatnonzero(found >= 0)
-        while len(rows):  # a holder ends no earlier than what it holds: climbing skips nothing that could match
+        for _ in range(_MAX_ROUNDS):  # a holder ends no earlier than what it holds: climbing skips no match
             rows = rows[self.ends[found[rows]] < points[rows]]
             found[rows] = self.parents[found[rows]]
             rows = rows[found[rows] >= 0]
+            if not len(rows):
+                return found
+        found[rows] = self._scan_points(codes[rows], points[rows])
         return found
+
+    def _scan_points(self, codes: Int64, points: Int64) -> Int64:
+        count = len(self.starts)
+        groups, times = np.concatenate((self.groups, codes)), np.concatenate((self.starts, points))
+        is_interval = np.repeat([1, 0], [count, len(points)])
+        order = np.lexsort((np.arange(len(groups)), is_interval, times, groups))
+        holders = _scan(groups[order], np.concatenate((self.ends, points))[order], is_interval[order])
+        found = np.empty(len(order), np.int64)
+        found[order] = np.where(holders >= 0, order[holders], -1)
+        return found[count:]
 
 
 def time_order(starts: Int64, ends: Int64) -> Int64:
     """Give the rows ordered by start and, at one start, longer first; ties keep their order."""
     order = np.argsort(starts, kind="stable")
     ordered = starts[order]
-    if len(order) and bool(np.any(ordered[1:] == ordered[:-1])):
-        return np.lexsort((-ends, starts))
+    tied = np.zeros(len(order), bool)
+    tied[1:] = ordered[1:] == ordered[:-1]
+    tied[:-1] |= tied[1:]
+    rows = np.flatnonzero(tied)
+    if len(rows):  # only these need a second key, and they stay within their runs
+        among = order[rows]
+        order[rows] = among[np.lexsort((-ends[among], starts[among]))]
     return order
 
 
@@ -129,15 +149,34 @@ def _parents(groups: Int64, ends: Int64) -> Int64:
     parents = np.arange(-1, count - 1)
     first = np.searchsorted(groups, groups) if count and groups[-1] else np.zeros(count, np.int64)
     rows = np.arange(count)
-    while len(rows):
+    for _ in range(_MAX_ROUNDS):
         asked = parents[rows]
         inside = asked >= first[rows]
         parents[rows[~inside]] = -1
         rows, asked = rows[inside], asked[inside]
         crossing = ends[asked] < ends[rows]
         rows, asked = rows[crossing], asked[crossing]
+        if not len(rows):
+            return parents
         parents[rows] = parents[asked]
-    return parents
+    return _scan(groups, ends, np.ones(count, np.int64))
+
+
+def _scan(groups: Int64, ends: Int64, holds: Int64) -> Int64:
+    # The plain stack, a row at a time: slower on what is common, but linear on any input, such as calls
+    # nested thousands deep. Rows that hold nothing (points) are never on the stack.
+    parents = []
+    stack: list[tuple[int, int]] = []
+    current = -1
+    for row, (group, end, holder) in enumerate(zip(groups.tolist(), ends.tolist(), holds.tolist(), strict=True)):
+        if group != current:
+            stack, current = [], group
+        while stack and stack[-1][1] < end:
+            stack.pop()
+        parents.append(stack[-1][0] if stack else -1)
+        if holder:
+            stack.append((row, end))
+    return np.array(parents, np.int64)
 
 
 def _last_before(groups: Int64, starts: Int64, point_groups: Int64, points: Int64) -> Int64:

@@ -177,7 +177,7 @@ def _grid(grid: Grid) -> str:
 
 
 _NAME = "text-align:left;overflow-wrap:anywhere;min-width:120px;"
-_WORD = "text-align:left;white-space:nowrap;"
+_WORD = "text-align:left;overflow-wrap:anywhere;min-width:64px;"
 _NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"
 
 

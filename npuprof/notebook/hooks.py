@@ -23,9 +23,11 @@ def current_cell(shell: InteractiveShell) -> Cell | None:
     return Cell(id(info), info.raw_cell, cell_title(shell, numbered=bool(info.store_history)))
 
 
-def cell_title(shell: InteractiveShell, *, numbered: bool = True) -> str:
+def cell_title(shell: InteractiveShell, *, numbered: bool) -> str:
     """Name the running cell: by its number, or by the cell that it was run from or after."""
-    number = shell.execution_count - 1  # IPython counts on before it runs a cell
+    # Not `execution_count`: IPython counts on before it runs a cell, or after, as the version has it.
+    history = shell.history_manager
+    number = len(history.input_hist_parsed) - 1 if history is not None else 0
     return f"cell [{number}]" if numbered else f"code run from or after cell [{number}]"
 
 

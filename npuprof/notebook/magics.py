@@ -109,7 +109,9 @@ class NpuprofMagics(Magics):
         if words and command != "start":
             raise UsageError(f"%npuprof {command} takes no options: they go with `%npuprof start`")
         if command == "start":
-            self._begin(interpret(words), f"%npuprof start in {cell_title(self.shell)}")
+            cell = current_cell(self.shell)
+            place = cell.title if cell is not None else cell_title(self.shell, numbered=False)
+            self._begin(interpret(words), f"%npuprof start in {place}")
         elif command == "load":
             self._load(path)
         else:

@@ -29,15 +29,19 @@ def show_session(session: Session) -> None:
     Where decoding fails or is interrupted, what is shown instead says why, where the recording is and how
     to open it.
     """
+    recording = session.recording
     try:
         run = session.result
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a report never ends the user's cell; told
-        recording = session.recording
         display(
             _failure("The recording could not be decoded", error, recording.directory, recording.problems), raw=True
         )
-    else:
-        show_run(run)
+        return
+    show_run(run)
+    # A full disk keeps even the recording's list of problems from being written: they are told here.
+    told = set(run.notes["message"])
+    if untold := [problem for problem in recording.problems if problem not in told]:
+        display(_text("\n".join(f"npuprof: {problem}" for problem in untold)), raw=True)
 
 
 def show_run(run: Profile) -> None:
@@ -82,14 +86,12 @@ def _summary(run: Profile) -> _Bundle:
 
 
 def _timeline(run: Profile) -> _Bundle:
-    return figure_bundle(
-        run.timeline(), "[The timeline is shown where plotly figures can be; npuprof.last().timeline()]"
-    )
+    return figure_bundle(run.timeline(), "[timeline: shown where plotly figures are; Profile.timeline() draws it]")
 
 
 def _flamegraph(run: Profile) -> _Bundle:
     return figure_bundle(
-        run.flamegraph(), "[The flame graph is shown where plotly figures can be; npuprof.last().flamegraph()]"
+        run.flamegraph(), "[flame graph: shown where plotly figures are; Profile.flamegraph() draws it]"
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from npuprof.simulator.chips import Chip
 from npuprof.simulator.memory import DeviceMemory
-from npuprof.simulator.streams import QUEUE_DEPTH, TASK_IDS, CopyKind, Event, Stream, Task
+from npuprof.simulator.streams import MAX_COPY_BYTES, QUEUE_DEPTH, TASK_IDS, CopyKind, Event, Stream, Task
 from npuprof.simulator.tensors import Tensor
 from npuprof.simulator.work import Core, Operator, block_count, estimate
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from npuprof.simulator.host_records import Mark
     from npuprof.simulator.state import Simulator
 
-MAX_COPY_BYTES = 64 << 20  # a longer copy becomes several tasks
 FLIP_TICKS = 5  # the task that announces a wrap of the task ids occupies the stream for a moment
 _EVENT_TICKS = 5
 _COPY_FLOOR_NS = 2_000
@@ -197,10 +196,8 @@ class Device:
 
         Parameters
         ----------
-        op_type
-            The operator's type: ``MatMulV3``, ``Add``, ``ReduceSum`` ...
-        core
-            The cores that it runs on.
+        op_type, core
+            The operator's type (``MatMulV3``, ``Add`` ...) and the cores that it runs on.
         inputs, outputs
             Operands in order.
         flops
@@ -213,11 +210,6 @@ class Device:
             The node's name and the acl call; by default ``aclnn`` and the type, as single-operator calls have them.
         stream
             By default the device's default stream.
-
-        Returns
-        -------
-        Task
-            Where and when the device runs it.
         """
         operator = self._operator(
             op_type, core, tuple(inputs), tuple(outputs), flops, (read_bytes, written_bytes), block_num, name, api

@@ -22,6 +22,16 @@ _HOST_RECORD_SIZES = {
     "aging.additional.msproftx": layouts.MARK.size,
     "aging.additional.task_memory_info": layouts.TASK_MEMORY_INFO.size,
 }
+_DEVICE_RECORD_SIZES = {
+    "stars_soc.data": layouts.STARS_SOC.size,
+    "ffts_profile.data": layouts.FFTS_PROFILE.size,
+    "lpmFreqConv.data": layouts.FREQUENCY.size,
+    "ts_track.data": layouts.TS_TRACK_STEP.size,
+    "l2_cache.data": layouts.L2_CACHE.size,
+    "hbm.data": layouts.HBM.size,
+    "npu_mem.data": layouts.NPU_MEM.size,
+    "npu_mem.app": layouts.NPU_MEM.size,
+}
 _ATTEMPTS = 1000
 _HASH_DIC = "unaging.additional.hash_dic"
 _TYPE_DIC = "unaging.additional.type_info_dic"
@@ -89,7 +99,8 @@ class ProfDirectory:
         key = f"{name}.{device_id}"
         stream = self._streams.get(key)
         if stream is None:
-            stream = self._streams[key] = SliceFile(self.path / f"device_{device_id}" / "data", key)
+            folder = self.path / f"device_{device_id}" / "data"
+            stream = self._streams[key] = SliceFile(folder, key, _DEVICE_RECORD_SIZES[name], straddling=True)
         stream.append(data)
 
     def dictionaries(self, hash_lines: bytes, type_lines: bytes) -> None:
@@ -117,9 +128,21 @@ class ProfDirectory:
             self._write(self.path / f"device_{device_id}" / f"end_info.{device_id}", ended)
 
     def abandon(self) -> None:
-        """Close the files without writing anything more."""
+        """Close the files without writing anything more.
+
+        Raises
+        ------
+        OSError
+            If one of them cannot even be cut at its last whole record; all are closed first.
+        """
+        errors = []
         for stream in self._streams.values():
-            stream.abandon()
+            try:
+                stream.abandon()
+            except OSError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     @staticmethod
     def _make_data_folder(folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from npuprof.simulator import layouts, names
 from npuprof.simulator.names import LEVEL_ACL, LEVEL_MARK, LEVEL_NODE, LEVEL_RUNTIME, Names
-from npuprof.simulator.streams import CopyKind, Stream, Task
+from npuprof.simulator.streams import MAX_COPY_BYTES, CopyKind, Stream, Task
 from npuprof.simulator.tensors import Tensor
 from npuprof.simulator.work import Core, Operator
 
@@ -48,7 +48,6 @@ _TASK_TYPES = {
     "STREAM_WAIT_EVENT": names.TASK_STREAM_WAIT_EVENT,
 }
 _DIRECTIONS: dict[CopyKind, int] = {"host_to_device": 1, "device_to_host": 2, "device_to_device": 3}
-_MAX_COPY_BYTES = 64 << 20
 
 MarkKind: TypeAlias = Literal["marker", "push_pop", "range", "marker_ex"]
 _MARK_KINDS: dict[MarkKind, int] = {"marker": 0, "push_pop": 1, "range": 2, "marker_ex": 3}
@@ -160,7 +159,7 @@ class HostRecords:
             _MEMCPY_LENGTH,
             call.begin_ns + TRACK_AFTER_NS,
             size_bytes,
-            _MAX_COPY_BYTES,
+            MAX_COPY_BYTES,
             _DIRECTIONS[kind],
         )
 

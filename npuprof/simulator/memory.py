@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import bisect
+from collections.abc import Iterator
 
 _ALIGNMENT = 512
+_PAGE_BYTES = 64 << 10
 _BASE_ADDRESS = 0x12C0_0000_0000  # of the kind that devices give; no address of this process
 
 
@@ -25,7 +27,7 @@ class DeviceMemory:
         self._next = _BASE_ADDRESS + (device_id << 40)
         self._addresses: list[int] = []
         self._sizes: dict[int, int] = {}
-        self._contents: dict[int, bytearray] = {}
+        self._contents: dict[int, dict[int, bytearray]] = {}
 
     def allocate(self, size_bytes: int) -> int:
         """Give the address of a new block, or 0 when the memory is used up."""
@@ -59,16 +61,24 @@ class DeviceMemory:
     def read(self, address: int, size_bytes: int) -> bytes:
         """Give the contents of a range that :meth:`holds`; zeros where nothing was written."""
         start = self._start(address, size_bytes)
-        contents = self._contents.get(start)
-        if contents is None:
-            return bytes(size_bytes)
-        return bytes(contents[address - start : address - start + size_bytes])
+        pages = self._contents.get(start, {})
+        parts = []
+        for number, first, last in _pieces(address - start, size_bytes):
+            page = pages.get(number)
+            parts.append(bytes(last - first) if page is None else bytes(page[first:last]))
+        return b"".join(parts)
 
     def write(self, address: int, data: bytes) -> None:
-        """Change the contents of a range that :meth:`holds`."""
+        """Change the contents of a range that :meth:`holds`; takes host memory only for what is written."""
         start = self._start(address, len(data))
-        contents = self._contents.setdefault(start, bytearray(self._sizes[start]))
-        contents[address - start : address - start + len(data)] = data
+        pages = self._contents.setdefault(start, {})
+        view = memoryview(data)
+        for number, first, last in _pieces(address - start, len(data)):
+            page = pages.get(number)
+            if page is None:
+                page = pages[number] = bytearray(_PAGE_BYTES)
+            page[first:last] = view[: last - first]
+            view = view[last - first :]
 
     def _block(self, address: int, size_bytes: int) -> int | None:
         index = bisect.bisect_right(self._addresses, address) - 1
@@ -82,3 +92,13 @@ class DeviceMemory:
         if start is None:
             raise ValueError(f"no block of the device holds {size_bytes} bytes at {address:#x}")
         return start
+
+
+def _pieces(offset: int, size_bytes: int) -> Iterator[tuple[int, int, int]]:
+    """Cut a range of a block at its pages: number of the page, first and last offset in it."""
+    end = offset + size_bytes
+    while offset < end:
+        number, first = divmod(offset, _PAGE_BYTES)
+        last = min(_PAGE_BYTES, first + end - offset)
+        yield number, first, last
+        offset += last - first

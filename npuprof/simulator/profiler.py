@@ -37,7 +37,6 @@ class NativeProfiler:
         self._settings: dict[int, str] = {}
         self._running: Collection | None = None
         self._running_handle = 0
-        self._warm = False
 
     @property
     def _legacy(self) -> bool:
@@ -63,7 +62,6 @@ class NativeProfiler:
         code = self._end() if self._running is not None else codes.SUCCESS
         self._was_finalised = self._output is not None
         self._output = None
-        self._warm = False
         self._settings.clear()
         return code
 
@@ -90,12 +88,22 @@ class NativeProfiler:
         """Prepare a start."""
         if self._running is not None:
             return codes.PROF_API_CONFLICT
-        code = self._check(self._simulator.handles.get(handle, Collection))
-        self._warm = code == codes.SUCCESS
-        return code
+        return self._check(self._simulator.handles.get(handle, Collection))
 
     def start(self, handle: int) -> int:
         """Start a recording."""
+        with self._simulator.lock:
+            return self._start(handle)
+
+    def stop(self, handle: int) -> int:
+        """Wait for the devices, complete the recording; 500005 says that not all of it could be written."""
+        if self._running is None:
+            return codes.PROF_NOT_RUN if self._legacy else codes.SUCCESS
+        if not self._is_running(handle, self._collection(handle)):
+            return codes.INVALID_PROFILING_CONFIG
+        return self._end()
+
+    def _start(self, handle: int) -> int:
         if self._output is None:
             code = codes.PROF_NOT_RUN if self._legacy else self.init("./")
             if code != codes.SUCCESS:
@@ -111,14 +119,6 @@ class NativeProfiler:
                 return codes.PROF_ALREADY_RUN
             return codes.SUCCESS if self._is_running(handle, collection) else codes.INVALID_PROFILING_CONFIG
         return self._begin(handle, collection)
-
-    def stop(self, handle: int) -> int:
-        """Wait for the devices, complete the recording; 500005 says that not all of it could be written."""
-        if self._running is None:
-            return codes.PROF_NOT_RUN if self._legacy else codes.SUCCESS
-        if not self._is_running(handle, self._collection(handle)):
-            return codes.INVALID_PROFILING_CONFIG
-        return self._end()
 
     def _collection(self, handle: int) -> Collection | None:
         """Give the configuration of a handle; the null handle means defaults on the devices in use."""
@@ -146,15 +146,14 @@ class NativeProfiler:
 
         simulator = self._simulator
         wanted = Collection(collection.device_ids, collection.metric, collection.mask, dict(self._settings))
-        with simulator.lock:
-            try:
-                recorder = Recorder(simulator, wanted, self._output or Path())
-            except OSError:
-                return codes.INVALID_FILE
-            if recorder.error is not None:
-                return codes.INVALID_FILE
-            simulator.recorder = recorder
-            self._running, self._running_handle = collection, handle
+        try:
+            recorder = Recorder(simulator, wanted, self._output or Path())
+        except OSError:
+            return codes.INVALID_FILE
+        if recorder.error is not None:
+            return codes.INVALID_FILE
+        simulator.recorder = recorder
+        self._running, self._running_handle = collection, handle
         return codes.SUCCESS
 
     def _end(self) -> int:
@@ -162,7 +161,7 @@ class NativeProfiler:
         simulator.drain()
         with simulator.lock:
             recorder, simulator.recorder = simulator.recorder, None
-            self._running, self._running_handle, self._warm = None, 0, False
+            self._running, self._running_handle = None, 0
             if recorder is None:
                 return codes.SUCCESS
             recorder.close()

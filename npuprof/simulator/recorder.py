@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _BATCH_RECORDS = 2048
 _BATCH_NS = 500_000_000
+_LOOKS = 5
 
 
 class Recorder:
@@ -63,7 +64,7 @@ class Recorder:
         self._mark_ids = itertools.count(1)
         self._unwritten = 0
         realtime_ns, monotonic_ns = _same_moment(simulator.clock)
-        self._written_ns = monotonic_ns
+        self._started_ns = self._written_ns = monotonic_ns
         self._directory = ProfDirectory(parent, simulator.chip, collection, realtime_ns, monotonic_ns)
         self._write_dictionaries()
         for device in simulator.active_devices:
@@ -121,7 +122,7 @@ class Recorder:
         if self.collection.acl_api:
             self._api(self._host.acl_call("aclrtMemcpy" if wait else "aclrtMemcpyAsync", call))
         if self.collection.runtime_api:
-            self._api(self._host.runtime_call("MemcpyAsync", call))
+            self._api(self._host.runtime_call("MemcpySync" if wait else "MemcpyAsync", call))
         records = self._devices.get(device.device_id)
         if self.collection.tasks and records is not None:
             self._on_host("aging.compact.memcpy_info", self._host.memcpy_info(kind, size_bytes, call))
@@ -143,7 +144,8 @@ class Recorder:
 
     def runtime_call(self, name: str, call: HostCall) -> None:
         """Record that the host called a function that runs no task, such as a synchronisation."""
-        if self.collection.acl_api:
+        # A call that another thread was in when the recording started is not part of it.
+        if self.collection.acl_api and call.begin_ns >= self._started_ns:
             self._api(self._host.acl_call(name, call))
         self._batch(call.end_ns)
 
@@ -153,7 +155,8 @@ class Recorder:
 
     def stream_destroyed(self, device: Device, stream: Stream, call: HostCall) -> None:
         """Record that a stream is gone; its id may come back with another."""
-        self._flip(device, stream, host_records.DESTROYED, stream.end_tick + 1, call)
+        tick = max(stream.end_tick + 1, device.tick_at(call.begin_ns))
+        self._flip(device, stream, host_records.DESTROYED, tick, call)
 
     def marked(self, mark: host_records.Mark) -> None:
         """Record that a marker was set or a range has ended."""
@@ -193,7 +196,7 @@ class Recorder:
         if self.error is None:
             try:
                 self._write(clock.monotonic_raw_ns(), everything=True)
-                self._directory.close(*_same_moment(clock))
+                self._directory.close(*_same_moment(clock, later=True))
             except OSError as error:
                 self._fail(error)
 
@@ -258,13 +261,23 @@ class Recorder:
         self.error = error
         for records in self._devices.values():
             records.discard()
-        self._directory.abandon()
+        try:
+            self._directory.abandon()
+        except OSError as further:
+            self.error = further
 
 
-def _same_moment(clock: Clock) -> tuple[int, int]:
-    """Give one moment on both clocks, at a whole microsecond of the first: the format keeps no more of it."""
+def _same_moment(clock: Clock, *, later: bool = False) -> tuple[int, int]:
+    """Give one moment on both clocks, at the last or the next whole microsecond: the format keeps no more."""
+    # The tightest of several looks: the moment lies somewhere between the two readings around it.
+    _, monotonic_ns, realtime_ns = min(_look(clock) for _ in range(_LOOKS))
+    shift_ns = -realtime_ns % 1000 if later else -(realtime_ns % 1000)
+    return realtime_ns + shift_ns, monotonic_ns + shift_ns
+
+
+def _look(clock: Clock) -> tuple[int, int, int]:
+    """Give how long it took to read both clocks, and what they showed in the middle."""
     before_ns = clock.monotonic_raw_ns()
     realtime_ns = clock.realtime_ns()
     after_ns = clock.monotonic_raw_ns()
-    beyond_ns = realtime_ns % 1000
-    return realtime_ns - beyond_ns, (before_ns + after_ns) // 2 - beyond_ns
+    return after_ns - before_ns, (before_ns + after_ns) // 2, realtime_ns

@@ -47,14 +47,17 @@ class SliceFile:
     folder, name
         Where, and the name before ``.slice_K``.
     record_size
-        A slice ends between records of this size, as the host's streams must; 1 lets a record straddle two
-        slices, as the device's do. Source: formats/raw.md section 2.1.
+        Bytes of a record.
+    straddling
+        Whether a record may lie in two slices, as in the device's streams; the host's must hold whole ones.
+        Source: formats/raw.md section 2.1.
     """
 
-    def __init__(self, folder: Path, name: str, record_size: int = 1) -> None:
+    def __init__(self, folder: Path, name: str, record_size: int, *, straddling: bool = False) -> None:
         self._folder = folder
         self._name = name
-        self._limit = SLICE_BYTES // record_size * record_size
+        self._record_size = record_size
+        self._limit = SLICE_BYTES if straddling else SLICE_BYTES // record_size * record_size
         self._number = -1
         self._room = 0
         self._descriptor: int | None = None
@@ -96,9 +99,16 @@ class SliceFile:
         self._close_slice()
 
     def abandon(self) -> None:
-        """Give up without writing anything more; what is on disk stays, unmarked."""
+        """Give up without writing anything more; the whole records on disk stay, unmarked."""
         self._buffer.clear()
-        if self._descriptor is not None:
+        if self._descriptor is None:
+            return
+        try:
+            # Part of a record at the end would shift all of them for a reader that aligns them to the end.
+            size = os.fstat(self._descriptor).st_size
+            cut = (self._number * self._limit + size) % self._record_size
+            os.ftruncate(self._descriptor, max(0, size - cut))
+        finally:
             os.close(self._descriptor)
             self._descriptor = None
             self._room = 0

@@ -98,5 +98,6 @@ class Simulator:
 
     def drain(self) -> None:
         """Wait until every device has run what it holds, as no call of the user's."""
-        ends_ns = [device.ns_at(stream.end_tick) for device in self.devices for stream in device.streams]
+        with self.lock:
+            ends_ns = [device.ns_at(stream.end_tick) for device in self.devices for stream in device.streams]
         self.clock.sleep_until_ns(max(ends_ns))

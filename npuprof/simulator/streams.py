@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 TASK_IDS = 1 << 16  # a task id has 16 bits and wraps
+MAX_COPY_BYTES = 64 << 20  # a longer copy becomes several tasks
 QUEUE_DEPTH = 2048  # a launch waits while so many tasks of its stream have not ended
 
 CopyKind: TypeAlias = Literal["host_to_device", "device_to_host", "device_to_device"]

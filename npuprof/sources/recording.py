@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
@@ -82,9 +83,9 @@ def _assign_steps(decoded: Decoded) -> None:
     kernels.loc[~inside, "step"] = pd.NA
 
 
-def _launch_times(decoded: Decoded, kernels: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _launch_times(decoded: Decoded, kernels: pd.DataFrame) -> npt.NDArray[np.int64]:
     """Give the host time of each kernel's launch: the device runs behind, often into the next step."""
-    times = kernels["start_ns"].to_numpy(dtype=np.int64).copy()
+    times: npt.NDArray[np.int64] = kernels["start_ns"].to_numpy(dtype=np.int64).copy()
     api = decoded.tables.get("api")
     if api is None or api.empty:
         return times

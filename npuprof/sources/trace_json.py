@@ -183,10 +183,10 @@ class _Reader:
             return _LIST_DECODER.decode(b"[" + text)
         except _BAD:
             events, kept = self._recover(text)
-        if text[kept:].strip(b"], \t\r\n}"):
-            self._lost += 1
-        if not text.rstrip().endswith((b"]", b"}") if wrapped else b"]"):
-            self._notes.warning(self._path.name, "the file ends in the middle: its export was stopped, or it was cut")
+        begun = bool(text[kept:].strip())  # the last event has a beginning that did not decode
+        self._lost += begun
+        if begun or not text.rstrip().endswith((b"]", b"}") if wrapped else b"]"):
+            self._notes.warning(self._path.name, "its end is incomplete: the export was stopped, or the file was cut")
         return events
 
     def _recover(self, text: bytes) -> tuple[list[Event], int]:

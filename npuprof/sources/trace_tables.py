@@ -285,8 +285,8 @@ class _Maker:
         return np.where(absent, 0, values)
 
     def _per_lane(self, lane: Codes, name_of: Callable[[str], str | None]) -> pd.Categorical:
-        used = np.unique(lane)
-        names = [name_of(self._trace.threads.get(self._trace.lanes[code], "")) for code in used.tolist()]
+        used, lanes = np.unique(lane), self._trace.lanes
+        names = [name_of(self._trace.threads.get(lanes[code], "")) for code in used.tolist()]
         return recoded(np.searchsorted(used, lane), names)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuprof import tables
@@ -125,6 +125,7 @@ slices = st.lists(
 )
 
 
+@settings(max_examples=40, deadline=None)
 @given(slices, slices, st.lists(st.integers(-1, 30), max_size=12))
 def test_self_values_add_up_to_totals(
     operators: list[tuple[int, int, str, int]], api: list[tuple[int, int, str, int]], launchers: list[int]

@@ -1,10 +1,23 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npuprof.analysis import nesting as nesting_module
 from npuprof.analysis.nesting import Nesting, time_order
+
+
+@pytest.fixture(params=[64, 0], ids=["columnar", "scan"], autouse=True, scope="module")
+def _rounds(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test holds for both ways of finding holders."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nesting_module, "_MAX_ROUNDS", request.param)
+        yield
+
 
 _intervals = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20), st.integers(0, 3)), max_size=40)
 
@@ -103,5 +116,10 @@ def test_a_deep_chain_then_a_wide_row_is_quick() -> None:
     starts = np.concatenate((np.arange(depth), 2 * depth + 2 * np.arange(depth)))
     ends = np.concatenate((2 * depth - np.arange(depth), 2 * depth + 2 * np.arange(depth) + 1))
     nesting = Nesting.build(starts, ends)
-    assert nesting.parents[:depth].tolist() == list(range(-1, depth - 1))
+    assert (nesting.parents[:depth] == np.arange(-1, depth - 1)).all()
     assert (nesting.parents[depth:] == -1).all()
+    assert (nesting.depths() == np.concatenate((np.arange(depth), np.zeros(depth)))).all()
+    wanted = np.arange(2 * depth) == 0
+    assert (nesting.nearest(wanted) == np.repeat([0, -1], depth)).all()
+    found = nesting.innermost(np.full(depth, 2 * depth))
+    assert (found == 0).all()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from npuprof.demo import notebook_path
@@ -14,6 +14,9 @@ from tests.browser.conftest import Lab
 pytestmark = pytest.mark.browser
 
 _RUN_TIMEOUT_MS = 90_000
+_COUNT_OVERFLOWING = """() =>
+    [...document.querySelectorAll('.jp-OutputArea-output')].filter(o => o.scrollWidth > o.clientWidth + 1).length
+"""
 
 
 @pytest.fixture
@@ -21,8 +24,12 @@ def open_notebook(lab: Lab, browser: Any) -> Any:
     """Open a copy of the quickstart in a page of its own; gives the page."""
     pages = []
 
-    def open_(name: str, *, width: int) -> Any:
-        shutil.copy(notebook_path(), lab.folder / name)
+    def open_(name: str, *, width: int, outputs: bool) -> Any:
+        notebook = nbformat.read(notebook_path(), as_version=4)
+        if not outputs:
+            for cell in notebook.cells:
+                cell.update({"outputs": [], "execution_count": None} if cell.cell_type == "code" else {})
+        nbformat.write(notebook, lab.folder / name)
         # Tall, so that JupyterLab, which draws only the cells in view, draws them all.
         page = browser.new_page(viewport={"width": width, "height": 4500})
         pages.append(page)
@@ -36,6 +43,8 @@ def open_notebook(lab: Lab, browser: Any) -> Any:
 
 
 def _run_all(page: Any) -> None:
+    # A click that comes before the kernel makes JupyterLab ask for one.
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]", timeout=_RUN_TIMEOUT_MS)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     # A cell's prompt shows a star while it runs or waits.
@@ -50,7 +59,7 @@ def _run_all(page: Any) -> None:
 
 @pytest.mark.parametrize("width", [1400, 900])
 def test_the_report_appears_under_the_cell(open_notebook: Any, tmp_path: Path, width: int) -> None:
-    page = open_notebook(f"quickstart_{width}.ipynb", width=width)
+    page = open_notebook(f"quickstart_{width}.ipynb", width=width, outputs=False)
     _run_all(page)
     page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot .main-svg').length >= 2")
     shown = page.inner_text(".jp-Notebook")
@@ -58,14 +67,11 @@ def test_the_report_appears_under_the_cell(open_notebook: Any, tmp_path: Path, w
     assert "simulated" in shown.lower()
     assert "Traceback" not in shown
     # Nothing of the report sticks out of its cell at this width.
-    overflow = page.evaluate(
-        "() => [...document.querySelectorAll('.jp-OutputArea-output')].filter(o => o.scrollWidth > o.clientWidth + 1).length"
-    )
-    assert overflow == 0
+    assert page.evaluate(_COUNT_OVERFLOWING) == 0
 
 
 def test_the_saved_notebook_shows_its_reports_without_a_kernel(open_notebook: Any, tmp_path: Path) -> None:
-    page = open_notebook("saved.ipynb", width=1400)
+    page = open_notebook("saved.ipynb", width=1400, outputs=True)
     page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot .main-svg').length >= 2")
     page.screenshot(path=tmp_path / "saved.png")
     assert "simulated" in page.inner_text(".jp-Notebook").lower()

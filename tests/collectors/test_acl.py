@@ -75,7 +75,7 @@ def test_the_mask_of_each_option(options: dict[str, Any], mask: int) -> None:
 
 
 def test_memory_and_host_samples_are_set_before_the_start() -> None:
-    assert settings(Options(memory=True, host_sys="mem,cpu")) == {3: "50", 8: "cpu,mem"}
+    assert settings(Options(memory=True, host_sys=("mem", "cpu"))) == {3: "50", 8: "cpu,mem"}
     assert settings(Options()) == {}
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuprof.figures.detail import Bars, reduced
@@ -11,6 +11,7 @@ from tests import factories
 gaps_and_durations = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1, max_size=80)
 
 
+@settings(deadline=None)
 @given(st.lists(gaps_and_durations, min_size=1, max_size=4), st.integers(4, 60))
 def test_merging_keeps_counts_busy_time_and_order(lanes: list[list[tuple[int, int]]], most: int) -> None:
     bars = _bars(lanes)

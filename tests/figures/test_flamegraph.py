@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuprof.analysis.call_tree import call_tree
@@ -45,6 +45,7 @@ def test_folding_loses_no_time() -> None:
     assert nodes["folded"].sum() > 0
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(-1, 40), st.integers(0, 20)), max_size=40), st.integers(2, 45))
 def test_folding_any_tree_keeps_its_total(rows: list[tuple[int, int]], most: int) -> None:
     tree = _tree(rows)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuprof.figures.lanes import LEFT_OVER, assign, clusters
@@ -30,6 +30,7 @@ def test_slices_without_duration_are_not_drawn_over_each_other() -> None:
     assert assign(start, start, 2).tolist() == [0, 1, LEFT_OVER]
 
 
+@settings(deadline=None)
 @given(slices, st.integers(1, 6))
 def test_no_lane_holds_two_slices_at_once(rows: list[tuple[int, int]], most: int) -> None:
     start = np.array([row[0] for row in rows], np.int64)
@@ -46,6 +47,7 @@ def test_no_lane_holds_two_slices_at_once(rows: list[tuple[int, int]], most: int
         assert running.sum() > most  # itself is one of them
 
 
+@settings(deadline=None)
 @given(slices)
 def test_clusters_part_where_nothing_runs(rows: list[tuple[int, int]]) -> None:
     start = np.array([row[0] for row in rows], np.int64)

@@ -7,7 +7,7 @@ import pytest
 from npuprof.analysis.summary import summarise
 from npuprof.exports.html import report_html
 from npuprof.exports.text import summary_text
-from npuprof.figures.embed import MIMETYPE, element, library, mimebundle, saved_bytes
+from npuprof.figures.embed import saved_bytes
 from npuprof.figures.report import report_figures
 from npuprof.notes import Notes
 from tests import factories
@@ -60,32 +60,3 @@ def test_a_run_without_host_slices_shows_device_time() -> None:
     _, flamegraph = report_figures(factories.all_tables(kernels=kernels), factories.info())
 
     assert "device time" in flamegraph.layout.title.text
-
-
-def test_the_output_of_a_figure_is_plotlys_mimetype_without_upload() -> None:
-    timeline, _ = report_figures(factories.profile(5), factories.info())
-
-    shown = mimebundle(timeline)[MIMETYPE]
-
-    assert set(shown) == {"data", "layout", "config"}
-    assert shown["config"]["showSendToCloud"] is False
-    assert len(str(shown["layout"].get("template", ""))) < 100  # plotly's default one is 7 kB
-
-
-def test_no_name_can_end_the_script_that_holds_it() -> None:
-    run = factories.profile(20, kernel_names=("</script><img src=x onerror=alert(1)>", "\u2028"))
-    timeline, _ = report_figures(run, factories.info(name="</script><b>"))
-
-    drawn = element(timeline, 'id"><script>', "Timeline <b>")
-
-    assert drawn.count("<script>") == drawn.count("</script>") == 1
-    assert "<img" not in drawn
-    assert "<b>" not in drawn.replace("\\u003cb\\u003e", "")
-
-
-def test_the_library_is_one_script() -> None:
-    script = library()
-
-    assert script.startswith("<script>")
-    assert script.count("</script") == 1
-    assert len(script) > 1_000_000

@@ -64,7 +64,9 @@ class Kernel:
 
     def __init__(self, directory: Path) -> None:
         self.manager = KernelManager(kernel_name="python3")
-        self.manager.start_kernel(cwd=str(directory))
+        # Not into the history of whoever runs the tests.
+        arguments = ["--HistoryManager.hist_file=:memory:"]
+        self.manager.start_kernel(cwd=str(directory), extra_arguments=arguments)
         self.client = self.manager.blocking_client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=_TIMEOUT_S)

@@ -14,9 +14,8 @@ pytestmark = pytest.mark.kernel
 @pytest.fixture(autouse=True)
 def _the_next_cell_works(kernel: Kernel) -> Iterator[None]:
     yield
-    executed = kernel.run("%%npuprof\n42")
-    assert executed.value == "42"
-    assert executed.has_report
+    executed = kernel.run("%%npuprof --no-report --activities npu\n42")
+    assert (executed.kinds, executed.value) == (["execute_result"], "42")
 
 
 def assert_refused(kernel: Kernel, executed: Executed, ename: str, *words: str) -> None:
@@ -68,10 +67,10 @@ def refusing(kernel: Kernel, request: pytest.FixtureRequest) -> Iterator[int]:
 
 @pytest.mark.parametrize("refusing", [100042, 200006], indirect=True)
 def test_a_front_end_that_refuses_is_an_error_and_the_cell_is_not_run(kernel: Kernel, refusing: int) -> None:
-    executed = kernel.run("%%npuprof\nprint('ran')")
+    executed = kernel.run("%%npuprof --output refused\nprint('ran')")
     assert_refused(kernel, executed, "CollectorError", str(refusing), "start")
     assert len(executed.contents("error")[0]["traceback"]) == 1
-    assert kernel.evaluate("[*__import__('pathlib').Path('npuprof-recordings').glob('refused*')]") == "[]"
+    assert kernel.evaluate("[*__import__('pathlib').Path('refused').iterdir()]") == "[]"
 
 
 @pytest.mark.parametrize("refusing", [100042], indirect=True)
@@ -96,6 +95,34 @@ def test_an_absent_front_end_is_an_error_or_an_unprofiled_run(kernel: Kernel) ->
 def test_a_directory_that_cannot_be_written_is_an_error(kernel: Kernel) -> None:
     executed = kernel.run("%%npuprof --output /proc/nowhere\nprint('ran')")
     assert_refused(kernel, executed, "CollectorError", "/proc/nowhere", "--output")
+
+
+_FULL = "_resource.setrlimit(_resource.RLIMIT_FSIZE, (0, _resource.RLIM_INFINITY))"
+
+
+@pytest.fixture
+def disk(kernel: Kernel) -> Iterator[None]:
+    """Undo ``_FULL``, which lets no file of the kernel's grow, as on a full disk."""
+    kernel.run("import resource as _resource")
+    yield
+    kernel.run("_resource.setrlimit(_resource.RLIMIT_FSIZE, (_resource.RLIM_INFINITY, _resource.RLIM_INFINITY))")
+
+
+@pytest.mark.usefixtures("disk")
+def test_a_disk_that_is_full_at_the_start_is_an_error(kernel: Kernel) -> None:
+    kernel.run(_FULL)
+    executed = kernel.run("%%npuprof --output full\nprint('ran')")
+    assert_refused(kernel, executed, "CollectorError", "free some space", "--output")
+    assert kernel.evaluate("[*__import__('pathlib').Path('full').iterdir()]") == "[]"
+
+
+@pytest.mark.usefixtures("disk")
+def test_a_disk_that_fills_up_costs_neither_the_value_nor_an_answer(kernel: Kernel) -> None:
+    executed = kernel.run(f"%%npuprof --output filled\n{_FULL}\n42")
+    assert executed.status == "ok"
+    assert executed.value == "42"
+    assert executed.has_report
+    assert "free some space" in executed.displays[-1]["text/plain"]
 
 
 def test_a_recording_that_cannot_be_decoded_stays_and_says_how_to_open_it(kernel: Kernel) -> None:

@@ -70,7 +70,7 @@ def test_help_comes_from_the_table_of_options(kernel: Kernel, name: str, usage: 
     assert "ResourceConflictRatio" in text
     assert not executed.displays
     source = kernel.run(f"{name}??").reply["payload"][0]["data"]["text/plain"]
-    assert "@profiling_arguments" in source
+    assert "profiling_arguments" in source
 
 
 def test_the_magics_are_listed_and_completed(kernel: Kernel) -> None:

@@ -14,7 +14,6 @@ from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
 
 from npuprof.notebook.controller import Controller
-from npuprof.notebook.hooks import cell_title
 from npuprof.notebook.magics import NpuprofMagics
 from npuprof.options import Options
 from npuprof.session import Session
@@ -128,7 +127,8 @@ def test_cells_are_named_by_number_or_by_what_ran_them(harness: Harness) -> None
     harness.run("%%npuprof\npass", store_history=True)
     harness.run("harness.shell.run_cell('%%npuprof\\npass')", store_history=True)
     assert harness.titles == ["cell [2]", "code run from or after cell [3]"]
-    assert cell_title(harness.shell) == "cell [3]"
+    harness.run("harness.shell.run_cell('1')\n%npuprof start", store_history=True)
+    assert harness.titles[2] == "%npuprof start in code run from or after cell [4]"
 
 
 def test_outside_of_a_cell_there_is_nothing_to_profile(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,8 +41,11 @@ def test_time_above_and_below_keeps_the_value(kernel: Kernel, cell: str) -> None
 
 @pytest.mark.parametrize("cell", ["%%time\n%%npuprof\nx = 41\nx / 0", "%%npuprof\n%%time\nx = 41\nx / 0"])
 def test_time_above_and_below_keeps_the_error(kernel: Kernel, cell: str) -> None:
+    plain = kernel.run("%%time\nx = 41\nx / 0")
     executed = kernel.run(cell)
-    assert executed.reply["ename"] == "ZeroDivisionError"
+    assert "ZeroDivisionError" in executed.stream() + executed.traceback()
+    # Older versions of `%%time` print the error and go on; whichever it is, it stays so.
+    assert executed.reply.get("ename") == plain.reply.get("ename")
     assert executed.has_report
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.notebook.kernel import Kernel
@@ -142,3 +144,17 @@ def test_a_silent_execution_ends_its_run(kernel: Kernel) -> None:
 def test_a_failed_silent_execution_ends_its_run(kernel: Kernel) -> None:
     assert kernel.run("%%npuprof\n1 / 0", silent=True).status == "error"
     assert "nothing is collecting" in kernel.run("%npuprof").stream()
+
+
+def test_the_kernels_of_a_cell_on_the_simulated_npu_are_in_its_report(kernel: Kernel) -> None:
+    kernel.run("import npuprof\nimport numpy as np\nfrom npuprof.simulator import npu\na = npu.ones((64, 64))")
+    executed = kernel.run("%%npuprof --name workload\nwith npuprof.range('forward'):\n    b = np.exp(a @ a)\nb.shape")
+    assert executed.value == "(64, 64)"
+    summary, timeline, flamegraph = executed.displays
+    assert "SIMULATED" in summary["text/plain"]
+    assert "MatMul" in summary["text/plain"]
+    assert "MatMul" in json.dumps(timeline["application/vnd.plotly.v1+json"])
+    assert len(json.dumps([summary, timeline, flamegraph])) < 1_000_000
+    assert (
+        kernel.evaluate("len(npuprof.last().kernels), 'forward' in set(npuprof.last().marks['message'])") == "(2, True)"
+    )

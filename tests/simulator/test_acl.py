@@ -258,6 +258,15 @@ def test_addresses_that_are_not_the_devices_are_refused() -> None:
     assert acl.rt.memcpy(host, 1024, address, 16, 2) == 107000
 
 
+def test_a_little_of_a_large_block_can_be_written() -> None:
+    acl.rt.set_device(0)
+    address, _ = acl.rt.malloc(40 << 30)
+    assert acl.rt.memset(address + (39 << 30), 16, 7, 16) == 0
+    host, _ = acl.rt.malloc_host(32)
+    assert acl.rt.memcpy(host, 32, address + (39 << 30), 32, 2) == 0
+    assert acl.util.ptr_to_bytes(host, 32) == b"\7" * 16 + bytes(16)
+
+
 def test_memory_runs_out(machine: Simulator) -> None:
     acl.rt.set_device(0)
     free_bytes, total_bytes, _ = acl.rt.get_mem_info(1)

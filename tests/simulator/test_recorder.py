@@ -1,86 +1,21 @@
-"""What a recording holds: files by mask, records by happening, labels, slices, failures."""
+"""The records that each happening leaves."""
 
 from __future__ import annotations
 
-import errno
-import re
 import struct
 import threading
-from pathlib import Path
 
 import pytest
 
-from npuprof.simulator import Event, Simulator, Tensor, acl, slices
-from npuprof.simulator.collection import METRIC_NONE
+from npuprof.simulator import Event, Simulator, Tensor, acl
 from tests.conftest import FakeClock
 from tests.simulator import reading
 from tests.simulator.conftest import Record
-
-HALF = Tensor((1024, 1024), "float16")
-DICTIONARIES = {"unaging.additional.hash_dic", "unaging.additional.type_info_dic"}
-TASKS = {"aging.compact.task_track", "stars_soc.data.0", "lpmFreqConv.data.0"}
-DETAILS = {"aging.compact.node_basic_info", "aging.additional.tensor_info"}
-
-
-def _matmul(machine: Simulator, count: int = 1) -> None:
-    for _ in range(count):
-        machine.device(0).launch(
-            "MatMulV3", core="AI_CORE", inputs=(HALF, HALF), outputs=(HALF,), flops=2 * 1024**3, api="aclnnMatmul"
-        )
-
-
-def _everything(machine: Simulator) -> None:
-    device = machine.device(0)
-    other, event = device.create_stream(), Event()
-    _matmul(machine)
-    device.launch("FlashAttentionScore", core="MIX_AIC", inputs=(HALF,) * 6, outputs=(HALF,), flops=10**9)
-    device.copy("host_to_device", 100 << 20)
-    device.record_event(event)
-    device.wait_event(event, other)
-    device.release(device.allocate(1 << 20))
-    stamp = machine.marker.create_stamp()
-    machine.marker.set_message(stamp, "train")
-    machine.marker.mark(stamp)
-    step = machine.marker.create_step_info()
-    machine.marker.step(step, 0, device, other)
-    machine.clock.sleep_until_ns(machine.clock.monotonic_raw_ns() + 100_000_000)
-
-
-@pytest.mark.parametrize(
-    ("mask", "settings", "expected"),
-    [
-        (0x801, {}, {"aging.api_event.data", "aging.compact.memcpy_info", "ts_track.data.0"} | TASKS),
-        (0x800, {}, {"aging.api_event.data", "aging.compact.memcpy_info", "ts_track.data.0"} | TASKS),
-        (0x1, {}, {"aging.api_event.data"}),
-        (0x100, {}, {"aging.api_event.data"}),
-        (0x80, {}, {"aging.additional.msproftx", "ts_track.data.0"}),
-        (0x10, {}, {"l2_cache.data.0"}),
-        (0x4, {}, {"ffts_profile.data.0"}),
-        (0x1000, {}, {"aging.additional.task_memory_info"}),
-        (0, {3: "50"}, {"hbm.data.0", "npu_mem.data.0", "npu_mem.app.0"}),
-        (0, {}, set()),
-    ],
-)
-def test_only_what_the_mask_asks_for_is_written(
-    mask: int, settings: dict[int, str], expected: set[str], record: Record
-) -> None:
-    # Without a name there is no dictionary of names.
-    assert reading.streams(record(_everything, mask, settings=settings)) | DICTIONARIES == expected | DICTIONARIES
-
-
-@pytest.mark.parametrize("mask", [0x27, 0x12F])
-def test_level_1_adds_details_and_counters(mask: int, record: Record) -> None:
-    assert reading.streams(record(_everything, mask)) == DICTIONARIES | TASKS | DETAILS | {
-        "aging.api_event.data",
-        "aging.compact.memcpy_info",
-        "aging.additional.context_id_info",
-        "ffts_profile.data.0",
-        "ts_track.data.0",
-    }
+from tests.simulator.work import HALF, everything, matmul
 
 
 def test_the_calls_of_a_launch_are_nested(record: Record) -> None:
-    recording = record(_matmul)
+    recording = record(matmul)
     acl_call, node, runtime = reading.apis(recording)
     assert reading.api_names(recording) == ["aclnnMatmul", "launch", "KernelLaunch"]
     (track,) = reading.tracks(recording)
@@ -115,7 +50,7 @@ def test_more_than_five_operands_take_several_records(record: Record) -> None:
 
 
 def test_counters_give_back_the_roofline(record: Record) -> None:
-    recording = record(_matmul)
+    recording = record(matmul)
     (data,) = reading.cut(reading.stream(recording, "ffts_profile.data.0"), 128)
     cycles, *counters = struct.unpack_from("<Q8x8Q", data, 32)
     start, end = reading.soc(recording)
@@ -167,7 +102,7 @@ def test_events_are_tasks(record: Record) -> None:
 def test_a_wrap_of_task_ids_is_announced_on_both_sides(record: Record) -> None:
     def work(machine: Simulator) -> None:
         machine.device(0).default_stream.next_task_id = 0xFFFF
-        _matmul(machine, 2)
+        matmul(machine, 2)
 
     recording = record(work)
     last, flip, first = reading.tracks(recording)
@@ -262,74 +197,6 @@ def test_memory_is_sampled_at_the_frequency_asked_for(record: Record, clock: Fak
     assert {time_us for time_us, count, *_ in traffic if count} == {40_000}
 
 
-def test_a_recording_says_that_it_is_simulated(record: Record) -> None:
-    recording = record(_matmul)
-    assert reading.content(recording, "host/info.json")["simulated"] is True
-    info = reading.content(recording, "device_0/info.json.0")
-    assert info["simulated"] is True
-    assert "simulated" in info["DeviceInfo"][0]["soc_name"]
-
-
-def test_the_control_files_have_what_the_vendors_parser_needs(record: Record, samples: Path) -> None:
-    recording = record(_everything, 0x12F | 0x80)
-    (reference,) = (samples / "raw" / "minimal").glob("PROF_*")
-    assert re.fullmatch(r"PROF_000001_\d{17}_\d{8}[A-Z]{8}", recording.name)
-    theirs = {path.relative_to(reference) for path in reference.rglob("*")}
-    assert theirs <= {path.relative_to(recording) for path in recording.rglob("*")}
-    for path in (
-        "host/info.json",
-        "host/sample.json",
-        "host/start_info",
-        "device_0/end_info.0",
-        "device_0/info.json.0",
-    ):
-        expected, given = reading.content(reference, path), reading.content(recording, path)
-        assert {key: type(value) for key, value in expected.items()} == {key: type(given[key]) for key in expected}
-    expected, given = (
-        reading.content(each, "device_0/info.json.0")["DeviceInfo"][0] for each in (reference, recording)
-    )
-    assert {key: type(value) for key, value in expected.items()} == {key: type(given[key]) for key in expected}
-
-
-def test_every_file_is_marked_done(record: Record) -> None:
-    recording = record(_everything)
-    files = [path for path in recording.rglob("*") if path.is_file() and path.suffix != ".done"]
-    assert files
-    for path in files:
-        assert path.with_name(path.name + ".done").read_text() == f"filesize:{path.stat().st_size}\n"
-        assert path.stat().st_mode & 0o077 == 0
-
-
-def test_slices_of_the_host_hold_whole_records(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "SLICE_BYTES", 1000)
-    recording = record(lambda machine: _matmul(machine, 30))
-    for name, size in (
-        ("aging.api_event.data", 40),
-        ("aging.compact.task_track", 64),
-        ("aging.additional.tensor_info", 256),
-    ):
-        sizes = [path.stat().st_size for path in reading.slices(recording, name)]
-        assert len(sizes) > 1
-        assert all(each % size == 0 and each <= 1000 for each in sizes)
-        assert set(sizes[:-1]) == {1000 // size * size}
-    assert len(reading.apis(recording)) == 90
-    assert reading.slices(recording, "stars_soc.data.0")[0].stat().st_size == 1000
-    assert len(reading.soc(recording)) == 60
-
-
-def test_a_device_joins_when_it_is_first_used(record: Record) -> None:
-    recording = record(lambda machine: machine.device(1).launch("Add"), devices=(0, 1))
-    assert (recording / "device_1").is_dir()
-    assert not (recording / "device_0").exists()
-    assert reading.tracks(recording)[0].device == 1
-
-
-def test_devices_that_were_not_asked_for_stay_out(record: Record) -> None:
-    recording = record(lambda machine: machine.device(1).launch("Add"), devices=(0,))
-    assert not (recording / "device_1").exists()
-    assert reading.tracks(recording) == []
-
-
 def test_stop_waits_until_the_device_has_run_everything(record: Record, clock: FakeClock) -> None:
     tasks = []
 
@@ -356,64 +223,9 @@ def test_device_records_are_in_order_of_time_and_numbered(record: Record) -> Non
     assert [row.counter for row in rows] == [number % 16 for number in range(80)]
 
 
-def test_what_has_happened_is_on_disk_while_running(machine: Simulator, tmp_path: Path, clock: FakeClock) -> None:
-    profiler = machine.profiler
-    profiler.init(str(tmp_path))
-    profiler.start(profiler.create_config((0,), 1, 0x27))
-    _matmul(machine, 5)
-    clock.advance(600_000_000)
-    _matmul(machine)
-    (recording,) = tmp_path.iterdir()
-    assert len(reading.tracks(recording)) == 6
-    assert len(reading.soc(recording)) == 10  # the sixth has not run yet
-    assert "MatMulV3" in reading.dictionary(recording, "hash_dic").values()
-    assert not (recording / "host" / "end_info").exists()
-
-
-@pytest.mark.parametrize("fails_at", ["flush", "stop"])
-def test_a_full_disk_fails_the_stop_and_not_the_launch(
-    fails_at: str, machine: Simulator, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    profiler = machine.profiler
-    profiler.init(str(tmp_path))
-    config = profiler.create_config((0,), 1, 0x27)
-    assert profiler.start(config) == 0
-    _matmul(machine, 5)
-    clock.advance(600_000_000)
-    _matmul(machine)
-
-    def full(_descriptor: int, _data: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("npuprof.simulator.slices.os.write", full)
-    if fails_at == "flush":
-        clock.advance(600_000_000)
-        _matmul(machine, 5)
-        assert machine.recorder is not None
-        assert machine.recorder.error is not None
-    assert profiler.stop(config) == 500005
-    (recording,) = tmp_path.iterdir()
-    assert len(reading.tracks(recording)) == 6
-    monkeypatch.undo()
-    assert profiler.start(config) == 0
-    assert profiler.stop(config) == 0
-
-
-def test_a_full_disk_at_start_is_said_at_start(
-    machine: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(_descriptor: int, _data: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("npuprof.simulator.slices.os.write", full)
-    machine.profiler.init(str(tmp_path))
-    assert machine.profiler.start(machine.profiler.create_config((0,), 1, 0x27)) == 100003
-    assert machine.recorder is None
-
-
 def test_threads_can_be_recorded_at_once(record: Record) -> None:
     def work(machine: Simulator) -> None:
-        threads = [threading.Thread(target=_matmul, args=(machine, 100)) for _ in range(4)]
+        threads = [threading.Thread(target=matmul, args=(machine, 100)) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -431,19 +243,13 @@ def test_the_same_work_on_the_same_clock_gives_the_same_bytes(record: Record, cl
     contents = []
     for _ in range(2):
         clock.now_ns = begin_ns
-        contents.append(reading.stream(record(lambda machine: _matmul(machine, 3)), "aging.api_event.data"))
+        contents.append(reading.stream(record(lambda machine: matmul(machine, 3)), "aging.api_event.data"))
     assert contents[0] == contents[1]
-
-
-def test_a_recording_without_counters_says_so(record: Record) -> None:
-    recording = record(_matmul, 0x801, METRIC_NONE)
-    asked = reading.content(recording, "device_0/sample.json")
-    assert (asked["ai_core_profiling"], asked["profLevel"], asked["ai_core_profiling_events"]) == ("off", "l0", "")
 
 
 @pytest.mark.parametrize("metric", [0, 1, 2, 3, 4, 5, 6, 8])
 def test_every_metric_set_names_its_events_and_counts_within_reason(metric: int, record: Record) -> None:
-    recording = record(_everything, 0x27, metric)
+    recording = record(everything, 0x27, metric)
     events = reading.content(recording, "device_0/sample.json")["ai_core_profiling_events"].split(",")
     rows = reading.cut(reading.stream(recording, "ffts_profile.data.0"), 128)
     counters = [struct.unpack_from("<8Q", row, 48) for row in rows]

@@ -9,6 +9,12 @@ import pytest
 
 import npuprof
 from npuprof.errors import SourceError
+from npuprof.recording import Recording
+
+
+def _private(path: Path) -> Path:
+    path.mkdir(parents=True)
+    return path
 
 
 def _make(path: Path, kind: str) -> Path:
@@ -21,7 +27,10 @@ def _make(path: Path, kind: str) -> Path:
     elif kind == "text":
         path.write_text("hello")
     elif kind == "other directory":
-        (path / "PROF_000001_20260101_X_of_another_day").mkdir(parents=True)
+        (path / "PROF_000001_20260101_EMPTY").mkdir(parents=True)
+    elif kind == "many runs":
+        for number in (1, 2):
+            Recording(_private(path / f"run_{number}"), "n", "acl", False).write()
     return path
 
 
@@ -33,7 +42,8 @@ def _make(path: Path, kind: str) -> Path:
         ("empty file", "is empty: the tool that wrote it was stopped"),
         ("pointer", "git lfs pull"),
         ("text", "holds nothing that npuprof can read"),
-        ("other directory", "below it there are PROF_000001"),
+        ("other directory", "holds nothing that npuprof can read"),
+        ("many runs", "below it there are 2 runs, give one of them: run_1, run_2"),
     ],
 )
 def test_a_path_that_cannot_be_read_says_what_it_is(tmp_path: Path, kind: str, told: str) -> None:
@@ -48,3 +58,10 @@ def test_a_path_without_permission_says_so(tmp_path: Path) -> None:
     secret.chmod(0)
     with pytest.raises(SourceError, match="check its permissions"):
         npuprof.load(secret)
+
+
+def test_a_directory_around_one_run_is_that_run(samples: Path) -> None:
+    around = samples / "raw" / "minimal"
+    run = npuprof.load(around)
+    assert len(run.kernels) == 3
+    assert run.info.recording == next(around.glob("PROF_*"))

@@ -66,7 +66,7 @@ def test_loading_the_path_again_gives_the_same(tmp_path: Path) -> None:
 
 
 def test_python_stacks_come_with_the_cpu_activity(tmp_path: Path) -> None:
-    options = Options(collector="simulator", activities="cpu", output=tmp_path)
+    options = Options(collector="simulator", activities=("cpu",), output=tmp_path)
     with Session(options) as session:
         end = time.monotonic() + 0.2
         while time.monotonic() < end:

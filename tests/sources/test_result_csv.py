@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -20,16 +21,21 @@ from npuprof.sources.step_csv import read_step_times
 
 T = "1763600000000"
 LEVEL1 = (
-    "\ufeffStep Id,Device_id,Model ID,Task ID,Stream ID,Name,Type,OP State,Accelerator Core,Start Time(us),Duration(us),"
-    "Wait Time(us),Block Num,Mix Block Num,HF32 Eligible,Input Shapes,Input Data Types,Input Formats,Context ID,"
-    "aic_mac_time(us),aic_mac_ratio,aic_total_cycles,cube_utilization(%)\r\n"
+    "\ufeffStep Id,Device_id,Model ID,Task ID,Stream ID,Name,Type,OP State,Accelerator Core,Start Time(us),"
+    "Duration(us),Wait Time(us),Block Num,Mix Block Num,HF32 Eligible,Input Shapes,Input Data Types,Input Formats,"
+    "Context ID,aic_mac_time(us),aic_mac_ratio,aic_total_cycles,cube_utilization(%)\r\n"
     f'7,1,4294967295,12,2,MatMul1,MatMulV2,dynamic,AI_CORE,{T}100.001\t,10.5,0,8,0,YES,"""2,3;;4""",DT_BF16;FLOAT,'
     "FORMAT_ND;ND,N/A,3.25,0.5,100,12.5\r\n"
     f",1,4294967295,N/A,N/A,hcom_allReduce__586_0_1,hcom_allReduce_,N/A,COMMUNICATION,{T}200.000\t,50,1.5,0,N/A,N/A,"
     "N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A\r\n"
 )
-SUMMARY = f"Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us),Block Dim\nAdd1,Add,AI_VECTOR_CORE,{T}100,2,4\n"
-LEVEL0 = f"Name,Type,Accelerator Core,Start Time(us),Duration(us)\nA,N/A,N/A,{T}1.0\t,2\nhcom_x__1_0_1,N/A,N/A,{T}2.0\t,3\n"
+SUMMARY = (
+    f"Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us),Block Dim\nAdd1,Add,AI_VECTOR_CORE,{T}100,2,4\n"
+)
+LEVEL0 = (
+    "Name,Type,Accelerator Core,Start Time(us),Duration(us)\n"
+    f"A,N/A,N/A,{T}001.0\t,2\nhcom_x__1_0_1,N/A,N/A,{T}002.0\t,3\n"
+)
 
 
 def write(tmp_path: Path, text: str | bytes, name: str = "some.csv") -> Path:
@@ -93,8 +99,20 @@ def test_counter_columns_get_our_names(header: str, name: str) -> None:
 
 def test_kernels_take_the_numbers_of_their_tasks(tmp_path: Path) -> None:
     kernels = read_kernel_details(write(tmp_path, LEVEL0), Notes()).kernels
-    columns = {"start_ns": [1763600000000001001], "duration_ns": [2000], "device_id": [0], "stream_id": [5]}
-    task = {**columns, "task_id": [6], "batch_id": [1], "name": ["A"], "task_type": ["AI_CORE"], "connection_id": [9]}
+    columns: dict[str, list[Any]] = {
+        "start_ns": [1763600000000001001],
+        "duration_ns": [2000],
+        "device_id": [0],
+        "stream_id": [5],
+    }
+    task: dict[str, list[Any]] = {
+        **columns,
+        "task_id": [6],
+        "batch_id": [1],
+        "name": ["A"],
+        "task_type": ["AI_CORE"],
+        "connection_id": [9],
+    }
     device_tasks = tables.build("tasks", {name: pd.array(values) for name, values in task.items()})
     joined, lonely = take_task_numbers(kernels, device_tasks)
     tables.check("kernels", joined)
@@ -116,11 +134,15 @@ def test_memory_is_exact_bytes_by_the_unit_in_the_header(tmp_path: Path, unit: s
 
 
 def test_blocks_never_released_have_no_release(tmp_path: Path) -> None:
-    text = f"Name,Size(KB),Allocation Time(us),Release Time(us),Device Type\na,0.5,{T}001.0\t,,NPU:0\nb,-2,,{T}002.0\t,NPU:0\n"
+    header = "Name,Size(KB),Allocation Time(us),Release Time(us),Device Type"
+    text = f"{header}\na,0.5,{T}001.0\t,,NPU:0\nb,-2,,{T}002.0\t,NPU:0\n"
     blocks = read_operator_memory(write(tmp_path, text), Notes())
     tables.check("allocations", blocks)
     assert blocks["size_bytes"].tolist() == [512, -2048]
-    assert (blocks["released_ns"].isna().tolist(), blocks["allocated_ns"].isna().tolist()) == ([True, False], [False, True])
+    assert (blocks["released_ns"].isna().tolist(), blocks["allocated_ns"].isna().tolist()) == (
+        [True, False],
+        [False, True],
+    )
 
 
 def test_step_times_round_the_vendors_float_noise(tmp_path: Path) -> None:

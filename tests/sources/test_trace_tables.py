@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -113,7 +114,7 @@ def test_without_cann_calls_operators_link_to_tasks(tmp_path: Path) -> None:
 def test_a_ring_of_python_parents_is_cut_and_noted(tmp_path: Path) -> None:
     maker = TraceMaker()
     for number, parent in ((1, 2), (2, 1), (3, 99)):
-        call = {"Python id": number, "Python parent id": parent}
+        call: dict[str, Any] = {"Python id": number, "Python parent id": parent}
         maker.slice(HOST, 1, f"f{number}", number, 1, "python_function", **call)
     found, notes = load(maker, tmp_path)
     assert found["python"]["parent_id"].tolist()[2] == 99
@@ -147,7 +148,7 @@ def test_damaged_fields_are_left_out_and_counted(tmp_path: Path) -> None:
         maker.slice(HOST, 1, f"op{row}", 0, 1, "cpu_op")
         maker.events[-1].update(ts=ts, dur=dur, args={"Sequence number": [row]})
     found, notes = load(maker, tmp_path)
-    counts = {row.message: row.count for row in notes.to_frame().itertuples(name="Note")}
+    counts = {message: count for _, _, message, count in notes.to_frame().itertuples(index=False)}
     assert found["operators"]["duration_ns"].tolist() == [0, 250]
     assert counts["an event has no readable time and is left out"] == 1
     assert counts["an event has no valid duration; taken as 0"] == 1
@@ -165,6 +166,7 @@ def test_steps_know_their_task_without_any_process_name(tmp_path: Path) -> None:
 def test_a_packed_process_number_tells_the_device_of_old_results(tmp_path: Path) -> None:
     maker = TraceMaker()
     maker.process(NPU, "Ascend Hardware", "NPU", 13)  # 417 = 13 << 5 | 1
-    maker.slice(NPU, 2, "MatMul1", 1, 1, **{"Task Type": "AI_CORE", "Stream Id": 2, "Task Id": 1, "Batch Id": 0})
+    task: dict[str, Any] = {"Task Type": "AI_CORE", "Stream Id": 2, "Task Id": 1, "Batch Id": 0}
+    maker.slice(NPU, 2, "MatMul1", 1, 1, **task)
     found, _ = load(maker, tmp_path)
     assert found["tasks"]["device_id"].tolist() == [1]

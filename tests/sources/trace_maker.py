@@ -38,7 +38,7 @@ class TraceMaker:
         self.events.append({"name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}, "ph": "M"})
 
     def slice(
-        self, pid: int, tid: int, name: str, start_us: float, duration_us: float, cat: str | None = None, **args: Any
+        self, pid: int, tid: int, name: str, start_us: float, duration_us: float, cat: str = "", /, **args: Any
     ) -> None:
         event: dict[str, Any] = {"name": name, "pid": pid, "tid": tid, "ts": at(start_us), "dur": duration_us}
         if cat:
@@ -71,7 +71,12 @@ def small_trace(*, cann_named: bool = True) -> TraceMaker:
     maker.thread(HCCL, 0, "Group 0 Communication")
     maker.thread(HCCL, 1, "Plane 0")
     maker.slice(HOST, 1, "ProfilerStep#7", 0, 1000, "cpu_op", **{"Sequence number": -1, "Fwd thread id": 0})
-    operator = {"Sequence number": 3, "Fwd thread id": 0, "Input Dims": "2,3;\r\n", "Call stack": "a(1): f;\r\nb(2): g"}
+    operator: dict[str, Any] = {
+        "Sequence number": 3,
+        "Fwd thread id": 0,
+        "Input Dims": "2,3;\r\n",
+        "Call stack": "a(1): f;\r\nb(2): g",
+    }
     maker.slice(HOST, 1, "aten::mm", 10, 40, "cpu_op", **operator)
     maker.slice(HOST, 1, "aten::add", 60, 20, "cpu_op", **{"Sequence number": -1, "Fwd thread id": 0})
     maker.slice(HOST, 1, "Enqueue", 12, 2, "enqueue", correlation_id=5)
@@ -85,11 +90,23 @@ def small_trace(*, cann_named: bool = True) -> TraceMaker:
     for number, (name, start, kind) in enumerate(
         (("MatMul1", 100.001, "AI_CORE"), ("Add2", 150.002, "AI_VECTOR_CORE"), ("EVENT_WAIT", 160, "EVENT_WAIT_SQE"))
     ):
-        task = {"Task Type": kind, "Physic Stream Id": 2, "Task Id": number, "Batch Id": 0, "Subtask Id": 4294967295}
+        task: dict[str, Any] = {
+            "Task Type": kind,
+            "Physic Stream Id": 2,
+            "Task Id": number,
+            "Batch Id": 0,
+            "Subtask Id": 4294967295,
+        }
         maker.slice(NPU, 2, name, start, 10.5, connection_id=10, **task)
     operator = {"connection_id": 11, "data_type": "FP32", "alg_type": "MESH-RING", "count": 8}
     maker.slice(HCCL, 0, "hcom_allReduce__586_0_1", 200, 50.00021875, **operator)
-    step = {"task type": "Memcpy", "src rank": 0, "dst rank": 4294967295, "link type": "INVALID_TYPE", "size(Byte)": 64}
+    step: dict[str, Any] = {
+        "task type": "Memcpy",
+        "src rank": 0,
+        "dst rank": 4294967295,
+        "link type": "INVALID_TYPE",
+        "size(Byte)": 64,
+    }
     maker.slice(HCCL, 1, "Memcpy", 210, 5, **{**step, "transport type": "SDMA", "bandwidth(GB/s)": 1.5})
     for kind, start in (("Computing", 100), ("Communication(Not Overlapped)", 200), ("Free", 120)):
         maker.slice(OVERLAP, 0, kind, start, 10)

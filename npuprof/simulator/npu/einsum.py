@@ -44,12 +44,13 @@ def einsum(like: DeviceArray, subscripts: Any, *inputs: Any, out: Any = None, **
     operands = Operands(like._device_id)
     values = [np.asarray(operands.take_operand(value)) for value in inputs]
     if out is not None:
-        how["out"] = target_of(out)
+        how["out"] = target_of(out, like._device_id)
     result = np.asarray(np.einsum(subscripts, *values, **how))
+    # A single operand can come back as a view, which belongs to its base.
+    made = wrap(like, result, operands.arrays) if out is None else out
     operands.upload()
     _Contraction(like._device_id, subscripts, values, result.dtype).launch()
-    # A single operand can come back as a view, which belongs to its base.
-    return wrap(like, result, operands.arrays) if out is None else delivered(out, like._device_id)
+    return delivered(made, like._device_id)
 
 
 class _Contraction:

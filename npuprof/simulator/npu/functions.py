@@ -10,7 +10,7 @@ import numpy as np
 from npuprof.simulator.npu import operators, products
 from npuprof.simulator.npu.einsum import einsum
 from npuprof.simulator.npu.launches import Kernel, launch_on, read_back
-from npuprof.simulator.npu.operands import Operands, run, unsupported, wrapped
+from npuprof.simulator.npu.operands import Operands, run, target_of, unsupported, wrapped
 from npuprof.simulator.npu.operators import FUNCTIONS, Rule
 from npuprof.simulator.npu.storage import DeviceArray
 
@@ -81,15 +81,13 @@ def _empty_like(like: DeviceArray, prototype: Any, **how: Any) -> Any:
 
 def _copyto(like: DeviceArray, dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     operands = Operands(like._device_id)
-    target, source, mask = dst, operands.take(src), operands.take(where)
-    target = dst._values if isinstance(dst, DeviceArray) else dst
+    target, source, mask = target_of(dst, like._device_id), operands.take_operand(src), operands.take(where)
     np.copyto(target, source, casting=casting, where=mask)
-    if not isinstance(dst, DeviceArray):
+    if isinstance(dst, DeviceArray):
+        operands.upload()
+        launch_on(operators.MOVE if operands.values else _FILL, operands.values, [target], like._device_id)
+    else:
         read_back(target.nbytes, like._device_id)
-        return
-    operands.upload()
-    kernel = operators.MOVE if operands.values else _FILL
-    launch_on(kernel, operands.values, [target], like._device_id)
 
 
 def _compared(function: Callable[..., bool], first: str) -> Callable[..., bool]:

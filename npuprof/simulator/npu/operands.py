@@ -60,11 +60,7 @@ class Operands:
         return self.take(np.asarray(value) if isinstance(value, (list, tuple)) else value)
 
     def _take_array(self, array: DeviceArray) -> Values:
-        if array._device_id != self.device_id:
-            raise ValueError(
-                f"operands are on the devices {self.device_id} and {array._device_id}: "
-                "bring them together with x.to_device(...)"
-            )
+        check_device(array, self.device_id)
         self.arrays.append(array)
         self.values.append(array._values)
         return array._values
@@ -109,14 +105,15 @@ def run(rule: Rule, like: _Array, function: Callable[..., Any], args: Sequence[A
     arguments = [operands.take(value) for value in args]
     rest = {name: operands.take(value) for name, value in rest.items()}
     if out is not None:
-        rest["out"] = target_of(out)
+        rest["out"] = target_of(out, like._device_id)
     result = function(*arguments, **rest)
     outputs = [np.asarray(each) for each in (result if isinstance(result, (list, tuple)) else [result])]
+    made = wrapped(like, result, operands) if out is None else out
     operands.upload()
     _launch(rule, operands, outputs)
     if rule.reads_back:
         read_back(_COUNT_BYTES, like._device_id)
-    return wrapped(like, result, operands) if out is None else delivered(out, like._device_id)
+    return delivered(made, like._device_id)
 
 
 def _launch(rule: Rule, operands: Operands, outputs: list[Values]) -> None:
@@ -147,25 +144,43 @@ def wrapped(like: _Array, result: Any, operands: Operands) -> Any:
     return result
 
 
-def target_of(out: Any) -> Values:
+def check_device(array: DeviceArray, device_id: int) -> None:
+    """Refuse an array of another device.
+
+    Raises
+    ------
+    ValueError
+        If it is on another device.
+    """
+    if array._device_id != device_id:
+        raise ValueError(
+            f"operands are on the devices {device_id} and {array._device_id}: bring them together with x.to_device(...)"
+        )
+
+
+def target_of(out: Any, device_id: int) -> Values:
     """Give the values that a result is to be written to.
 
     Raises
     ------
     TypeError
         If `out` is no array.
+    ValueError
+        If it is on another device.
     """
+    if isinstance(out, DeviceArray):
+        check_device(out, device_id)
     target = out._values if isinstance(out, DeviceArray) else out
     if not isinstance(target, np.ndarray):
         raise TypeError(f"out must be an array, not {type(out).__name__}")
     return target
 
 
-def delivered(out: Any, device_id: int) -> Any:
-    """Give ``out`` back; a result for the host has to be copied to it, and waited for."""
-    if isinstance(out, np.ndarray):
-        read_back(out.nbytes, device_id)
-    return out
+def delivered(made: Any, device_id: int) -> Any:
+    """Give a launched result; one for an array of the host has to be copied to it, and waited for."""
+    if isinstance(made, np.ndarray):
+        read_back(made.nbytes, device_id)
+    return made
 
 
 def unsupported(name: str) -> TypeError:

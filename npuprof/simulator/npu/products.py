@@ -71,7 +71,7 @@ def launch_product(extent: Extent, inputs: tuple[Tensor, Tensor], dtype: str, de
 
 
 def _lead(tensor: Tensor, matrix_elements: int) -> int:
-    return math.prod(tensor.shape) // matrix_elements if matrix_elements else 0
+    return max(1, math.prod(tensor.shape) // matrix_elements) if matrix_elements else 0
 
 
 def product_kernel(extent: Extent, dtype: str) -> Kernel:
@@ -126,14 +126,15 @@ def compute(
     """
     operands = Operands(like._device_id)
     first, second = (np.asarray(operands.take_operand(value)) for value in inputs)
-    written = {} if out is None else {"out": target_of(out)}
+    written = {} if out is None else {"out": target_of(out, like._device_id)}
     result = np.asarray(function(first, second, **options, **written))
-    operands.upload()
     device_id = like._device_id
+    made = like._make(result, device_id) if out is None else out
+    operands.upload()
     dtype = np.result_type(first, second) if out is not None else result.dtype
     inputs_cast = (cast(first, dtype, device_id), cast(second, dtype, device_id))
     launch_product(extent_of(first, second, result), inputs_cast, dtype.name, device_id)
-    return like._make(result, device_id) if out is None else delivered(out, device_id)
+    return delivered(made, device_id)
 
 
 # -- lengths -------------------------------------------------------------------------------------------------

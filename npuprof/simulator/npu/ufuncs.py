@@ -51,13 +51,14 @@ def _is_known(value: Any) -> bool:
 def power_of_scalar(like: DeviceArray, exponent: float) -> DeviceArray:
     """Compute ``x ** exponent``, for which NumPy's own arrays take a square or a root where they can."""
     values = np.asarray(like._values**exponent)
+    made = like._make(values, like._device_id)
     kernel = operators.elementwise(np.square, scalar=False, in_place=False)
     if exponent != 2:
         kernel = operators.POWER_OF_SCALAR
     operand = cast(like._values, values.dtype, like._device_id)
     output = Tensor(values.shape, values.dtype.name)
     launch(kernel, [operand], [output], device_id=like._device_id, flops=values.size)
-    return like._make(values, like._device_id)
+    return made
 
 
 # -- the methods ---------------------------------------------------------------------------------------------
@@ -68,11 +69,14 @@ def _call(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options
     values = [operands.take_operand(value) for value in inputs]
     mask = operands.take_operand(options.pop("where", True))
     out = options.pop("out", ())
-    targets = tuple(None if each is None else target_of(each) for each in out)
+    targets = tuple(None if each is None else target_of(each, like._device_id) for each in out)
     result = ufunc(*values, **options, where=mask, **({"out": targets} if targets else {}))
     outputs = [np.asarray(each) for each in (result if isinstance(result, tuple) else (result,))]
+    made = [
+        like._make(each, like._device_id) if target is None else target
+        for each, target in zip(outputs, out or (None,) * len(outputs), strict=True)
+    ]
     operands.upload()
-
     kernel = operators.elementwise(
         ufunc,
         scalar=len(values) > 1 and not isinstance(values[-1], np.ndarray),
@@ -83,11 +87,7 @@ def _call(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options
     _launch(kernel, values, outputs, dtype, like._device_id, written=written)
     if isinstance(mask, np.ndarray):
         launch_on(operators.SELECT, [mask, *outputs], outputs, like._device_id)
-    given = out or (None,) * len(outputs)
-    results = tuple(
-        like._make(each, like._device_id) if target is None else delivered(target, like._device_id)
-        for each, target in zip(outputs, given, strict=True)
-    )
+    results = tuple(delivered(each, like._device_id) for each in made)
     return results if isinstance(result, tuple) else results[0]
 
 

@@ -38,9 +38,10 @@ def recognises(path: Path) -> bool:
 
     A bare ``data`` folder of an old chip's slices is recognised too, so that :func:`read` can say what it is.
     """
-    if not path.is_dir():
+    try:
+        return path.is_dir() and (bool(_side_folders(path)) or _is_old(path))
+    except OSError:  # what cannot be listed cannot be read as this format either
         return False
-    return bool(_side_folders(path)) or _is_old(path)
 
 
 def read(path: Path) -> Decoded:
@@ -61,12 +62,15 @@ def read(path: Path) -> Decoded:
     SourceError
         If it is no raw directory, or of a chip whose device records are not decoded.
     """
-    if not path.is_dir():
-        raise SourceError(f"{path} is no directory; give the PROF_* directory that the collector wrote")
-    if not _side_folders(path):
-        raise SourceError(_refusal(path))
     notes = Notes()
-    sides = read_sides(path, notes)
+    try:
+        if not _side_folders(path):
+            raise SourceError(_refusal(path))
+        sides = read_sides(path, notes)
+    except OSError as error:
+        raise SourceError(
+            f"{path} cannot be listed ({error.strerror or error}); give the PROF_* directory that the collector wrote"
+        ) from error
     utc_ns = clocks.epoch_offset(sides, notes)
     info = read_info(path, sides, utc_ns)
     _check_chip(path, sides)

@@ -46,22 +46,29 @@ def batch_ids(stream: Int64, stamp: Int64, task: Int64, flips: Flips) -> Int64:
     if not len(flips.stream):
         return batch
     order = np.lexsort((stamp, stream))
-    sorted_streams = stream[order]
-    for one in np.unique(flips.stream).tolist():
-        low, high = np.searchsorted(sorted_streams, [one, one + 1])
-        rows = order[low:high]
-        mine = flips.stream == one
-        batch[rows] = _of_stream(stamp[rows], task[rows], flips.stamp[mine], flips.count[mine])
+    flip_order = np.lexsort((flips.stamp, flips.stream))
+    wrapped = np.unique(flips.stream)
+    rows = _runs(stream[order], wrapped)
+    flip_rows = _runs(flips.stream[flip_order], wrapped)
+    for (low, high), (first, last) in zip(rows, flip_rows, strict=True):
+        mine, own = order[low:high], flip_order[first:last]
+        batch[mine] = _of_stream(stamp[mine], task[mine], flips.stamp[own], flips.count[own])
     return batch
 
 
+def _runs(ordered: Int64, values: Int64) -> list[list[int]]:
+    """Give the first row and the one after the last of each value in an ordered array."""
+    ends = np.searchsorted(ordered, values, side="right")
+    runs: list[list[int]] = np.stack((np.searchsorted(ordered, values), ends), axis=1).tolist()
+    return runs
+
+
 def _of_stream(stamp: Int64, task: Int64, flip_stamp: Int64, flip_count: Int64) -> Int64:
-    order = np.argsort(flip_stamp, kind="stable")
     turns = [0]
-    for count in flip_count[order].tolist():
+    for count in flip_count.tolist():
         turns.append(0 if count == _DESTROYED else turns[-1] + 1)
-    places = np.searchsorted(stamp, flip_stamp[order], side="left")
-    batch = np.array(turns, np.int64)[np.searchsorted(flip_stamp[order], stamp, side="left")]
+    places = np.searchsorted(stamp, flip_stamp, side="left")
+    batch = np.array(turns, np.int64)[np.searchsorted(flip_stamp, stamp, side="left")]
     for place, turn in zip(places.tolist(), turns[1:], strict=True):
         if turn:
             _settle(task, batch, place, turn)

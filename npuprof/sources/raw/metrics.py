@@ -126,10 +126,11 @@ def metric_columns(
     """
     place = {event: column for column, event in enumerate(events)}
     columns: dict[str, Floats] = {}
-    for metric in METRICS:
-        if core in metric.cores and all(event in place for event in metric.events):
-            for suffix, values in _values(metric, place, counters, cycles, total_ns, mhz):
-                columns[f"{core}_{metric.name}{suffix}"] = values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for metric in METRICS:
+            if core in metric.cores and all(event in place for event in metric.events):
+                for suffix, values in _values(metric, place, counters, cycles, total_ns, mhz):
+                    columns[f"{core}_{metric.name}{suffix}"] = values
     return columns
 
 

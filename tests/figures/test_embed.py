@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from typing import Any
+
+from npuprof.figures.embed import MIMETYPE, element, library, mimebundle, saved_bytes
+from npuprof.figures.report import report_figures
+from tests import factories
+
+
+def test_the_output_of_a_figure_is_plotlys_mimetype_without_upload() -> None:
+    timeline, _ = report_figures(factories.profile(5), factories.info())
+
+    shown = mimebundle(timeline)[MIMETYPE]
+
+    assert set(shown) == {"data", "layout", "config"}
+    assert shown["config"]["showSendToCloud"] is False
+    assert len(str(shown["layout"].get("template", ""))) < 100  # plotly's default one is 7 kB
+
+
+def test_no_name_can_end_the_script_that_holds_it() -> None:
+    run = factories.profile(20, kernel_names=("</script><img src=x onerror=alert(1)>", "\u2028"))
+    timeline, _ = report_figures(run, factories.info(name="</script><b>"))
+
+    drawn = element(timeline, 'id"><script>', "Timeline <b>")
+
+    assert drawn.count("<script>") == drawn.count("</script>") == 1
+    assert "<img" not in drawn
+    assert "<b>" not in drawn.replace("\\u003cb\\u003e", "")
+
+
+def test_the_library_is_one_script() -> None:
+    script = library()
+
+    assert script.startswith("<script>")
+    assert script.count("</script") == 1
+    assert len(script) > 1_000_000
+
+
+def test_the_size_of_a_figure_is_what_a_saved_notebook_grows_by() -> None:
+    nbformat: Any = import_module("nbformat")  # it has no annotations
+    timeline, _ = report_figures(factories.profile(60, kernel_names=("矩阵乘", "Add")), factories.info())
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell()])
+    empty = len(nbformat.writes(notebook).encode())
+    notebook.cells[0].outputs.append(nbformat.v4.new_output("display_data", mimebundle(timeline)))
+
+    grown = len(nbformat.writes(notebook).encode()) - empty
+
+    assert abs(saved_bytes(timeline) - grown) < 0.02 * grown
+    assert saved_bytes(timeline) > len(json.dumps(mimebundle(timeline), ensure_ascii=False))

@@ -1,0 +1,135 @@
+"""A result is read as far as its files go, whatever is missing or damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from npuprof import tables
+from npuprof.errors import SourceError
+from npuprof.sources import torch_npu
+from npuprof.sources.base import Decoded
+from tests.sources.trace_maker import BASE_US, small_trace
+
+KERNELS = (
+    "Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim\r\n"
+    f"7,MatMul1,MatMulV2,AI_CORE,{BASE_US + 100}.001\t,10.5,0,8\r\n"
+    f"8,hcom_allReduce__586_0_1,hcom_allReduce_,HCCL,{BASE_US + 199}.999\t,50,0,0\r\n"
+)
+MEMORY = f"Component,Timestamp(us),Total Reserved(MB),Device Type\r\nAPP,{BASE_US}.5\t,3,NPU:1\r\n"
+INFO = {
+    "config": {
+        "common_config": {"activities": ["ProfilerActivity.NPU"], "with_stack": False},
+        "experimental_config": {"_profiler_level": "Level2", "_aic_metrics": "ACL_AICORE_MEMORY_UB", "_mstx": True},
+    },
+    "start_info": {"start_monotonic": 1000},
+    "end_info": {"collectionTimeEnd": 90_000, "MonotonicTimeEnd": 41_000},
+    "cann_version": "8.3.RC1",
+}
+COMMUNICATION: dict[str, Any] = {
+    "step7": {"collective": {"hcom_allReduce__586_0_1@4242": {"Communication Time Info": {}}}}
+}
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Path:
+    root = tmp_path / "renamed by its user"
+    output = root / "ASCEND_PROFILER_OUTPUT"
+    output.mkdir(parents=True)
+    small_trace().write(output / "trace_view.json")
+    (output / "kernel_details.csv").write_text(KERNELS, newline="")
+    (output / "memory_record.csv").write_text(MEMORY, newline="")
+    (output / "op_statistic.csv").write_text("OP Type,Count\nMatMulV2,1\n")
+    (output / "communication.json").write_text(json.dumps(COMMUNICATION))
+    (root / "profiler_info_3.json").write_text(json.dumps(INFO))
+    (root / "profiler_metadata.json").write_text('{"ENV_VARIABLES": {"HCCL_ALGO": "x", "A": ""}, "note": "mine"}')
+    return root
+
+
+def messages(decoded: Decoded) -> str:
+    return "\n".join(decoded.notes.to_frame()["message"])
+
+
+def test_the_files_are_joined_into_one_set_of_tables(result: Path) -> None:
+    decoded = torch_npu.read(result)
+    for name, frame in decoded.tables.items():
+        tables.check(name, frame)
+    kernel = decoded.tables["kernels"].iloc[0]
+    assert kernel[["device_id", "stream_id", "task_id", "connection_id", "step"]].tolist() == [1, 2, 0, 10, 7]
+    communication = decoded.tables["communication"]
+    assert communication[["group", "step", "count"]].iloc[0].tolist() == ["4242", 8, 8]
+    assert decoded.statistics["op_statistic"]["Count"].tolist() == [1]
+    assert not len(decoded.notes)
+
+
+def test_what_the_files_tell_of_the_run(result: Path) -> None:
+    info = torch_npu.read(result).info
+    assert (info.name, info.collector, info.rank, info.devices) == ("renamed by its user", "torch_npu", 3, [1])
+    assert (info.started_ns, info.stopped_ns) == (50_000, 90_000)
+    assert info.options["level"] == 2
+    assert (info.options["aic_metrics"], info.options["activities"], info.options["marks"]) == (
+        "MemoryUB",
+        ["npu"],
+        True,
+    )
+    assert info.versions == {"cann": "8.3.RC1"}
+    assert info.environment == {"HCCL_ALGO": "x"}
+    assert info.metadata == {"note": "mine"}
+
+
+def test_without_a_table_of_kernels_they_come_from_the_timeline(result: Path) -> None:
+    (result / "ASCEND_PROFILER_OUTPUT/kernel_details.csv").unlink()
+    decoded = torch_npu.read(result)
+    assert decoded.tables["kernels"]["name"].tolist() == ["MatMul1", "Add2"]
+    assert "no table of kernels" in messages(decoded)
+
+
+def test_without_a_timeline_the_rest_is_read(result: Path) -> None:
+    (result / "ASCEND_PROFILER_OUTPUT/trace_view.json").unlink()
+    decoded = torch_npu.read(result)
+    assert decoded.tables["kernels"]["name"].tolist() == ["MatMul1"]
+    assert decoded.tables["communication"]["group"].tolist() == ["4242"]
+    assert "no timeline" in messages(decoded)
+
+
+@pytest.mark.parametrize("content", [b"", b"version https://git-lfs.github.com/spec/v1\n", b"\0\1\2"])
+def test_a_damaged_file_is_noted_and_the_others_are_read(result: Path, content: bytes) -> None:
+    for name in ("trace_view.json", "memory_record.csv", "communication.json"):
+        (result / "ASCEND_PROFILER_OUTPUT" / name).write_bytes(content)
+    (result / "profiler_info_3.json").write_bytes(content)
+    decoded = torch_npu.read(result)
+    assert decoded.tables["kernels"]["name"].tolist() == ["MatMul1"]
+    notes = decoded.notes.to_frame()
+    assert set(notes[notes["severity"] == "error"]["source"]) == {
+        "trace_view.json",
+        "memory_record.csv",
+        "communication.json",
+    }
+
+
+def test_a_result_of_which_nothing_can_be_read_is_an_error(result: Path) -> None:
+    for path in (result / "ASCEND_PROFILER_OUTPUT").iterdir():
+        path.write_bytes(b"")
+    with pytest.raises(SourceError, match="is empty"):
+        torch_npu.read(result)
+
+
+def test_a_result_that_was_not_analysed_names_the_command(tmp_path: Path) -> None:
+    (tmp_path / "FRAMEWORK").mkdir()
+    assert not torch_npu.recognises(tmp_path)
+    with pytest.raises(SourceError, match="analyse"):
+        torch_npu.read(tmp_path)
+
+
+def test_files_that_are_not_read_are_told(result: Path) -> None:
+    (result / "ASCEND_PROFILER_OUTPUT/npu_module_mem.csv").write_text("x")
+    notes = torch_npu.read(result).notes.to_frame()
+    assert notes["source"].tolist() == ["npu_module_mem.csv"]
+
+
+def test_results_of_mindspore_are_named_so(result: Path) -> None:
+    (result / "profiler_info_3.json").write_text('{"ms_version": "2.6"}')
+    assert torch_npu.read(result).info.collector == "mindspore"
