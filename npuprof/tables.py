@@ -68,7 +68,10 @@ def _table(name: str, row: str, columns: str) -> Table:
 _KINDS: Mapping[str, Kind] = {"": "int", "int?": "optional_int", "float": "float", "name": "name", "flag": "flag"}
 
 _SPAN = "start_ns duration_ns"
-_TASK = f"{_SPAN} device_id stream_id task_id batch_id context_id:int? task_type:name name:name connection_id:int?"
+_TASK = (
+    f"{_SPAN} device_id stream_id:int? task_id:int? batch_id:int? context_id:int? task_type:name name:name "
+    "connection_id:int?"
+)
 _SHAPES = (
     "input_shapes:name input_dtypes:name input_formats:name output_shapes:name output_dtypes:name output_formats:name"
 )

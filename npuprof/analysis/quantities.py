@@ -40,6 +40,8 @@ def share(part: int | None, whole: int | None) -> str:
     """Write `part` of `whole` as a percentage; a dash when either is absent or the whole is nothing."""
     if part is None or not whole:
         return ABSENT
+    if 0 < part < whole / 2000:
+        return "< 0.1 %"  # what there is must not read as nothing
     return f"{100 * part / whole:.1f} %"
 
 

@@ -140,15 +140,16 @@ def _top_ops(summary: Summary) -> Grid:
 def _longest_kernels(summary: Summary) -> Grid:
     longest = summary.longest_kernels
     durations = longest["duration_ns"].tolist()
+    streams = ["?" if stream < 0 else str(stream) for stream in longest["stream_id"].fillna(-1).tolist()]
     rows = [
         (
             _name(row.name),
             _name(row.op_type),
             _name(row.input_shapes),
-            f"{row.device_id}:{row.stream_id}",
+            f"{row.device_id}:{stream}",
             duration(duration_ns),
         )
-        for row, duration_ns in zip(longest.itertuples(index=False), durations, strict=True)
+        for row, stream, duration_ns in zip(longest.itertuples(index=False), streams, durations, strict=True)
     ]
     title = f"{len(rows)} longest kernels"
     return Grid(title, ("kernel", "type", "input shapes", "device:stream", "duration"), rows, 2)

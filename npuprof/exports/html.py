@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from npuprof.analysis.quantities import printable
+from npuprof.analysis.quantities import printable, share
 from npuprof.analysis.summary import DeviceTimes, Summary
 from npuprof.exports.facts import DEVICE_TIME, SIMULATED, Grid, grids, key_figures, note_rows, origin
 from npuprof.figures.colours import FAMILIES
@@ -145,7 +145,7 @@ def _device_bar(device: DeviceTimes) -> str:
     )
     legend = "".join(
         f'<span style="white-space:nowrap"><span style="display:inline-block;width:9px;height:9px;'
-        f'background:{colour};margin-right:4px"></span>{name} {100 * part / device.span_ns:.1f} %</span>'
+        f'background:{colour};margin-right:4px"></span>{name} {_text(share(part, device.span_ns), 10)}</span>'
         for name, part, colour in shares
     )
     return (

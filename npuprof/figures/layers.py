@@ -43,7 +43,7 @@ class Layer:
 
     def column(self, name: str) -> IntArray:
         """Give a column of integers over all frames."""
-        parts = [frame[name].to_numpy(np.int64) for frame in self.frames]
+        parts = [whole_numbers(frame[name]) for frame in self.frames]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def within(self, start_ns: int | None, end_ns: int | None) -> Layer:
@@ -68,7 +68,7 @@ class Layer:
         """Name a track on the axis; what all tracks share is left out."""
         words = {"thread_id": "thread", "device_id": "device", "stream_id": "stream"}
         parts = [
-            f"{words[name]} {value}"
+            f"{words[name]} {'?' if value < 0 else value}"
             for position, (name, value) in enumerate(zip(self.by, key, strict=True))
             if name == "stream_id" or len({other[position] for other in keys}) > 1
         ]
@@ -118,9 +118,17 @@ def _task_keys(frame: pd.DataFrame) -> npt.NDArray[np.uint64]:
     # tasks of one key, about one run in ten million of that size, would cost one bar of the picture.
     key = np.zeros(len(frame), np.uint64)
     for name in ("device_id", "stream_id", "task_id", "batch_id", "start_ns"):
-        key = (key ^ frame[name].to_numpy(np.int64).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        key = (key ^ whole_numbers(frame[name]).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
         key ^= key >> np.uint64(29)
     return key
+
+
+def whole_numbers(column: pd.Series) -> IntArray:
+    """Give a column of integers; -1 where a value is absent."""
+    values: IntArray = (
+        column.array.to_numpy(np.int64, na_value=-1) if column.dtype == "Int64" else column.to_numpy(np.int64)
+    )
+    return values
 
 
 def _busy(overlap: pd.DataFrame) -> pd.DataFrame:

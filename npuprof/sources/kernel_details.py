@@ -123,16 +123,15 @@ def _communication_rows(table: CsvTable, found: dict[str, str]) -> Mask:
 
 
 def _identity(table: CsvTable, found: dict[str, str], default_device: int) -> dict[str, Any]:
-    zeros = np.zeros(len(table), np.int64)
     columns: dict[str, Any] = {
         "start_ns": table.time_ns(found["start"])[0],
         "duration_ns": table.scaled(found["duration"], US_TO_NS).to_numpy(np.int64),
     }
-    for name, default in (("device_id", default_device), ("stream_id", 0), ("task_id", 0)):
-        columns[name] = (
-            table.whole(found[name]).fillna(default).to_numpy(np.int64) if name in found else zeros + default
-        )
-    columns["batch_id"] = zeros
+    if "device_id" in found:
+        columns["device_id"] = table.whole(found["device_id"]).fillna(default_device).to_numpy(np.int64)
+    else:
+        columns["device_id"] = np.full(len(table), default_device, np.int64)
+    columns.update({name: table.whole(found[name]) for name in ("stream_id", "task_id") if name in found})
     return columns
 
 

@@ -275,9 +275,9 @@ _USER, _RUNNER, _OWN = 0, 1, 2
 
 def _role(file: str, module: str) -> int:
     package = module.partition(".")[0]
-    if package == "npuprof":
-        # What a cell calls of the simulated NPU stands for a framework; the rest of it stands for hardware.
-        return _USER if module.startswith(("npuprof.simulator.npu", "npuprof.simulator.acl")) else _OWN
+    # The simulated NPU stands for hardware, and NumPy's mixin only passes operators on to its arrays.
+    if package == "npuprof" or module == "numpy.lib.mixins":
+        return _OWN
     return _RUNNER if package in _MACHINERY or re.split(r"[\\/]", file)[-1] == _LAUNCHER else _USER
 
 

@@ -196,8 +196,8 @@ class _Maker:
             **_span(slices),
             "device_id": self._device_of(slices),
             "stream_id": np.where(stream != ABSENT, stream, self._threads[slices["lane"]]),
-            "task_id": self._present(slices["task_id"], "task id"),
-            "batch_id": self._present(slices["batch_id"], "batch id"),
+            "task_id": optional(slices["task_id"]),
+            "batch_id": optional(slices["batch_id"]),
             "context_id": optional(slices["context_id"], SENTINELS),
             "task_type": _names(slices, "task_type"),
             "name": _names(slices, "name"),
@@ -277,12 +277,6 @@ class _Maker:
         default = known.pop() if len(known) == 1 else 0  # of a process without a label
         devices = np.array([self._devices.get(pid, default) for pid, _ in self._trace.lanes], np.int64)
         return devices[slices["lane"]]
-
-    def _present(self, values: Ints, what: str) -> Ints:
-        absent = values == ABSENT
-        if absent.any():
-            self._notes.warning(self._source, f"a task has no {what}; taken as 0", int(absent.sum()))
-        return np.where(absent, 0, values)
 
     def _per_lane(self, lane: Codes, name_of: Callable[[str], str | None]) -> pd.Categorical:
         used, lanes = np.unique(lane), self._trace.lanes

@@ -41,7 +41,8 @@ def test_a_running_function_is_seen_below_its_caller(stacks: PythonStacks, tmp_p
     table = table_of(stacks, tmp_path)
 
     assert "outer" in callers(table, "inner")
-    assert set(table["thread_id"]) == {threading.get_native_id()}
+    # The test runner may have threads of its own.
+    assert threading.get_native_id() in set(table["thread_id"])
     assert table["start_ns"].min() >= before_ns - 1_000_000
     line = inner.__code__.co_firstlineno
     assert f"test_python_stacks.py({line}): inner" in set(table["name"])

@@ -27,7 +27,7 @@ events = st.lists(
     ),
     max_size=12,
 )
-quick = settings(max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def read(path: Path, chunk_bytes: int = 1 << 20) -> tuple[list[tuple[Any, ...]], Notes]:

@@ -88,6 +88,8 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int) -> None:
     api = read_api(host)
     operators = read_operators(host, api)
     tracks = read_tracks(host, api)
+    if not devices:
+        _note_no_device(notes, len(tracks.stamp_ns))
     tasks = join([read_tasks(device, track) for device, track in zip(devices, tracks_of, strict=True)])
     joined = launches.join(tasks, tracks, operators, host.names)
     device_marks = marks.read_device_marks(devices, tracks_of)
@@ -129,9 +131,14 @@ def _open_devices(sides: list[Side], host: Host, utc_ns: int, info: Info, notes:
         if clock is not None:
             streams = Streams(side.data, notes, side.label)
             devices.append(Device(side.device_id, side, streams, clock, _start(info), expanded, notes))
-    if not devices:
-        notes.error("device", "no device side could be read: no tasks, no kernels")
     return devices
+
+
+def _note_no_device(notes: Notes, launched: int) -> None:
+    if launched:
+        notes.error("device", f"no device side could be read: the {launched} tasks that the host launched are missing")
+    else:
+        notes.info("device", "there is no device data: the NPU was not used while collecting")
 
 
 def _start(info: Info) -> int:

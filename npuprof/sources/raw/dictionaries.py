@@ -118,9 +118,13 @@ def read_dictionaries(streams: Streams, notes: Notes) -> Dictionaries:
     return Dictionaries(hashes, types)
 
 
+# Streams whose records refer to names; without them a dictionary has nothing to tell.
+_NAMED = ("aging.api_event", "unaging.api_event", "aging.compact", "unaging.compact")
+
+
 def _lines(streams: Streams, name: str, notes: Notes) -> list[tuple[int | tuple[int, int], str]]:
     raw = streams.read_bytes(name)
-    if not len(raw):
+    if not len(raw) and any(name.startswith(_NAMED) for name in streams.names()):
         notes.warning(name, "missing or empty: names are shown as numbers")
     entries: list[tuple[int | tuple[int, int], str]] = []
     damaged = 0
