@@ -245,7 +245,13 @@ def test_markers_reach_the_running_collector_and_cost_nothing_else(make_session:
     with make_session(collector):
         npuprof.mark("tick")
         recurse(1)
-    assert collector.calls[2:7] == ["mark tick", "range_start decorated", "range_start decorated", "range_stop", "range_stop"]
+    assert collector.calls[2:7] == [
+        "mark tick",
+        "range_start decorated",
+        "range_start decorated",
+        "range_stop",
+        "range_stop",
+    ]
 
 
 def test_cpu_alone_calls_no_native_profiler(tmp_path: Path, clock: FakeClock) -> None:

@@ -278,6 +278,9 @@ def _role(file: str, module: str) -> int:
     # The simulated NPU stands for hardware, and NumPy's mixin only passes operators on to its arrays.
     if package == "npuprof" or module == "numpy.lib.mixins":
         return _OWN
+    # Showing the cell's value is called from the cell, but is the kernel's doing.
+    if package in _MACHINERY and module.endswith(".displayhook"):
+        return _OWN
     return _RUNNER if package in _MACHINERY or re.split(r"[\\/]", file)[-1] == _LAUNCHER else _USER
 
 

@@ -108,6 +108,7 @@ MIXED = [
     ("/lib/threading.py", 8, "join", "threading"),
     ("/lib/numpy/lib/mixins.py", 4, "func", "numpy.lib.mixins"),
     ("/lib/npuprof/simulator/device.py", 6, "launch", "npuprof.simulator.device"),
+    ("/lib/IPython/core/displayhook.py", 6, "__call__", "IPython.core.displayhook"),
 ]
 
 
@@ -120,6 +121,7 @@ MIXED = [
         ([0, 2, 3, 4], ["<module>"]),
         ([0, 2, 3, 2, 4], ["<module>", "<module>", "join"]),
         ([0, 2, 5, 6], ["<module>"]),
+        ([0, 2, 7, 4], ["<module>"]),
         ([0, 3, 4], []),
     ],
 )
