@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import ContextDecorator
 from types import TracebackType
 
-from npuprof import session
+from npuprof import running
 from npuprof.collectors.base import Collector
 
 
@@ -20,7 +20,7 @@ def mark(message: str) -> None:
     message
         What to call it; pyACL keeps the first 126 bytes.
     """
-    if (collector := session.running_collector()) is not None:
+    if (collector := _collector()) is not None:
         collector.mark(message)
 
 
@@ -43,7 +43,7 @@ class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("for
         return range(self._message)
 
     def __enter__(self) -> range:
-        self._collector = session.running_collector()
+        self._collector = _collector()
         if self._collector is not None:
             self._handle = self._collector.range_start(self._message)
         return self
@@ -54,3 +54,9 @@ class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("for
         if self._collector is not None:
             self._collector.range_stop(self._handle)
             self._collector = None
+
+
+def _collector() -> Collector | None:
+    """Give the front end that is collecting natively in this process, if one is."""
+    run = running.current()
+    return run.collector if run is not None and run.native else None

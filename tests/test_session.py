@@ -9,13 +9,13 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 import npuprof
-from npuprof import session as sessions
+from npuprof import running
 from npuprof.errors import CollectorError, OptionsError, SessionBusyError, SessionError
 from npuprof.options import Options
 from npuprof.recording import Recording
@@ -66,7 +66,7 @@ def test_an_interrupt_in_the_block_stops(make_session: MakeSession) -> None:
     with pytest.raises(KeyboardInterrupt), session:
         raise KeyboardInterrupt
     assert session.recording.failed == "KeyboardInterrupt"
-    assert sessions.running() == ""
+    assert running.current() is None
 
 
 def test_a_second_start_names_the_holder_and_leaves_it_running(make_session: MakeSession) -> None:
@@ -101,10 +101,25 @@ def test_a_stop_that_fails_keeps_the_recording_and_tells(make_session: MakeSessi
     make_session().start().stop()
 
 
-def test_an_interrupt_while_stopping_frees_the_process(make_session: MakeSession) -> None:
+def test_an_interrupt_while_stopping_is_raised_when_all_is_ended(make_session: MakeSession) -> None:
     session = make_session(FakeCollector(fail={"stop": KeyboardInterrupt()})).start()
     with pytest.raises(KeyboardInterrupt):
         session.stop()
+    assert Recording.read(session.recording.directory).stopped_ns > 0
+    make_session().start().stop()
+
+
+def test_an_interrupt_after_the_collector_started_stops_it(
+    make_session: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(FakeCollector):
+        def versions(self) -> Mapping[str, str]:
+            raise KeyboardInterrupt
+
+    collector = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        make_session(collector).start()
+    assert collector.calls == ["check", "start", "stop"]
     make_session().start().stop()
 
 
@@ -144,7 +159,7 @@ def test_a_forgotten_session_is_stopped(make_session: MakeSession) -> None:
     make_session(collector).start()
     gc.collect()
     assert collector.calls[-1] == "stop"
-    assert sessions.running() == ""
+    assert running.current() is None
 
 
 def test_a_forked_child_leaves_the_parents_session_alone(make_session: MakeSession) -> None:

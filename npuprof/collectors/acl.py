@@ -12,6 +12,7 @@ import importlib.util
 import itertools
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 
@@ -104,16 +105,21 @@ class AclCollector:
         self._acl, self._config = None, 0
         if acl is None:
             return []
-        failures = []
-        for stamp, _ in self._ranges.values():
-            acl.prof.destroy_stamp(stamp)
-        self._ranges.clear()
-        for call in calls:
-            if call != "finalize" and not config:
-                continue
+        failures: list[str] = []
+
+        def end(call: str) -> None:
             code = acl.prof.finalize() if call == "finalize" else getattr(acl.prof, call)(config)
             if code not in _NOTHING_TO_END:
                 failures.append(codes.explain(call, code))
+
+        # Unwound last first, and to its end even when an interrupt comes in between.
+        with ExitStack() as unwinding:
+            for call in reversed(calls):
+                if config or call == "finalize":
+                    unwinding.callback(end, call)
+            for stamp, _ in self._ranges.values():
+                unwinding.callback(acl.prof.destroy_stamp, stamp)
+            self._ranges.clear()
         return failures
 
     def mark(self, message: str) -> None:

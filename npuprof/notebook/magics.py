@@ -158,9 +158,9 @@ class NpuprofMagics(Magics):
 
 def _status() -> str:
     from npuprof.collectors.registry import choose
-    from npuprof.session import running
+    from npuprof.running import current
 
-    if holder := running():
-        return holder
+    if (run := current()) is not None:
+        return run.describe()
     choice = choose("auto")
     return f"nothing is collecting; a run would use {choice.collector.name} ({choice.reason})"

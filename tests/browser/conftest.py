@@ -98,9 +98,12 @@ def _wait_until_served(server: subprocess.Popen[bytes], url: str, log: Path) -> 
     pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser(chromium: str) -> Iterator[object]:
-    """One headless browser for all tests; each test opens pages of its own."""
+    """One headless browser for the tests of this folder; each opens pages of its own.
+
+    Playwright runs an event loop in this thread for as long: other tests must not find it there.
+    """
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
         running = driver.chromium.launch(executable_path=chromium, args=_CHROMIUM_FLAGS)

@@ -135,6 +135,22 @@ def test_a_failing_stop_still_gives_the_handles_back(collector: Any, tmp_path: P
     assert [name for name, *_ in prof.calls][-2:] == ["destroy_config", "finalize"]
 
 
+def test_an_interrupt_between_two_calls_leaves_none_of_them_out(
+    collector: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acl, prof = collector()
+    acl.start(Options(), tmp_path)
+
+    def interrupted(config: int) -> int:
+        prof.calls.append(("stop", config))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prof, "stop", interrupted, raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        acl.stop()
+    assert prof.calls[-3:] == [("stop", 7), ("destroy_config", 7), ("finalize",)]
+
+
 @pytest.mark.parametrize("returned", [(5, 0), (0, 5), 5])
 def test_a_range_is_closed_by_the_id_that_pyacl_gave(collector: Any, tmp_path: Path, returned: Any) -> None:
     acl, prof = collector(range_start=returned)

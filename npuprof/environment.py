@@ -1,0 +1,24 @@
+"""What a recording tells of the software and the machine that it was made on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import metadata
+
+
+def versions() -> dict[str, str]:
+    """Give the versions of npuprof and Python; a collector adds those of its front end."""
+    return {"npuprof": metadata.version("npuprof"), "python": platform.python_version()}
+
+
+def describe() -> dict[str, str]:
+    """Give the facts about this machine and process that help to read a recording elsewhere."""
+    return {
+        "hostname": platform.node(),
+        "os": platform.platform(),
+        "cpus": str(os.cpu_count()),
+        "pid": str(os.getpid()),
+        "executable": sys.executable,
+    }
