@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from npuprof.profiles import Profile
     from npuprof.session import Session
-
-MAX_BYTES = 1_000_000
-"""The most that all messages of a report hold together, as JSON."""
-
-PLOTLY_MIME_TYPE = "application/vnd.plotly.v1+json"
 
 _Bundle = dict[str, Any]
 
@@ -46,60 +37,37 @@ def show_session(session: Session) -> None:
 
 def show_run(run: Profile) -> None:
     """Show the summary, the timeline and the flame graph of a run, each in a message of its own; never raises."""
-    left = MAX_BYTES
-    for what, part in _PARTS.items():
+    for what, part in (("summary", _summary), ("figures", _figures)):
         try:
-            bundle = part(run)
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the other parts are shown all the same; told
-            bundle = _failure(f"The {what} could not be made", error, run.info.recording)
-        size = len(json.dumps(bundle))
-        if size > left:
-            bundle = _text(f"The {what} is left out here: it would make the report larger than a megabyte.")
-            size = 0
-        left -= size
-        display(bundle, raw=True)
+            bundles = part(run)
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the other part is shown all the same; told
+            bundles = [_failure(f"The {what} could not be made", error, run.info.recording)]
+        for bundle in bundles:
+            display(bundle, raw=True)
 
 
-def figure_bundle(figure: go.Figure, text: str) -> _Bundle:
-    """Give the message of a figure: its data alone, for the renderer that the front end has.
-
-    Parameters
-    ----------
-    figure
-        A plotly figure.
-    text
-        What is shown where plotly is not.
-    """
-    # Through plotly's own JSON, so that arrays travel as it packs them; its renderers, which write
-    # scripts and addresses of other hosts, have no part in it.
-    plain = json.loads(figure.to_json())
-    plain["config"] = {"displaylogo": False, "responsive": True}
-    return {PLOTLY_MIME_TYPE: plain, "text/plain": text}
-
-
-def _summary(run: Profile) -> _Bundle:
+def _summary(run: Profile) -> list[_Bundle]:
     from npuprof.exports.html import report_html
     from npuprof.exports.text import summary_text
 
     facts = (run.summary, run.info, run.notes)
-    return {"text/plain": summary_text(*facts), "text/html": report_html(*facts)}
+    return [{"text/plain": summary_text(*facts), "text/html": report_html(*facts)}]
 
 
-def _timeline(run: Profile) -> _Bundle:
-    return figure_bundle(run.timeline(), "[timeline: shown where plotly figures are; Profile.timeline() draws it]")
+def _figures(run: Profile) -> list[_Bundle]:
+    # As data for the renderer that the front end has: plotly's own, which write scripts and addresses of
+    # other hosts, have no part in it.
+    from npuprof.figures.embed import mimebundle
+    from npuprof.figures.report import report_figures
 
-
-def _flamegraph(run: Profile) -> _Bundle:
-    return figure_bundle(
-        run.flamegraph(), "[flame graph: shown where plotly figures are; Profile.flamegraph() draws it]"
-    )
-
-
-_PARTS: Mapping[str, Callable[[Profile], _Bundle]] = {
-    "summary": _summary,
-    "timeline": _timeline,
-    "flame graph": _flamegraph,
-}
+    timeline, flame_graph = report_figures(run.tables, run.info)
+    return [
+        {**mimebundle(timeline), "text/plain": "[timeline: shown where plotly figures are; run.timeline() draws it]"},
+        {
+            **mimebundle(flame_graph),
+            "text/plain": "[flame graph: shown where plotly figures are; run.flamegraph() draws it]",
+        },
+    ]
 
 
 def _failure(what: str, error: BaseException, recording: object, problems: list[str] | None = None) -> _Bundle:

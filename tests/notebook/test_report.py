@@ -11,6 +11,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
+from npuprof.figures.embed import MIMETYPE
 from npuprof.notebook import report
 from npuprof.notes import Notes
 from npuprof.options import Options
@@ -46,10 +47,10 @@ def test_it_is_a_summary_and_two_figures(run: Profile) -> None:
     summary, *figures = shown(run)
     assert set(summary) == {"text/plain", "text/html"}
     assert "SIMULATED" in summary["text/plain"]
-    assert [set(figure) for figure in figures] == [{report.PLOTLY_MIME_TYPE, "text/plain"}] * 2
+    assert [set(figure) for figure in figures] == [{MIMETYPE, "text/plain"}] * 2
     assert "timeline" in figures[0]["text/plain"]
     assert "flame graph" in figures[1]["text/plain"]
-    assert all(figure[report.PLOTLY_MIME_TYPE]["data"] for figure in figures)
+    assert all(figure[MIMETYPE]["data"] for figure in figures)
 
 
 def test_it_is_plain_json_without_an_address_of_another_host(run: Profile) -> None:
@@ -75,34 +76,23 @@ def test_an_empty_run_is_shown() -> None:
 def test_a_large_run_stays_below_a_megabyte() -> None:
     names = [f"{'a_kernel_with_a_long_name_' * 8}{number}" for number in range(5)]
     bundles = shown(Profile(Decoded(factories.profile(20_000, kernel_names=names), factories.info(), Notes())))
-    assert len(json.dumps(bundles)) < report.MAX_BYTES
-    assert all(report.PLOTLY_MIME_TYPE in bundle for bundle in bundles[1:])
-
-
-def test_what_would_be_too_large_is_left_out_and_said(run: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = shown(run)
-    monkeypatch.setattr(report, "MAX_BYTES", len(json.dumps(whole[0])) + len(json.dumps(whole[2])) + 10)
-    summary, timeline, flamegraph = shown(run)
-    assert summary == whole[0]
-    assert "left out" in timeline["text/plain"]
-    assert report.PLOTLY_MIME_TYPE not in timeline
-    assert flamegraph == whole[2]
+    assert len(json.dumps(bundles)) < 1_000_000
+    assert all(MIMETYPE in bundle for bundle in bundles[1:])
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no <figure>"), KeyboardInterrupt()])
 def test_a_part_that_fails_costs_only_itself(
     run: Profile, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(**window: Any) -> None:
+    def fail(*arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr(run, "timeline", fail)
-    summary, timeline, flamegraph = shown(run)
+    monkeypatch.setattr("npuprof.figures.report.report_figures", fail)
+    summary, figures = shown(run)
     assert "text/html" in summary
-    assert type(error).__name__ in timeline["text/plain"]
-    assert "npuprof.load('kept/here')" in timeline["text/plain"]
-    assert "<figure>" not in timeline["text/html"]
-    assert report.PLOTLY_MIME_TYPE in flamegraph
+    assert type(error).__name__ in figures["text/plain"]
+    assert "npuprof.load('kept/here')" in figures["text/plain"]
+    assert "<figure>" not in figures["text/html"]
 
 
 @pytest.mark.parametrize("error", [ValueError("damaged"), KeyboardInterrupt(), MemoryError()])
