@@ -44,10 +44,12 @@ def open_notebook(lab: Lab, browser: Any, tmp_path: Path) -> Any:
 
 
 def _run_all(page: Any) -> None:
-    # A click that comes before the kernel makes JupyterLab ask for one.
     page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]", timeout=_RUN_TIMEOUT_MS)
-    # What is asked of a kernel just connected may get lost, which leaves all prompts empty.
-    for _ in range(3):
+    # What is asked of a kernel that has only just connected may get lost, which leaves all prompts empty, or
+    # make JupyterLab ask which kernel is meant.
+    for _ in range(5):
+        if (accept := page.locator(".jp-Dialog .jp-mod-accept")).is_visible():
+            accept.click()
         page.get_by_role("menuitem", name="Run", exact=True).click()
         page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
         if _prompts_match(page, "some", r"\[[*\d]", timeout_ms=10_000):
