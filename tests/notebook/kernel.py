@@ -96,7 +96,9 @@ class Kernel:
         **how
             Further arguments of ``KernelClient.execute``.
         """
-        return self.collect(self.client.execute(code, **how), on_stream)
+        # A failed cell must not take those with it that the next lines of a test send: ipykernel 6 aborts
+        # whatever comes within a moment.
+        return self.collect(self.client.execute(code, **{"stop_on_error": False, **how}), on_stream)
 
     def collect(self, request: str, on_stream: Callable[[], None] | None = None) -> Executed:
         """Wait for all that comes of a request sent before."""
