@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from npuprof.markers import mark, range  # noqa: A004 - the public name
     from npuprof.notebook import load_ipython_extension, unload_ipython_extension
     from npuprof.options import Options
+    from npuprof.profile_set import ProfileSet
     from npuprof.profiles import Profile, load
     from npuprof.session import Session, last, profile
 
@@ -22,6 +23,7 @@ __all__ = [
     "NpuprofError",
     "Options",
     "Profile",
+    "ProfileSet",
     "Session",
     "last",
     "load",
@@ -36,6 +38,7 @@ _HOMES = {
     "NpuprofError": "npuprof.errors",
     "Options": "npuprof.options",
     "Profile": "npuprof.profiles",
+    "ProfileSet": "npuprof.profile_set",
     "Session": "npuprof.session",
     "last": "npuprof.session",
     "load": "npuprof.profiles",

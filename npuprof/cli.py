@@ -51,11 +51,13 @@ def _demo(parsed: argparse.Namespace) -> int:
 
 
 def _open(parsed: argparse.Namespace) -> int:
-    from npuprof.profiles import load
+    from npuprof.profiles import Profile, open_path
 
-    profile = load(parsed.path)
+    profile = open_path(parsed.path)
     print(repr(profile))  # noqa: T201
     if parsed.html is not None:
+        if not isinstance(profile, Profile):
+            raise NpuprofError(f"{parsed.path} holds {len(profile)} runs: give one of them to have its page")
         print(f"\nThe whole report, one self-contained file: {profile.to_html(parsed.html)}")  # noqa: T201
     return 0
 

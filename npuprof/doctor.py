@@ -78,7 +78,7 @@ def _environment() -> Finding:
 
 def _directory(output: Path) -> Finding:
     place = _existing(output)
-    if os.access(place, os.W_OK | os.X_OK):
+    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return Finding("recordings", "ok", f"{output.absolute()} can be written to")
     return Finding("recordings", "problem", f"{place} cannot be written to: choose another directory with --output")
 
@@ -91,8 +91,8 @@ def _disk(output: Path) -> Finding:
 
 
 def _existing(path: Path) -> Path:
-    """Give the path, or the closest directory above it that exists."""
+    """Give the path, or the closest one above it that this user can see."""
     path = path.absolute()
-    while not path.exists():
+    while not os.path.exists(path):  # noqa: PTH110 - Path.exists() raises below a directory that is closed to the user
         path = path.parent
     return path

@@ -10,6 +10,7 @@ from types import TracebackType
 
 from npuprof import running
 from npuprof.collectors.base import Collector
+from npuprof.errors import OptionsError
 
 
 def mark(message: str) -> None:
@@ -19,7 +20,13 @@ def mark(message: str) -> None:
     ----------
     message
         What to call it; pyACL keeps the first 126 bytes.
+
+    Raises
+    ------
+    OptionsError
+        If it is not text, whether a session is running or not.
     """
+    _check(message)
     if (collector := _collector()) is not None:
         collector.mark(message)
 
@@ -31,9 +38,15 @@ class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("for
     ----------
     message
         What to call it; pyACL keeps the first 126 bytes.
+
+    Raises
+    ------
+    OptionsError
+        If it is not text, whether a session is running or not.
     """
 
     def __init__(self, message: str) -> None:
+        _check(message)
         self._message = message
         self._collector: Collector | None = None
         self._handle = 0
@@ -54,6 +67,11 @@ class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("for
         if self._collector is not None:
             self._collector.range_stop(self._handle)
             self._collector = None
+
+
+def _check(message: object) -> None:
+    if not isinstance(message, str):
+        raise OptionsError(f"a marker's message must be text, not {type(message).__name__}: write str(...) around it")
 
 
 def _collector() -> Collector | None:

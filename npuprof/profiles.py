@@ -6,22 +6,23 @@ import json
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
 from npuprof import tables
-from npuprof.errors import NpuprofError
+from npuprof.errors import NpuprofError, OptionsError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
-from npuprof.sources.detect import detect
+from npuprof.sources.detect import Preference, Run, detect
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from npuprof.analysis.summary import Summary
+    from npuprof.profile_set import ProfileSet
 
 _PAGE_FIGURES_BYTES = 20 << 20  # a page of its own has room for every detail that the figures can show
 
@@ -133,22 +134,54 @@ class Profile:
         return report_html(self.summary, self.info, self.notes)
 
 
-def load(path: str | PathLike[str]) -> Profile:
+def load(path: str | PathLike[str], *, source: Preference = None) -> Profile:
     """Read whatever an Ascend front end, or npuprof, left at a path.
 
     Parameters
     ----------
     path
-        A recording of npuprof, a saved profile, a ``PROF_*`` directory, a torch_npu result directory or
-        its ``trace_view.json``, or a directory around one of these. Known by content; never modified.
+        A recording of npuprof, a saved profile, a ``PROF_*`` directory, a torch_npu result directory, one
+        CSV or JSON file of a result, or a directory around any of these. Known by content; never modified.
+    source
+        Which of the two to read where a ``PROF_*`` directory holds raw data and the vendor's result of it:
+        ``"raw"`` or ``"parsed"``. By default the raw data if it is complete (the host's and a device's, of a chip
+        whose records are decoded), since its digits are exact; else the result. ``run.info.source`` tells which.
+
+    Returns
+    -------
+    The profile. A directory around several runs gives a :class:`npuprof.profile_set.ProfileSet` instead, one
+    entry a rank and session; see :func:`open_path`, whose type says so.
 
     Raises
     ------
     SourceError
         If nothing there can be read; the message says what it is and what would help.
     """
-    source, where = detect(Path(path).expanduser())
-    decoded = source.read(where)
+    return cast("Profile", open_path(path, source=source))
+
+
+def open_path(path: str | PathLike[str], *, source: Preference = None) -> Profile | ProfileSet:
+    """Do what :func:`load` does: a profile for one run, a set for several."""
+    from npuprof.profile_set import ProfileSet
+
+    if source not in (None, "raw", "parsed"):
+        raise OptionsError(f"source is {source!r}, but must be 'raw', 'parsed' or None")
+    root = Path(path).expanduser()
+    found = detect(root, source)
+    if len(found.found) > 1:
+        return ProfileSet(root, found.found, found.problems)
+    return read_run(found.found[0])
+
+
+def read_run(run: Run) -> Profile:
+    """Read one run that was detected.
+
+    Raises
+    ------
+    SourceError
+        If nothing of it can be read.
+    """
+    decoded = run.source.read(run.path)
     if decoded.info.recording is None:
-        decoded.info.recording = where
+        decoded.info.recording = run.path
     return Profile(decoded)

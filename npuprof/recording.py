@@ -8,6 +8,7 @@ decoding fails, ``npuprof.load`` on its path can be tried again.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -61,12 +62,23 @@ class Recording:
     problems: list[str] = field(default_factory=list)
 
     def write(self) -> None:
-        """Write ``recording.json``, whole or not at all."""
+        """Write ``recording.json``, whole or not at all.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; what was there before stays.
+        """
         plain = {"format": _FORMAT, "version": 1, **asdict(self)}
         del plain["directory"]  # a recording may be moved
         partial = self.directory / (FILE_NAME + ".part")
-        partial.write_text(json.dumps(plain, indent=1), encoding="utf-8")
-        partial.replace(self.directory / FILE_NAME)
+        try:
+            partial.write_text(json.dumps(plain, indent=1), encoding="utf-8")
+            partial.replace(self.directory / FILE_NAME)
+        except OSError:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)  # on a full disk every byte counts
+            raise
 
     @classmethod
     def read(cls, directory: Path) -> Recording:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -43,6 +44,18 @@ def test_a_reserved_profiler_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_a_directory_to_come_is_judged_by_the_one_above_it(tmp_path: Path) -> None:
     assert _finding("recordings", tmp_path / "not" / "yet").state == "ok"
     assert not (tmp_path / "not").exists()
+
+
+def test_a_file_is_no_directory_for_recordings(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "file").chmod(0o700)
+    assert _finding("recordings", tmp_path / "file").state == "problem"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
+def test_a_directory_closed_to_the_user_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o000)
+    assert _finding("recordings", tmp_path / "closed" / "in").state == "problem"
 
 
 def test_little_disk_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

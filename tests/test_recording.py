@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,20 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     read = Recording.read(tmp_path)
     assert (read.name, read.simulated, read.metadata) == ("a run", True, {"layers": 12})
     assert [tuple(step) for step in read.steps] == [(0, 1, 2)]
+    assert [child.name for child in tmp_path.iterdir()] == [FILE_NAME]
+
+
+def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Recording(tmp_path, "before", "simulator", True).write()
+
+    def run_full(path: Path, text: str, **how: object) -> int:
+        path.write_bytes(text[:10].encode())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", run_full)
+    with pytest.raises(OSError, match="No space left"):
+        Recording(tmp_path, "after", "simulator", True).write()
+    assert Recording.read(tmp_path).name == "before"
     assert [child.name for child in tmp_path.iterdir()] == [FILE_NAME]
 
 

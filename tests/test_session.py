@@ -10,7 +10,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -244,6 +246,18 @@ def test_step_and_metadata_need_a_collecting_session(make_session: MakeSession) 
         session.stop()
     with pytest.raises(SessionError, match="nothing to show"):
         _ = session.result
+
+
+@pytest.mark.parametrize("collecting", [False, True])
+def test_a_marker_that_is_no_text_is_refused_whether_it_is_collected_or_not(
+    make_session: MakeSession, collecting: bool
+) -> None:
+    epoch: Any = 3
+    with make_session() if collecting else nullcontext():
+        with pytest.raises(OptionsError, match="text, not int"):
+            npuprof.mark(epoch)
+        with pytest.raises(OptionsError, match="text, not int"):
+            npuprof.range(epoch)
 
 
 def test_markers_reach_the_running_collector_and_cost_nothing_else(make_session: MakeSession) -> None:

@@ -155,7 +155,8 @@ class AclCollector:
             return 0
         stamp = int(self._acl.prof.create_stamp())
         if stamp:
-            text = message.encode()[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
+            # Text may hold halves of characters, which have no bytes: a question mark stands for each.
+            text = message.encode(errors="replace")[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
             self._acl.prof.set_stamp_trace_message(stamp, text, len(text.encode()))
         return stamp
 

@@ -133,7 +133,7 @@ def _top_ops(summary: Summary) -> Grid:
         )
         for row in summary.top_ops.rename(columns={"count": "calls"}).itertuples(index=False)
     ]
-    title = f"{len(rows)} kernels with the most time in all"
+    title = f"{_counted(len(rows), 'kernel')} with the most time in all"
     return Grid(title, ("kernel", "type", "count", "total", "mean", "share"), rows, 4)
 
 
@@ -151,7 +151,7 @@ def _longest_kernels(summary: Summary) -> Grid:
         )
         for row, stream, duration_ns in zip(longest.itertuples(index=False), streams, durations, strict=True)
     ]
-    title = f"{len(rows)} longest kernels"
+    title = f"{len(rows)} longest kernels" if len(rows) > 1 else "The longest kernel"
     return Grid(title, ("kernel", "type", "input shapes", "device:stream", "duration"), rows, 2)
 
 
@@ -166,7 +166,12 @@ def _top_api(summary: Summary) -> Grid:
         )
         for row in summary.top_api.rename(columns={"count": "calls"}).itertuples(index=False)
     ]
-    return Grid(f"{len(rows)} CANN calls with the most time", ("call", "level", "count", "total", "mean"), rows, 3)
+    title = f"{_counted(len(rows), 'CANN call')} with the most time"
+    return Grid(title, ("call", "level", "count", "total", "mean"), rows, 3)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _name(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from npuprof.analysis.quantities import printable, share
+from npuprof.analysis.quantities import duration, printable, share
 from npuprof.analysis.summary import DeviceTimes, Summary
 from npuprof.exports.facts import DEVICE_TIME, SIMULATED, Grid, grids, key_figures, note_rows, origin
 from npuprof.figures.colours import FAMILIES
@@ -151,7 +151,8 @@ def _device_bar(device: DeviceTimes) -> str:
     return (
         f'<div style="display:flex;height:10px;max-width:900px;margin-top:4px;overflow:hidden">{bar}</div>'
         f'<div style="display:flex;flex-wrap:wrap;gap:0 16px;font-size:11px;color:{_FAINT}">'
-        f"<span>device {device.device_id}</span>{legend}</div>"
+        f"<span>device {device.device_id}, {duration(device.span_ns)} from its first to its last task:</span>"
+        f"{legend}</div>"
     )
 
 
@@ -160,7 +161,7 @@ def _grid(grid: Grid) -> str:
 
     def cells(row: Sequence[str], tag: str, style: str) -> str:
         return "".join(
-            f'<{tag} style="padding:2px 14px 2px 0;border:0;vertical-align:top;'
+            f'<{tag} style="padding:2px 10px 2px 0;border:0;vertical-align:top;'
             f'{_NAME if not column else _NUMBER if column >= first_numeric else _WORD}{style}">'
             f"{_text(cell, _LONGEST_CELL if not column else _LONGEST_WORD)}</{tag}>"
             for column, cell in enumerate(row)

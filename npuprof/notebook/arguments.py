@@ -95,7 +95,9 @@ def parse(parser: MagicArgumentParser, line: str) -> dict[str, Any]:
     known, unknown = parser.parse_known_args(words)
     if unknown:
         flags = sorted(flag for action in parser._actions for flag in action.option_strings)
-        raise UsageError(f"unknown argument {' '.join(unknown)}: the options are {', '.join(flags)}")
+        raise UsageError(
+            f"unknown argument {' '.join(unknown)}: the options are {', '.join(flags)}; %%npuprof? explains them"
+        )
     return vars(known)
 
 

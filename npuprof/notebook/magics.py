@@ -148,12 +148,18 @@ class NpuprofMagics(Magics):
         show_run(last())
 
     def _load(self, path: str | None) -> None:
+        from IPython.display import display
+
         from npuprof.notebook.report import show_run
-        from npuprof.profiles import load
+        from npuprof.profiles import Profile, open_path
 
         if path is None:
             raise UsageError("%npuprof load needs the path of a recording, a result directory or a file")
-        show_run(load(path))
+        opened = open_path(path)
+        if isinstance(opened, Profile):
+            show_run(opened)
+        else:
+            display(opened)
 
 
 def _status() -> str:

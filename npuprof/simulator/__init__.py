@@ -15,6 +15,7 @@ Whatever it writes says that it is simulated (``"simulated": true`` in ``info.js
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from npuprof.clock import Clock
@@ -94,10 +95,12 @@ def reset() -> Simulator:
 
 
 def _discard(simulator: Simulator) -> None:
-    """Close what a machine that is given up still records."""
-    if simulator.recorder is not None:
-        simulator.recorder.close()
-        simulator.recorder = None
+    """Complete what a machine that is given up still records."""
+    simulator.profiler.complete()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _current.after_fork())
 
 
 def __getattr__(name: str) -> Any:

@@ -119,9 +119,9 @@ def sample(collection: Collection, device_id: int | None, result_dir: str) -> di
     if collection.l2_cache:
         asked |= {"l2CacheTaskProfiling": "on", "l2CacheTaskProfilingEvents": L2_EVENTS}
     if collection.memory_hz:
-        interval_us = 1_000_000 // collection.memory_hz
-        asked |= {"hbmProfiling": "on", "hbm_profiling_events": "read,write", "hbmInterval": interval_us}
-        asked |= {"memProfiling": "on", "memInterval": interval_us}
+        interval_ms = 1_000 // collection.memory_hz
+        asked |= {"hbmProfiling": "on", "hbm_profiling_events": "read,write", "hbmInterval": interval_ms}
+        asked |= {"memProfiling": "on", "memInterval": interval_ms}
     return asked
 
 

@@ -129,13 +129,14 @@ class Device:
         begin_ns = simulator.clock.monotonic_raw_ns()
         with simulator.lock:
             waited = [stream] if stream is not None else self._streams.values()
-            end_ns = self.ns_at(max(each.end_tick for each in waited))
+            end_ns = self.ns_at(max((each.end_tick for each in waited), default=0))
         simulator.clock.sleep_until_ns(max(end_ns, begin_ns + 1))
         name = "aclrtSynchronizeDevice" if stream is None else "aclrtSynchronizeStream"
         call = HostCall(threading.get_native_id(), begin_ns, simulator.clock.monotonic_raw_ns())
         with simulator.lock:
             if simulator.recorder is not None:
                 simulator.recorder.runtime_call(name, call)
+        self._end_call(call)
 
     def tag_step(self, index: int, tag: int, stream: Stream | None = None) -> Task:
         """Let the device note that a step begins or ends, when the stream reaches this point."""
@@ -238,13 +239,18 @@ class Device:
         stream = self._with_room(stream)
         with self._simulator.lock:
             call = self._begin_call()
-            tasks = tuple(
-                self._enqueue(stream, call, self._copy_ticks(kind, part_bytes)) for part_bytes in _parts(size_bytes)
-            )
-            end_ns = tasks[-1].end_ns if wait else call.end_ns
+            parts = _parts(size_bytes)
+            if stream.next_task_id + len(parts) > TASK_IDS:
+                # The tracks of a copy share their stamp, so a wrap of the ids cannot lie between them.
+                stream.next_task_id = TASK_IDS
+            tasks = tuple(self._enqueue(stream, call, self._copy_ticks(kind, part_bytes)) for part_bytes in parts)
+            if wait:
+                call = call._replace(end_ns=max(call.end_ns, tasks[-1].end_ns))
             if (recorder := self._simulator.recorder) is not None:
-                recorder.copied(self, tasks, kind, size_bytes, call._replace(end_ns=max(call.end_ns, end_ns)), wait)
-        self._simulator.clock.sleep_until_ns(max(call.end_ns, end_ns))
+                recorder.copied(self, tasks, kind, size_bytes, call, wait)
+        if wait:
+            self._simulator.clock.sleep_until_ns(call.end_ns)
+        self._end_call(call)
         return tasks
 
     # -- internals -----------------------------------------------------------------------------------------
@@ -306,14 +312,14 @@ class Device:
         return HostCall(threading.get_native_id(), begin_ns, begin_ns + self.chip.launch_host_ns)
 
     def _end_call(self, call: HostCall) -> None:
-        """Return no earlier than the call's end; nearly always it is over by now."""
+        """Return after the call's end, so that calls of a thread do not touch; nearly always it is over by now."""
         # The system's sleep lasts far longer than a launch, so this spins, unless the clock stands still.
         clock = self._simulator.clock
         before_ns = clock.monotonic_raw_ns()
-        while before_ns < call.end_ns:
+        while before_ns <= call.end_ns:
             now_ns = clock.monotonic_raw_ns()
             if now_ns <= before_ns:
-                clock.sleep_until_ns(call.end_ns)
+                clock.sleep_until_ns(call.end_ns + 1)
                 return
             before_ns = now_ns
 

@@ -20,8 +20,8 @@ DESTROYED = 0xFFFF  # flip count of a stream that is gone
 # When, in a call, its inner calls begin, the task is made and the node is described.
 NODE_AFTER_NS = 400
 RUNTIME_AFTER_NS = 1_200
-FLIP_AFTER_NS = 1_900
 TRACK_AFTER_NS = 2_000
+FLIP_AFTER_NS = TRACK_AFTER_NS - 1  # between the tasks before a wrap of their ids and those after it
 NODE_INFO_AFTER_NS = 3_400
 NODE_END_AFTER_NS = 3_600
 RUNTIME_END_AFTER_NS = 2_800
@@ -31,6 +31,8 @@ BASIC_LENGTH = 33
 _MEMCPY_LENGTH = 18
 ADDITIONAL_LENGTH = 232
 _MAX_AXES = 8
+_MAX_LENGTH = 0xFFFFFFFF
+MAX_BLOCKS = 0xFFFF
 
 # Helper cores that a mixed kernel uses beside each block's own: vector cores beside a cube core, or the reverse.
 MIX_RATIOS: dict[Core, int] = {"MIX_AIC": 2, "MIX_AIV": 1}
@@ -98,7 +100,7 @@ class HostRecords:
             call.begin_ns + TRACK_AFTER_NS,
             task_type=CORES[operator.core][1],
             kernel_name=self._names.hash(operator.name),
-            block_num=operator.block_num,
+            block_num=min(operator.block_num, MAX_BLOCKS),
             mix_ratio=MIX_RATIOS.get(operator.core, 0),
         )
 
@@ -128,7 +130,7 @@ class HostRecords:
             self._names.hash(operator.name),
             CORES[operator.core][0],
             self._names.hash(operator.op_type),
-            operator.block_num | mix << 16,
+            min(operator.block_num, MAX_BLOCKS) | mix << 16,
             0,
         )
 
@@ -268,5 +270,5 @@ class HostRecords:
 
 def tensor_words(kind: int, tensor: Tensor) -> list[int]:
     """Give the 11 words of an operand: a scalar counts as one element, as the format has no empty shape."""
-    shape = list(tensor.shape[:_MAX_AXES]) or [1]
+    shape = [min(length, _MAX_LENGTH) for length in tensor.shape[:_MAX_AXES]] or [1]
     return [kind, tensor.format_code, tensor.dtype_code, *shape, *[0] * (_MAX_AXES - len(shape))]

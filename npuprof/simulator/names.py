@@ -41,10 +41,11 @@ _FIXED_TYPES = {
     (LEVEL_NODE, NODE_TASK_MEMORY): "task_memory_info",
     (LEVEL_RUNTIME, TASK_KERNEL_AICORE): "KERNEL_AICORE",
     (LEVEL_RUNTIME, TASK_EVENT_RECORD): "EVENT_RECORD",
-    (LEVEL_RUNTIME, TASK_STREAM_WAIT_EVENT): "STREAM_WAIT_EVENT",
+    (LEVEL_RUNTIME, TASK_STREAM_WAIT_EVENT): "EVENT_WAIT",
     (LEVEL_RUNTIME, TASK_MEMCPY_ASYNC): "MEMCPY_ASYNC",
     (LEVEL_RUNTIME, TASK_KERNEL_AIVEC): "KERNEL_AIVEC",
-    (LEVEL_RUNTIME, TASK_FLIP): "FLIP",
+    # A parser knows this one by its name, so it is the collector's.
+    (LEVEL_RUNTIME, TASK_FLIP): "FLIP_TASK",
     (LEVEL_RUNTIME, TASK_KERNEL_MIX_AIC): "KERNEL_MIX_AIC",
     (LEVEL_RUNTIME, TASK_KERNEL_MIX_AIV): "KERNEL_MIX_AIV",
     (LEVEL_RUNTIME, RUNTIME_TASK_TRACK): "task_track",
@@ -58,11 +59,16 @@ _FIRST_RUNTIME_API = 1001
 def name_hash(name: str) -> int:
     """Give the collector's hash of a name: two polynomials over signed bytes, one in each half."""
     high = low = 0
-    for byte in name.encode():
+    for byte in _encoded(name):
         signed = byte - 256 if byte > 127 else byte
         high = (high * 29 + signed) & 0xFFFFFFFF
         low = (low * 131 + signed) & 0xFFFFFFFF
     return high << 32 | low
+
+
+def _encoded(name: str) -> bytes:
+    """Give the bytes of a name; what has none in UTF-8, as half of a surrogate pair, becomes a question mark."""
+    return name.encode(errors="replace")
 
 
 class Names:
@@ -95,6 +101,6 @@ class Names:
 
     def take_lines(self) -> tuple[bytes, bytes]:
         """Give the new lines of the hash and the type dictionary, and forget that they are new."""
-        lines = "".join(self._hash_lines).encode(), "".join(self._type_lines).encode()
+        lines = _encoded("".join(self._hash_lines)), _encoded("".join(self._type_lines))
         self._hash_lines, self._type_lines = [], []
         return lines

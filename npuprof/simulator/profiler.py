@@ -6,6 +6,7 @@ Source: formats/frontends.md section 3 (edge semantics).
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from npuprof.simulator.collection import ACL_API, AICORE_METRICS, KNOWN_BITS, ME
 from npuprof.simulator.pmu import METRICS, PIPE_UTILIZATION
 
 if TYPE_CHECKING:
+    from npuprof.simulator.recorder import Recorder
     from npuprof.simulator.state import Simulator
 
 _MAX_PATH_BYTES = 4096
@@ -37,6 +39,7 @@ class NativeProfiler:
         self._settings: dict[int, str] = {}
         self._running: Collection | None = None
         self._running_handle = 0
+        self._completing = threading.RLock()
 
     @property
     def _legacy(self) -> bool:
@@ -59,7 +62,7 @@ class NativeProfiler:
         """End profiling; a recording that still runs is completed."""
         if self._output is None and self._legacy:
             return codes.REPEAT_FINALIZE if self._was_finalised else codes.PROF_NOT_RUN
-        code = self._end() if self._running is not None else codes.SUCCESS
+        code = self.complete()
         self._was_finalised = self._output is not None
         self._output = None
         self._settings.clear()
@@ -97,11 +100,12 @@ class NativeProfiler:
 
     def stop(self, handle: int) -> int:
         """Wait for the devices, complete the recording; 500005 says that not all of it could be written."""
-        if self._running is None:
-            return codes.PROF_NOT_RUN if self._legacy else codes.SUCCESS
-        if not self._is_running(handle, self._collection(handle)):
-            return codes.INVALID_PROFILING_CONFIG
-        return self._end()
+        with self._completing:
+            if self._running is None:
+                return codes.PROF_NOT_RUN if self._legacy else codes.SUCCESS
+            if not self._is_running(handle, self._collection(handle)):
+                return codes.INVALID_PROFILING_CONFIG
+            return self.complete()
 
     def _start(self, handle: int) -> int:
         if self._output is None:
@@ -156,13 +160,30 @@ class NativeProfiler:
         self._running, self._running_handle = collection, handle
         return codes.SUCCESS
 
-    def _end(self) -> int:
-        simulator = self._simulator
-        simulator.drain()
-        with simulator.lock:
-            recorder, simulator.recorder = simulator.recorder, None
-            self._running, self._running_handle = None, 0
+    def complete(self) -> int:
+        """Complete the recording that runs, if there is one: 0, or 500005 when not all of it could be written."""
+        with self._completing:  # whoever comes second waits, so that a process does not end in the middle
+            recorder = self._detach()
             if recorder is None:
                 return codes.SUCCESS
-            recorder.close()
+            try:
+                self._simulator.drain()
+            finally:  # an interrupt ends the wait, not the recording
+                recorder.close()
             return codes.SUCCESS if recorder.error is None else codes.PROFILING_FAILURE
+
+    def after_fork(self) -> None:
+        """Record nothing more in the child of a fork; what was recorded is the parent's."""
+        self._completing = threading.RLock()
+        self._detach()
+
+    def _detach(self) -> Recorder | None:
+        """Give the recorder of the recording that runs and record nothing more.
+
+        From here on other threads launch unrecorded, so what is recorded ends before the recording does.
+        """
+        with self._simulator.lock:
+            recorder = self._simulator.recorder if self._running is not None else None
+            self._simulator.recorder = None
+            self._running, self._running_handle = None, 0
+        return recorder

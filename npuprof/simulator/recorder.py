@@ -90,7 +90,8 @@ class Recorder:
             self._fail(error)
             return
         records = self._devices[device.device_id] = device_records.DeviceRecords(device.chip, self.collection)
-        records.frequency(tick, device.chip.idle_mhz)
+        # Before the start, where an entry says what the frequency is from the start on.
+        records.frequency(tick - 1, device.chip.idle_mhz)
         if self.collection.memory_hz:
             self._samplers[device.device_id] = MemorySampler(device, device.ns_at(tick), self.collection.memory_hz)
 
@@ -122,7 +123,7 @@ class Recorder:
         if self.collection.acl_api:
             self._api(self._host.acl_call("aclrtMemcpy" if wait else "aclrtMemcpyAsync", call))
         if self.collection.runtime_api:
-            self._api(self._host.runtime_call("MemcpySync" if wait else "MemcpyAsync", call))
+            self._api(self._host.runtime_call("MemCopySync" if wait else "MemcpyAsync", call))
         records = self._devices.get(device.device_id)
         if self.collection.tasks and records is not None:
             self._on_host("aging.compact.memcpy_info", self._host.memcpy_info(kind, size_bytes, call))
@@ -160,13 +161,14 @@ class Recorder:
 
     def marked(self, mark: host_records.Mark) -> None:
         """Record that a marker was set or a range has ended."""
-        if self.collection.marks:
+        # A range that began before the recording is not part of it.
+        if self.collection.marks and mark.start_ns >= self._started_ns:
             self._on_host("aging.additional.msproftx", self._host.mark(mark, next(self._mark_ids)))
             self._batch(mark.end_ns)
 
     def marked_on_stream(self, device: Device, task: Task, mark: host_records.Mark) -> None:
         """Record a marker that the device notes too, when the stream reaches it."""
-        if self.collection.marks:
+        if self.collection.marks and mark.start_ns >= self._started_ns:
             mark_id = next(self._mark_ids)
             self._on_host("aging.additional.msproftx", self._host.mark(mark, mark_id))
             self._step(device, task, mark_id, device_records.TAG_MARK)

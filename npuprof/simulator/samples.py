@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _HBM_STACKS = 4
 _BYTES_A_COUNT = 32
+_AT_ONCE = 256
 _EVENT_READ = 0
 _EVENT_WRITE = 1
 _EVENT_PROCESS = 0
@@ -54,15 +55,15 @@ class MemorySampler:
 
     def samples_until(self, now_ns: int) -> Iterator[tuple[str, bytes]]:
         """Give stream names and records of the samples up to a moment that were not given before."""
-        count = (now_ns - self._anchor_ns) // self._period_ns + 1 - self._next
-        if count <= 0:
-            return
-        offsets_ns = (np.arange(count) + self._next) * self._period_ns
-        self._next += count
-        yield "hbm.data", self._bandwidth(offsets_ns)
-        used = self._memory(offsets_ns)
-        yield "npu_mem.app", _npu_mem(offsets_ns, _EVENT_PROCESS, used)
-        yield "npu_mem.data", _npu_mem(offsets_ns, _EVENT_DEVICE, used + self._system_bytes)
+        last = (now_ns - self._anchor_ns) // self._period_ns
+        while self._next <= last:
+            # Not all at once: after a long pause they are many, for every stretch of traffic before it.
+            offsets_ns = np.arange(self._next, min(last + 1, self._next + _AT_ONCE)) * self._period_ns
+            self._next += len(offsets_ns)
+            yield "hbm.data", self._bandwidth(offsets_ns)
+            used = self._memory(offsets_ns)
+            yield "npu_mem.app", _npu_mem(offsets_ns, _EVENT_PROCESS, used)
+            yield "npu_mem.data", _npu_mem(offsets_ns, _EVENT_DEVICE, used + self._system_bytes)
 
     def _memory(
         self, offsets_ns: np.ndarray[tuple[int], np.dtype[np.int64]]

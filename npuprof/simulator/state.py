@@ -100,4 +100,9 @@ class Simulator:
         """Wait until every device has run what it holds, as no call of the user's."""
         with self.lock:
             ends_ns = [device.ns_at(stream.end_tick) for device in self.devices for stream in device.streams]
-        self.clock.sleep_until_ns(max(ends_ns))
+        self.clock.sleep_until_ns(max(ends_ns, default=0))
+
+    def after_fork(self) -> None:
+        """Start anew in the child of a fork: the recording and whoever held the lock are the parent's."""
+        self.lock = threading.RLock()
+        self.profiler.after_fork()

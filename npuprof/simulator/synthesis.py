@@ -28,6 +28,7 @@ _MONOTONIC_NS = 36_471_000_000_000
 _FIRST_CALL_NS = 50_000_000
 _FIRST_THREAD_ID = 1000
 _MEAN_GAP_NS = 3_000
+_LEAST_GAP_NS = 1_000
 _MARKS = 10
 _SQUARES = (256, 512, 1024, 2048)
 _VECTOR_OPERATORS = ("Add", "Mul", "Cast", "ReduceSum", "Softmax", "Transpose")
@@ -81,7 +82,7 @@ class _Synthesis:
         thread = random.integers(threads, size=launches)
         begin_ns = _call_times(thread, threads, chip.launch_host_ns, random)
         order = np.argsort(begin_ns, kind="stable")
-        self._begin_ns = begin_ns[order]
+        self._begin_ns = _apart(begin_ns[order])
         self._thread_id = _FIRST_THREAD_ID + thread[order]
         self._stream_id = random.integers(streams, size=launches)
         self._run_on_device(streams)
@@ -264,7 +265,9 @@ class _Synthesis:
     def _frequencies(self, tick: int) -> bytes:
         chip = self._device.chip
         loaded = int(self._start.min())
-        entries = [tick & 0xFFFFFFFF, tick >> 32, chip.idle_mhz, 0, loaded & 0xFFFFFFFF, loaded >> 32, chip.core_mhz, 0]
+        # The first lies before the start: it says what the frequency is from the start on.
+        changes = ((tick - 1, chip.idle_mhz), (loaded, chip.core_mhz))
+        entries = [word for moment, mhz in changes for word in (moment & 0xFFFFFFFF, moment >> 32, mhz, 0)]
         return layouts.FREQUENCY.pack(2, 0, *entries, *[0] * (4 * layouts.FREQUENCY_ENTRIES - len(entries)))
 
     def _device_flips(self) -> bytes:
@@ -294,9 +297,15 @@ def _call_times(thread: Ints, threads: int, launch_host_ns: int, random: np.rand
     begin_ns = np.zeros(len(thread), np.int64)
     for number in range(threads):
         rows = np.flatnonzero(thread == number)
-        gaps = 1 + random.exponential(_MEAN_GAP_NS, len(rows)).astype(np.int64)
+        gaps = _LEAST_GAP_NS + random.exponential(_MEAN_GAP_NS, len(rows)).astype(np.int64)
         begin_ns[rows] = _MONOTONIC_NS + _FIRST_CALL_NS + np.cumsum(launch_host_ns + gaps)
     return begin_ns
+
+
+def _apart(begin_ns: Ints) -> Ints:
+    """Move calls that begin together apart, so that a wrap of task ids can lie between any two."""
+    steps = np.arange(len(begin_ns)) * 2
+    return np.asarray(np.maximum.accumulate(begin_ns - steps) + steps)
 
 
 def _catalogue(device: Device) -> list[Operator]:

@@ -61,8 +61,11 @@ def read_communication_matrix(path: Path) -> pd.DataFrame:
 
 
 def _operators(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Give each operator with its step, kind, name and group."""
-    for step, kinds in _mapping(_load(path)).items():
+    """Give each operator with its step, kind, name and group; msprof's own files have no steps and kinds."""
+    plain = _mapping(_load(path))
+    if any("@" in key or key == TOTAL for key in plain):
+        plain = {"": {"": plain}}
+    for step, kinds in plain.items():
         for kind, operators in _mapping(kinds).items():
             for key, operator in _mapping(operators).items():
                 name, _, group = key.partition("@")

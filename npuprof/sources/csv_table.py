@@ -29,6 +29,7 @@ _HEAD_BYTES = 1 << 16
 _MAX_COLUMNS = 2000
 _BLOCK_BYTES = 8 << 20  # one row cannot be longer than this
 _SENTINELS = ("4294967295",)
+_EARLIEST_MOMENT_US = 1e14  # in 1973; no duration is as long
 
 
 class CsvTable:
@@ -52,16 +53,20 @@ class CsvTable:
         self._notes = notes
         self.names = _header(path)
         self._cells = self._read(path)
+        if not len(self):
+            notes.info(self.source, "holds its line of column names and no rows")
 
     def _read(self, path: Path) -> Any:
+        unique = [f"{place}" for place in range(len(self.names))]
         bad_rows = 0
+        if path.stat().st_size <= _HEAD_BYTES and b"\n" not in path.read_bytes().rstrip():
+            return pa.table({name: pa.array([], pa.string()) for name in unique})
 
         def skip(_row: Any) -> str:
             nonlocal bad_rows
             bad_rows += 1
             return "skip"
 
-        unique = [f"{place}" for place in range(len(self.names))]
         try:
             cells = pyarrow.csv.read_csv(
                 path,
@@ -148,6 +153,13 @@ class CsvTable:
             return False
         return True
 
+    def holds_moments(self, name: str) -> bool:
+        """Tell whether a column of microseconds holds times of day: some are later than 1973, and none is a word."""
+        if not self.is_numeric(name):
+            return False
+        latest = pc.max(self.text(name).cast(pa.float64())).as_py()
+        return latest is not None and latest > _EARLIEST_MOMENT_US
+
     def categories(self, name: str, change: Callable[[str], str | None] | None = None) -> pd.Categorical:
         """Give a column of names; `change` is applied to each distinct one."""
         encoded = self.text(name).dictionary_encode()
@@ -165,8 +177,22 @@ def without_quotes(text: str) -> str:
     return text.strip('"')
 
 
+def column_names(path: Path) -> list[str]:
+    """Read the first line of a CSV file alone: its column names.
+
+    Raises
+    ------
+    SourceError
+        If the file is empty, is no CSV or cannot be read.
+    """
+    return _header(path)
+
+
 def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
     """Read a table that the vendor had summed, with its own column names: numbers as float64 or Int64, the rest text.
+
+    Moments, which are epoch microseconds with three decimals, become whole nanoseconds: their column ``x(us)``
+    is called ``x(ns)``.
 
     Raises
     ------
@@ -176,7 +202,10 @@ def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
     table = CsvTable(path, notes)
     columns: dict[str, Any] = {}
     for name in dict.fromkeys(table.names):
-        if not table.is_numeric(name):
+        if name.endswith("(us)") and table.holds_moments(name):
+            values, valid = table.time_ns(name)
+            columns[f"{name[:-4]}(ns)"] = pd.arrays.IntegerArray(values, ~valid)
+        elif not table.is_numeric(name):
             columns[name] = pd.array(table.text(name).to_pylist(), dtype=object)
         elif pc.all(pc.match_substring_regex(table.text(name), r"^-?\d{1,18}$")).as_py():
             columns[name] = table.scaled(name, 1)
@@ -208,7 +237,14 @@ def _header(path: Path) -> list[str]:
     if not text.strip():
         raise SourceError(f"{path} is empty: the export was stopped or the disk was full; export it again")
     line = text.splitlines()[0]
-    names = [name.strip() for name in next(csv.reader(StringIO(line)), [])]
-    if "\0" in line or not any(names) or len(names) > _MAX_COLUMNS:
+    names = [] if "\0" in line else _cells(line)
+    if not any(names) or len(names) > _MAX_COLUMNS:
         raise SourceError(f"{path} is no CSV with a line of column names; export the result again")
     return names
+
+
+def _cells(line: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader(StringIO(line)), [])]
+    except csv.Error:  # a cell longer than the module takes: no line of names
+        return []

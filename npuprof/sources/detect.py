@@ -2,51 +2,95 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import Literal, TypeAlias, cast
 
 from npuprof.errors import SourceError
-from npuprof.recording import FILE_NAME as RECORDING_FILE_NAME
 from npuprof.sources.base import Source
+from npuprof.sources.choice import raw_is_complete
+from npuprof.sources.walk import Walk, walk
+
+Preference: TypeAlias = Literal["raw", "parsed"] | None
 
 # In this order: a recording of ours holds a PROF_* directory, and a torch_npu result may.
-_SOURCES = ("saved", "recording", "torch_npu", "raw")
+_SOURCES = (
+    *("saved", "recording", "database", "single_file"),
+    *("torch_npu", "torch_npu.unparsed", "msprof", "raw", "loose_folder"),
+)
+_RAW = ("recording", "torch_npu.unparsed", "raw")
+_ONLY_GIVEN = ("loose_folder",)  # a copy beside its result would count twice
+_PARSED_OF_RAW = ("database", "msprof")  # what the vendor made of the raw data in the same directory
 
 _LFS_POINTER = b"version https://git-lfs"
 
 
-def detect(path: Path) -> tuple[Source, Path]:
-    """Choose the source for a path by its content.
+@dataclass(frozen=True)
+class Run:
+    """A run that was recognised: the source's name, the source, and the path to give it."""
+
+    name: str
+    source: Source
+    path: Path
+
+
+def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
+    """Find the run at a path, or the runs below it.
+
+    Parameters
+    ----------
+    path
+        A run, one file, or a directory around runs.
+    preferred
+        ``raw`` for raw data only, ``parsed`` for the vendor's results only. By default, where a ``PROF_*``
+        directory holds both, the raw data if it is complete.
 
     Returns
     -------
-    tuple
-        The source, and the path to give it: `path` itself, or the one run that lies in it.
+    The runs, at least one, and what the walk through a directory left out.
 
     Raises
     ------
     SourceError
-        If the path does not exist, cannot be read, or no source recognises it.
+        If the path does not exist, cannot be read, or no source recognises anything of it.
     """
     _check_readable(path)
-    if source := _recognise(path):
-        return source, path
-    inside = [(source, run) for run in _runs_below(path) if (source := _recognise(run))]
-    if len(inside) == 1:
-        return inside[0]
+    if run := _recognise(path, preferred, given=True):
+        return Walk([run])
+    below = walk(path, lambda directory: _recognise(directory, preferred)) if path.is_dir() else Walk[Run]()
+    if below.found:
+        return below
+    wanted = {"raw": "raw data", "parsed": "parsed results"}.get(preferred or "", "nothing")
+    told = f"holds no {wanted}" if preferred else "holds nothing that npuprof can read"
     raise SourceError(
-        f"{path} holds nothing that npuprof can read: give it a recording of npuprof, a PROF_* directory, "
-        f"a torch_npu result (*_ascend_pt) or its trace_view.json{_hint(inside)}"
+        f"{path} {told}: give it a recording of npuprof, a PROF_* directory, "
+        f"a torch_npu result (*_ascend_pt) or one file of a result{_hint(preferred)}{_lost(below)}"
     )
 
 
-def _recognise(path: Path) -> Source | None:
+def _recognise(path: Path, preferred: Preference, *, given: bool = False) -> Run | None:
     for name in _SOURCES:
+        if (preferred == "raw" and name not in _RAW) or (preferred == "parsed" and name in _RAW):
+            continue
+        if name in _ONLY_GIVEN and not given:
+            continue
         source = cast("Source", import_module(f"npuprof.sources.{name}"))
         if source.recognises(path):
-            return source
+            if preferred is None and name in _PARSED_OF_RAW and raw_is_complete(path):
+                continue
+            return Run(name, source, path)
     return None
+
+
+def _hint(preferred: Preference) -> str:
+    if preferred == "parsed":
+        return "; `msprof --export=on --output=PATH` makes results of raw data"
+    return ""
+
+
+def _lost(below: Walk[Run]) -> str:
+    return "".join(f"; {problem}" for problem in below.problems[:3])
 
 
 def _check_readable(path: Path) -> None:
@@ -69,21 +113,3 @@ def _check_head(path: Path, head: bytes) -> None:
         raise SourceError(f"{path} is empty: the tool that wrote it was stopped, or the copy failed")
     if head == _LFS_POINTER:
         raise SourceError(f"{path} is a git-LFS pointer, not the data: run `git lfs pull` in its repository")
-
-
-def _runs_below(path: Path) -> list[Path]:
-    """Give the directories below a path whose names say that a front end made them."""
-    if not path.is_dir():
-        return []
-    return sorted(child for child in path.iterdir() if child.is_dir() and _looks_like_a_run(child))
-
-
-def _looks_like_a_run(child: Path) -> bool:
-    return "_ascend_" in child.name or child.name.startswith("PROF_") or (child / RECORDING_FILE_NAME).exists()
-
-
-def _hint(inside: list[tuple[Source, Path]]) -> str:
-    """Name the runs below, since users often give the parent of many."""
-    if not inside:
-        return ""
-    return f"; below it there are {len(inside)} runs, give one of them: " + ", ".join(run.name for _, run in inside[:5])

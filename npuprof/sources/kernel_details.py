@@ -30,14 +30,15 @@ _COMMUNICATION_NAME = "hcom_"
 _SYNONYMS = {
     "step": ("Step Id", "Step ID"),
     "device_id": ("Device_id",),
-    "model_id": ("Model ID",),
+    "model_id": ("Model ID", "Model Id"),
+    "model_name": ("Model Name",),
     "task_id": ("Task ID",),
     "stream_id": ("Stream ID",),
     "name": ("Name", "Op Name"),
     "op_type": ("Type", "OP Type"),
     "op_state": ("OP State",),
     "core": ("Accelerator Core", "Task Type"),
-    "start": ("Start Time(us)", "Task Start Time(us)"),
+    "start": ("Start Time(us)", "Task Start Time(us)", "Task Start Time"),
     "duration": ("Duration(us)", "Task Duration(us)"),
     "wait": ("Wait Time(us)", "Task Wait Time(us)"),
     "block_num": ("Block Num", "Block Dim"),
@@ -51,6 +52,7 @@ _SYNONYMS = {
     "output_formats": ("Output Formats",),
     "context_id": ("Context ID",),
 }
+_TOTALS = {"aicore_time_ns": "aic_total_time_ns", "aiv_time_ns": "aiv_total_time_ns"}  # as raw data names them
 _UNITS = {"us": "ns", "%": "percent", "gb/s": "gb_s", "kb": "kb", "mb/s": "mb_s"}
 _UNIT = re.compile(r"(.*?)\s*\(([^()]*)\)")
 _FORMAT_PREFIX = re.compile(r"FORMAT_(?=[A-Z])")
@@ -149,25 +151,31 @@ def _properties(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
     for side in ("input", "output"):
         for what in ("shapes", "dtypes", "formats"):
             if (name := f"{side}_{what}") in found:
-                columns[name] = table.categories(found[name], _operand_text)
+                columns[name] = table.categories(found[name], operand_text)
     if "wait" in found:
         columns["wait_ns"] = table.scaled(found["wait"], US_TO_NS)
     if "model_id" in found:
         columns["model_id"] = table.whole(found["model_id"])
+    if "model_name" in found:
+        columns["model_name"] = table.categories(found["model_name"])
     return columns
 
 
-def _operand_text(cell: str) -> str:
+def operand_text(cell: str) -> str:
+    """Give shapes, dtypes or formats of operands without the quotes and the prefix that older writers put on."""
     return _FORMAT_PREFIX.sub("", without_quotes(cell))
 
 
 def _counters(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
     """Take the columns of no known meaning: the AI Core's counters, by whichever metrics were chosen."""
     columns: dict[str, Any] = {}
+    # A chip with separate cube and vector cores counts the cycles of each; others have one core, and its time.
+    totals = _TOTALS if "aic_total_cycles" in table.names or "aiv_total_cycles" in table.names else {}
     for header in table.names:
         if header in found.values() or not header or not table.is_numeric(header):
             continue
         name, unit = column_name(header)
+        name = totals.get(name, name)
         if unit == "us":
             columns[name] = table.scaled(header, US_TO_NS)
         elif name.endswith(("_cycles", "_id")):
@@ -180,7 +188,7 @@ def _counters(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
 def column_name(header: str) -> tuple[str, str]:
     """Give a header the form of our columns, and tell its unit: ``aic_mac_time(us)`` -> ``aic_mac_time_ns``, ``us``."""
     match = _UNIT.fullmatch(header)
-    stem, unit = (match[1], match[2].lower()) if match else (header, "")
+    stem, unit = (match[1].removesuffix("_datas"), match[2].lower()) if match else (header, "")
     words = [re.sub(r"\W+", "_", stem).strip("_").lower(), _UNITS.get(unit, re.sub(r"\W+", "_", unit))]
     return "_".join(word for word in words if word), unit
 

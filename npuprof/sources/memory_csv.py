@@ -1,4 +1,4 @@
-"""Read the memory files of a result: ``memory_record.csv`` and ``operator_memory.csv``.
+"""Read the memory files of a result: memory record, operator memory, and the samples of device and modules.
 
 Units differ by front end (torch_npu writes MB, msprof KB) and stand in the column's name. Sizes are
 decimals of MB or KB that name whole bytes, and become those bytes exactly.
@@ -18,9 +18,10 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.csv_table import CsvTable
-from npuprof.sources.decimals import KB_TO_BYTES, MB_TO_BYTES
+from npuprof.sources.decimals import KB_TO_BYTES, MB_TO_BYTES, US_TO_NS
 
 _UNITS = {"KB": KB_TO_BYTES, "MB": MB_TO_BYTES}
+_EVENTS = {"app": "APP", "device": "Device"}
 _DEVICE = re.compile(r"NPU:(\d+)")
 
 
@@ -81,9 +82,63 @@ def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
         if header in table.names:
             values, valid = table.time_ns(header)
             columns[name] = pd.arrays.IntegerArray(values, ~valid)
+    if "Release Time(us)" not in table.names and {"Allocation Time(us)", "Duration(us)"} <= set(table.names):
+        columns["released_ns"] = columns["allocated_ns"] + table.scaled("Duration(us)", US_TO_NS)
     if "Stream Ptr" in table.names:
         columns["stream"] = table.whole("Stream Ptr")
     return tables.build("allocations", columns)
+
+
+def read_device_memory(path: Path, notes: Notes) -> pd.DataFrame:
+    """Read ``npu_mem``: what the application and the whole device hold, as the table ``memory``.
+
+    `reserved_bytes` is the sum, as in raw data; `hbm_bytes` and `ddr_bytes` are its parts.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or has no time or event.
+    """
+    table = _samples(path, notes, "timestamp(us)", "event")
+    columns: dict[str, Any] = {
+        "time_ns": table.time_ns("timestamp(us)")[0],
+        "device_id": _device(table),
+        "component": table.categories("event", lambda event: _EVENTS.get(event.lower(), event)),
+    }
+    for name, stem in (("reserved_bytes", "memory"), ("hbm_bytes", "hbm"), ("ddr_bytes", "ddr")):
+        if (found := _sized(table, stem)) is not None:
+            columns[name] = table.scaled(*found)
+    return tables.sort_by_time(tables.build("memory", columns))
+
+
+def read_module_memory(path: Path, notes: Notes) -> pd.DataFrame:
+    """Read ``npu_module_mem``: what each component of CANN has reserved, as the table ``memory``; -1 is absent.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or has no time or component.
+    """
+    table = _samples(path, notes, "Timestamp(us)", "Component")
+    columns: dict[str, Any] = {
+        "time_ns": table.time_ns("Timestamp(us)")[0],
+        "device_id": _device(table),
+        "component": table.categories("Component"),
+    }
+    if (found := _sized(table, "Total Reserved")) is not None:
+        sizes = table.scaled(*found)
+        columns["reserved_bytes"] = pd.array(pd.Series(sizes).mask(sizes < 0), dtype="Int64")
+    return tables.sort_by_time(tables.build("memory", columns))
+
+
+def _samples(path: Path, notes: Notes, *needed: str) -> CsvTable:
+    """Open a file of samples, those that have a time: the first of the columns needed."""
+    table = CsvTable(path, notes)
+    for name in needed:
+        if name not in table.names:
+            raise SourceError(f"{path} has no column {name!r}, so it is no record of memory; is it another file?")
+    table.keep(table.time_ns(needed[0])[1])
+    return table
 
 
 def _sized(table: CsvTable, stem: str) -> tuple[str, int] | None:

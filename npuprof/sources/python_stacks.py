@@ -117,7 +117,8 @@ def read(path: Path, notes: Notes) -> pd.DataFrame:
     columns = _columns(path)
     samples = _samples(columns, path)
     frames = list(zip(*(columns[f"frame_{part}"] for part in ("file", "line", "function", "module")), strict=True))
-    visible = _without_machinery(samples, np.array([_role(file, module) for file, _, _, module in frames], np.int8))
+    roles = np.array([_role(file, function, module) for file, _, function, module in frames], np.int8)
+    visible = _without_machinery(samples, roles)
     calls = merge(visible)
     if not len(calls.node):
         notes.info(_SOURCE, "no Python code of the user's was seen: the run was shorter than the sampling interval")
@@ -270,11 +271,17 @@ def node_depths(parents: Ints) -> Ints:
     return depth
 
 
-_USER, _RUNNER, _OWN = 0, 1, 2
+_USER, _RUNNER, _OWN, _AFTERWARDS = 0, 1, 2, 3
+
+# What IPython does with an error of a cell before it tells anyone that the cell has ended.
+_ON_ERROR = frozenset({"showtraceback", "_format_exception_for_storage"})
+_START_AND_STOP = "npuprof.running"  # calls no code of the user's
 
 
-def _role(file: str, module: str) -> int:
+def _role(file: str, function: str, module: str) -> int:
     package = module.partition(".")[0]
+    if module == _START_AND_STOP or (module == "IPython.core.interactiveshell" and function in _ON_ERROR):
+        return _AFTERWARDS
     # The simulated NPU stands for hardware, and NumPy's mixin only passes operators on to its arrays.
     if package == "npuprof" or module == "numpy.lib.mixins":
         return _OWN
@@ -287,11 +294,13 @@ def _role(file: str, module: str) -> int:
 def _without_machinery(samples: Samples, roles: npt.NDArray[np.int8]) -> Samples:
     """Leave out the machinery above the first frame of the user's, and the profiler's frames wherever they are.
 
-    What the profiler itself calls goes with it, up to where it calls the user's code again.
+    What the profiler itself calls goes with it, up to where it calls the user's code again; all that is called
+    from where the profiled code has not begun or has ended goes, for the time is not that code's.
     """
     new_of = np.full(len(samples.node_parent) + 1, -1, np.int64)  # the last item serves the parent -1
     in_user = np.zeros(len(new_of), bool)  # a frame of the user's at or above the node
     in_own = np.zeros(len(new_of), bool)  # called by the profiler
+    outside = np.zeros(len(new_of), bool)  # before or after the profiled code
     nodes: dict[tuple[int, int], int] = {}
     role_of_node = roles[samples.node_frame].tolist() if len(roles) else []
     for node, (parent, frame, role) in enumerate(
@@ -299,8 +308,10 @@ def _without_machinery(samples: Samples, roles: npt.NDArray[np.int8]) -> Samples
     ):
         in_user[node] = in_user[parent] or role == _USER
         in_own[node] = role == _OWN or (role == _RUNNER and in_own[parent])
+        outside[node] = outside[parent] or role == _AFTERWARDS
         above = int(new_of[parent])
-        new_of[node] = nodes.setdefault((above, frame), len(nodes)) if in_user[node] and not in_own[node] else above
+        shown = in_user[node] and not in_own[node] and not outside[node]
+        new_of[node] = nodes.setdefault((above, frame), len(nodes)) if shown else above
     kept = np.array(list(nodes), np.int64).reshape(-1, 2)
     return Samples(samples.time_ns, samples.thread_id, new_of[samples.node], samples.stopped_ns, kept[:, 0], kept[:, 1])
 

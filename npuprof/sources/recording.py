@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
@@ -13,6 +12,7 @@ from npuprof.errors import SourceError
 from npuprof.recording import FILE_NAME, STACKS_FILE_NAME, Recording
 from npuprof.sources import python_stacks, raw
 from npuprof.sources.base import Decoded
+from npuprof.sources.launch_steps import assign_steps
 
 
 def recognises(path: Path) -> bool:
@@ -35,7 +35,7 @@ def read(path: Path) -> Decoded:
         decoded.tables["python"] = python_stacks.read(stacks, decoded.notes)
     if recording.steps:
         decoded.tables["steps"] = _steps(recording)
-        _assign_steps(decoded)
+        assign_steps(decoded.tables)
     _describe(decoded, recording, path)
     return decoded
 
@@ -66,36 +66,6 @@ def _steps(recording: Recording) -> pd.DataFrame:
     rows = np.array(recording.steps, dtype=np.int64).reshape(-1, 3)
     columns = {"step": rows[:, 0], "start_ns": rows[:, 1], "duration_ns": np.maximum(rows[:, 2] - rows[:, 1], 0)}
     return tables.build("steps", columns)
-
-
-def _assign_steps(decoded: Decoded) -> None:
-    """Give each kernel the step in which its launch lies, or its own start where no launch is known."""
-    kernels = decoded.tables.get("kernels")
-    if kernels is None or kernels.empty:
-        return
-    steps = decoded.tables["steps"]
-    moments = _launch_times(decoded, kernels)
-    row = np.searchsorted(steps["start_ns"].to_numpy(), moments, side="right") - 1
-    ends = (steps["start_ns"] + steps["duration_ns"]).to_numpy()
-    inside = (row >= 0) & (moments < ends[np.maximum(row, 0)])
-    numbers = steps["step"].to_numpy(dtype=np.int64)[np.maximum(row, 0)]
-    kernels["step"] = pd.array(np.where(inside, numbers, 0), dtype="Int64")
-    kernels.loc[~inside, "step"] = pd.NA
-
-
-def _launch_times(decoded: Decoded, kernels: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Give the host time of each kernel's launch: the device runs behind, often into the next step."""
-    times: npt.NDArray[np.int64] = kernels["start_ns"].to_numpy(dtype=np.int64).copy()
-    api = decoded.tables.get("api")
-    if api is None or api.empty:
-        return times
-    known = api.dropna(subset=["connection_id"]).drop_duplicates("connection_id")
-    starts = pd.Series(known["start_ns"].to_numpy(), index=known["connection_id"].to_numpy(dtype=np.int64))
-    ids = kernels["connection_id"].to_numpy(dtype=np.int64, na_value=-1)
-    launched = starts.reindex(ids)
-    found = launched.notna().to_numpy()
-    times[found] = starts.loc[ids[found]].to_numpy()
-    return times
 
 
 def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:

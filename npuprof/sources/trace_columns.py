@@ -27,6 +27,7 @@ from npuprof.sources.trace_layouts import Layout, layout_of
 _MAX_NAME = 64 << 10  # the longest text kept of a name, a stack or shapes
 _MAX_DURATION_US = 1e15  # 30 years; beyond it a duration is damage
 _MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
+_EXACT_FLOAT_US = 4e12  # up to here a float64 of microseconds steps by less than a nanosecond
 _RELATIVE_BEFORE_NS = 10**17  # 1973: a clock below it does not count from the epoch
 
 
@@ -166,9 +167,7 @@ class _Gatherer:
         if self._float_times:
             self._notes.warning(self._source, "times are floats: they are exact only to 250 ns", self._float_times)
         if self._relative:
-            self._notes.warning(
-                self._source, "times do not count from 1970 (an uptime or relative clock); other files cannot be joined"
-            )
+            self._notes.warning(self._source, "times do not count from 1970 (an uptime or relative clock)")
 
     def _add_slices(self, category: str | None, events: list[Event]) -> None:
         layout = layout_of(category, events)
@@ -267,7 +266,7 @@ class _Gatherer:
         valid &= np.abs(start_ns) < _MAX_TIME_NS
         kinds = set(map(type, values))
         if float in kinds:
-            self._float_times += sum(type(value) is float for value in values)
+            self._float_times += sum(type(value) is float and abs(value) > _EXACT_FLOAT_US for value in values)
         if not valid.all():
             self._notes.warning(self._source, "an event has no readable time and is left out", int((~valid).sum()))
             events = [event for event, good in zip(events, valid.tolist(), strict=True) if good]

@@ -18,7 +18,7 @@ from npuprof.sources.decimals import Ints
 from npuprof.sources.trace_calls import innermost
 
 _PLANE = re.compile(r"Plane (\d{1,9})")
-_NUMBERED = re.compile(r"(.+)__\d+_\d+_\d+", re.DOTALL)
+_NUMBERED = re.compile(r"(.+)__\d+(?:_\d+){2,4}", re.DOTALL)
 
 Lane = tuple[Any, Any]
 
@@ -70,8 +70,8 @@ def _group_of_lane(operator_lanes: Codes, lanes: list[Lane]) -> Ints:
     found = np.full(len(lanes), -1, np.int64)
     for code, (pid, tid) in enumerate(lanes):
         before = bisect_right(groups[pid], (_order(tid), len(lanes))) if pid in groups else 0
-        if before:
-            found[code] = groups[pid][before - 1][1]
+        if before or len(groups[pid]) == 1:  # old results number the only group's thread after its planes
+            found[code] = groups[pid][max(before - 1, 0)][1]
     return found
 
 

@@ -16,8 +16,11 @@ from npuprof.sources.columns import recoded
 from npuprof.sources.decimals import Ints
 from npuprof.sources.trace_columns import Trace
 
-_INSTANCE_KEYS = ("acc_id",)  # an argument that says whose value it is
+_INSTANCE_KEYS = ("acc_id", "PA Link ID", "PCIE ID")  # arguments that say whose value it is
+_DIE = re.compile(r"die \d+")
+_SPELLINGS = {"write_bandwidth": "write_band_width"}  # newer versions spell a counter differently
 _UNIT = re.compile(r"(.*?)\(([^()]*)\)")
+_PROCESS_UNITS = {"PCIe": "MB/s", "SIO": "MB/s", "QoS": "MB/s"}  # where the names do not tell
 _UNITS = {"KB", "MHz", "MB/s", "%", "mV", "W", "C"}
 
 
@@ -79,12 +82,16 @@ def _describe(process: str, event: str, key: str, instance: str | None) -> tuple
     """Give counter, instance and unit of ``HBM 0/Read {"Read(MB/s)": ...}`` and the like."""
     match = _UNIT.fullmatch(key)
     named: str | None
-    unit = match[2] if match else key if key in _UNITS else None
-    words = event.replace("/", " ").removeprefix(process).split()
+    unit = match[2] if match else key if key in _UNITS else _PROCESS_UNITS.get(process)
+    unit = "us" if event == "PCIe_nonpost_latency" else unit
+    words = _SPELLINGS.get(event, event).replace("/", " ").removeprefix(process).lstrip("_").split()
+    if process in ("PCIe", "NIC", "RoCE"):  # one event holds several values there
+        words = [*(word for word in words if word not in ("Rx", "Tx")), *key.split()]
+    die = _DIE.fullmatch(key)
     if process in ("NPU MEM", "QoS") and words:
         named, words = (words[0], words[1:]) if process == "NPU MEM" else (" ".join(words), [])
     else:
         named = next((word for word in words if word.isdigit()), None)
         words = [word for word in words if word != named]
     words = [word.lower() if word in ("Read", "Write") else word for word in words]  # as the raw samples are named
-    return " ".join([process, *words]).strip() or event, instance or named, unit
+    return " ".join([process, *words]).strip() or event, instance or (die[0] if die else named), unit

@@ -69,6 +69,16 @@ class _CommunicationArgs(msgspec.Struct, gc=False):
     bandwidth_gb_s: Whole = msgspec.field(default=None, name="bandwidth(GB/s)")
 
 
+class _MarkArgs(msgspec.Struct, gc=False):
+    kind: Text = msgspec.field(default=None, name="event_type")
+    domain: Text = None
+    mark_category: Whole = msgspec.field(default=None, name="Category")
+
+
+class _IterationArgs(msgspec.Struct, gc=False):
+    step: Whole = msgspec.field(default=None, name="Iteration ID")
+
+
 class _PlainArgs(msgspec.Struct, gc=False):
     """Nothing of the arguments is read."""
 
@@ -104,8 +114,11 @@ TASK = _layout("task", _TaskArgs, "task_type")
 COMMUNICATION = _layout(
     "communication", _CommunicationArgs, "data_type algorithm task_type transport link", "bandwidth_gb_s"
 )
+MARK = _layout("mark", _MarkArgs, "kind domain")
+ITERATION = _layout("iteration", _IterationArgs)
 
 _BY_CATEGORY = {
+    "Iteration Time": ITERATION,
     "cpu_op": OPERATOR,
     "user_annotation": OPERATOR,
     "enqueue": QUEUE,
@@ -119,6 +132,9 @@ _BY_KEY = (
     ("data_type", COMMUNICATION),
     ("task type", COMMUNICATION),
     ("notify_id", COMMUNICATION),
+    ("event_type", MARK),
+    ("Physic Stream Id", TASK),  # the device side of a mark has no more
+    ("Model Name", API),  # graph mode's own call
 )
 
 

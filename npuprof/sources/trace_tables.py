@@ -27,6 +27,7 @@ from npuprof.sources.trace_counters import counters_table
 
 STEP_NAME = re.compile(r"ProfilerStep#(\d+)")
 _LEVELS = {"hccl": "communication"}
+_LEVEL_OF_PREFIX = {"AscendCL": "acl", "GE": "model"}
 _OVERLAP = {
     "Computing": "computing",
     "Communication": "communication",
@@ -46,7 +47,7 @@ class TraceTables:
 
 
 def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
-    """Make ``operators, steps, python, api, tasks, communication, communication_tasks, overlap, counters``.
+    """Make ``operators, steps, python, api, tasks, communication, communication_tasks, overlap, marks, counters``.
 
     A table of which the timeline has no event is left out.
     """
@@ -59,6 +60,8 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
         "task": _Maker.tasks,
         "communication": _Maker.communication,
         "plain": _Maker.overlap,
+        "mark": _Maker.marks,
+        "iteration": _Maker.iterations,
     }
     maker = _Maker(trace, built, devices, notes, source)
     for layout, make in makers.items():
@@ -181,12 +184,20 @@ class _Maker:
         columns = {
             **_span(slices),
             "name": _names(slices, "name", change=_after_at),
-            "level": _names(slices, "level", change=lambda level: _LEVELS.get(level, level)),
+            "level": self._levels(slices),
             "thread_id": self._threads[slices["lane"]],
             "connection_id": optional(slices["connection_id"], SENTINELS),
             "item": _names(slices, "item", change=lambda item: None if item == "0" else item),
         }
         self._put("api", tables.build("api", columns), slices["lane"])
+
+    def _levels(self, slices: Columns) -> Any:
+        """Give the level of each call; old graph mode names it only before the ``@`` of the name."""
+        told = _names(slices, "level", change=lambda level: _LEVELS.get(level, level))
+        if not told.isna().any():
+            return told
+        named = _names(slices, "name", change=lambda name: _LEVEL_OF_PREFIX.get(name.partition("@")[0]))
+        return pd.Categorical(np.where(told.isna(), np.asarray(named, object), np.asarray(told, object)))
 
     def tasks(self) -> None:
         slices = self._trace.slices["task"]
@@ -266,6 +277,27 @@ class _Maker:
             "kind": _names(slices, "name", chosen, _OVERLAP.get),
         }
         self._put("overlap", tables.build("overlap", columns), slices["lane"][chosen])
+
+    def marks(self) -> None:
+        slices = self._trace.slices["mark"]
+        columns = {
+            **_span(slices),
+            "message": _names(slices, "name"),
+            "domain": _names(slices, "domain"),
+            "thread_id": self._threads[slices["lane"]],
+            "kind": _names(slices, "kind"),
+            "category": optional(slices["mark_category"], SENTINELS),
+        }
+        self._put("marks", tables.build("marks", columns), slices["lane"])
+
+    def iterations(self) -> None:
+        """Make steps of a model's iterations, where the framework marked none."""
+        if "steps" in self._built.tables:
+            return
+        slices = self._trace.slices["iteration"]
+        columns = {"step": optional(slices["step"]), **_span(slices), "device_id": self._device_of(slices)}
+        steps = tables.sort_by_time(tables.build("steps", columns)).drop_duplicates(ignore_index=True)
+        self._built.tables["steps"] = steps  # files of old results each repeat all iterations
 
     def _put(self, name: str, frame: pd.DataFrame, lane: Codes) -> None:
         order = np.lexsort((-frame["duration_ns"].to_numpy(), frame["start_ns"].to_numpy()))

@@ -9,9 +9,11 @@ from npuprof.notes import Notes
 from tests import factories
 
 
-def written(notes: Notes | None = None, names: tuple[str, ...] = factories.KERNELS, **info: object) -> str:
+def written(
+    notes: Notes | None = None, names: tuple[str, ...] = factories.KERNELS, kernels: int = 600, **info: object
+) -> str:
     about = factories.info(**info)
-    summary = summarise(factories.profile(600, kernel_names=names), about)
+    summary = summarise(factories.profile(kernels, kernel_names=names), about)
     return summary_text(summary, about, (notes or Notes()).to_frame())
 
 
@@ -34,6 +36,14 @@ def test_key_figures_and_tables_are_there() -> None:
     assert "5 kernels with the most time in all" in text
     assert "2 CANN calls with the most time" in text
     assert "aclrtMemcpyAsync" in text
+
+
+def test_one_kernel_is_not_called_several() -> None:
+    text = written(names=("MatMul",), kernels=1)
+
+    assert "The longest kernel\n" in text
+    assert "1 kernel with the most time in all" in text
+    assert "1 kernels" not in text
 
 
 def test_columns_are_aligned_even_with_wide_and_combining_characters() -> None:

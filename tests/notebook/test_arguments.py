@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from IPython.core.error import UsageError
@@ -46,6 +47,12 @@ def test_every_option_has_an_argument_and_each_is_understood() -> None:
     )
     documented = {action.dest for action in PARSER._actions} - {"report", "if_unavailable"}
     assert documented == set(Options().to_dict())
+
+
+@pytest.mark.parametrize("line", ["--help", "-h", "--bogus", "1"])
+def test_an_unknown_word_is_refused_with_the_options_and_where_they_are_explained(line: str) -> None:
+    with pytest.raises(UsageError, match=r"--level.*%%npuprof\? explains them"):
+        read(line)
 
 
 def test_what_is_not_an_option_of_the_run() -> None:

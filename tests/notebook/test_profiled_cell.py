@@ -45,6 +45,14 @@ def test_an_exception_keeps_its_status_and_its_line_and_the_report_follows(kerne
     assert "ZeroDivisionError: division by zero" in executed.displays[0]["text/plain"]
 
 
+def test_showing_the_error_and_ending_the_run_are_not_taken_for_the_users_code(kernel: Kernel) -> None:
+    kernel.run("import npuprof, time")
+    kernel.run("%%npuprof --no-report\ntime.sleep(0.1)\n1 / 0")
+    names = kernel.evaluate("sorted(set(npuprof.last().python['name']))")
+    assert "<cell>" in names
+    assert not [word for word in ("inspect.py", "ultratb.py", "contextlib.py") if word in names]
+
+
 def test_a_syntax_error_is_shown_at_its_line_and_nothing_is_collected(kernel: Kernel) -> None:
     executed = kernel.run("%%npuprof\na = 1\nif a\n    pass")
     assert executed.reply["ename"] == "SyntaxError"

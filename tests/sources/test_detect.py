@@ -9,12 +9,6 @@ import pytest
 
 import npuprof
 from npuprof.errors import SourceError
-from npuprof.recording import Recording
-
-
-def _private(path: Path) -> Path:
-    path.mkdir(parents=True)
-    return path
 
 
 def _make(path: Path, kind: str) -> Path:
@@ -28,9 +22,6 @@ def _make(path: Path, kind: str) -> Path:
         path.write_text("hello")
     elif kind == "other directory":
         (path / "PROF_000001_20260101_EMPTY").mkdir(parents=True)
-    elif kind == "many runs":
-        for number in (1, 2):
-            Recording(_private(path / f"run_{number}"), "n", "acl", False).write()
     return path
 
 
@@ -43,7 +34,6 @@ def _make(path: Path, kind: str) -> Path:
         ("pointer", "git lfs pull"),
         ("text", "holds nothing that npuprof can read"),
         ("other directory", "holds nothing that npuprof can read"),
-        ("many runs", "below it there are 2 runs, give one of them: run_1, run_2"),
     ],
 )
 def test_a_path_that_cannot_be_read_says_what_it_is(tmp_path: Path, kind: str, told: str) -> None:

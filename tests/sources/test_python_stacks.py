@@ -109,6 +109,11 @@ MIXED = [
     ("/lib/numpy/lib/mixins.py", 4, "func", "numpy.lib.mixins"),
     ("/lib/npuprof/simulator/device.py", 6, "launch", "npuprof.simulator.device"),
     ("/lib/IPython/core/displayhook.py", 6, "__call__", "IPython.core.displayhook"),
+    ("/lib/IPython/core/interactiveshell.py", 7, "showtraceback", "IPython.core.interactiveshell"),
+    ("/lib/inspect.py", 5, "getmodule", "inspect"),
+    ("/lib/npuprof/running.py", 5, "stop", "npuprof.running"),
+    ("/lib/contextlib.py", 5, "__exit__", "contextlib"),
+    ("/lib/IPython/core/interactiveshell.py", 8, "_format_exception_for_storage", "IPython.core.interactiveshell"),
 ]
 
 
@@ -123,6 +128,12 @@ MIXED = [
         ([0, 2, 5, 6], ["<module>"]),
         ([0, 2, 7, 4], ["<module>"]),
         ([0, 3, 4], []),
+        ([0, 8, 9], []),
+        ([0, 12, 9], []),
+        ([0, 2, 8, 9], ["<module>"]),
+        ([0, 10, 11], []),
+        ([0, 2, 3, 10, 11], ["<module>"]),
+        ([0, 2, 11], ["<module>", "__exit__"]),
     ],
 )
 def test_machinery_above_the_cell_and_the_profilers_own_frames_are_left_out(

@@ -89,7 +89,7 @@ def test_another_file_is_no_table_of_kernels(tmp_path: Path) -> None:
         ("aic_mac_time(us)", "aic_mac_time_ns"),
         ("aiv_vec_ratio", "aiv_vec_ratio"),
         ("aic_l2_read_bw(GB/s)", "aic_l2_read_bw_gb_s"),
-        ("GM_to_L1_datas(KB)", "gm_to_l1_datas_kb"),
+        ("GM_to_L1_datas(KB)", "gm_to_l1_kb"),
         ("cube_utilization( %)", "cube_utilization_percent"),
     ],
 )

@@ -1,7 +1,7 @@
 """Raw ``PROF_*`` directories, as the Ascend collector writes them, decoded without the vendor's toolkit.
 
 :func:`read` goes one way: control files and clocks; host records to calls, operators and launched tasks;
-device records to tasks; the join of both; samples and marks. A new record type is a layout in
+device records to tasks; the join of both; communication, memory, samples and marks. A new record type is a layout in
 :mod:`.layouts`, and a function beside its neighbours that reads it.
 Source: formats/raw.md.
 """
@@ -18,14 +18,30 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
-from npuprof.sources.raw import assemble, clocks, launches, layouts, marks, pmu, samples, steps
+from npuprof.sources.raw import (
+    allocations,
+    assemble,
+    clocks,
+    graph_memory,
+    launches,
+    layouts,
+    marks,
+    pmu,
+    samples,
+    steps,
+)
+from npuprof.sources.raw.aicpu import read_aicpu
+from npuprof.sources.raw.collectives import gather
+from npuprof.sources.raw.communication import Communication
 from npuprof.sources.raw.control import STARS_CHIPS, Side, read_sides
 from npuprof.sources.raw.device import Device, join, read_tasks, read_track
 from npuprof.sources.raw.dictionaries import read_dictionaries
 from npuprof.sources.raw.facts import chip_name, read_info
+from npuprof.sources.raw.hccl import read_hccl
 from npuprof.sources.raw.host import Host, read_api
 from npuprof.sources.raw.operators import read_operators
 from npuprof.sources.raw.slices import Streams
+from npuprof.sources.raw.task_rates import read_task_rates
 from npuprof.sources.raw.tracks import read_tracks
 
 _SIDE = re.compile(r"host|device_\d{1,4}")
@@ -54,7 +70,8 @@ def read(path: Path) -> Decoded:
 
     Returns
     -------
-    The tables `api`, `tasks`, `kernels`, `marks`, `memory`, `counters`, `links`, `overlap` and `steps`; what was
+    The tables `api`, `tasks`, `kernels`, `communication`, `communication_tasks`, `marks`, `memory`, `allocations`,
+    `counters`, `links`, `overlap` and `steps`, and what the vendor sums of graphs among the statistics; what was
     skipped or repaired is in the notes.
 
     Raises
@@ -86,30 +103,43 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int) -> None:
     tracks_of = [read_track(device) for device in devices]
     frequencies = [pmu.read_frequencies(device) for device in devices]
     api = read_api(host)
-    operators = read_operators(host, api)
+    contexts, _ = host.read("additional.context_id_info", layouts.CONTEXT_ID)
+    operators = read_operators(host, api, contexts)
     tracks = read_tracks(host, api)
+    hccl = read_hccl(host, api, tracks, contexts)
     if not devices:
         _note_no_device(notes, len(tracks.stamp_ns))
     tasks = join([read_tasks(device, track) for device, track in zip(devices, tracks_of, strict=True)])
-    joined = launches.join(tasks, tracks, operators, host.names)
+    joined = launches.join(tasks, tracks, operators, hccl, host.names)
     device_marks = marks.read_device_marks(devices, tracks_of)
     tables["marks"] = marks.marks_table(host, device_marks)
     tasks, joined = launches.add_marks(tasks, joined, device_marks, tables["marks"])
-    run = assemble.Run(api, operators, tracks, tasks, joined)
+    run = assemble.Run(api, operators, tracks, tasks, joined, gather(tasks, joined, tracks, api))
     tables["steps"] = steps.steps_table(devices, tracks_of)
     tables["api"] = assemble.api_table(api)
     tables["tasks"] = assemble.tasks_table(run)
     tables["kernels"] = assemble.kernels_table(run, devices, frequencies, tables["steps"])
     tables["links"] = assemble.links_table(run, tables["marks"])
     tables["overlap"] = assemble.overlap_table(run)
-    tables["memory"] = samples.memory_table(devices)
-    tables["counters"] = samples.counters_table(devices, frequencies)
+    communication = Communication(run, hccl, host.names)
+    tables["communication"] = communication.operators_table(tables["steps"])
+    tables["communication_tasks"] = communication.tasks_table()
+    tables["memory"] = samples.memory_table(devices, host.clock)
+    allocations.add_tables(host, tables)
+    decoded.statistics.update(graph_memory.read_statistics(host, api))
+    tables["counters"] = samples.counters_table(devices, frequencies, host, _host_side(sides))
+    found, tables["kernels"] = read_aicpu(devices, tables["kernels"])
+    decoded.statistics |= found | read_task_rates(devices, tables["kernels"])
     for streams in (host.streams, *(device.streams for device in devices)):
         streams.note_unread()
 
 
+def _host_side(sides: list[Side]) -> Side | None:
+    return next((side for side in sides if side.device_id is None), None)
+
+
 def _open_host(sides: list[Side], utc_ns: int, info: Info, notes: Notes) -> Host:
-    side = next((side for side in sides if side.device_id is None), None)
+    side = _host_side(sides)
     if side is None:
         notes.error("host", "the host side is missing: no calls, no operator names")
     streams = Streams(side.data if side else None, notes, "host")
@@ -120,8 +150,9 @@ def _open_host(sides: list[Side], utc_ns: int, info: Info, notes: Notes) -> Host
 
 def _open_devices(sides: list[Side], host: Host, utc_ns: int, info: Info, notes: Notes) -> list[Device]:
     expanded = any(
-        bool((host.streams.read(f"{age}.compact.stream_expand_spec_info", _EXPANSION)["status"] == 1).any())
+        bool((host.streams.read(f"{age}.compact.{kind}", _EXPANSION)["status"] == 1).any())
         for age in ("unaging", "aging")
+        for kind in ("expand_stream_spec", "stream_expand_spec_info")  # the collector's name, and the format's
     )
     devices = []
     for side in sides:

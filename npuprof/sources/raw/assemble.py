@@ -17,6 +17,7 @@ from npuprof import tables
 from npuprof.analysis import overlap
 from npuprof.analysis.nesting import time_order
 from npuprof.sources.raw import enums, pmu, steps
+from npuprof.sources.raw.collectives import Collectives
 from npuprof.sources.raw.device import Device, DeviceTasks
 from npuprof.sources.raw.dictionaries import Names
 from npuprof.sources.raw.host import Api
@@ -39,6 +40,7 @@ class Run:
     tracks: Tracks
     tasks: DeviceTasks
     launches: Launches
+    collectives: Collectives
 
 
 def optional(values: Int64, present: Bools) -> pd.arrays.IntegerArray:
@@ -119,11 +121,16 @@ def kernels_table(
         "mix_block_num": optional(mix, blocks > 0),
         "hf32": pd.arrays.BooleanArray(_flags(operators.hf32, operator).astype(bool), ~known),
         **{column: names.take(operator).categorical() for column, names in operators.tensors.items()},
-        "wait_ns": waits(tasks, rows, run.launches.collective),
+        **_attributes(operators.attributes, operator),
+        "wait_ns": waits(tasks, rows, run.collectives),
         "step": steps.step_of(columns["start_ns"], columns["device_id"], steps_frame),
         **_counters(run, rows, blocks, mix, devices, frequencies),
     }
     return tables.build("kernels", columns)
+
+
+def _attributes(attributes: Names, operator: Int64) -> dict[str, Any]:
+    return {"attributes": attributes.take(operator).categorical()} if attributes.names else {}
 
 
 def _flags(values: Bools, operator: Int64) -> Int64:
@@ -154,31 +161,14 @@ def _counters(
     return columns
 
 
-def collective_spans(tasks: DeviceTasks, collective: Int64) -> tuple[Int64, Int64, Int64]:
-    """Give device, start and end (ns) of every collective: from its first task's start to its last one's end.
-
-    Source: formats/raw.md section 8.9.
-    """
-    rows = np.flatnonzero(collective >= 0)
-    order = np.lexsort((tasks.start_ns[rows], collective[rows], tasks.device[rows]))
-    rows = rows[order]
-    if not len(rows):
-        return rows, rows, rows
-    device, one = tasks.device[rows], collective[rows]
-    first = np.flatnonzero(np.concatenate(([True], (device[1:] != device[:-1]) | (one[1:] != one[:-1]))))
-    ends = np.maximum.reduceat(tasks.start_ns[rows] + tasks.duration_ns[rows], first)
-    return device[first], tasks.start_ns[rows][first], ends
-
-
-def waits(tasks: DeviceTasks, rows: Int64, collective: Int64) -> Int64:
+def waits(tasks: DeviceTasks, rows: Int64, collectives: Collectives) -> Int64:
     """Give the time from the end of what started last before each kernel on its device to its start.
 
     Source: formats/raw.md section 9 (op_summary); there in steps of 0.25 µs, here exact.
     """
-    devices, starts, ends = collective_spans(tasks, collective)
-    device = np.concatenate((tasks.device[rows], devices))
-    start = np.concatenate((tasks.start_ns[rows], starts))
-    end = np.concatenate((tasks.start_ns[rows] + tasks.duration_ns[rows], ends))
+    device = np.concatenate((tasks.device[rows], collectives.device))
+    start = np.concatenate((tasks.start_ns[rows], collectives.start_ns))
+    end = np.concatenate((tasks.start_ns[rows] + tasks.duration_ns[rows], collectives.end_ns))
     order = time_order(start, end)
     if len(order) and bool((device != device[0]).any()):
         order = order[np.argsort(device[order], kind="stable")]
@@ -192,13 +182,13 @@ def waits(tasks: DeviceTasks, rows: Int64, collective: Int64) -> Int64:
 
 def overlap_table(run: Run) -> pd.DataFrame:
     """Make `overlap` from the kernels and collectives of each device. Source: formats/raw.md section 9."""
-    tasks = run.tasks
-    devices, starts, ends = collective_spans(tasks, run.launches.collective)
+    tasks, collectives = run.tasks, run.collectives
     parts: list[tuple[int, str, overlap.Spans]] = []
     for device in np.unique(tasks.device).tolist():
         own = np.flatnonzero(run.launches.is_kernel & (tasks.device == device))
         computing = (tasks.start_ns[own], tasks.start_ns[own] + tasks.duration_ns[own])
-        communication = (starts[devices == device], ends[devices == device])
+        among = collectives.device == device
+        communication = (collectives.start_ns[among], collectives.end_ns[among])
         parts += [(device, kind, spans) for kind, spans in overlap.breakdown(computing, communication).items()]
     if not parts:
         return tables.empty("overlap")

@@ -110,6 +110,29 @@ MEMCPY_DIRECTIONS: Mapping[int, str] = {
 }
 """``direction`` of memcpy_info."""
 
+HCCL_DATA_TYPES: Mapping[int, str] = _numbered(
+    "INT8 INT16 INT32 FP16 FP32 INT64 UINT64 UINT8 UINT16 UINT32 FP64 BFP16 INT128 14 HIF8 FP8E4M3 FP8E5M2 FP8E8M0"
+)
+"""Data types of communication; any other number stands for none."""
+
+HCCL_LINKS: Mapping[int, str] = _numbered("ON_CHIP HCCS PCIE ROCE SIO HCCS_SW STANDARD_ROCE UB UBoE")
+"""``linkType`` of hccl_info; any other number stands for none."""
+
+HCCL_TRANSPORTS: Mapping[int, str] = _numbered("SDMA RDMA LOCAL UB ROCE")
+"""``transport`` of hccl_info; any other number stands for none."""
+
+HCCL_RDMA_TYPES: Mapping[int, str] = _numbered("RDMA_SEND_NOTIFY RDMA_SEND_PAYLOAD")
+"""``rdma`` of hccl_info; any other number stands for none."""
+
+MEMORY_MODULES: Mapping[int, str] = _numbered(
+    "SLOG IDEDD SCC HCCL FMK CCU DVPP RUNTIME CCE HDC DRV NET MDCLOCATION MDCPERCEPTION MDCFSM MDCCOMMON "
+    "MDCMONITOR MDCBSWP MDCDEFAULT MDCSC MDCPNC MLL DEVMM KERNEL LIBMEDIA CCECPU ASCENDDK ROS HCCP ROCE "
+    "TEFUSION PROFILING DP APP TS TSDUMP AICPU LP TDT FE MD MB ME IMU IMP GE MDCFUSA CAMERA ASCENDCL TEEOS "
+    "ISP SIS HSM DSS PROCMGR BBOX AIVECTOR TBE FV MDCMAP TUNE HSS FFTS OP UDF HICAID TSYNC AUDIO TPRT "
+    "ASCENDCKERNEL ASYS ATRACE RTC SYSMONITOR AMP ADETECT MBUFF CUSTOM"
+)
+"""Modules of the software that hold device memory (npu_module_mem); a number where none is known."""
+
 DTYPES: Mapping[int, str] = _numbered(
     "FLOAT FLOAT16 INT8 INT32 UINT8 6 INT16 UINT16 UINT32 INT64 UINT64 DOUBLE BOOL STRING DUAL_SUB_INT8 "
     "DUAL_SUB_UINT8 COMPLEX64 COMPLEX128 QINT8 QINT16 QINT32 QUINT8 QUINT16 RESOURCE STRING_REF DUAL DT_VARIANT "

@@ -20,6 +20,8 @@ from npuprof.sources.raw.slices import Records, Streams
 
 Int64: TypeAlias = npt.NDArray[np.int64]
 
+_MAIN_STREAM = frozenset({"master", str(0x010001)})  # the latter where the dictionary does not name it
+
 
 @dataclass(frozen=True)
 class Host:
@@ -94,10 +96,14 @@ class Api:
         Hash of the operator's name, or 0.
     name
         The call's name.
+    model
+        Of a model-level call, the model that it loads or runs; 0 for others.
     tree
         Nesting of the calls above the runtime level, on the host counter; ``rows`` leads from its order here.
     rows
         Row of this table by position in `tree`.
+    on_side_stream
+        By position in `tree`, whether it is a step of a collective on another stream than its main one.
     """
 
     start_ns: Int64
@@ -106,8 +112,10 @@ class Api:
     thread: npt.NDArray[np.uint32]
     item: npt.NDArray[np.uint64]
     name: Names
+    model: npt.NDArray[np.uint32]
     tree: Nesting
     rows: Int64
+    on_side_stream: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -153,9 +161,30 @@ def _assemble(host: Host, records: Records, begins: Int64, ends: Int64) -> Api:
         thread,
         np.ascontiguousarray(records["item"]),
         _call_names(host.names, records),
+        _models(level, records),
         tree,
         rows[tree.order],
+        _on_side_streams(host.names, level, records, rows[tree.order]),
     )
+
+
+def _models(level: npt.NDArray[np.uint16], records: Records) -> npt.NDArray[np.uint32]:
+    models = np.zeros(len(level), np.uint32)
+    rows = np.flatnonzero(level == enums.MODEL)
+    models[rows] = records["request"][rows]
+    return models
+
+
+def _on_side_streams(
+    names: Dictionaries, level: npt.NDArray[np.uint16], records: Records, rows: Int64
+) -> npt.NDArray[np.bool_]:
+    on_side_stream = np.zeros(len(rows), bool)
+    steps = np.flatnonzero(level[rows] == enums.COMMUNICATION)
+    if len(steps):
+        types = Names.lookup(records["type"][rows[steps]], lambda value: names.type_name(enums.COMMUNICATION, value))
+        on_main = [code for code, name in enumerate(types.names) if name in _MAIN_STREAM]
+        on_side_stream[steps] = ~np.isin(types.codes, on_main)
+    return on_side_stream
 
 
 def _known_levels(host: Host, records: Records) -> Records:

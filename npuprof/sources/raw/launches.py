@@ -16,6 +16,7 @@ from npuprof.analysis.nesting import time_order
 from npuprof.sources.raw import enums, joins
 from npuprof.sources.raw.device import DeviceTasks
 from npuprof.sources.raw.dictionaries import Dictionaries, Names
+from npuprof.sources.raw.hccl import Hccl
 from npuprof.sources.raw.marks import DeviceMarks
 from npuprof.sources.raw.operators import Operators, take
 from npuprof.sources.raw.tracks import Tracks
@@ -44,6 +45,8 @@ class Launches:
         Number of the collective that it is part of (a position in the tree of calls), -1 for none.
     task_type, name
         The vendor's name of the type, and the kernel's name.
+    is_step
+        Whether it is a step of its collective, not the task that holds the steps.
     is_kernel
         Whether it is a row of `kernels`.
     mark
@@ -56,11 +59,12 @@ class Launches:
     collective: Int64
     task_type: Names
     name: Names
+    is_step: Bools
     is_kernel: Bools
     mark: Int64
 
 
-def join(tasks: DeviceTasks, tracks: Tracks, operators: Operators, names: Dictionaries) -> Launches:
+def join(tasks: DeviceTasks, tracks: Tracks, operators: Operators, hccl: Hccl, names: Dictionaries) -> Launches:
     """Join device tasks with tracks by key, in order, and sub-tasks through the task that holds them."""
     track, has_parts = _match(tasks, tracks)
     launch = take(tracks.launch, track)
@@ -76,6 +80,7 @@ def join(tasks: DeviceTasks, tracks: Tracks, operators: Operators, names: Dictio
         collective=collective,
         task_type=core.fill(host_type).fill(tasks.kind),
         name=operators.op_name.take(operator).fill(_kernel_names(tracks, track, names)).where(compute),
+        is_step=(collective >= 0) & ~has_parts & hccl.are_steps(take(tracks.step, track), tasks.context),
         is_kernel=compute & ~has_parts,
         mark=np.full(len(tasks), -1, np.int64),
     )
@@ -102,7 +107,7 @@ def add_marks(
         Names(np.zeros(count, np.int64), [_MARK]),
     )
     messages = _messages(device_marks, marks)
-    extra = Launches(none, none, none, none, more.kind, messages, none >= 0, device_marks.id)
+    extra = Launches(none, none, none, none, more.kind, messages, none >= 0, none >= 0, device_marks.id)
     start = np.concatenate((tasks.start_ns, more.start_ns))
     order = time_order(start, start + np.concatenate((tasks.duration_ns, more.duration_ns)))
     return _appended(tasks, more, order), _appended(launches, extra, order)

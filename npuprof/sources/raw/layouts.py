@@ -63,6 +63,64 @@ TENSOR_INFO = layout(
     256, **_STAMPED, op_name=("<u8", 24), count=("<u4", 32), body=("V224", 32), tensors=((TENSOR, (5,)), 36)
 )
 CONTEXT_ID = layout(256, **_STAMPED, op_name=("<u8", 24), count=("<u4", 32), ids=(("<u4", (55,)), 36))
+HCCL_INFO = layout(
+    256,
+    **_STAMPED,
+    item=("<u8", 24),
+    group=("<u8", 40),
+    local_rank=("<u4", 48),
+    remote_rank=("<u4", 52),
+    rank_size=("<u4", 56),
+    plane=("<u4", 64),
+    context=("<u4", 68),
+    notify=("<u8", 72),
+    estimated_us=("<f8", 88),
+    size=("<u8", 112),
+    data_type=("<u4", 124),
+    link=("<u4", 128),
+    transport=("<u4", 132),
+    rdma=("<u4", 136),
+)
+HCCL_OP_INFO = layout(
+    64,
+    **_STAMPED,
+    flags=("u1", 24),
+    data_type=("u1", 25),
+    algorithm=("<u8", 26),
+    count=("<u8", 34),
+    group=("<u8", 42),
+)
+TASK_MEMORY = layout(
+    256,
+    **_STAMPED,
+    address=("<u8", 24),
+    size=("<i8", 32),
+    name=("<u8", 40),
+    allocated=("<u8", 48),
+    reserved=("<u8", 56),
+    device=("<u4", 64),
+)
+STATIC_MEMORY = layout(
+    256,
+    **_STAMPED,
+    size=("<i8", 24),
+    op_name=("<u8", 32),
+    first_node=("<u8", 40),
+    last_node=("<u8", 48),
+    model=("<u8", 64),
+    graph=("<u4", 72),
+)
+FUSED_OPS_A_RECORD = 8
+FUSION_OP = layout(
+    256,
+    **_STAMPED,
+    op_name=("<u8", 24),
+    count=("<u4", 32),
+    memory=(("<u8", (5,)), 36),
+    parts=(("<u8", (8,)), 76),
+)
+GRAPH_ID = layout(256, **_STAMPED, name=("<u8", 24), graph=("<u4", 32), model=("<u4", 36))
+NODE_ATTR = layout(64, **_STAMPED, op_name=("<u8", 24), attributes=("<u8", 36))
 MSPROFTX = layout(
     256,
     **_STAMPED,
@@ -119,5 +177,53 @@ TS_TRACK = layout(
     task=("<u2", 34),
     tag=("<u2", 36),
 )
-HBM = layout(24, stamp_us=("<u8", 0), count=("<u8", 8), event=("<u4", 16), instance=("<u4", 20))
-NPU_MEMORY = layout(32, stamp_us=("<u4", 0), event=("<u4", 4), ddr=("<u8", 16), hbm=("<u8", 24))
+HBM = layout(24, stamp=("<u8", 0), count=("<u8", 8), event=("<u4", 16), instance=("<u4", 20))
+NPU_MEMORY = layout(32, stamp=("<u4", 0), event=("<u4", 4), ddr=("<u8", 16), hbm=("<u8", 24))
+HBM_V2 = layout(32, event=("<u4", 8), instance=("<u4", 12), count=("<u8", 16), stamp=("<u8", 24))
+LLC = layout(24, stamp=("<u8", 0), count=("<u8", 8), event=("<u4", 16), instance=("<u4", 20))
+LLC_V2 = layout(24, count=("<u4", 4), event=("<u4", 8), instance=("<u4", 12), stamp=("<u8", 16))
+DDR = layout(20, stamp=("<u4", 0), count=("<u4", 4), event=("<u4", 8), instance=("<u4", 12), master=("<u4", 16))
+NPU_MEMORY_V2 = layout(32, event=("<u4", 4), stamp=("<u8", 8), ddr=("<u8", 16), hbm=("<u8", 24))
+MODULE_MEMORY = layout(24, module=("<u4", 0), stamp=("<u8", 8), size=("<u8", 16))
+PCIE = layout(96, stamp=("<u8", 0), values=(("<u4", (21,)), 12))
+QOS = layout(64, counter=("<u8", 16), values=(("<u4", (10,)), 24))
+SOC_PROFILE = layout(
+    64,
+    head=("<u2", 0),
+    magic=("<u2", 2),
+    counter=("<u8", 8),
+    id=("<u2", 18),
+    power=(("<u2", (20,)), 24),
+    qos=(("<u4", (10,)), 24),
+    wide=(("<u8", (4,)), 32),
+    narrow=(("<u4", (8,)), 32),
+)
+POWER_INFO = layout(16, counter=("<u8", 0), value=("<u4", 8), kind=("<u4", 12))
+POWER_INFOS = layout(888, count=("<u4", 0), values=((POWER_INFO, (55,)), 8))
+CORE_SAMPLE = layout(96, counters=(("<u8", (8,)), 8), cycles=("<u8", 72), stamp=("<u8", 80), core=("u1", 89))
+L2_CACHE = layout(72, stream=("<u2", 2), task=("<u2", 4), counters=(("<u8", (8,)), 8))
+SOC_PMU = layout(80, stream=("<u2", 10), task=("<u2", 12), kind=("<u2", 14), counters=(("<u8", (8,)), 16))
+AICPU = layout(256, header_magic=("<u2", 0), type=("<u4", 4), stamp=("<u8", 16), body=("V256", 0))
+AICPU_NODE = layout(
+    256,
+    stream=("<u2", 24),
+    task=("<u2", 26),
+    run_start=("<u8", 40),
+    compute_start_us=("<u8", 48),
+    copy_start_us=("<u8", 56),
+    copy_end_us=("<u8", 64),
+    run_end=("<u8", 80),
+    submit=("<u8", 96),
+    after_run=("<u8", 120),
+    dispatch_us=("<u4", 132),
+)
+AICPU_DATA = layout(256, stamp=("<u8", 16), action=("S16", 24), source=("S64", 40), size=("<u8", 112))
+AICPU_MODEL = layout(256, stamp=("<u8", 16), index=("<u8", 24), model=("<u4", 32), tag=("<u2", 36), event=("<u8", 40))
+AICPU_QUEUE = layout(256, node=("<u4", 24), size=("<u8", 32), start_us=("<u8", 40), end_us=("<u8", 48))
+KFC_COMMUNICATION = layout(
+    256, stamps=(("<u8", (7,)), 24), stream=("<u2", 92), task=("<u2", 94), turns=("u1", 97), turn=("u1", 98)
+)
+KFC_COMPUTE = layout(
+    256, stamps=(("<u8", (3,)), 24), stream=("<u2", 60), task=("<u2", 62), turns=("u1", 65), turn=("u1", 66)
+)
+AICPU_FLIP = layout(256, stamp=("<u8", 16), stream=("<u2", 24), task=("<u2", 26), flips=("<u4", 28))

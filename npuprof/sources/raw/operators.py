@@ -32,6 +32,8 @@ class Operators:
         Blocks, and how many blocks of the other core go with each.
     hf32, dynamic
         Whether HF32 is allowed, and whether the operator was described while running.
+    attributes
+        Attributes as the front end wrote them (node_attr_info), absent where it wrote none.
     tensors
         The columns of :data:`tensors.COLUMNS`.
     of_call
@@ -47,6 +49,7 @@ class Operators:
     ratio: Int64
     hf32: Bools
     dynamic: Bools
+    attributes: Names
     tensors: dict[str, Names]
     of_call: Int64
     contexts: Int64
@@ -73,8 +76,8 @@ def take(values: Int64, rows: Int64) -> Int64:
     return np.where(rows >= 0, values[rows], -1)
 
 
-def read_operators(host: Host, api: Api) -> Operators:
-    """Read operator descriptions and join tensors and contexts to them."""
+def read_operators(host: Host, api: Api, context_ids: Records) -> Operators:
+    """Read operator descriptions and join tensors, attributes and context_id_info records to them."""
     nodes, aging = host.read("compact.node_basic_info", layouts.NODE_BASIC)
     launch_of = api.nearest(enums.NODE)
     calls = take(launch_of, api.at(nodes["thread"], nodes["stamp"]))
@@ -87,7 +90,7 @@ def read_operators(host: Host, api: Api) -> Operators:
     finder = _Finder(nodes, calls, of_call)
     infos, _ = host.read("additional.tensor_info", layouts.TENSOR_INFO)
     info_calls = take(launch_of, api.at(infos["thread"], infos["stamp"]))
-    contexts, of_context = _contexts(host, api, launch_of, finder)
+    contexts, of_context = _contexts(api, context_ids, launch_of, finder)
     return Operators(
         op_name=host.names.names_of(nodes["op_name"]),
         op_type=host.names.names_of(nodes["op_type"]),
@@ -96,6 +99,7 @@ def read_operators(host: Host, api: Api) -> Operators:
         ratio=nodes["ratio"].astype(np.int64),
         hf32=(nodes["flags"] & 1).astype(bool),
         dynamic=aging,
+        attributes=_attributes(host, api, launch_of, finder, len(nodes)),
         tensors=tensors.describe(infos, finder.find(info_calls, infos["op_name"]), len(nodes), host.notes),
         of_call=of_call,
         contexts=contexts,
@@ -138,8 +142,18 @@ class _Finder:
         return np.where(own[order][at] == keys, order[at], -1)
 
 
-def _contexts(host: Host, api: Api, launch_of: Int64, finder: _Finder) -> tuple[Int64, Int64]:
-    records, _ = host.read("additional.context_id_info", layouts.CONTEXT_ID)
+def _attributes(host: Host, api: Api, launch_of: Int64, finder: _Finder, count: int) -> Names:
+    records, _ = host.read("compact.node_attr_info", layouts.NODE_ATTR)
+    if not len(records):
+        return Names.absent(count)
+    operators = finder.find(take(launch_of, api.at(records["thread"], records["stamp"])), records["op_name"])
+    held = np.flatnonzero(operators >= 0)
+    of_operator = np.full(count, -1, np.int64)
+    of_operator[operators[held]] = held
+    return host.names.names_of(records["attributes"]).take(of_operator)
+
+
+def _contexts(api: Api, records: Records, launch_of: Int64, finder: _Finder) -> tuple[Int64, Int64]:
     records = records[records["level"] == enums.NODE]
     calls = take(launch_of, api.at(records["thread"], records["stamp"]))
     operators = finder.find(calls, records["op_name"])

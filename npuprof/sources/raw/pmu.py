@@ -78,6 +78,11 @@ def read_frequencies(device: Device) -> Frequencies:
     return Frequencies(counters[last], values["mhz"].astype(np.int64)[last])
 
 
+def is_sampled(device: Device) -> bool:
+    """Tell whether the cores were sampled by time: their records belong to no task then."""
+    return device.side.sample.get("ai_core_profiling_mode") == "sample-based"
+
+
 def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) -> dict[str, npt.NDArray[Any]]:
     """Read performance counters of a device and derive the metrics of its kernels.
 
@@ -86,6 +91,8 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
     Columns such as ``aic_total_cycles``, ``aic_mac_ratio``, ``aiv_vec_time_ns`` and ``cube_utilization_percent``, a
     value a kernel, NaN where the core wrote none.
     """
+    if is_sampled(device):
+        return {}
     records = device.read("ffts_profile", layouts.PMU, stamp="end")
     if not len(records):
         return {}
@@ -182,11 +189,12 @@ def _core_columns(
         rounds = np.ceil(blocks / cores) if cores else np.full(len(blocks), np.nan)
         total_ns = cycles * 1e3 / mhz / blocks * rounds
         total_ns[~np.isfinite(total_ns)] = np.nan
-        derived = metric_columns(core, _events(device, core), totals.counters, cycles, total_ns, mhz)
+        derived = metric_columns(core, profiling_events(device, core), totals.counters, cycles, total_ns, mhz)
     return {f"{core}_total_time_ns": total_ns, f"{core}_total_cycles": cycles, **derived}
 
 
-def _events(device: Device, core: str) -> list[int]:
+def profiling_events(device: Device, core: str) -> list[int]:
+    """Give the events that a core counted (``aic`` or ``aiv``), in the order of its counters."""
     key = "ai_core_profiling_events" if core == "aic" else "aiv_profiling_events"
     words = str(device.side.sample.get(key) or "").split(",")
     try:

@@ -1,6 +1,6 @@
-"""Sampled device values: memory in use, HBM traffic, AI core frequency.
+"""Sampled values of a run: memory in use, and the counters of all streams that are sampled.
 
-Source: formats/raw.md sections 3 (sample files), 5.3 and 6.
+Source: formats/raw.md sections 3 (sample files), 5.3, 5.5 and 6.
 """
 
 from __future__ import annotations
@@ -14,118 +14,120 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.raw import layouts
+from npuprof.sources.columns import ABSENT, optional
+from npuprof.sources.raw import core_samples, host_usage, interconnects, layouts, soc_profile, traffic
+from npuprof.sources.raw.clocks import Clock
+from npuprof.sources.raw.control import Side
+from npuprof.sources.raw.counter_rows import CounterRows, rows
+from npuprof.sources.raw.counter_rows import counters_table as join_counters
 from npuprof.sources.raw.device import Device
 from npuprof.sources.raw.dictionaries import Names
+from npuprof.sources.raw.enums import MEMORY_MODULES
+from npuprof.sources.raw.host import Host
 from npuprof.sources.raw.pmu import Frequencies
+from npuprof.sources.raw.sampled import impossible, layout_version, read_host_ns, read_us
 
 Int64: TypeAlias = npt.NDArray[np.int64]
 
-_HBM_BYTES = 256 // 8
-_COMPONENTS = {0: "APP", 1: "Device"}
-_LAYOUT_VERSION = "1.0"
-_REACH_US = 366 * 86_400_000_000  # as for counters: no profile is a year long
+_COMPONENTS = ["APP", "Device"]
+_MAX_BYTES = 1 << 62
 
 
-def memory_table(devices: Sequence[Device]) -> pd.DataFrame:
-    """Read ``npu_mem``: what the application and the whole device hold of HBM and DDR, in bytes.
+def memory_table(devices: Sequence[Device], host_clock: Clock) -> pd.DataFrame:
+    """Read what holds device memory, in bytes: ``npu_mem`` and ``npu_module_mem``.
 
-    `reserved_bytes` is the sum that the vendor shows; `hbm_bytes` and `ddr_bytes` are its parts.
+    The components APP and Device are the application and the whole device: `reserved_bytes` is the sum that the
+    vendor shows, `hbm_bytes` and `ddr_bytes` are its parts. The other components are the modules of the software.
     """
-    parts = [part for device in devices for part in _memory_of(device)]
-    names = list(_COMPONENTS.values())
-    joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]} if parts else {}
-    if not joined:
+    parts = [part for device in devices for part in (*_memory_of(device), _modules_of(device, host_clock))]
+    parts = [part for part in parts if len(part["time_ns"])]
+    if not parts:
         return tables.empty("memory")
-    event = joined.pop("event")
-    columns = {**joined, "component": tables.categorical(np.minimum(event, 1), names)}
+    columns: dict[str, Any] = {
+        key: np.concatenate([part[key] for part in parts])
+        for key in ("time_ns", "device_id", "reserved_bytes", "hbm_bytes", "ddr_bytes")
+    }
+    for key in ("hbm_bytes", "ddr_bytes"):
+        columns[key] = optional(columns[key])
+    columns["component"] = reduce(Names.append, [part["component"] for part in parts]).categorical()
     return tables.sort_by_time(tables.build("memory", columns))
 
 
-def _memory_of(device: Device) -> list[dict[str, Int64]]:
+def _memory_of(device: Device) -> list[dict[str, Any]]:
+    version = layout_version(device, "npu_mem")
     parts = []
-    for stream in (f"npu_mem.data.{device.id}", f"npu_mem.app.{device.id}"):
-        records = _sampled(device, stream, layouts.NPU_MEMORY)
-        sound = (records["ddr"] < 1 << 62) & (records["hbm"] < 1 << 62)
-        if not bool(sound.all()):
-            device.notes.warning(f"device {device.id}", f"{stream}: impossible sizes skipped", int((~sound).sum()))
-            records = records[sound]
+    for stream in (f"npu_mem.data.{device.id}", f"npu_mem.app.{device.id}") if version else ():
+        if version == "1.0":
+            records, time_ns = read_us(device, stream, layouts.NPU_MEMORY)
+        else:
+            records, time_ns = read_host_ns(device, stream, layouts.NPU_MEMORY_V2)
+        sound = (records["ddr"] < _MAX_BYTES) & (records["hbm"] < _MAX_BYTES)
+        impossible(device, stream, "impossible sizes", ~sound)
+        records, time_ns = records[sound], time_ns[sound]
         ddr, hbm = records["ddr"].astype(np.int64), records["hbm"].astype(np.int64)
         part = {
-            "time_ns": device.clock.start_ns + records["stamp_us"].astype(np.int64) * 1000,
+            "time_ns": time_ns,
             "device_id": np.full(len(records), device.id),
             "reserved_bytes": ddr + hbm,
             "hbm_bytes": hbm,
             "ddr_bytes": ddr,
-            "event": records["event"].astype(np.int64),
+            "component": Names(np.minimum(records["event"].astype(np.int64), 1), _COMPONENTS),
         }
         parts.append(part)
     return parts
 
 
-def counters_table(devices: Sequence[Device], frequencies: Sequence[Frequencies]) -> pd.DataFrame:
-    """Read the sampled counters of all devices.
+def _modules_of(device: Device, host_clock: Clock) -> dict[str, Any]:
+    """Read what each module of the software holds; its stamps are those of the host's counter."""
+    stream = f"npu_module_mem.data.{device.id}"
+    records = device.streams.read(stream, layouts.MODULE_MEMORY)
+    sound = host_clock.reaches(records["stamp"])
+    impossible(device, stream, "impossible time stamps", ~sound)
+    large = sound & (records["size"] >= _MAX_BYTES)  # -1 is written where a module cannot tell
+    impossible(device, stream, "impossible sizes", large)
+    records = records[sound & ~large]
+    time_ns = host_clock.to_ns(records["stamp"])
+    early = time_ns < device.started_ns
+    if bool(early.any()):  # as the vendor does; a sampler that was on before is nothing to warn of
+        device.notes.info(
+            f"device {device.id}", "npu_module_mem: samples from before the collection began skipped", int(early.sum())
+        )
+        records, time_ns = records[~early], time_ns[~early]
+    absent = np.full(len(records), ABSENT)
+    return {
+        "time_ns": time_ns,
+        "device_id": np.full(len(records), device.id),
+        "reserved_bytes": records["size"].astype(np.int64),
+        "hbm_bytes": absent,
+        "ddr_bytes": absent,
+        "component": Names.lookup(records["module"], lambda value: MEMORY_MODULES.get(value) or str(value)),
+    }
 
-    ``AI Core Freq`` (MHz) holds a row a change. ``HBM read`` and ``HBM write`` (the vendor's MB/s, 2**20 bytes a
-    second) hold a row a sample, by HBM; the first has no interval before it and is NaN.
+
+def counters_table(
+    devices: Sequence[Device], frequencies: Sequence[Frequencies], host: Host, side: Side | None
+) -> pd.DataFrame:
+    """Read the sampled counters of all devices, and of the host, whose control files are `side`.
+
+    ``AI Core Freq`` (MHz) holds a row a change; what the others hold, their readers tell.
     """
     parts = [_frequency_rows(device, one) for device, one in zip(devices, frequencies, strict=True)]
-    parts += [_hbm_rows(device) for device in devices]
-    parts = [part for part in parts if len(part["time_ns"])]
-    if not parts:
-        return tables.empty("counters")
-    columns: dict[str, Any] = {}
-    for key in ("time_ns", "device_id", "value"):
-        columns[key] = np.concatenate([part[key] for part in parts])
-    for key in ("counter", "instance", "unit"):
-        columns[key] = reduce(Names.append, [part[key] for part in parts]).categorical()
-    return tables.sort_by_time(tables.build("counters", columns))
+    for device, frequency in zip(devices, frequencies, strict=True):
+        parts += traffic.read_hbm(device)
+        parts += traffic.read_ddr(device)
+        parts += traffic.read_llc(device)
+        parts += interconnects.read_pcie(device)
+        parts += interconnects.read_hccs(device)
+        parts += interconnects.read_network(device, "nic", "NIC")
+        parts += interconnects.read_network(device, "roce", "RoCE")
+        parts += interconnects.read_qos(device)
+        parts += soc_profile.read_soc_profile(device)
+        parts += soc_profile.read_voltages(device)
+        parts += core_samples.read_core_samples(device, frequency)
+    parts += host_usage.read_host_usage(host, side)
+    return join_counters(parts)
 
 
-def _frequency_rows(device: Device, frequencies: Frequencies) -> dict[str, Any]:
-    count = len(frequencies.mhz)
-    return {
-        "time_ns": device.clock.counter.to_ns(frequencies.counters.astype(np.uint64)),
-        "device_id": np.full(count, device.id),
-        "value": frequencies.mhz.astype(np.float64),
-        "counter": _constant("AI Core Freq", count),
-        "instance": Names.absent(count),
-        "unit": _constant("MHz", count),
-    }
-
-
-def _hbm_rows(device: Device) -> dict[str, Any]:
-    records = _sampled(device, f"hbm.data.{device.id}", layouts.HBM)
-    writes = (records["event"] != 0).astype(np.int64)
-    series = records["instance"].astype(np.int64) << 1 | writes
-    order = np.lexsort((records["stamp_us"], series))
-    records, series = records[order], series[order]
-    passed_us = np.diff(records["stamp_us"].astype(np.int64), prepend=0).astype(np.float64)
-    first = np.concatenate(([True], series[1:] != series[:-1]))[: len(series)]
-    passed_us[first | (passed_us <= 0)] = np.nan
-    return {
-        "time_ns": device.clock.start_ns + records["stamp_us"].astype(np.int64) * 1000,
-        "device_id": np.full(len(records), device.id),
-        "value": records["count"].astype(np.float64) * _HBM_BYTES / 2**20 / (passed_us / 1e6),
-        "counter": Names.distinct(series & 1, ["HBM read", "HBM write"]),
-        "instance": Names.lookup(records["instance"], str),
-        "unit": _constant("MB/s", len(records)),
-    }
-
-
-def _sampled(device: Device, stream: str, record: np.dtype[Any]) -> Any:
-    """Read a file sampled in microseconds since the device's start, if it has the layout that is known."""
-    version = str(device.side.info.get("version") or _LAYOUT_VERSION)
-    if version != _LAYOUT_VERSION and stream in device.streams.names():
-        device.notes.info(f"device {device.id}", f"{stream}: layout version {version} is not decoded")
-        return np.empty(0, record)
-    records = device.streams.read(stream, record)
-    possible = records["stamp_us"] <= _REACH_US
-    if not bool(possible.all()):
-        device.notes.warning(f"device {device.id}", f"{stream}: impossible time stamps skipped", int((~possible).sum()))
-        records = records[possible]
-    return records
-
-
-def _constant(name: str, count: int) -> Names:
-    return Names(np.zeros(count, np.int64), [name])
+def _frequency_rows(device: Device, frequencies: Frequencies) -> CounterRows:
+    time_ns = device.clock.counter.to_ns(frequencies.counters.astype(np.uint64))
+    return rows(time_ns, device.id, frequencies.mhz, "AI Core Freq", "MHz")

@@ -22,7 +22,7 @@ from npuprof.sources.raw.slices import Records
 Int64: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
-_FLIP = "FLIP"
+_FLIP, _FLIP_NAME = "FLIP", "FLIP_TASK"  # ours, and the collector's
 _IGNORED = frozenset({_FLIP, "MAINTENANCE"})
 _EXTENDED = 40  # header length of a record whose block fields are filled
 _DEVICE_KIND_SHIFT = 12
@@ -46,6 +46,8 @@ class Tracks:
         Block number and mix ratio, and whether the record holds them.
     launch
         Position of the launching node-level call in the tree of calls, -1 without one.
+    step
+        Position of the communication-level call in the tree of calls, -1 without one.
     collective
         Position of the node-level call (or else the step) of the collective that it is part of, -1 for none.
     call
@@ -65,6 +67,7 @@ class Tracks:
     ratio: Int64
     extended: Bools
     launch: Int64
+    step: Int64
     collective: Int64
     call: Int64
     copied_bytes: Int64
@@ -105,6 +108,7 @@ def _join(host: Host, api: Api, records: Records, types: Names, batch: Int64) ->
         ratio=(records["ratio"] & 7).astype(np.int64),
         extended=records["data_length"] == _EXTENDED,
         launch=launch,
+        step=step,
         collective=np.where(step >= 0, np.where(launch >= 0, launch, step), -1),
         call=call,
         copied_bytes=size,
@@ -123,6 +127,8 @@ def _of_npus(host: Host, records: Records) -> Records:
 
 def _type_name(host: Host, value: int) -> str:
     known = host.names.types.get((enums.RUNTIME, value))
+    if known == _FLIP_NAME:
+        return _FLIP
     return known or enums.TRACK_TASK_TYPES.get(value) or str(value)
 
 

@@ -1,6 +1,12 @@
-"""Text results of torch_npu: ``*_ascend_pt`` directories, their output directory, or a timeline alone.
+"""Parsed results of torch_npu: ``*_ascend_pt`` directories, their output directory, or a timeline alone.
 
 A result may lack any of its files: what is there is read, what is not is noted.
+
+A directory can hold the same run twice: as the vendor's parsed result (``ASCEND_PROFILER_OUTPUT``) and as the raw
+files that it was made from (``FRAMEWORK`` and ``PROF_*``). The parsed result is read where any of it can be, and a note
+tells that raw files are beside it; the raw files are read where there is no parsed result or nothing of it
+can be read, and where they are asked for (``npuprof.load(path, source="raw")``). ``run.info.source`` says which it
+was. The raw files are :mod:`.unparsed`, a source by itself.
 
 Source: formats/results.md.
 """
@@ -12,15 +18,17 @@ from pathlib import Path
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded
 from npuprof.sources.torch_npu.description import describe
-from npuprof.sources.torch_npu.layout import find
+from npuprof.sources.torch_npu.layout import OUTPUT, Layout, find
 from npuprof.sources.torch_npu.reading import Reading
+from npuprof.sources.torch_npu.unparsed import read_layout
 
 __all__ = ["read", "recognises"]
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether `path` is a torch_npu text result, by what it holds; see :func:`.layout.find`."""
-    return find(path) is not None
+    """Tell whether `path` is a parsed result of torch_npu, by what it holds; see :func:`.layout.find`."""
+    layout = find(path)
+    return layout is not None and layout.is_parsed
 
 
 def read(path: Path) -> Decoded:
@@ -38,12 +46,25 @@ def read(path: Path) -> Decoded:
         If it is no such result, or nothing of it can be read.
     """
     layout = find(path)
-    if layout is None:
+    if layout is None or not layout.is_parsed:
         raise SourceError(
-            f"{path} is no torch_npu text result: it needs ASCEND_PROFILER_OUTPUT beside profiler_info*.json; "
-            "a result that was not analysed yet becomes one with "
-            "`from torch_npu.profiler.profiler import analyse; analyse(path)`"
+            f"{path} is no parsed result of torch_npu: it needs ASCEND_PROFILER_OUTPUT beside profiler_info*.json; "
+            "give the *_ascend_pt directory, whose raw files are read where it was not analysed"
         )
+    try:
+        decoded = _read_parsed(layout)
+    except SourceError as error:
+        if not layout.is_raw:
+            raise
+        decoded = read_layout(layout)
+        decoded.notes.warning(OUTPUT, f"the parsed result cannot be read, its raw files are shown: {error}")
+        return decoded
+    if layout.is_raw:
+        decoded.notes.info(layout.root.name, "the parsed result is shown; the raw files beside it were not read")
+    return decoded
+
+
+def _read_parsed(layout: Layout) -> Decoded:
     reading = Reading(layout)
     reading.decoded.info = describe(layout, reading.notes)
     reading.run()

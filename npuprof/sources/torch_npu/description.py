@@ -36,10 +36,10 @@ _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json")
 def describe(layout: Layout, notes: Notes) -> Info:
     """Gather what the two files tell; a missing or damaged one is noted and leaves its part empty."""
     info = Info(name=layout.root.name, collector="torch_npu", source="torch_npu text result", recording=layout.root)
-    told = _load(layout.profiler_info, notes)
+    told = load(layout.profiler_info, notes)
     if any(key in told for key in _MINDSPORE_KEYS):
         info.collector = "mindspore"
-    metadata = _load(layout.metadata, notes)
+    metadata = load(layout.metadata, notes)
     info.versions = {
         name: str(told[key])
         for name, key in (("torch_npu", "torch_npu_version"), ("cann", "cann_version"))
@@ -99,7 +99,8 @@ def _part(parent: dict[str, Any], key: str) -> dict[str, Any]:
     return dict(part) if isinstance(part, dict) else {}
 
 
-def _load(path: Path | None, notes: Notes) -> dict[str, Any]:
+def load(path: Path | None, notes: Notes) -> dict[str, Any]:
+    """Read a JSON object; empty where there is no such file, and, with a note, where it is damaged."""
     if path is None:
         return {}
     try:

@@ -1,17 +1,19 @@
-"""Find the files of a torch_npu text result, whichever of its paths is given.
+"""Find the files of a torch_npu result, whichever of its paths is given.
 
 Source: formats/results.md section 1.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from npuprof.sources.framework import mindspore, reader_of
 from npuprof.sources.trace_json import is_trace
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
+FRAMEWORK = "FRAMEWORK"
 _RESULTS = ("kernel_details.csv", "step_trace_time.csv", "memory_record.csv")
 _TRACE_NAMES = ("trace_view.json", "trace_view.json.gz")
 _MAX_LISTED = 10_000  # a directory of thousands of ranks is no single result
@@ -31,6 +33,8 @@ class Layout:
         The timeline, if there is one.
     profiler_info, metadata
         ``profiler_info*.json`` and ``profiler_metadata.json``, if they are there.
+    raw
+        The ``PROF_*`` directories of the collector, oldest first.
     """
 
     root: Path
@@ -38,6 +42,27 @@ class Layout:
     trace: Path | None
     profiler_info: Path | None = None
     metadata: Path | None = None
+    raw: tuple[Path, ...] = ()
+
+    @property
+    def framework(self) -> Path:
+        """The folder of the framework's raw files, which may not exist."""
+        return self.root / FRAMEWORK
+
+    @property
+    def is_parsed(self) -> bool:
+        """Whether there is a result that the vendor's tool made, or at least a place for it."""
+        if self.output is None:
+            return self.trace is not None
+        if self.profiler_info is not None or any(self.file(name) is not None for name in _RESULTS):
+            return True
+        # MindSpore without a device writes a timeline whose times went through a float; its raw files tell more.
+        return self.trace is not None and reader_of(self.framework) is not mindspore
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether there are raw files of the framework, or of the collector that it started."""
+        return reader_of(self.framework) is not None or (self.profiler_info is not None and bool(self.raw))
 
     def file(self, name: str) -> Path | None:
         """Give a result file's path if it exists."""
@@ -46,8 +71,9 @@ class Layout:
 
 
 def find(path: Path) -> Layout | None:
-    """Recognise a ``*_ascend_pt`` directory, its output directory, or a timeline by itself.
+    """Recognise a ``*_ascend_pt`` directory, its output or FRAMEWORK directory, or a timeline by itself.
 
+    A directory that was not analysed has FRAMEWORK files, or ``profiler_info*.json`` beside ``PROF_*``.
     The name of the directory says nothing: users rename it. A path that may not be read holds nothing.
     """
     try:
@@ -59,18 +85,24 @@ def find(path: Path) -> Layout | None:
 def _find(path: Path) -> Layout | None:
     if path.is_file():
         return Layout(path, None, path) if is_trace(path) else None
-    output = path if path.name == OUTPUT else path / OUTPUT
-    if not output.is_dir():
+    root = path.parent if path.name in (OUTPUT, FRAMEWORK) else path
+    if not root.is_dir():
         return None
-    root = output.parent
-    info = next((found for found in _matching(root, "profiler_info*.json")), None)
+    output = root / OUTPUT
     trace = next((output / name for name in _TRACE_NAMES if (output / name).is_file()), None)
-    if info is None and trace is None and not any((output / name).is_file() for name in _RESULTS):
-        return None
+    info = next(_matching(root, "profiler_info*.json", Path.is_file), None)
     metadata = root / "profiler_metadata.json"
-    return Layout(root, output, trace, info, metadata if metadata.is_file() else None)
+    layout = Layout(
+        root,
+        output if output.is_dir() else None,
+        trace,
+        info,
+        metadata if metadata.is_file() else None,
+        tuple(_matching(root, "PROF_*", Path.is_dir)),
+    )
+    return layout if layout.is_parsed or layout.is_raw else None
 
 
-def _matching(directory: Path, pattern: str) -> Iterator[Path]:
+def _matching(directory: Path, pattern: str, is_kind: Callable[[Path], bool]) -> Iterator[Path]:
     names = sorted(entry for _, entry in zip(range(_MAX_LISTED), directory.iterdir(), strict=False))
-    return (entry for entry in names if entry.match(pattern) and entry.is_file())
+    return (entry for entry in names if entry.match(pattern) and is_kind(entry))

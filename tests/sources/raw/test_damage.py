@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from npuprof.errors import SourceError
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded
 
+from .communication_records import CommunicationDirectory
 from .conftest import raw_sample, writable_copy
 
 _SAMPLE_NAMES = ("everything", "model_step")  # together they hold what the others do, and more
@@ -31,6 +33,8 @@ def _read(folder: Path) -> Decoded | None:
         return None
     for name, frame in decoded.tables.items():
         tables.check(name, frame)
+    operators, steps = decoded.tables["communication"], decoded.tables["communication_tasks"]
+    assert steps["op_id"].between(0, len(operators) - 1).all()
     links = decoded.tables["links"]
     for side in ("source", "target"):
         for table, rows in links.groupby(f"{side}_table", observed=True)[f"{side}_row"]:
@@ -70,7 +74,18 @@ def _repeat(content: bytearray, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", _SAMPLE_NAMES)
 def test_damaged_bytes_give_tables_or_an_error(name: str, samples: Path, tmp_path: Path) -> None:
     folder = writable_copy(raw_sample(samples, name), tmp_path / "PROF_x")
-    files = _files(folder)
+    _damage_and_read(folder, _files(folder))
+
+
+def test_damaged_records_of_communication_and_memory_give_tables_or_an_error(tmp_path: Path) -> None:
+    directory = CommunicationDirectory(tmp_path / "PROF_x")
+    directory.write_one_of_each()
+    files = _files(directory.finish())
+    of_interest = ("hccl", "context", "memory", "static", "fusion", "graph", "attr", "api_event", "track", "stars")
+    _damage_and_read(directory.path, [file for file in files if any(name in file.name for name in of_interest)])
+
+
+def _damage_and_read(folder: Path, files: list[Path]) -> None:
     whole = {file: file.read_bytes() for file in files}
 
     @settings(max_examples=60, deadline=None, derandomize=True)
@@ -83,6 +98,61 @@ def test_damaged_bytes_give_tables_or_an_error(name: str, samples: Path, tmp_pat
                 data.draw(st.sampled_from([_flip, _cut, _shuffle, _insert, _repeat]))(content, data)
                 file.write_bytes(content)
             _read(folder)
+        finally:
+            for file in damaged:
+                file.write_bytes(whole[file])
+
+    damage_and_read()
+
+
+_SAMPLED = (
+    *("aicpu", "hbm", "hccs", "l2_cache", "llc", "lpmFreqConv", "nic", "npu_mem", "npu_module_mem", "pcie", "roce"),
+    *("socpmu", "stars_soc_profile", "host_cpu", "host_mem", "sample.json", "info.json", "dev_start.log"),
+)
+_ODD_NUMBERS = (b"nan", b"-1", b"1e400", b"inf", b"99999999999999999999", b"9" * 5000, b"time", b"", b" ")
+
+
+def _replace_a_word(content: bytearray, data: st.DataObject) -> None:
+    words = bytes(content).split(b" ")
+    words[data.draw(st.integers(0, len(words) - 1))] = data.draw(st.sampled_from(_ODD_NUMBERS))
+    content[:] = b" ".join(words)
+
+
+@pytest.mark.parametrize("mode", ["task-based", "sample-based"])
+@pytest.mark.parametrize("version", ["1.0", "2.0", "3.0"])
+def test_damaged_samples_give_rows_that_keep_their_schema(
+    version: str, mode: str, samples: Path, tmp_path: Path
+) -> None:
+    folder = writable_copy(raw_sample(samples, "everything"), tmp_path / "PROF_x")
+    device = folder / "device_0"
+    for file, old, new in (
+        (device / "info.json.0", '"version":"1.0"', f'"version":"{version}"'),
+        (device / "sample.json", "task-based", mode),
+    ):
+        file.write_text(file.read_text().replace(old, new))
+    data_folder = device / "data"
+    for name in ("qos", "ddr", "aicore", "lpmInfoConv"):  # of streams that the sample lacks, what another one holds
+        (data_folder / f"{name}.data.0.slice_0").write_bytes((data_folder / "stars_soc.data.0.slice_0").read_bytes())
+    for name in ("host_disk", "host_network"):
+        slice_path = folder / "host" / "data" / f"{name}.data.slice_0"
+        slice_path.write_bytes(b"start_time 3647153054733\ntime 5\neth0: 1 2\n")
+    files = [file for file in _files(folder) if file.name.startswith((*_SAMPLED, "qos", "ddr", "host_"))]
+    whole = {file: file.read_bytes() for file in files}
+
+    @settings(max_examples=25, deadline=None, derandomize=True)
+    @given(data=st.data())
+    def damage_and_read(data: st.DataObject) -> None:
+        damaged = data.draw(st.lists(st.sampled_from(files), min_size=1, max_size=4, unique=True))
+        try:
+            for file in damaged:
+                content = bytearray(whole[file])
+                damage = data.draw(st.sampled_from([_flip, _cut, _shuffle, _insert, _repeat, _replace_a_word]))
+                damage(content, data)
+                file.write_bytes(content)
+            decoded = _read(folder)
+            if decoded is not None:
+                assert not np.isinf(decoded.tables["counters"]["value"]).any()
+                assert all(len(frame.columns) for frame in decoded.statistics.values())
         finally:
             for file in damaged:
                 file.write_bytes(whole[file])

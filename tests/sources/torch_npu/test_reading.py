@@ -117,10 +117,10 @@ def test_a_result_of_which_nothing_can_be_read_is_an_error(result: Path) -> None
         torch_npu.read(result)
 
 
-def test_a_result_that_was_not_analysed_names_the_command(tmp_path: Path) -> None:
+def test_an_empty_folder_of_the_framework_is_no_result(tmp_path: Path) -> None:
     (tmp_path / "FRAMEWORK").mkdir()
     assert not torch_npu.recognises(tmp_path)
-    with pytest.raises(SourceError, match="analyse"):
+    with pytest.raises(SourceError, match="no parsed result"):
         torch_npu.read(tmp_path)
 
 

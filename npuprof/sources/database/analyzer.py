@@ -1,0 +1,111 @@
+"""``analysis.db`` and ``communication_analyzer.db``: the vendor's breakdown of steps and of communication.
+
+Source: formats/results.md section 5.3.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.columns import ABSENT, optional
+from npuprof.sources.database.connection import Database
+from npuprof.sources.decimals import US_TO_NS
+
+STEP_TIMES = "StepTraceTime"
+_LIMIT = 5_000_000
+_DURATIONS = {
+    "computing_ns": "computing",
+    "communication_ns": "communication",
+    "overlapped_ns": "overlapped",
+    "communication_not_overlapped_ns": "communication_not_overlapped",
+    "free_ns": "free",
+    "stage_ns": "stage",
+    "bubble_ns": "bubble",
+    "preparing_ns": "preparing",
+    "communication_not_overlapped_exclude_receive_ns": "communication_not_overlapped_and_exclude_receive",
+}
+_WHERE = {"step": "step", "kind": "type", "name": "hccl_op_name", "group": "group_name"}
+_BANDWIDTH = {
+    "link": "transport_type",
+    "Transit Size(MB)": "transit_size",
+    "Transit Time(ms)": "transit_time",
+    "Bandwidth(GB/s)": "bandwidth",
+    "Large Packet Ratio": "large_packet_ratio",
+}
+_STATISTICS: dict[str, tuple[str, dict[str, str]]] = {
+    "communication": (
+        "CommAnalyzerTime",
+        {
+            "Start Timestamp(us)": "start_timestamp",
+            "Elapse Time(ms)": "elapse_time",
+            "Transit Time(ms)": "transit_time",
+            "Wait Time(ms)": "wait_time",
+            "Synchronization Time(ms)": "synchronization_time",
+            "Idle Time(ms)": "idle_time",
+        },
+    ),
+    "communication_bandwidth": ("CommAnalyzerBandwidth", _BANDWIDTH),
+    "communication_matrix": (
+        "CommAnalyzerMatrix",
+        {
+            "src_rank": "src_rank",
+            "dst_rank": "dst_rank",
+            "Transport Type": "transport_type",
+            "Transit Size(MB)": "transit_size",
+            "Transit Time(ms)": "transit_time",
+            "Bandwidth(GB/s)": "bandwidth",
+            "Op Name": "op_name",
+        },
+    ),
+}
+READ = frozenset((STEP_TIMES, *(table for table, _ in _STATISTICS.values())))
+"""The tables that are read here."""
+_STEP = re.compile(r"(?:step)?\s*(\d{1,18})")
+_MAX_DURATION_US = 1e15  # 30 years; beyond it a duration is damage
+
+
+def step_times_table(database: Database, device: int | None) -> pd.DataFrame | None:
+    """Read `step_times`; the step is <NA> where the run marked none.
+
+    The numbers are microseconds, whatever the vendor's documentation says. `device` is the device of files that do
+    not name it.
+    """
+    present = {ours: theirs for ours, theirs in _DURATIONS.items() if database.has(STEP_TIMES, theirs)}
+    rows = database.rows(STEP_TIMES, ["deviceId"], list(present.values()))
+    steps = [_step(one) for (one,) in database.records(STEP_TIMES, ["step"], len(rows["deviceId"]))]
+    if not steps:
+        return None
+    own = np.where(rows["deviceId"] < 0, ABSENT if device is None else device, rows["deviceId"])[: len(steps)]
+    columns: dict[str, Any] = {"step": pd.array(steps, dtype="Int64"), "device_id": optional(own)}
+    for ours, theirs in present.items():
+        values = rows[theirs][: len(steps)]
+        sound = np.abs(values) < _MAX_DURATION_US  # false for NaN too
+        whole = np.rint(np.where(sound, values, 0) * US_TO_NS).astype(np.int64)
+        columns[ours] = pd.arrays.IntegerArray(whole, ~sound)
+    return tables.build("step_times", columns)
+
+
+def communication_statistics(database: Database) -> dict[str, pd.DataFrame]:
+    """Read what the vendor summed over communication operators, in the columns that ``communication.json`` gives.
+
+    A bandwidth is repeated in the file for each size of packets; here it stands once.
+    """
+    found = {}
+    for name, (table, columns) in _STATISTICS.items():
+        wanted = {**_WHERE, **columns}
+        records = database.records(table, list(wanted.values()), _LIMIT)
+        if records:
+            frame = pd.DataFrame.from_records(records, columns=list(wanted)).drop_duplicates(ignore_index=True)
+            frame["step"] = frame["step"].astype("string").str.removeprefix("step").astype(object)
+            found[name] = frame
+    return found
+
+
+def _step(value: Any) -> int | None:
+    match = _STEP.fullmatch(str(value).strip()) if value is not None else None
+    return int(match[1]) if match else None

@@ -1,0 +1,122 @@
+"""``COMMUNICATION_OP`` and ``COMMUNICATION_TASK_INFO``: collectives and their steps.
+
+Source: formats/results.md section 5.1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.columns import ABSENT, SENTINELS, Array, optional
+from npuprof.sources.database.connection import Database
+from npuprof.sources.database.device import Tasks
+from npuprof.sources.database.names import Names
+from npuprof.sources.database.spans import first_of, in_order, span, take
+from npuprof.sources.decimals import Ints
+from npuprof.sources.trace_communication import operator_type
+
+_OPERATOR = [
+    "opName",
+    "startNs",
+    "endNs",
+    "connectionId",
+    "groupName",
+    "opId",
+    "dataType",
+    "algType",
+    "count",
+    "opType",
+    "deviceId",
+]
+_TASK = ["globalTaskId", "taskType", "planeId", "srcRank", "dstRank", "transportType", "size", "linkType", "opId"]
+_INFO = "COMMUNICATION_TASK_INFO"
+_NONE = (*SENTINELS, -1)
+_BYTES_PER_GB = 1e9
+
+
+def read_communication(database: Database, strings: Names, tasks: Tasks) -> dict[str, pd.DataFrame]:
+    """Read `communication` (still without steps) and `communication_tasks`, each as far as the file has it."""
+    steps = database.rows(_INFO, _TASK, ["bandwidth"])
+    steps |= {"task": first_of(tasks.rows["globalTaskId"], steps["globalTaskId"])}
+    lost = int((steps["task"] < 0).sum())
+    if lost:
+        database.notes.warning(database.path.name, f"{_INFO}: a step has no task, so no time; it is left out", lost)
+    order = np.argsort(steps["task"], kind="stable")
+    steps = take(steps, order[steps["task"][order] >= 0])
+    operators = in_order(database, "COMMUNICATION_OP", database.rows("COMMUNICATION_OP", _OPERATOR))
+    found = {}
+    if len(operators["startNs"]):
+        found["communication"] = _operators(database, strings, operators, _devices(operators, steps, tasks))
+    if len(steps["task"]):
+        found["communication_tasks"] = _tasks(database, strings, steps, operators, tasks)
+    return found
+
+
+def _devices(operators: dict[str, Array], steps: dict[str, Array], tasks: Tasks) -> Ints:
+    """Give the device of each operator: the file's, or that of its first step, or the only one with tasks."""
+    device = operators["deviceId"]
+    step = first_of(steps["opId"], operators["opId"])
+    on = tasks.rows["deviceId"]
+    of_step = on[steps["task"][step]] if len(steps["task"]) else np.zeros(len(step), np.int64)
+    only = int(on[0]) if len(on) and (on == on[0]).all() else 0
+    found: Ints = np.where(device >= 0, device, np.where(step >= 0, of_step, only))
+    return found
+
+
+def _operators(database: Database, strings: Names, rows: dict[str, Array], device: Ints) -> pd.DataFrame:
+    columns: dict[str, Any] = {
+        **span(rows),
+        "device_id": device,
+        "name": strings.column(rows["opName"]),
+        "op_type": _types(strings, rows),
+        "group": strings.column(rows["groupName"]),
+        "data_type": Names(database, "ENUM_HCCL_DATA_TYPE").column(rows["dataType"]),
+        "algorithm": strings.column(rows["algType"]),
+        "count": optional(rows["count"], _NONE),
+        "connection_id": optional(rows["connectionId"], SENTINELS),
+    }
+    return tables.build("communication", columns)
+
+
+def _types(strings: Names, rows: dict[str, Array]) -> pd.Categorical:
+    """Give operator types; at Level0, where the file has none, by the operators' names."""
+    told = strings.column(rows["opType"])
+    named = strings.column(rows["opName"], operator_type)
+    return told if (told.codes >= 0).any() else named
+
+
+def _tasks(
+    database: Database, strings: Names, steps: dict[str, Array], operators: dict[str, Array], tasks: Tasks
+) -> pd.DataFrame:
+    on = take(tasks.rows, steps["task"])
+    operator = first_of(operators["opId"], steps["opId"])
+    size = np.where(np.isin(steps["size"], _NONE), ABSENT, steps["size"])
+    columns: dict[str, Any] = {
+        **span(on),
+        "device_id": on["deviceId"],
+        "op_id": optional(np.where(operator >= 0, operator, ABSENT)),
+        "plane_id": optional(steps["planeId"], _NONE),
+        "task_type": strings.column(steps["taskType"]),
+        "src_rank": optional(steps["srcRank"], _NONE),
+        "dst_rank": optional(steps["dstRank"], _NONE),
+        "transport": Names(database, "ENUM_HCCL_TRANSPORT_TYPE").column(steps["transportType"]),
+        "link": Names(database, "ENUM_HCCL_LINK_TYPE").column(steps["linkType"]),
+        "size_bytes": optional(size),
+        "bandwidth_gb_s": _bandwidth(database, steps["bandwidth"], size, on["duration"]),
+        "stream_id": optional(on["streamId"], SENTINELS),
+        "task_id": optional(on["taskId"], SENTINELS),
+        "context_id": optional(on["contextId"], SENTINELS),
+    }
+    return tables.build("communication_tasks", columns)
+
+
+def _bandwidth(database: Database, told: Array, size: Ints, duration_ns: Ints) -> Any:
+    """Give GB/s: the file's bytes a second, or in older files size by time, which is what they were made of."""
+    if database.has(_INFO, "bandwidth"):
+        return told / _BYTES_PER_GB
+    moved = size / np.maximum(duration_ns, 1)  # bytes a nanosecond
+    return np.where(size == ABSENT, np.nan, np.where(duration_ns > 0, moved, 0.0))

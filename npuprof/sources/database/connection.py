@@ -1,0 +1,279 @@
+"""Open a vendor's SQLite file without touching it, and read its tables in columns.
+
+The file is untrusted: only plain tables are read (a view or a virtual table could run anything), names are
+quoted, rows and texts are bounded, and what damage cuts off is counted while the rows before it are kept.
+
+Source: formats/results.md section 5.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.errors import SourceError
+from npuprof.notes import Notes
+from npuprof.sources.columns import ABSENT, Array
+from npuprof.sources.decimals import Ints
+
+HEADER = b"SQLite format 3\0"
+_LFS_POINTER = b"version https://git-lfs"
+_BATCH = 2_000  # few enough that their memory is used again at once
+_MAX_TABLES = 2_000
+_MAX_COLUMNS = 500
+_MAX_ROWS = 200_000_000
+_MAX_TEXT = 64 << 10  # the longest text kept of a name, a stack or shapes
+# Of a damaged name sqlite3 cannot even say that it is damaged.
+_DAMAGE = (sqlite3.DatabaseError, UnicodeError)
+_PENDING = ("-wal", "-journal")
+
+# A value of another storage class than asked for is absent. Digits kept as text are cast, exactly: SQLite
+# would also cast "1.2e+17", to 1.
+_WHOLE = (
+    "CASE typeof({0}) WHEN 'integer' THEN {0} WHEN 'text' THEN CASE WHEN length({0}) < 20 AND {0} GLOB '[0-9]*' "
+    f"AND {{0}} NOT GLOB '*[^0-9]*' THEN CAST({{0}} AS INTEGER) ELSE {ABSENT} END ELSE {ABSENT} END"
+)
+_WHOLE_DECLARED = f"IFNULL({{0}}, {ABSENT})"
+_FLOAT = "CASE WHEN typeof({0}) IN ('integer', 'real') THEN {0} ELSE 9e999 END"  # SQLite has no NaN
+
+
+class Database:
+    """One open file.
+
+    Attributes
+    ----------
+    path
+        The file.
+    notes
+        Where damage is told.
+    tables
+        Declared column types by table and column, of the plain tables.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, notes: Notes) -> None:
+        self._connection = connection
+        self.path, self.notes = path, notes
+        self.tables = self._schema()
+
+    def has(self, table: str, *columns: str) -> bool:
+        """Tell whether a table is there with these columns."""
+        known = self.tables.get(table)
+        return known is not None and all(column in known for column in columns)
+
+    def either(self, table: str, *columns: str) -> str:
+        """Give the first of the names that a column had over the versions which this file has; else the first."""
+        known = self.tables.get(table, {})
+        return next((column for column in columns if column in known), columns[0])
+
+    def rows(self, table: str, whole: Sequence[str], floats: Sequence[str] = ()) -> dict[str, Array]:
+        """Read columns of a table, in the order of its rows.
+
+        Parameters
+        ----------
+        table
+            Its name; one that is not there has no rows.
+        whole, floats
+            Columns to read as int64 and float64. One that is not there, and a value of another kind, is
+            :data:`~npuprof.sources.columns.ABSENT` or NaN.
+        """
+        known = self.tables.get(table, {})
+        found: dict[str, Array] = {}
+        for columns, dtype in ((whole, np.int64), (floats, np.float64)):
+            present = [column for column in columns if column in known]
+            if present:
+                values = self._matrix(table, present, dtype)
+                found.update(zip(present, values.T, strict=True))
+        count = min((len(values) for values in found.values()), default=0)  # the same unless the file is damaged
+        found = {name: np.ascontiguousarray(values[:count]) for name, values in found.items()}
+        for name in floats:
+            values = found.setdefault(name, np.full(count, np.nan))
+            values[~np.isfinite(values)] = np.nan
+        return {name: found.get(name, np.full(count, ABSENT)) for name in (*whole, *floats)}
+
+    def texts(self, table: str, number: str, text: str) -> tuple[Ints, list[str]]:
+        """Read a table of numbered texts: the numbers and the texts, cut where they are longer than a name is."""
+        if not self.has(table, number, text):
+            return np.empty(0, np.int64), []
+        query = (
+            f"SELECT {_WHOLE.format(_quoted(number))}, {_text(text)} "  # noqa: S608 - names of the file, quoted
+            f"FROM {_quoted(table)} NOT INDEXED LIMIT {_MAX_ROWS}"
+        )
+        numbers, texts = [], []
+        for rows in self._batches(table, query):
+            for one, value in rows:
+                numbers.append(one)
+                texts.append(value)
+        return np.array(numbers, np.int64), texts
+
+    def records(self, table: str, columns: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
+        """Read a small table as it is: text, int, float or None a cell, None where there is no such column."""
+        known = self.tables.get(table)
+        if known is None:
+            return []
+        parts = [_cell(column) if column in known else "NULL" for column in columns]
+        query = f"SELECT {', '.join(parts)} FROM {_quoted(table)} NOT INDEXED LIMIT {limit}"  # noqa: S608 - as above
+        return list(chain.from_iterable(self._batches(table, query)))
+
+    def _matrix(self, table: str, columns: list[str], dtype: type[np.int64 | np.float64]) -> npt.NDArray[Any]:
+        """Read columns of one dtype; quickly where the values are of the declared type, else value by value."""
+        declared = self.tables[table]
+        careful = _WHOLE if dtype is np.int64 else _FLOAT
+        quick = [
+            (_WHOLE_DECLARED if dtype is np.int64 and declared[column] == "INTEGER" else careful).format(
+                _quoted(column)
+            )
+            for column in columns
+        ]
+        try:
+            return self._scan(table, quick, dtype)
+        except (TypeError, ValueError, OverflowError):
+            return self._scan(table, [careful.format(_quoted(column)) for column in columns], dtype)
+
+    def _scan(self, table: str, expressions: list[str], dtype: type[np.int64 | np.float64]) -> npt.NDArray[Any]:
+        # NOT INDEXED: rows come in the table's own order, whichever columns are asked for.
+        query = f"SELECT {', '.join(expressions)} FROM {_quoted(table)} NOT INDEXED LIMIT {_MAX_ROWS}"  # noqa: S608 - quoted
+        parts = [np.fromiter(chain.from_iterable(rows), dtype) for rows in self._batches(table, query)]
+        width = len(expressions)
+        values = np.concatenate(parts) if parts else np.empty(0, dtype)
+        return values[: len(values) // width * width].reshape(-1, width)
+
+    def _batches(self, table: str, query: str) -> Iterator[list[tuple[Any, ...]]]:
+        """Give the rows of a query a batch at a time; damage ends them, and is noted."""
+        found = 0
+        damage: Exception | None = None
+        with closing(self._connection.cursor()) as cursor:
+            rows: Iterator[tuple[Any, ...]] = iter(())
+            try:
+                rows = iter(cursor.execute(query))
+            except _DAMAGE as error:
+                damage = error
+            more = True
+            while more:
+                batch: list[tuple[Any, ...]] = []
+                try:
+                    batch.extend(islice(rows, _BATCH))  # keeps what came before the damage
+                except _DAMAGE as error:
+                    damage = error
+                found += len(batch)
+                more = damage is None and len(batch) == _BATCH
+                if batch:
+                    yield batch
+        if damage is not None:
+            self.notes.error(
+                self.path.name, f"{table}: damaged after {found} rows ({damage}); the rows before are shown"
+            )
+        if found >= _MAX_ROWS:
+            self.notes.warning(self.path.name, f"{table}: only the first {_MAX_ROWS} rows are read")
+
+    def _schema(self) -> dict[str, dict[str, str]]:
+        query = (
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 "
+            "AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+        )
+        rows = self._connection.execute(query).fetchmany(_MAX_TABLES)
+        names = [name for (name,) in rows if isinstance(name, str)]
+        return {name: self._columns(name) for name in names}
+
+    def _columns(self, table: str) -> dict[str, str]:
+        rows = self._connection.execute(f"PRAGMA table_info({_quoted(table)})").fetchmany(_MAX_COLUMNS)
+        return {name: str(kind or "").upper() for _, name, kind, *_ in rows}
+
+
+@contextmanager
+def open_database(path: Path, notes: Notes) -> Iterator[Database]:
+    """Open a file read-only and unlocked; SQLite writes nothing beside it either.
+
+    Raises
+    ------
+    SourceError
+        If it cannot be read, is no SQLite database, or its schema is damaged.
+    """
+    _check_header(path)
+    for suffix in _PENDING:
+        if path.with_name(path.name + suffix).exists():
+            notes.warning(
+                path.name, f"a {path.name}{suffix} lies beside it: changes that are only in there are not seen"
+            )
+    try:
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    except sqlite3.Error as error:
+        raise SourceError(f"{path} cannot be opened: {error}; check the file and its rights") from error
+    with closing(connection):
+        connection.text_factory = _decoded
+        try:
+            for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
+                connection.execute(f"PRAGMA {pragma}")
+            database = _with_schema(connection, path, notes)
+        except _DAMAGE as error:
+            raise SourceError(f"{path} is a damaged SQLite database: {error}; export the result again") from error
+        yield database
+
+
+def _with_schema(connection: sqlite3.Connection, path: Path, notes: Notes) -> Database:
+    """Read the schema; of a file that was cut off, without the tables that begin in the part that is lost."""
+    try:
+        return Database(connection, path, notes)
+    except _DAMAGE as error:
+        connection.execute("PRAGMA writable_schema = ON")  # only lets what is sound be read: nothing is written
+        database = Database(connection, path, notes)
+        if not database.tables:
+            raise
+        notes.error(path.name, f"the file is damaged ({error}): tables are missing; export the result again")
+        return database
+
+
+def is_database(path: Path) -> bool:
+    """Tell by its first bytes whether a path is an SQLite file."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(HEADER)) == HEADER
+    except OSError:
+        return False
+
+
+def table_names(path: Path) -> Mapping[str, object]:
+    """Give the tables of a file; none where it cannot be read."""
+    try:
+        with open_database(path, Notes()) as database:
+            return database.tables
+    except SourceError:
+        return {}
+
+
+def _check_header(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            head = file.read(max(len(HEADER), len(_LFS_POINTER)))
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
+    if not head:
+        raise SourceError(f"{path} is empty: the tool that wrote it was stopped; export the result again")
+    if head == _LFS_POINTER:
+        raise SourceError(f"{path} is a git-LFS pointer, not the data: run `git lfs pull` in its repository")
+    if not head.startswith(HEADER):
+        raise SourceError(f"{path} is no SQLite database, whatever its name says; is it another file?")
+
+
+def _decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(column: str) -> str:
+    name = _quoted(column)
+    return f"CASE typeof({name}) WHEN 'text' THEN substr({name}, 1, {_MAX_TEXT}) ELSE '' END"
+
+
+def _cell(column: str) -> str:
+    name = _quoted(column)
+    return f"CASE typeof({name}) WHEN 'text' THEN substr({name}, 1, {_MAX_TEXT}) WHEN 'blob' THEN NULL ELSE {name} END"

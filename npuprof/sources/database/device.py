@@ -1,0 +1,165 @@
+"""What ran on devices: ``TASK`` as `tasks`, with ``COMPUTE_TASK_INFO`` and ``TASK_PMU_INFO`` as `kernels`.
+
+The device's view of a task's type (``TASK.taskType``) and the host's (``COMPUTE_TASK_INFO.taskType``, here
+`core`) differ. Which tasks compute is told by ``COMPUTE_TASK_INFO`` alone: the type ``AI_CORE`` of a task
+may also be the parent of a collective's steps.
+
+Source: formats/results.md sections 5.1 and 5.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.columns import ABSENT, SENTINELS, Array, optional
+from npuprof.sources.database.connection import Database
+from npuprof.sources.database.names import Names
+from npuprof.sources.database.pmu import read_pmu
+from npuprof.sources.database.spans import first_of, in_order, span, take
+from npuprof.sources.decimals import Ints
+from npuprof.sources.kernel_details import operand_text
+
+_TASK = [
+    "startNs",
+    "endNs",
+    "deviceId",
+    "connectionId",
+    "globalTaskId",
+    "taskType",
+    "contextId",
+    "streamId",
+    "taskId",
+    "modelId",
+]
+_INFO = "COMPUTE_TASK_INFO"
+_SCHEDULED = "COMMUNICATION_SCHEDULE_TASK_INFO"
+_OPERANDS = tuple(
+    (f"{side}_{what}", side, name)
+    for side in ("input", "output")
+    for what, name in (("shapes", "Shapes"), ("dtypes", "DataTypes"), ("formats", "Formats"))
+)
+
+
+@dataclass
+class Tasks:
+    """Device tasks in order of time: the file's numbers, and the table of the same rows."""
+
+    rows: dict[str, Array]
+    table: pd.DataFrame
+
+    @property
+    def end_ns(self) -> Ints:
+        """When each task ended."""
+        ends: Ints = self.rows["startNs"] + self.rows["duration"]
+        return ends
+
+
+def read_tasks(database: Database, strings: Names) -> Tasks:
+    """Read all device tasks.
+
+    A task is called as the operator that it runs, or as its type where no operator is known.
+    """
+    rows = in_order(database, "TASK", database.rows("TASK", _TASK))
+    rows["deviceId"] = np.maximum(rows["deviceId"], 0)
+    columns: dict[str, Any] = {
+        **span(rows),
+        "device_id": rows["deviceId"],
+        "stream_id": optional(rows["streamId"], SENTINELS),
+        "task_id": optional(rows["taskId"], SENTINELS),
+        "context_id": optional(rows["contextId"], SENTINELS),
+        "task_type": strings.column(rows["taskType"]),
+        "name": strings.column(_name_numbers(database, rows)),
+        "connection_id": optional(rows["connectionId"], SENTINELS),
+        **_copies(database, rows["globalTaskId"]),
+    }
+    return Tasks(rows, tables.build("tasks", columns))
+
+
+def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives: pd.DataFrame | None) -> pd.DataFrame:
+    """Make `kernels` of the tasks that compute, in order of time; still without steps.
+
+    Parameters
+    ----------
+    collectives
+        The table `communication`: a kernel waits for them too.
+    """
+    blocks, mix = database.either(_INFO, "blockNum", "blockDim"), database.either(_INFO, "mixBlockNum", "mixBlockDim")
+    names = [name for _, side, what in _OPERANDS for name in [f"{side}{what}"]]
+    wanted = ["name", "globalTaskId", blocks, mix, "taskType", "opType", "opState", "hf32Eligible", *names]
+    info = database.rows(_INFO, wanted)
+    row = first_of(tasks.rows["globalTaskId"], info["globalTaskId"])
+    if (row < 0).any():
+        database.notes.warning(database.path.name, f"{_INFO}: a kernel has no task, so no time", int((row < 0).sum()))
+    order = np.argsort(row, kind="stable")
+    order = order[row[order] >= 0]
+    info, row = take(info, order), row[order]
+    chosen = tasks.table.iloc[row]
+    columns: dict[str, Any] = {name: chosen[name].array for name in chosen.columns if not name.startswith("cop")}
+    columns["task_type"] = columns["task_type"].remove_unused_categories()
+    columns["name"] = columns["op_name"] = strings.column(info["name"])
+    columns |= {
+        "op_type": strings.column(info["opType"]),
+        "core": strings.column(info["taskType"]),
+        "op_state": strings.column(info["opState"]),
+        "block_num": optional(info[blocks], SENTINELS),
+        "mix_block_num": optional(info[mix], SENTINELS),
+        "hf32": _flags(info["hf32Eligible"], strings),
+        **{name: strings.column(info[f"{side}{what}"], operand_text) for name, side, what in _OPERANDS},
+        "wait_ns": waits(chosen, collectives),
+        "model_id": optional(tasks.rows["modelId"][row], SENTINELS),
+        **read_pmu(database, strings, info["globalTaskId"]),
+    }
+    return tables.build("kernels", columns)
+
+
+def waits(kernels: pd.DataFrame, collectives: pd.DataFrame | None) -> Ints:
+    """Give the time from the end of what started last before each kernel on its device to its start.
+
+    What runs is kernels and collectives; the first of a device has waited for none, nor has one that starts
+    while the other still runs.
+    """
+    frames = [kernels] if collectives is None else [kernels, collectives]
+    start, duration, device = (
+        np.concatenate([frame[name].to_numpy(np.int64) for frame in frames])
+        for name in ("start_ns", "duration_ns", "device_id")
+    )
+    order = np.lexsort((-duration, start, device))
+    gap = np.zeros(len(order), np.int64)
+    same = device[order][1:] == device[order][:-1]
+    gap[1:] = np.where(same, np.maximum(start[order][1:] - (start + duration)[order][:-1], 0), 0)
+    waited = np.empty(len(order), np.int64)
+    waited[order] = gap
+    return waited[: len(kernels)]
+
+
+def _name_numbers(database: Database, rows: dict[str, Array]) -> Ints:
+    names: Ints = rows["taskType"].copy()
+    for table in (_SCHEDULED, _INFO):
+        info = database.rows(table, ["globalTaskId", "name"])
+        row = first_of(info["globalTaskId"], rows["globalTaskId"])
+        names[row >= 0] = info["name"][row[row >= 0]]
+    return names
+
+
+def _copies(database: Database, tasks: Ints) -> dict[str, Any]:
+    """Give the size and direction of copies, where the file tells."""
+    copies = database.rows("MEMCPY_INFO", ["globalTaskId", "size", "memcpyOperation"])
+    if not len(copies["size"]):
+        return {}
+    row = first_of(copies["globalTaskId"], tasks)
+    size, direction = (np.where(row >= 0, copies[name][row], ABSENT) for name in ("size", "memcpyOperation"))
+    return {
+        "copied_bytes": optional(size, (-1,)),
+        "copy_direction": Names(database, "ENUM_MEMCPY_OPERATION").column(direction),
+    }
+
+
+def _flags(numbers: Array, strings: Names) -> Any:
+    texts = strings.column(numbers)
+    values = np.array([text == "YES" for text in texts.categories] + [False], np.bool_)
+    return pd.arrays.BooleanArray(values[texts.codes], texts.codes < 0)

@@ -1,0 +1,185 @@
+"""``PYTORCH_API``: framework operators, the task queue, Python calls and steps; ``CANN_API``.
+
+Source: formats/results.md sections 5.1 and 5.2.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+from npuprof.analysis.nesting import Nesting
+from npuprof.sources.columns import ABSENT, SENTINELS, Array, missing, optional, recoded
+from npuprof.sources.database.connection import Database
+from npuprof.sources.database.names import Names
+from npuprof.sources.database.spans import in_order, pairs_of, span, steps_table, take, thread_ids
+from npuprof.sources.database.stacks import stack_names
+from npuprof.sources.decimals import Ints
+from npuprof.sources.trace_tables import STEP_NAME, step_of
+
+_API = "PYTORCH_API"
+_COLUMNS = [
+    "startNs",
+    "endNs",
+    "globalTid",
+    "connectionId",
+    "name",
+    "sequenceNumber",
+    "fwdThreadId",
+    "inputDtypes",
+    "inputShapes",
+    "callchainId",
+    "type",
+]
+_LEVELS = {"hccl": "communication"}
+_LINE = re.compile(r";\r?\n")
+_LETTER = re.compile(r"[A-Za-z]")
+_QUEUE, _PYTHON = "queue", "trace"
+
+
+@dataclass
+class HostCalls:
+    """Operators and what ties them to other rows.
+
+    Attributes
+    ----------
+    tables
+        ``steps``, ``operators``, ``python`` as far as the file has them.
+    operator, connection
+        The connections of operators: a row of ``operators`` and a number, any number of them a row.
+    """
+
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    operator: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    connection: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+def read_framework(database: Database, strings: Names) -> HostCalls:
+    """Read what the framework recorded; nothing where the file has none of it."""
+    calls = HostCalls()
+    rows = in_order(database, _API, database.rows(_API, _COLUMNS))
+    kinds = _kinds(database, rows["type"])
+    marked, numbers = _step_marks(rows["name"], strings)
+    marked &= kinds == ""
+    _add_steps(database, calls, take({**rows, "id": numbers}, marked))
+    chosen = (kinds != _PYTHON) & ~marked
+    if chosen.any():
+        _add_operators(database, calls, take(rows, chosen), kinds[chosen] == _QUEUE, strings)
+    if (kinds == _PYTHON).any():
+        calls.tables["python"] = _python(take(rows, kinds == _PYTHON), strings)
+    return calls
+
+
+def api_table(database: Database, strings: Names) -> pd.DataFrame | None:
+    """Read ``CANN_API``, its levels named by the file's own numbering."""
+    columns = ["startNs", "endNs", "type", "globalTid", "connectionId", "name"]
+    rows = in_order(database, "CANN_API", database.rows("CANN_API", columns))
+    if not len(rows["startNs"]):
+        return None
+    levels = Names(database, "ENUM_API_TYPE")
+    return tables.build(
+        "api",
+        {
+            **span(rows),
+            "name": strings.column(rows["name"]),
+            "level": levels.column(rows["type"], lambda level: _LEVELS.get(level, level)),
+            "thread_id": thread_ids(rows["globalTid"]),
+            "connection_id": optional(rows["connectionId"], SENTINELS),
+        },
+    )
+
+
+def _kinds(database: Database, types: Array) -> npt.NDArray[np.object_]:
+    """Tell queue and Python rows from operators, which have no kind."""
+    known = Names(database, "ENUM_API_TYPE")
+    codes, used = pd.factorize(types)
+    names = [known.text(number) for number in used.tolist()]
+    table = np.array([name if name in (_QUEUE, _PYTHON) else "" for name in names], object)
+    return table[codes] if len(used) else np.empty(0, object)
+
+
+def _step_marks(names: Array, strings: Names) -> tuple[npt.NDArray[np.bool_], Ints]:
+    """Tell the rows that mark a step, and its number."""
+    marks = strings.numbers_of(lambda text: text.startswith("ProfilerStep#"))
+    numbers = {key: int(match[1]) for key, text in marks.items() if (match := STEP_NAME.fullmatch(text))}
+    marked = np.isin(names, list(numbers))
+    found = np.full(len(names), ABSENT)
+    found[marked] = [numbers[name] for name in names[marked].tolist()]
+    return marked, found
+
+
+def _add_steps(database: Database, calls: HostCalls, marks: dict[str, Array]) -> None:
+    rows = in_order(database, "STEP_TIME", database.rows("STEP_TIME", ["id", "startNs", "endNs"]))
+    rows = rows if len(rows["id"]) else marks
+    if len(rows["id"]):
+        calls.tables["steps"] = steps_table(rows)
+
+
+def _add_operators(
+    database: Database, calls: HostCalls, rows: dict[str, Array], queued: npt.NDArray[np.bool_], strings: Names
+) -> None:
+    ids = database.rows("CONNECTION_IDS", ["id", "connectionId"])
+    calls.operator, row = pairs_of(ids["id"], np.where(rows["connectionId"] < 0, ABSENT + 1, rows["connectionId"]))
+    calls.connection = ids["connectionId"][row]
+    count = len(queued)
+    correlation = np.full(count, ABSENT)
+    correlation[calls.operator[::-1]] = calls.connection[::-1]  # the first of each
+    shapes, dtypes = _operands(database, rows, strings)
+    columns: dict[str, Any] = {
+        **span(rows),
+        "name": strings.column(rows["name"]),
+        "thread_id": thread_ids(rows["globalTid"]),
+        "kind": _operator_kinds(rows["name"], queued, strings),
+        "input_shapes": shapes,
+        "input_dtypes": dtypes,
+        "stack": stack_names(database, rows["callchainId"], strings),
+        "sequence_number": optional(rows["sequenceNumber"], (-1,)),
+        "id": np.arange(count),
+        "step": step_of(calls.tables.get("steps"), rows["startNs"]),
+        "forward_thread_id": optional(rows["fwdThreadId"], (0,)),
+        "correlation_id": optional(np.where(queued, correlation, ABSENT)) if queued.any() else missing(count),
+    }
+    calls.tables["operators"] = tables.build("operators", columns)
+
+
+def _operator_kinds(names: Array, queued: npt.NDArray[np.bool_], strings: Names) -> pd.Categorical:
+    dequeues = strings.numbers_of(lambda text: text.startswith("Dequeue"))
+    return recoded(np.where(queued, 1 + np.isin(names, list(dequeues)), 0), ["op", "enqueue", "dequeue"])
+
+
+def _operands(database: Database, rows: dict[str, Array], strings: Names) -> tuple[pd.Categorical, pd.Categorical]:
+    """Give shapes and dtypes of the inputs; some writers exchange the two columns, and only dtypes have letters."""
+    shapes, dtypes = (
+        strings.column(rows[column], lambda text: _LINE.sub(";", text)) for column in ("inputShapes", "inputDtypes")
+    )
+    lettered = [sum(bool(_LETTER.search(text)) for text in column.categories) for column in (shapes, dtypes)]
+    if lettered[0] > lettered[1]:
+        database.notes.info(
+            database.path.name, f"{_API}: shapes stand under inputDtypes and dtypes under inputShapes; put right"
+        )
+        return dtypes, shapes
+    return shapes, dtypes
+
+
+def _python(rows: dict[str, Array], strings: Names) -> pd.DataFrame:
+    """Make `python`: the file tells no callers, so a call's parent is the one that holds it in time."""
+    nesting = Nesting.build(rows["startNs"], rows["startNs"] + rows["duration"], rows["globalTid"])
+    count = len(rows["startNs"])
+    parent, depth = np.full(count, ABSENT), np.empty(count, np.int64)
+    parent[nesting.order] = np.where(nesting.parents >= 0, nesting.order[nesting.parents], ABSENT)
+    depth[nesting.order] = nesting.depths()
+    columns = {
+        **span(rows),
+        "name": strings.column(rows["name"]),
+        "thread_id": thread_ids(rows["globalTid"]),
+        "id": np.arange(count),
+        "parent_id": optional(parent),
+        "depth": depth,
+    }
+    return tables.build("python", columns)

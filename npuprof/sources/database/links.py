@@ -1,0 +1,139 @@
+"""Connections between rows as the table `links`.
+
+``CONNECTION_IDS`` gives an operator any number of connections, of two numberings: CANN's, which a CANN call
+and the tasks that it launched carry too, and torch's own, which pairs the two sides of the task queue, and
+forward with backward. Torch's begin at 5 << 28 in new files. In older ones they may be any number, so an
+operator's connection is known by what shares it.
+
+Source: formats/results.md section 5.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.columns import ABSENT
+from npuprof.sources.database.host import HostCalls
+from npuprof.sources.database.spans import first_of, pairs_of
+from npuprof.sources.decimals import Ints
+
+_FIRST_OF_TORCH = 5 << 28
+_TABLES = ["operators", "api", "tasks", "communication", "marks"]
+_KINDS = ["operator_api", "api_task", "enqueue", "forward_backward", "mark"]
+
+
+@dataclass
+class _Links:
+    parts: list[tuple[str, str, Ints, str, Ints]] = field(default_factory=list)
+
+    def add(self, kind: str, source: tuple[str, Ints], target: tuple[str, Ints]) -> None:
+        self.parts.append((kind, *source, *target))
+
+    def table(self) -> pd.DataFrame:
+        parts = [part for part in self.parts if len(part[2])]
+        if not parts:
+            return tables.empty("links")
+        counts = [len(part[2]) for part in parts]
+
+        def codes(names: list[str], place: int) -> pd.Categorical:
+            numbers = [names.index(str(part[place])) for part in parts]
+            used = sorted(set(numbers))
+            places = np.searchsorted(used, numbers).astype(np.int8)
+            return tables.categorical(np.repeat(places, counts), [names[number] for number in used])
+
+        frame = tables.build(
+            "links",
+            {
+                "kind": codes(_KINDS, 0),
+                "source_table": codes(_TABLES, 1),
+                "source_row": np.concatenate([part[2] for part in parts]),
+                "target_table": codes(_TABLES, 3),
+                "target_row": np.concatenate([part[4] for part in parts]),
+            },
+        )
+        distinct: pd.DataFrame = frame.drop_duplicates(ignore_index=True)
+        return distinct
+
+
+def links_table(found: dict[str, pd.DataFrame], calls: HostCalls, marks: Ints) -> pd.DataFrame:
+    """Make `links` of the rows of the tables found.
+
+    Parameters
+    ----------
+    found
+        The tables of the run.
+    calls
+        The connections of operators.
+    marks
+        The connection of each row of `marks`.
+    """
+    links = _Links()
+    api, tasks, collectives = (_connections(found, name) for name in ("api", "tasks", "communication"))
+    tasks = np.where(np.isin(tasks, collectives), ABSENT, tasks)  # a collective's steps are its own, not the call's
+    _operator_links(links, found, calls, {"api": api, "tasks": tasks, "communication": collectives})
+    for name, effects in (("tasks", tasks), ("communication", collectives)):
+        call, row = _paired(api, effects)
+        links.add("api_task", ("api", call), (name, row))
+    mark, task = _paired(marks, tasks)
+    links.add("mark", ("marks", mark), ("tasks", task))
+    return links.table()
+
+
+def _operator_links(links: _Links, found: dict[str, pd.DataFrame], calls: HostCalls, effects: dict[str, Ints]) -> None:
+    operators = found.get("operators")
+    if operators is None:
+        return
+    rows, connection = calls.operator, calls.connection
+    kind = operators["kind"].astype(object).to_numpy()[rows]
+    begin, end = np.flatnonzero(kind == "enqueue"), np.flatnonzero(kind == "dequeue")
+    one, other = pairs_of(connection[end], connection[begin])
+    links.add("enqueue", ("operators", rows[begin[one]]), ("operators", rows[end[other]]))
+    plain = np.flatnonzero(kind == "op")
+    forward, backward, torch = _forward_backward(operators, rows[plain], connection[plain])
+    links.add("forward_backward", ("operators", forward), ("operators", backward))
+    rest = plain[~torch]
+    call = first_of(effects["api"], connection[rest])
+    links.add("operator_api", ("operators", rows[rest[call >= 0]]), ("api", call[call >= 0]))
+    rest = rest[call < 0]  # the file has no such call: the operator is the cause of the task itself
+    for name in ("tasks", "communication"):
+        one, other = _paired(connection[rest], effects[name])
+        links.add("operator_api", ("operators", rows[rest[one]]), (name, other))
+
+
+def _forward_backward(
+    operators: pd.DataFrame, rows: Ints, connection: Ints
+) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
+    """Pair a forward operator with the backward ones of its sequence number that share its connection.
+
+    Also tell which of the connections are torch's.
+    """
+    sequence = operators["sequence_number"].to_numpy(np.int64, na_value=ABSENT)[rows]
+    is_backward = operators["forward_thread_id"].notna().to_numpy()[rows]
+    forward, backward = np.flatnonzero(~is_backward), np.flatnonzero(is_backward)
+    one, other = pairs_of(connection[backward], connection[forward])
+    same = sequence[forward[one]] == sequence[backward[other]]
+    same &= sequence[forward[one]] != ABSENT
+    begins, ends = forward[one[same]], backward[other[same]]
+    torch = connection >= _FIRST_OF_TORCH
+    torch[begins] = torch[ends] = True
+    return rows[begins], rows[ends], torch
+
+
+def _paired(causes: Ints, effects: Ints) -> tuple[Ints, Ints]:
+    """Pair rows of one connection: each effect with the first cause that has it."""
+    cause = first_of(causes, effects)
+    row = np.flatnonzero((cause >= 0) & (effects != ABSENT))
+    return cause[row], row
+
+
+def _connections(found: dict[str, pd.DataFrame], name: str) -> Ints:
+    frame = found.get(name)
+    if frame is None:
+        return np.empty(0, np.int64)
+    numbers: Ints = frame["connection_id"].to_numpy(np.int64, na_value=ABSENT)
+    return numbers

@@ -1,0 +1,162 @@
+"""Memory: allocator samples, what the process and driver modules hold, and the life of blocks.
+
+Source: formats/results.md sections 5.1 and 5.2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.columns import ABSENT, Array, missing, optional
+from npuprof.sources.database.connection import Database
+from npuprof.sources.database.names import Names
+from npuprof.sources.database.spans import MAX_TIME_NS, sampled, take
+from npuprof.sources.decimals import Ints
+from npuprof.sources.stacking import stacked
+
+_RECORD = ["component", "timestamp", "totalAllocated", "totalReserved", "totalActive", "streamPtr", "deviceId"]
+_OPERATOR = [
+    "operatorName",
+    "addr",
+    "type",
+    "size",
+    "timestampNs",
+    "totalAllocate",
+    "totalReserve",
+    "component",
+    "deviceId",
+]
+_UNKNOWN = (-1,)
+_KINDS = {"app": "APP", "device": "Device"}
+
+
+def memory_table(database: Database, strings: Names) -> pd.DataFrame | None:
+    """Make `memory`, in order of time.
+
+    Components are the allocators (``PTA``, ``GE``, ``PTA+GE``, ``WORKSPACE``), ``APP`` for what the process holds of
+    the device, and ``HCCL (module)`` and the like for what a driver module holds; modules share names with
+    allocators but count other things.
+    """
+    parts = [_allocators(database, strings), _process(database, strings), _modules(database)]
+    frames = [tables.build("memory", part) for part in parts if len(part["time_ns"])]
+    if not frames:
+        return None
+    return tables.sort_by_time(stacked(frames))
+
+
+def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None:
+    """Make `allocations`: the framework's blocks, in the file's order, or else those of the graph engine.
+
+    A block that was still held at the end has no release; a negative size is the release of one that was
+    taken before the recording began.
+    """
+    columns = ["name", "size", "allocationTime", "releaseTime", "streamPtr", "deviceId"]
+    rows = database.rows("OP_MEMORY", columns)
+    if not len(rows["size"]):
+        rows = _paired_blocks(database, strings)
+    sized = rows["size"] != ABSENT
+    if not sized.all():
+        lost = int((~sized).sum())
+        database.notes.warning(database.path.name, "OP_MEMORY: a block has no size and is left out", lost)
+        rows = take(rows, sized)
+    if not len(rows["size"]):
+        return None
+    return tables.build(
+        "allocations",
+        {
+            "name": strings.column(rows["name"]),
+            "size_bytes": rows["size"],
+            "allocated_ns": _times(rows["allocationTime"]),
+            "released_ns": _times(rows["releaseTime"]),
+            "device_id": optional(rows["deviceId"], _UNKNOWN),
+            "stream": optional(rows["streamPtr"]),
+        },
+    )
+
+
+def _allocators(database: Database, strings: Names) -> dict[str, Any]:
+    if database.has("MEMORY_RECORD"):
+        rows = sampled(database, "MEMORY_RECORD", database.rows("MEMORY_RECORD", _RECORD), "timestamp")
+        time, allocated, reserved = rows["timestamp"], rows["totalAllocated"], rows["totalReserved"]
+        active, stream = optional(rows["totalActive"]), optional(rows["streamPtr"])
+    else:
+        rows = sampled(database, "NPU_OP_MEM", database.rows("NPU_OP_MEM", _OPERATOR), "timestampNs")
+        time, allocated, reserved = rows["timestampNs"], rows["totalAllocate"], rows["totalReserve"]
+        active = stream = missing(len(time))
+    return {
+        "time_ns": time,
+        "device_id": optional(rows["deviceId"], _UNKNOWN),
+        "component": strings.column(rows["component"]),
+        "allocated_bytes": optional(allocated),
+        "reserved_bytes": optional(reserved),
+        "active_bytes": active,
+        "stream": stream,
+    }
+
+
+def _process(database: Database, strings: Names) -> dict[str, Any]:
+    """Give what the process holds, and where no allocator is recorded (msprof) the whole device too, by kind."""
+    rows = process_samples(database)
+    kinds = strings.column(rows["type"], lambda kind: _KINDS.get(kind.lower(), kind))
+    by_allocator = database.has("MEMORY_RECORD")
+    chosen = np.asarray(kinds == "APP", np.bool_) if by_allocator else kinds.codes >= 0
+    rows = take(rows, chosen)
+    held = np.maximum(rows["ddr"], 0) + np.maximum(rows["hbm"], 0)
+    columns = _reserved(rows, held, kinds[chosen].remove_unused_categories())
+    if by_allocator:
+        return columns
+    return {**columns, "hbm_bytes": optional(rows["hbm"], _UNKNOWN), "ddr_bytes": optional(rows["ddr"], _UNKNOWN)}
+
+
+def process_samples(database: Database) -> dict[str, Array]:
+    """Read ``NPU_MEM``: what the process (app) and the whole device hold, in bytes."""
+    columns = ["type", "timestampNs", "deviceId", "ddr", "hbm"]
+    return sampled(database, "NPU_MEM", database.rows("NPU_MEM", columns), "timestampNs")
+
+
+def _modules(database: Database) -> dict[str, Any]:
+    columns = ["moduleId", "timestampNs", "totalReserved", "deviceId"]
+    rows = sampled(database, "NPU_MODULE_MEM", database.rows("NPU_MODULE_MEM", columns), "timestampNs")
+    modules = Names(database, "ENUM_MODULE").column(rows["moduleId"], lambda name: f"{name} (module)")
+    return _reserved(rows, rows["totalReserved"], modules)
+
+
+def _reserved(rows: dict[str, Array], held: Ints, component: pd.Categorical) -> dict[str, Any]:
+    return {
+        "time_ns": rows["timestampNs"],
+        "device_id": optional(rows["deviceId"], _UNKNOWN),
+        "component": component,
+        "reserved_bytes": optional(held, _UNKNOWN),
+        "stream": missing(len(held)),
+    }
+
+
+def _paired_blocks(database: Database, strings: Names) -> dict[str, Array]:
+    """Pair what ``NPU_OP_MEM`` tells of an address: taken, and given back by the next row of the address."""
+    rows = database.rows("NPU_OP_MEM", _OPERATOR)
+    rows = sampled(database, "NPU_OP_MEM", rows, "timestampNs")
+    order = np.lexsort((rows["timestampNs"], rows["addr"], rows["deviceId"]))
+    rows = take(rows, order)
+    release = np.isin(rows["type"], list(strings.numbers_of(lambda text: text == "release")))
+    same = (rows["addr"][1:] == rows["addr"][:-1]) & (rows["deviceId"][1:] == rows["deviceId"][:-1])
+    follows = np.concatenate((same & ~release[:-1] & release[1:], [False]))[: len(release)]  # its release is next
+    released = np.where(follows, np.roll(rows["timestampNs"], -1), ABSENT)
+    lonely = release & ~np.concatenate(([False], follows[:-1]))[: len(release)]
+    chosen = np.flatnonzero(~release | lonely)
+    blocks = {
+        "name": rows["operatorName"],
+        "size": np.where(lonely & (rows["size"] > 0), -rows["size"], rows["size"]),
+        "allocationTime": np.where(lonely, ABSENT, rows["timestampNs"]),
+        "releaseTime": np.where(lonely, rows["timestampNs"], released),
+        "streamPtr": np.full(len(release), ABSENT),
+        "deviceId": rows["deviceId"],
+    }
+    return take(blocks, chosen[np.argsort(rows["timestampNs"][chosen], kind="stable")])
+
+
+def _times(values: Ints) -> Any:
+    return optional(np.where((values > 0) & (values < MAX_TIME_NS), values, ABSENT))

@@ -1,0 +1,58 @@
+"""Numbers that stand for names: ``STRING_IDS`` and the ``ENUM_*`` tables of a file.
+
+Source: formats/results.md section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from npuprof.sources.columns import ABSENT, Array, recoded
+from npuprof.sources.database.connection import Database
+
+Change: TypeAlias = Callable[[str], str | None]
+NOTHING = ("N/A", "NA", "INVALID_TYPE", "RESERVED", "RESERVE")
+"""Names that stand for none."""
+
+
+class Names:
+    """The names of one numbering."""
+
+    def __init__(self, database: Database, table: str, text: str = "name") -> None:
+        numbers, texts = database.texts(table, "id", text)
+        self._by_number = dict(zip(numbers.tolist(), texts, strict=True))
+        self._database, self._table = database, table
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    def column(self, numbers: Array, change: Change | None = None) -> pd.Categorical:
+        """Make a name column: absent where there is no number, no such name, or one that stands for none.
+
+        Parameters
+        ----------
+        numbers
+            Numbers, :data:`~npuprof.sources.columns.ABSENT` for none.
+        change
+            Applied to each distinct name once.
+        """
+        codes, used = pd.factorize(numbers)
+        texts = [self.text(number) for number in used.tolist()]
+        unknown = [text is None and number != ABSENT for text, number in zip(texts, used.tolist(), strict=True)]
+        if any(unknown) and self._by_number:
+            lost = int(np.array(unknown)[codes].sum())
+            self._database.notes.warning(self._database.path.name, f"{self._table} lacks the name of a number", lost)
+        kept = [None if text is None or text in NOTHING else change(text) if change else text for text in texts]
+        return recoded(codes.astype(np.int32), kept)
+
+    def text(self, number: int) -> str | None:
+        """Give one name."""
+        return self._by_number.get(number)
+
+    def numbers_of(self, wanted: Callable[[str], bool]) -> dict[int, str]:
+        """Give the names that are wanted, by number."""
+        return {number: text for number, text in self._by_number.items() if wanted(text)}

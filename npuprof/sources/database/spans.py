@@ -1,0 +1,87 @@
+"""What the tables with a start and an end share: exact times in order, and steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.columns import Array
+from npuprof.sources.database.connection import Database
+from npuprof.sources.decimals import Ints
+
+MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
+_THREAD = 0xFFFFFFFF
+
+
+def in_order(database: Database, table: str, rows: dict[str, Array]) -> dict[str, Array]:
+    """Put rows with ``startNs`` and ``endNs`` in order of time, longer ones first; they get ``duration``.
+
+    A row without a readable start is left out, one that ends before it starts has no length; both are noted.
+    """
+    start, end = rows["startNs"], rows["endNs"]
+    timed = (start >= 0) & (start < MAX_TIME_NS)
+    if not timed.all():
+        lost = int((~timed).sum())
+        database.notes.warning(database.path.name, f"{table}: a row has no readable time and is left out", lost)
+    whole = timed & (end >= start) & (end < MAX_TIME_NS)
+    if not whole[timed].all():
+        bad = int((timed & ~whole).sum())
+        database.notes.warning(database.path.name, f"{table}: a row has no valid end; its duration is taken as 0", bad)
+    duration = np.where(whole, end - np.where(timed, start, 0), 0)
+    order = np.lexsort((-duration, start))
+    order = order[timed[order]]
+    return {name: values[order] for name, values in {**rows, "duration": duration}.items()}
+
+
+def sampled(database: Database, table: str, rows: dict[str, Array], column: str) -> dict[str, Array]:
+    """Keep the rows of which the time in a column can be read; the others are noted."""
+    timed = (rows[column] >= 0) & (rows[column] < MAX_TIME_NS)
+    if timed.all():
+        return rows
+    lost = int((~timed).sum())
+    database.notes.warning(database.path.name, f"{table}: a sample has no readable time and is left out", lost)
+    return {name: values[timed] for name, values in rows.items()}
+
+
+def span(rows: dict[str, Array]) -> dict[str, Any]:
+    """Give the first two columns of most tables."""
+    return {"start_ns": rows["startNs"], "duration_ns": rows["duration"]}
+
+
+def thread_ids(global_ids: Array) -> Ints:
+    """Give the thread's own number of ``pid << 32 | tid``."""
+    numbers: Ints = global_ids & _THREAD
+    return numbers
+
+
+def take(rows: dict[str, Array], chosen: Array) -> dict[str, Array]:
+    """Give some of the rows."""
+    return {name: values[chosen] for name, values in rows.items()}
+
+
+def first_of(keys: Array, wanted: Array) -> Ints:
+    """Find the first row with each wanted key; -1 where there is none."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    order = np.argsort(keys, kind="stable")
+    at = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
+    found: Ints = np.where(keys[order][at] == wanted, order[at], -1)
+    return found
+
+
+def pairs_of(keys: Array, wanted: Array) -> tuple[Ints, Ints]:
+    """Pair every wanted key with every row that has it: positions in `wanted`, and rows."""
+    order = np.argsort(keys, kind="stable")
+    first, last = np.searchsorted(keys[order], wanted), np.searchsorted(keys[order], wanted, side="right")
+    counts = last - first
+    which = np.repeat(np.arange(len(wanted)), counts)
+    offset = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return which, order[first[which] + offset]
+
+
+def steps_table(rows: dict[str, Array]) -> pd.DataFrame:
+    """Make `steps` of rows in order, with the step's number in ``id``."""
+    return tables.build("steps", {"step": pd.array(rows["id"], dtype="Int64"), **span(rows)})

@@ -1,0 +1,136 @@
+"""``torch.memory_usage``: the tables `memory` and `allocations`.
+
+A record is a block that the caching allocator gave out, took back, or that the device stopped using, and the
+allocator's totals after that.
+
+Source: formats/frontends.md section 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+from npuprof.notes import Notes
+from npuprof.sources.columns import ABSENT, optional
+from npuprof.sources.framework.causes import operator_rows
+from npuprof.sources.framework.files import read_content
+from npuprof.sources.framework.spans import reached, to_ns
+from npuprof.sources.framework.tlv import Int64, Records, scan
+from npuprof.sources.raw.clocks import Clock
+
+_FILE, _KIND, _BYTES = "torch.memory_usage", 3, 77
+_NPU = 20  # torch's number of the device type
+_CACHING, _ALLOCATED, _RELEASED, _IDLE = 0, 0, 1, 2
+_COMPONENTS = ["PTA", "WORKSPACE"]
+_INSIDE = ("empty_tensor", "malloc_workspace")  # operators that only allocate for the one around them
+
+
+@dataclass(frozen=True)
+class _Events:
+    """The records of blocks on devices as columns, in order of time."""
+
+    time_ns: Int64
+    block: Int64
+    kind: Int64
+    size_bytes: Int64
+    device_id: Int64
+    stream: Int64
+    thread_id: Int64
+    caching: npt.NDArray[np.bool_]
+
+
+def read_memory(folder: Path, clock: Clock, operators: pd.DataFrame, notes: Notes) -> dict[str, pd.DataFrame]:
+    """Read the records of a FRAMEWORK folder.
+
+    Parameters
+    ----------
+    operators
+        The run's operators: an allocation is called after the innermost one around it.
+
+    Returns
+    -------
+    `memory`, with the stream of each sample, and `allocations`, with ``active_released_ns``: when the device was done
+    with the block. Blocks that were allocated before the recording are left out, and noted.
+    """
+    content = read_content(folder, _FILE, notes)
+    if content is None:
+        return {"memory": tables.empty("memory"), "allocations": tables.empty("allocations")}
+    records = scan(content, _KIND, _BYTES, notes, _FILE)
+    good = reached(clock, [records.column(8, "<i8")], notes, _FILE)
+    on_device = records.column(56, "i1") == _NPU
+    if (good & ~on_device).any():
+        notes.info(_FILE, "memory of the host is left out", int((good & ~on_device).sum()))
+    rows = np.flatnonzero(good & on_device)
+    time_ns = to_ns(clock, records.column(8, "<i8")[rows])
+    order = np.argsort(time_ns, kind="stable")
+    rows, time_ns = rows[order], time_ns[order]
+    return {
+        "memory": _samples(records, rows, time_ns),
+        "allocations": _allocations(_events(records, rows, time_ns), operators, notes),
+    }
+
+
+def _samples(records: Records, rows: Int64, time_ns: Int64) -> pd.DataFrame:
+    component = records.column(58, "u1")[rows].astype(np.int64)
+    columns = {
+        "time_ns": time_ns,
+        "device_id": records.column(57, "i1")[rows].astype(np.int64),
+        "component": tables.categorical(np.where(component < len(_COMPONENTS), component, -1), _COMPONENTS),
+        "stream": optional(records.column(48, "<i8")[rows].astype(np.int64)),
+    }
+    for offset, name in ((24, "allocated_bytes"), (32, "reserved_bytes"), (40, "active_bytes")):
+        columns[name] = records.column(offset, "<i8")[rows].astype(np.int64)
+    return tables.build("memory", columns)
+
+
+def _events(records: Records, rows: Int64, time_ns: Int64) -> _Events:
+    block, size, stream, thread = (records.column(at, "<i8")[rows].astype(np.int64) for at in (0, 16, 48, 61))
+    device, kind = (records.column(at, kind)[rows].astype(np.int64) for at, kind in ((57, "i1"), (59, "u1")))
+    return _Events(time_ns, block, kind, size, device, stream, thread, records.column(60, "u1")[rows] == _CACHING)
+
+
+def _allocations(events: _Events, operators: pd.DataFrame, notes: Notes) -> pd.DataFrame:
+    """Follow each block from its allocation to what ends it before the next one at its address."""
+    given = np.flatnonzero((events.kind == _ALLOCATED) & events.caching)
+    ended = {kind: _ends(events, given, kind) for kind in (_RELEASED, _IDLE)}
+    earlier = int(((events.kind == _RELEASED) & events.caching).sum()) - int((ended[_RELEASED] >= 0).sum())
+    if earlier:
+        notes.info(_FILE, "a released block was allocated before the recording, and is left out", earlier)
+    inside = operators["name"].isin(_INSIDE).to_numpy()
+    cause = operator_rows(operators, events.thread_id[given], events.time_ns[given], ~inside)
+    return tables.build(
+        "allocations",
+        {
+            "name": operators["name"].array.take(cause, allow_fill=True),
+            "size_bytes": np.abs(events.size_bytes[given]),
+            "allocated_ns": events.time_ns[given],
+            "released_ns": optional(_times(events, ended[_RELEASED])),
+            "device_id": events.device_id[given],
+            "stream": optional(events.stream[given]),
+            "active_released_ns": optional(_times(events, ended[_IDLE])),
+        },
+    )
+
+
+def _ends(events: _Events, given: Int64, kind: int) -> Int64:
+    """Find the event of one kind that ends each allocation; -1 where it was still held."""
+    found = np.full(len(given), -1, np.int64)
+    rows = np.flatnonzero(((events.kind == kind) | (events.kind == _ALLOCATED)) & events.caching)
+    rows = rows[np.lexsort((rows, events.block[rows], events.device_id[rows]))]
+    before, after = rows[:-1], rows[1:]
+    pairs = (events.kind[before] == _ALLOCATED) & (events.kind[after] == kind)
+    pairs &= (events.block[before] == events.block[after]) & (events.device_id[before] == events.device_id[after])
+    found[np.searchsorted(given, before[pairs])] = after[pairs]
+    return found
+
+
+def _times(events: _Events, rows: Int64) -> Int64:
+    if not len(events.time_ns):
+        return np.full(len(rows), ABSENT)
+    return np.where(rows >= 0, events.time_ns[rows], ABSENT)

@@ -1,0 +1,232 @@
+"""``torch.op_range`` and ``torch.op_mark``: the tables `operators` and `steps`.
+
+A range is a call of a framework operator. Marks are the four moments at which a call enters and leaves the task
+queue: begin and end of an enqueue on the calling thread, of a dequeue on the thread that launches.
+
+Source: formats/frontends.md section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+from npuprof.notes import Notes
+from npuprof.sources.columns import ABSENT, optional, recoded
+from npuprof.sources.framework.files import read_content
+from npuprof.sources.framework.spans import by_time, durations, reached, to_ns
+from npuprof.sources.framework.texts import Codes, read_texts
+from npuprof.sources.framework.tlv import Int64, scan
+from npuprof.sources.raw.clocks import Clock
+from npuprof.sources.trace_tables import STEP_NAME, step_of
+
+_RANGES, _RANGE_KIND, _RANGE_BYTES = "torch.op_range", 1, 58
+_MARKS, _MARK_KIND, _MARK_BYTES = "torch.op_mark", 2, 40
+_NAME, _DTYPES, _SHAPES, _STACK, _MODULES = 2, 3, 4, 8, 9  # fields of a range
+_MARK_NAME = 1
+_KINDS = ["op", "enqueue", "dequeue"]
+_BEGIN_OF_ENQUEUE, _LAST_CATEGORY = 0, 3
+
+Names = tuple[Codes, list["str | None"]]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls of one file as columns of one length; names are codes and the list that they point into."""
+
+    start_ns: Int64
+    duration_ns: Int64
+    thread_id: Int64
+    kind: npt.NDArray[np.int8]
+    name: Names
+    texts: dict[str, Names]
+    numbers: dict[str, Int64]
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+def read_operators(folder: Path, clock: Clock, notes: Notes) -> dict[str, pd.DataFrame]:
+    """Read both files of a FRAMEWORK folder.
+
+    Returns
+    -------
+    The tables `operators` and `steps` (the front end's ranges ``ProfilerStep#N``, which are no operators); empty where
+    there is nothing of them. `operators` has, after its own columns, ``forward_thread_id`` (torch's own number of
+    the thread that ran the forward pass; only calls of the backward pass have one), ``correlation_id`` (of an enqueue
+    and its dequeue) and ``modules`` (the ``nn.Module`` hierarchy around the call,
+    where it was recorded).
+    """
+    ranges = _read_ranges(folder, clock, notes)
+    queue = _read_queue(folder, clock, notes)
+    codes, names = ranges.name
+    numbers = {code: int(match[1]) for code, name in enumerate(names) if (match := STEP_NAME.fullmatch(name or ""))}
+    is_step = np.isin(codes, list(numbers))
+    steps = _steps(ranges, is_step, numbers)
+    kept = np.flatnonzero(np.concatenate((~is_step, np.ones(len(queue), np.bool_))))
+    operators = _table(ranges, queue, kept, steps)
+    return {"operators": operators, "steps": steps}
+
+
+def _read_ranges(folder: Path, clock: Clock, notes: Notes) -> Calls:
+    content = read_content(folder, _RANGES, notes)
+    if content is None:
+        return _nothing()
+    records = scan(content, _RANGE_KIND, _RANGE_BYTES, notes, _RANGES)
+    start, end = records.column(0, "<i8"), records.column(8, "<i8")
+    good = reached(clock, [start, end], notes, _RANGES)
+    start_ns, end_ns = to_ns(clock, start[good]), to_ns(clock, end[good])
+    fields = records.fields((_NAME, _DTYPES, _SHAPES, _STACK, _MODULES), notes, _RANGES)
+
+    def texts(field: int) -> Names:
+        at, length = fields[field]
+        return read_texts(content, at[good], length[good], notes, _RANGES)
+
+    forward = records.column(48, "<i8")[good].astype(np.int64)
+    return Calls(
+        start_ns,
+        durations(start_ns, end_ns, notes, _RANGES),
+        records.column(32, "<i8")[good].astype(np.int64),
+        np.zeros(len(start_ns), np.int8),
+        texts(_NAME),
+        {
+            "input_shapes": texts(_SHAPES),
+            "input_dtypes": texts(_DTYPES),
+            "stack": _changed(texts(_STACK), lambda text: text.replace(";", "\n")),
+            "modules": texts(_MODULES),
+        },
+        {
+            "sequence_number": _without(records.column(16, "<i8")[good].astype(np.int64), -1),
+            "forward_thread_id": _without(forward, 0),
+        },
+    )
+
+
+def _read_queue(folder: Path, clock: Clock, notes: Notes) -> Calls:
+    content = read_content(folder, _MARKS, notes)
+    if content is None:
+        return _nothing()
+    records = scan(content, _MARK_KIND, _MARK_BYTES, notes, _MARKS)
+    stamp, category = records.column(0, "<i8"), records.column(8, "<u8")
+    other = category > _LAST_CATEGORY
+    if other.any():
+        notes.info(_MARKS, "a mark is of a kind that no table takes", int(other.sum()))
+    good = reached(clock, [stamp], notes, _MARKS) & ~other
+    at, length = records.fields((_MARK_NAME,), notes, _MARKS)[_MARK_NAME]
+    codes, names = read_texts(content, at[good], length[good], notes, _MARKS)
+    time_ns = to_ns(clock, stamp[good])
+    kind = category[good].astype(np.int64)
+    thread, correlation = (records.column(offset, "<i8")[good].astype(np.int64) for offset in (24, 16))
+    begin, end = _pair(kind, thread, codes, time_ns, notes)
+    is_dequeue = kind[begin] > 1
+    name = _queue_names(is_dequeue, codes[begin], names, correlation[end])
+    return Calls(
+        time_ns[begin],
+        time_ns[end] - time_ns[begin],
+        thread[begin],
+        np.where(is_dequeue, 2, 1).astype(np.int8),
+        name,
+        {},
+        {"correlation_id": correlation[end]},  # the begin of an enqueue does not know it yet
+    )
+
+
+def _pair(kind: Int64, thread: Int64, names: Codes, time_ns: Int64, notes: Notes) -> tuple[Int64, Int64]:
+    """Find begins and the ends that follow them directly: of one side of the queue, on one thread, under one name."""
+    side = kind // 2
+    order = np.lexsort((time_ns, names, thread, side))
+    before, after = order[:-1], order[1:]
+    pairs = (kind[before] % 2 == _BEGIN_OF_ENQUEUE) & (kind[after] % 2 == 1)
+    for column in (side, thread, names):
+        pairs &= column[before] == column[after]
+    lonely = len(kind) - 2 * int(pairs.sum())
+    if lonely:
+        notes.info(_MARKS, "an enqueue or dequeue has only one end: the recording began or ended within it", lonely)
+    return before[pairs], after[pairs]
+
+
+def _queue_names(is_dequeue: npt.NDArray[np.bool_], codes: Codes, names: list[str | None], ids: Int64) -> Names:
+    """Name both sides of the queue after the operator that the dequeue launches, as the vendor's timeline does."""
+    enqueues = np.flatnonzero(~is_dequeue)
+    dequeues = np.flatnonzero(is_dequeue)
+    order = dequeues[np.argsort(ids[dequeues], kind="stable")]
+    place = np.searchsorted(ids[order], ids[enqueues], side="right") - 1
+    launched = np.full(len(enqueues), -1, np.int64)
+    if len(order):
+        found = (place >= 0) & (ids[order[np.maximum(place, 0)]] == ids[enqueues])
+        launched = np.where(found, codes[order[np.maximum(place, 0)]], -1)
+    named = codes.astype(np.int64)
+    count = len(names)
+    named[dequeues] += np.where(named[dequeues] >= 0, count, 0)
+    named[enqueues] = np.where(launched >= 0, launched, 2 * count)
+    texts = [f"{side}@{name}" for side in ("Enqueue", "Dequeue") for name in names]
+    return named.astype(np.int32), [*texts, "Enqueue"]
+
+
+def _steps(ranges: Calls, is_step: npt.NDArray[np.bool_], numbers: dict[int, int]) -> pd.DataFrame:
+    rows = np.flatnonzero(is_step)
+    rows = rows[by_time(ranges.start_ns[rows], ranges.duration_ns[rows])]
+    number = [numbers[code] for code in ranges.name[0][rows].tolist()]
+    fits = [value if value < 1 << 62 else pd.NA for value in number]
+    columns = {
+        "step": pd.array(fits, dtype="Int64"),
+        "start_ns": ranges.start_ns[rows],
+        "duration_ns": ranges.duration_ns[rows],
+    }
+    return tables.build("steps", columns)
+
+
+def _table(ranges: Calls, queue: Calls, rows: Int64, steps: pd.DataFrame) -> pd.DataFrame:
+    """Put the chosen calls of both files into one table in order of time."""
+    start_ns = np.concatenate((ranges.start_ns, queue.start_ns))
+    duration_ns = np.concatenate((ranges.duration_ns, queue.duration_ns))
+    rows = rows[by_time(start_ns[rows], duration_ns[rows])]
+    columns: dict[str, Any] = {
+        "start_ns": start_ns[rows],
+        "duration_ns": duration_ns[rows],
+        "name": _joined(ranges.name, queue.name, rows),
+        "thread_id": np.concatenate((ranges.thread_id, queue.thread_id))[rows],
+        "kind": recoded(np.concatenate((ranges.kind, queue.kind))[rows], list(_KINDS)),
+        "id": np.arange(len(rows)),
+        "step": step_of(steps, start_ns[rows]),
+    }
+    for column in ("input_shapes", "input_dtypes", "stack", "modules"):
+        columns[column] = _joined(_texts(ranges, column), _texts(queue, column), rows)
+    if columns["modules"].isna().all():
+        del columns["modules"]
+    for column in ("sequence_number", "forward_thread_id", "correlation_id"):
+        values = [part.numbers.get(column, np.full(len(part), ABSENT)) for part in (ranges, queue)]
+        columns[column] = optional(np.concatenate(values)[rows])
+    return tables.build("operators", columns)
+
+
+def _texts(calls: Calls, column: str) -> Names:
+    return calls.texts.get(column, (np.full(len(calls), -1, np.int32), []))
+
+
+def _joined(first: Names, second: Names, rows: Int64) -> pd.Categorical:
+    """Make a name column of the chosen rows of two lists of names."""
+    moved = np.where(second[0] >= 0, second[0] + len(first[1]), -1)
+    every = recoded(np.concatenate((first[0], moved))[rows], [*first[1], *second[1]])
+    used: pd.Categorical = every.remove_unused_categories()
+    return used
+
+
+def _changed(names: Names, change: Callable[[str], str]) -> Names:
+    return names[0], [change(name) if name else name for name in names[1]]
+
+
+def _without(values: Int64, none: int) -> Int64:
+    return np.where(values == none, ABSENT, values)
+
+
+def _nothing() -> Calls:
+    nothing = np.zeros(0, np.int64)
+    return Calls(nothing, nothing, nothing, nothing.astype(np.int8), (nothing.astype(np.int32), []), {}, {})

@@ -1,0 +1,171 @@
+"""``torch.python_tracer_func`` and ``torch.python_tracer_hash``: the table `python`.
+
+The first file holds a moment for each call and each return, the second the names of functions by key. Calls and
+returns are matched by the depth of the stack at that moment, which a running sum gives for all of them at once.
+
+Source: formats/frontends.md section 2.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+from npuprof.notes import Notes
+from npuprof.sources.columns import recoded
+from npuprof.sources.framework.files import read_content, read_rows
+from npuprof.sources.framework.spans import reached, to_ns
+from npuprof.sources.framework.texts import read_texts
+from npuprof.sources.framework.tlv import Int64, scan
+from npuprof.sources.raw.clocks import Clock
+
+_EVENTS, _NAMES, _NAME_KIND = "torch.python_tracer_func", "torch.python_tracer_hash", 4
+_LAYOUT = [("time", "<u8"), ("thread", "<i8"), ("process", "<u8"), ("key", "<u8"), ("tag", "u1")]
+_LAST_TAG = 3  # call and return of a Python function, call and return of a C function
+_MODULE = "######"  # between the name of an nn.Module's class and the number of the object
+
+Uint64 = npt.NDArray[np.uint64]
+
+
+def read_python(folder: Path, clock: Clock, notes: Notes) -> pd.DataFrame:
+    """Read the calls of a FRAMEWORK folder; the table is empty where there are none.
+
+    A call that had not returned at the end of the recording lasts until its thread's last moment. Modules are
+    numbered a class and thread in the order in which they are first called, as the vendor's timeline does.
+    """
+    events = read_rows(folder, _EVENTS, _LAYOUT, notes)
+    good = reached(clock, [np.ascontiguousarray(events["time"])], notes, _EVENTS) & (events["tag"] <= _LAST_TAG)
+    if unknown := int((events["tag"] > _LAST_TAG).sum()):
+        notes.warning(_EVENTS, "a moment is neither call nor return, and left out", unknown)
+    events = events[good]
+    time_ns = to_ns(clock, np.ascontiguousarray(events["time"]))
+    order = np.lexsort((time_ns, events["thread"]))
+    time_ns, thread, key = time_ns[order], events["thread"][order].astype(np.int64), events["key"][order]
+    call, end_ns, depth, parent = _replay(time_ns, thread, (events["tag"][order] & 1) == 0, notes)
+    name = _names(thread[call], key[call], *read_hash(folder, notes))
+    return _table(time_ns[call], end_ns, thread[call], depth, parent, name)
+
+
+def read_hash(folder: Path, notes: Notes) -> tuple[Uint64, list[str]]:
+    """Read the names of functions: distinct keys in rising order, and the name of each."""
+    content = read_content(folder, _NAMES, notes)
+    if content is None:
+        return np.zeros(0, np.uint64), []
+    records = scan(content, _NAME_KIND, 8, notes, _NAMES)
+    at, length = records.fields((1,), notes, _NAMES)[1]
+    codes, texts = read_texts(content, at, length, notes, _NAMES)
+    keys, last = np.unique(records.column(0, "<u8")[::-1], return_index=True)  # the last of equal keys counts
+    return keys.astype(np.uint64), [texts[code] or "" if code >= 0 else "" for code in codes[::-1][last].tolist()]
+
+
+def _replay(
+    time_ns: Int64, thread: Int64, is_call: npt.NDArray[np.bool_], notes: Notes
+) -> tuple[Int64, Int64, Int64, Int64]:
+    """Match calls with returns.
+
+    Parameters
+    ----------
+    time_ns, thread, is_call
+        The moments, thread by thread in order of time.
+
+    Returns
+    -------
+    The calls as indices of moments, their ends, depths, and the call around each as an index of calls, -1 for none.
+    """
+    count = len(time_ns)
+    if not count:
+        nothing = np.zeros(0, np.int64)
+        return nothing, nothing, nothing, nothing
+    level, lonely = _levels(thread, is_call)
+    if lonely.any():
+        notes.info(_EVENTS, "a function returned that was called before the recording", int(lonely.sum()))
+    matched = np.flatnonzero(~lonely)
+    matched = matched[np.argsort(level[matched], kind="stable")]
+    follower = np.append(matched[1:], matched[-1:])
+    returned = (level[follower] == level[matched]) & ~is_call[follower] & is_call[matched]
+    end_of = np.full(count, -1, np.int64)
+    end_of[matched[returned]] = follower[returned]
+    call = np.flatnonzero(is_call)
+    last_of_thread = np.searchsorted(thread, thread[call], side="right") - 1
+    end = np.where(end_of[call] >= 0, end_of[call], last_of_thread)
+    return call, time_ns[end], level[call] - 1, _parents(call, level[call], count)
+
+
+def _levels(thread: Int64, is_call: npt.NDArray[np.bool_]) -> tuple[Int64, npt.NDArray[np.bool_]]:
+    """Give the depth of the stack, from 1 on, at each call and return; and which returns had no call before them."""
+    change = np.where(is_call, 1, -1)
+    total = np.cumsum(change)
+    first = np.flatnonzero(np.append(True, thread[1:] != thread[:-1]))
+    before = np.append(0, total[:-1])[first]
+    size = np.diff(np.append(first, len(thread)))
+    height = total - np.repeat(before, size)  # within its thread; below zero after returns without calls
+    # The lowest point so far, thread by thread: heights of a thread are lifted above all of the threads after it.
+    lift = np.repeat(np.arange(len(first))[::-1], size) * (2 * len(thread) + 2)
+    floor = np.minimum(np.minimum.accumulate(height + lift) - lift, 0)
+    earlier = np.append(0, floor[:-1])
+    earlier[first] = 0
+    lonely = ~is_call & (floor < earlier)
+    return height - floor + (~is_call), lonely
+
+
+def _parents(call: Int64, level: Int64, count: int) -> Int64:
+    """Find the call around each: the last one before it that is one level further out."""
+    place = level * (count + 1) + call
+    order = np.argsort(place, kind="stable")
+    before = np.searchsorted(place[order], place - (count + 1)) - 1
+    return np.where(level > 1, order[np.maximum(before, 0)], -1)
+
+
+def _names(thread: Int64, key: Uint64, keys: Uint64, names: list[str]) -> pd.Categorical:
+    """Name calls; functions without a name are called by their key."""
+    distinct, codes = np.unique(key, return_inverse=True)
+    texts = [_name_of(keys, names, one) for one in distinct]
+    if not any(_MODULE in text for text in texts):
+        return recoded(codes, list(texts))
+    is_module = np.array([_MODULE in text for text in texts], np.bool_)
+    numbered: dict[tuple[int, int], int] = {}  # by thread and function: a name of its own behind the others
+    counts: dict[tuple[int, str], int] = {}
+    rows = np.flatnonzero(is_module[codes])
+    pairs = pd.MultiIndex.from_arrays([thread[rows], codes[rows]])
+    which, found = pairs.factorize()
+    for number, code in found.tolist():
+        name = texts[code].partition(_MODULE)[0]
+        index = counts.get((number, name), 0)
+        counts[number, name] = index + 1
+        numbered[number, code] = len(texts)
+        texts.append(f"nn.Module: {name}_{index}")
+    codes = codes.copy()
+    codes[rows] = np.array(list(numbered.values()), np.int64)[which]
+    return recoded(codes, list(texts))
+
+
+def _name_of(keys: Uint64, names: list[str], key: np.uint64) -> str:
+    place = int(np.searchsorted(keys, key))
+    known = place < len(keys) and keys[place] == key
+    return (names[place] if known else "") or f"function {key}"
+
+
+def _table(
+    start_ns: Int64, end_ns: Int64, thread: Int64, depth: Int64, parent: Int64, name: pd.Categorical
+) -> pd.DataFrame:
+    # Calls of one moment stay in the order in which they happened: a caller comes first.
+    order = np.lexsort((depth, start_ns))
+    place = np.append(np.empty(len(order), np.int64), -1)  # the last item serves the parent -1
+    place[order] = np.arange(len(order))
+    around = place[parent[order]]
+    return tables.build(
+        "python",
+        {
+            "start_ns": start_ns[order],
+            "duration_ns": end_ns[order] - start_ns[order],
+            "name": name[order],
+            "thread_id": thread[order],
+            "id": np.arange(len(order)),
+            "parent_id": pd.arrays.IntegerArray(around, around < 0),
+            "depth": depth[order],
+        },
+    )

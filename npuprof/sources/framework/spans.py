@@ -1,0 +1,85 @@
+"""Steps that the readers of FRAMEWORK files share: stamps to times, and rows found by key and time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.notes import Notes
+from npuprof.sources.framework.tlv import Int64
+from npuprof.sources.raw.clocks import Clock
+
+NONE = -1
+"""Stands for "no row" where rows of another table are named."""
+
+
+def reached(clock: Clock, stamps: list[npt.NDArray[Any]], notes: Notes, source: str) -> npt.NDArray[np.bool_]:
+    """Tell the records whose stamps can all be of this run; the others are noted as damaged.
+
+    Parameters
+    ----------
+    stamps
+        Columns of the records, 8 bytes wide.
+    """
+    within = np.ones(len(stamps[0]), np.bool_)
+    for column in stamps:
+        within &= clock.reaches(column.view("<u8").astype(np.uint64, copy=False))
+    if not within.all():
+        notes.warning(source, "a record's time is far from the run, and the record left out", int((~within).sum()))
+    return within
+
+
+def to_ns(clock: Clock, stamps: npt.NDArray[Any]) -> Int64:
+    """Give UTC epoch nanoseconds of stamps that :func:`reached` accepts."""
+    return clock.to_ns(stamps.view("<u8").astype(np.uint64, copy=False))
+
+
+def durations(start_ns: Int64, end_ns: Int64, notes: Notes, source: str) -> Int64:
+    """Give what lies between; an end before its start counts as no duration and is noted."""
+    backwards = end_ns < start_ns
+    if backwards.any():
+        notes.warning(source, "a record ends before it starts; its duration is taken for 0", int(backwards.sum()))
+    lasting: Int64 = np.maximum(end_ns - start_ns, 0)
+    return lasting
+
+
+def by_time(start_ns: Int64, duration_ns: Int64) -> Int64:
+    """Give the order of a table's rows: by start, longer first, so that a caller comes before what it called."""
+    order: Int64 = np.lexsort((-duration_ns, start_ns))
+    return order
+
+
+def latest_before(keys: Int64, times: Int64, at_keys: Int64, at: Int64) -> Int64:
+    """Find, for each moment, the last row with the same key that is not after it.
+
+    Parameters
+    ----------
+    keys, times
+        Shape (rows,).
+    at_keys, at
+        Shape (moments,).
+
+    Returns
+    -------
+    Shape (moments,): a row, or :data:`NONE`.
+    """
+    if not len(keys) or not len(at):
+        return np.full(len(at), NONE, np.int64)
+    codes = np.unique(np.concatenate((keys, at_keys)), return_inverse=True)[1]
+    moments, ranks = np.unique(np.concatenate((times, at)), return_inverse=True)
+    # Codes and ranks are below the number of rows, so their product stays in 63 bits.
+    place = codes.astype(np.int64) * len(moments) + ranks
+    order = np.argsort(place[: len(keys)], kind="stable")
+    last = np.searchsorted(place[: len(keys)][order], place[len(keys) :], side="right") - 1
+    rows = order[np.maximum(last, 0)]
+    same = (last >= 0) & (codes[: len(keys)][rows] == codes[len(keys) :])
+    return np.where(same, rows, NONE)
+
+
+def lanes_of(*threads: Int64) -> list[Int64]:
+    """Give the threads of several tables numbers from 0 on, a thread the same in each."""
+    codes = np.unique(np.concatenate(threads), return_inverse=True)[1]
+    borders = np.cumsum([len(part) for part in threads])[:-1]
+    return np.split(codes.astype(np.int64), borders)

@@ -1,0 +1,157 @@
+"""Find the files that ``msprof --export`` wrote: newest set of each module, its slices in order.
+
+Source: formats/results.md section 1.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+OUTPUT = "mindstudio_profiler_output"
+ANALYZED = "analyze"
+_OLD_FOLDERS = ("timeline", "summary")
+_MAX_LISTED = 100_000
+_SIDE = re.compile(r"host|device_(\d{1,4})")
+_NAME = re.compile(
+    r"(?P<module>[a-z][a-z0-9_]*?)(?:_slice_(?P<slice>\d{1,6}))?_(?P<stamp>\d{14})\.(?P<suffix>csv|json)"
+)
+_OLD_NAME = re.compile(
+    r"(?P<module>[a-z][a-z0-9_]*?)_(?P<numbers>\d{1,9}(?:_\d{1,9}){0,2})(?:_slice_(?P<slice>\d{1,6}))?"
+    r"\.(?P<suffix>csv|json)"
+)
+
+
+@dataclass(frozen=True)
+class File:
+    """One exported file: its module, what it is of (device, model and iteration in old results), and its place."""
+
+    path: Path
+    module: str
+    suffix: str
+    numbers: str
+    slice: int
+    stamp: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """The files of one export folder, or of one device of an old result; `device` is None where they name it."""
+
+    files: tuple[File, ...]
+    device: int | None = None
+
+    def of(self, module: str, suffix: str) -> list[File]:
+        """Give the files of a module in order."""
+        return [file for file in self.files if (file.module, file.suffix) == (module, suffix)]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the parts of a result lie.
+
+    Attributes
+    ----------
+    root
+        The ``PROF_*`` directory, or what stands for it.
+    parts
+        The export folder, or each device of the layout of CANN 5 and 6.
+    analyzed
+        The folder of ``communication.json``, if there is one.
+    older
+        How many files of earlier exports are left aside.
+    """
+
+    root: Path
+    parts: tuple[Part, ...]
+    analyzed: Path | None = None
+    older: int = 0
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is the layout of CANN 5 and 6."""
+        return any(part.device is not None for part in self.parts)
+
+
+def find(path: Path) -> Layout | None:
+    """Recognise a result of msprof by its folders and the files in them; what cannot be listed holds nothing."""
+    try:
+        return _find(path)
+    except OSError:
+        return None
+
+
+def find_files(folder: Path) -> Layout | None:
+    """Recognise a folder of exported files anywhere, such as one that a user copied out of its result."""
+    try:
+        files, older = _newest(_named(folder)) if folder.is_dir() else ([], 0)
+    except OSError:
+        return None
+    return Layout(folder, (Part(tuple(files)),), older=older) if files else None
+
+
+def _find(path: Path) -> Layout | None:
+    if not path.is_dir():
+        return None
+    folder = path if path.name == OUTPUT else path / OUTPUT
+    root = folder.parent
+    analyzed = root / ANALYZED if (root / ANALYZED / "communication.json").is_file() else None
+    if folder.is_dir():
+        files, older = _newest(_named(folder))
+        if files:
+            return Layout(root, (Part(tuple(files)),), analyzed, older)
+    parts = tuple(part for part in _old_parts(path) if part.files)
+    return Layout(path, parts, analyzed) if parts else None
+
+
+def _named(folder: Path) -> Iterator[File]:
+    for entry in islice(folder.iterdir(), _MAX_LISTED):
+        match = _NAME.fullmatch(entry.name)
+        if match and entry.is_file():
+            yield File(entry, match["module"], match["suffix"], "", int(match["slice"] or 0), match["stamp"])
+
+
+def _newest(files: Iterable[File]) -> tuple[list[File], int]:
+    """Keep the newest export of each module: from its first slice on, since slices are written one after another."""
+    groups: defaultdict[tuple[str, str], list[File]] = defaultdict(list)
+    for file in files:
+        groups[file.module, file.suffix].append(file)
+    kept: list[File] = []
+    total = 0
+    for group in groups.values():
+        total += len(group)
+        first = min(file.slice for file in group)
+        since = max(file.stamp for file in group if file.slice == first)
+        newest: dict[int, File] = {}
+        for file in sorted(group, key=lambda file: (file.slice, file.stamp)):
+            if file.stamp >= since:
+                newest.setdefault(file.slice, file)
+        kept.extend(newest.values())
+    return sorted(kept, key=lambda file: (file.module, file.suffix, file.slice)), total - len(kept)
+
+
+def _old_parts(root: Path) -> Iterator[Part]:
+    """Give the parts of ``device_N/{timeline,summary}`` and ``host/{timeline,summary}``."""
+    sides = sorted((entry for entry in islice(root.iterdir(), _MAX_LISTED)), key=lambda entry: entry.name)
+    for side in sides:
+        match = _SIDE.fullmatch(side.name)
+        if match is None:
+            continue
+        found = [file for name in _OLD_FOLDERS if (side / name).is_dir() for file in _old_named(side / name)]
+        files = sorted(found, key=lambda file: (file.module, _numbers(file), file.slice))
+        yield Part(tuple(files), int(match[1] or 0))
+
+
+def _old_named(folder: Path) -> Iterator[File]:
+    for entry in islice(folder.iterdir(), _MAX_LISTED):
+        match = _OLD_NAME.fullmatch(entry.name)
+        if match and entry.is_file():
+            yield File(entry, match["module"], match["suffix"], match["numbers"], int(match["slice"] or 0), "")
+
+
+def _numbers(file: File) -> list[int]:
+    return [int(number) for number in file.numbers.split("_") if number]

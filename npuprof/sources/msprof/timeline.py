@@ -1,0 +1,69 @@
+"""Read the timelines of one part of a result as one: its slices, its iterations, and what only side files hold.
+
+Source: formats/results.md sections 2 and 2.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from npuprof.errors import SourceError
+from npuprof.notes import Notes
+from npuprof.sources.msprof.layout import File, Part
+from npuprof.sources.trace_columns import Trace, gather
+from npuprof.sources.trace_json import Event, read_events
+from npuprof.sources.trace_links import build_links
+from npuprof.sources.trace_tables import build_tables, device_ids
+
+_MAIN = "msprof"
+_SIDE_FILES = ("task_time", "hccl", "step_trace", "msprof_tx")  # msprof_*.json repeats all of them
+_OF_DEVICE = ("tasks", "communication", "communication_tasks", "overlap", "steps", "counters")
+
+
+def read_timeline(part: Part, notes: Notes, failed: list[SourceError]) -> dict[str, pd.DataFrame]:
+    """Read the tables of a timeline; empty where there is none.
+
+    Parameters
+    ----------
+    part
+        The files; in an old result all are of one device, which they do not name.
+    notes, failed
+        Where files that cannot be read are told.
+    """
+    files = _chosen(part)
+    if not files:
+        return {}
+    source = files[0].path.name if len(files) == 1 else f"{files[0].path.name} and {len(files) - 1} more"
+    trace = gather(_batches(files, notes, failed), notes, source)
+    built = build_tables(trace, notes, source)
+    found = dict(built.tables)
+    if found:
+        found["links"] = build_links(trace, built, notes, source)
+    if part.device and not _names_devices(trace):
+        for name in _OF_DEVICE:
+            if name in found and "device_id" in found[name]:
+                found[name]["device_id"] = pd.Series(part.device, found[name].index, found[name]["device_id"].dtype)
+    return found
+
+
+def _chosen(part: Part) -> list[File]:
+    """Choose the files to read: what the main timeline of an iteration covers is not read twice."""
+    main = part.of(_MAIN, "json")
+    covered = {file.numbers for file in main}
+    sides = [file for module in _SIDE_FILES for file in part.of(module, "json") if file.numbers not in covered]
+    return [*main, *sides]
+
+
+def _names_devices(trace: Trace) -> bool:
+    return any(device_ids(trace).values())
+
+
+def _batches(files: list[File], notes: Notes, failed: list[SourceError]) -> Iterator[list[Event]]:
+    for file in files:
+        try:
+            yield from read_events(file.path, notes)
+        except SourceError as error:
+            failed.append(error)
+            notes.error(file.path.name, str(error))

@@ -1,0 +1,50 @@
+"""Counters of AI cores sampled by time instead of by task (``ai_core_profiling_mode`` "sample-based").
+
+Source: formats/raw.md section 6 (aicore sample mode).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuprof.sources.raw import layouts
+from npuprof.sources.raw.clocks import parse_frequency
+from npuprof.sources.raw.counter_rows import CounterRows, rows
+from npuprof.sources.raw.device import Device
+from npuprof.sources.raw.dictionaries import Names
+from npuprof.sources.raw.metrics import metric_columns
+from npuprof.sources.raw.pmu import Frequencies, is_sampled, profiling_events
+from npuprof.sources.raw.sampled import read_device_ns
+
+_LAST_CUBE_CORE = 24  # cores above it are vector cores
+_STREAMS = ("aicore", "ffts_profile")  # the second is where stars chips put them
+_UNITS = {"_time_ns": "ns", "_gb_s": "GB/s", "_kb": "KB"}
+
+
+def read_core_samples(device: Device, frequencies: Frequencies) -> list[CounterRows]:
+    """Read samples and derive the metrics of their events: ``aic_mac_ratio``, ``aiv_vec_time_ns`` ... by core.
+
+    What a sample counted, it counted since the one before. Stamps are the device's CLOCK_MONOTONIC_RAW.
+    """
+    if not is_sampled(device):
+        return []
+    rated = float(parse_frequency(device.side.device_fact("aic_frequency")) or 0) or np.nan
+    parts = []
+    for stream in _STREAMS:
+        records, time_ns = read_device_ns(device, f"{stream}.data.{device.id}", layouts.CORE_SAMPLE)
+        on_vector = records["core"] > _LAST_CUBE_CORE
+        for core, wanted in (("aic", False), ("aiv", True)):
+            at = np.flatnonzero(on_vector == wanted)
+            if not len(at):
+                continue
+            cycles = records["cycles"][at].astype(np.float64)
+            mhz = np.full(len(at), float(frequencies.mhz[-1]) if len(frequencies.mhz) else rated)
+            counted = records["counters"][at].astype(np.float64)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                total_ns = cycles * 1e3 / mhz
+            metrics = metric_columns(core, profiling_events(device, core), counted, cycles, total_ns, mhz)
+            instance = Names.lookup(records["core"][at], str)
+            for name, values in {f"{core}_total_cycles": cycles, **metrics}.items():
+                unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), None)
+                parts.append(rows(time_ns[at], device.id, values, name, unit, instance))
+    return parts

@@ -1,0 +1,74 @@
+"""Sampled streams of a device: their records and stamps, which have bases of their own.
+
+Source: formats/raw.md section 3 (sample files).
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.sources.raw.device import Device
+from npuprof.sources.raw.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+_REACH_NS = 366 * 86_400_000_000_000  # as for counters: no profile is a year long
+_VERSIONS = ("1.0", "2.0")
+
+
+def layout_version(device: Device, stream: str) -> str | None:
+    """Give the version of the layouts of hbm, llc and npu_mem; None, and a note, for one that is not known."""
+    version = str(device.side.info.get("version") or _VERSIONS[0])
+    if version in _VERSIONS:
+        return version
+    if f"{stream}.data.{device.id}" in device.streams.names():
+        device.notes.info(f"device {device.id}", f"{stream}: layout version {version[:20]} is not decoded")
+    return None
+
+
+def read_us(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
+    """Read a stream (its full name) whose `stamp` is microseconds since the device's start, with its UTC ns."""
+    records = device.streams.read(stream, record)
+    return _within(device, stream, records, np.uint64(_REACH_NS // 1000), 0, 1000, device.clock.start_ns)
+
+
+def read_host_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
+    """Read a stream whose `stamp` is the host's CLOCK_MONOTONIC_RAW in ns, with its UTC ns."""
+    base = device.side.host_anchor["clock_monotonic_raw"]  # a device without it has no clock
+    records = device.streams.read(stream, record)
+    return _within(device, stream, records, np.uint64(base + _REACH_NS), base, 1, device.clock.start_ns)
+
+
+def read_device_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
+    """Read a stream whose `stamp` is the device's CLOCK_MONOTONIC_RAW in ns, with its UTC ns."""
+    records = device.streams.read(stream, record)
+    base = device_mono_ns(device)
+    if base is None:
+        impossible(device, stream, "records without the device's clock_monotonic_raw", np.ones(len(records), bool))
+        return records[:0], np.empty(0, np.int64)
+    return _within(device, stream, records, np.uint64(base + _REACH_NS), base, 1, device.clock.start_ns)
+
+
+def device_mono_ns(device: Device) -> int | None:
+    """Give the device's CLOCK_MONOTONIC_RAW at its anchor, None when that is missing or impossible."""
+    value = device.side.device_anchor.get("clock_monotonic_raw")
+    return value if value is not None and 0 <= value < 1 << 62 else None
+
+
+def impossible(device: Device, stream: str, what: str, bad: npt.NDArray[np.bool_]) -> None:
+    """Note records that are skipped, if there are any."""
+    count = int(np.count_nonzero(bad))
+    if count:
+        device.notes.warning(f"device {device.id}", f"{stream}: {what} skipped", count)
+
+
+def _within(
+    device: Device, stream: str, records: Records, most: np.uint64, base: int, factor: int, start_ns: int
+) -> tuple[Records, Int64]:
+    stamps = records["stamp"].astype(np.uint64)
+    good = (stamps <= most) & (stamps >= np.uint64(max(0, base - _REACH_NS)))
+    impossible(device, stream, "impossible time stamps", ~good)
+    return records[good], (stamps[good].astype(np.int64) - base) * factor + start_ns

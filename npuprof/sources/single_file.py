@@ -1,0 +1,205 @@
+"""One file of a result by itself, known by its content: a CSV by its columns, a JSON by its keys.
+
+Source: formats/results.md sections 2 to 4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from npuprof.errors import SourceError
+from npuprof.info import Info
+from npuprof.notes import Notes
+from npuprof.sources import torch_npu
+from npuprof.sources.base import Decoded
+from npuprof.sources.communication_json import read_communication, read_communication_matrix
+from npuprof.sources.csv_table import column_names, read_statistic
+from npuprof.sources.kernel_details import read_kernel_details
+from npuprof.sources.memory_csv import (
+    read_device_memory,
+    read_memory_record,
+    read_module_memory,
+    read_operator_memory,
+)
+from npuprof.sources.msprof.csv_files import read_marks, read_steps, read_task_time
+from npuprof.sources.step_csv import read_step_times
+from npuprof.sources.trace_json import is_trace
+
+_HEAD_BYTES = 1 << 16
+_EXPORTED = re.compile(r"(.+?)(?:_slice_\d+)?(?:_\d{14}|(?:_\d+){1,3})?")
+
+
+def _kernels(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
+    read = read_kernel_details(path, notes)
+    return {"kernels": read.kernels, "communication": read.communication}
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of CSV: the columns it must have (one name of each group), and how it becomes tables."""
+
+    columns: tuple[tuple[str, ...], ...]
+    read: Callable[[Path, Notes], dict[str, pd.DataFrame]]
+    but: str = ""  # a column that other kinds with these columns have
+
+    def fits(self, names: list[str]) -> bool:
+        """Tell whether a file with these columns is of this kind."""
+        return self.but not in names and all(any(name in names for name in group) for group in self.columns)
+
+
+_TABLES = (
+    _Kind(
+        (
+            ("Name", "Op Name"),
+            ("Start Time(us)", "Task Start Time(us)", "Task Start Time"),
+            ("Duration(us)", "Task Duration(us)"),
+        ),
+        _kernels,
+    ),
+    _Kind((("kernel_name",), ("task_start(us)",)), lambda path, notes: {"tasks": read_task_time(path, notes)}),
+    _Kind((("message",), ("Start_time(us)",)), lambda path, notes: {"marks": read_marks(path, notes)}),
+    _Kind((("Iteration ID",), ("Iteration End(us)",)), lambda path, notes: {"steps": read_steps(path, notes)}),
+    _Kind(
+        (("Computing",), ("Free",), ("Communication",)),
+        lambda path, notes: {"step_times": read_step_times(path, notes, None)},
+        but="Index",  # of a whole cluster
+    ),
+    _Kind(
+        (("Component",), ("Timestamp(us)",), ("Total Allocated(MB)", "Total Allocated(KB)")),
+        lambda path, notes: {"memory": read_memory_record(path, notes)},
+    ),
+    _Kind(
+        (("Component",), ("Timestamp(us)",), ("Total Reserved(MB)", "Total Reserved(KB)")),
+        lambda path, notes: {"memory": read_module_memory(path, notes)},
+    ),
+    _Kind((("event",), ("timestamp(us)",)), lambda path, notes: {"memory": read_device_memory(path, notes)}),
+    _Kind(
+        (("Name",), ("Size(KB)", "Size(MB)"), ("Allocation Time(us)",)),
+        lambda path, notes: {"allocations": read_operator_memory(path, notes)},
+    ),
+)
+
+_SUMMED: tuple[frozenset[str], ...] = tuple(
+    frozenset(columns.split("|"))
+    for columns in (
+        "OP Type|Core Type|Count",
+        "OP Type|Count|Total Time(us)",  # communication_statistic, hccl_statistic
+        "Level|API Name",
+        "Name|Input Shapes|Host Self Duration(us)",
+        "Graph ID|Node Index Start",
+        "Fusion Op|Original Ops",
+        "Node|Compute_time(us)",
+        "Node Name|Queue Size",
+        "Timestamp(us)|Action|Source",
+        "Hit Rate|Victim Rate",
+        "TLB Hit Rate|TLB Miss Rate",
+        "Mode|Throughput(MB/s)",
+        "Metric|Read(MB/s)",
+        "Timestamp(us)|rxPacket/s",
+        "Mode|Min|Max",
+        "Dvpp Id|Engine Type",
+        "Device_id|Core ID",
+        "Function|Module|Cycles",
+        "Event|Name|Count",
+        "Total Cpu Numbers|Occupied Cpu Numbers",
+        "Total Memory(KB)|Peak Used Memory(KB)",
+        "Device_id|Recommend Disk(KB/s)",
+        "Device_id|Recommend Speed(KB/s)",
+        "Operation|Stage|Occurrences",
+        "op_id|op_type|num_workers",
+    )
+)
+_JSON = (
+    (re.compile(rb'"Communication (?:Time|Bandwidth) Info"\s*:'), "communication"),
+    (re.compile(rb'"Transport Type"\s*:'), "communication_matrix"),
+)
+
+
+def recognises(path: Path) -> bool:
+    """Tell, from its first bytes, whether `path` is one file of a result."""
+    try:
+        return path.is_file() and (is_trace(path) or _json_kind(path) is not None or _is_csv(path))
+    except OSError:
+        return False
+
+
+def read(path: Path) -> Decoded:
+    """Read one file: its table, or its frame of `statistics`.
+
+    Raises
+    ------
+    SourceError
+        If it is of no known kind, or damaged beyond reading.
+    """
+    if is_trace(path):
+        return _timeline(path)
+    decoded = Decoded(info=Info(name=path.name, recording=path))
+    kind = _json_kind(path)
+    if kind is not None:
+        frames = (
+            read_communication(path)
+            if kind == "communication"
+            else {"communication_matrix": read_communication_matrix(path)}
+        )
+        decoded.statistics.update(frames)
+        decoded.info.source = f"single file, {kind}"
+        return decoded
+    names = column_names(path)
+    for one in _TABLES:
+        if one.fits(names):
+            decoded.tables.update(one.read(path, decoded.notes))
+            decoded.info.source = f"single file, {next(iter(decoded.tables))}"
+            _name_devices(decoded)
+            return decoded
+    if not _is_summed(names):
+        raise SourceError(f"{path} has columns that no known file of a result has; is it another file?")
+    module = _module(path)
+    decoded.statistics[module] = read_statistic(path, decoded.notes)
+    decoded.info.source = f"single file, {module}"
+    return decoded
+
+
+def _timeline(path: Path) -> Decoded:
+    """Read a timeline; only that of a framework holds its operators or Python calls."""
+    decoded = torch_npu.read(path)
+    if not any(len(decoded.tables.get(name, ())) for name in ("operators", "python")):
+        decoded.info.collector, decoded.info.source = "", "single file, timeline"
+    return decoded
+
+
+def _module(path: Path) -> str:
+    match = _EXPORTED.fullmatch(path.stem)
+    return match[1] if match else path.stem
+
+
+def _json_kind(path: Path) -> str | None:
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return None
+    return next((kind for pattern, kind in _JSON if pattern.search(head)), None)
+
+
+def _is_csv(path: Path) -> bool:
+    try:
+        names = column_names(path)
+    except SourceError:
+        return False
+    return any(kind.fits(names) for kind in _TABLES) or _is_summed(names)
+
+
+def _is_summed(names: list[str]) -> bool:
+    return any(columns <= set(names) for columns in _SUMMED)
+
+
+def _name_devices(decoded: Decoded) -> None:
+    found: set[int] = set()
+    for frame in decoded.tables.values():
+        if "device_id" in frame:
+            found |= {int(device) for device in frame["device_id"].dropna().unique()}
+    decoded.info.devices = sorted(found)

@@ -1,0 +1,117 @@
+"""Put tables of one kind under each other: slices of one file, and the parts of a run that lie in several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+
+_ROWS = {"communication_tasks": {"op_id": "communication"}}  # columns that hold row numbers of another table
+
+Rows = npt.NDArray[np.int64]
+
+
+def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Stack frames whose columns have the same meaning; name columns get the categories of all of them.
+
+    A column that a frame lacks is absent in its rows.
+    """
+    if len(frames) == 1:
+        return frames[0]
+    names = list(dict.fromkeys(name for frame in frames for name in frame.columns))
+    data = {name: _column(name, frames) for name in names}
+    frame: pd.DataFrame = pd.DataFrame(data)
+    return frame
+
+
+def merged(parts: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
+    """Stack the tables of several parts of one run, in order of time; `links` and other row numbers follow.
+
+    Parameters
+    ----------
+    parts
+        Tables by name, each part with rows numbered for itself.
+    """
+    if len(parts) == 1:
+        return dict(parts[0])
+    joined: dict[str, pd.DataFrame] = {}
+    moved: dict[str, list[Rows]] = {}
+    for name in dict.fromkeys(name for part in parts for name in part if name != "links"):
+        frames = [part.get(name, tables.empty(name)) for part in parts]
+        whole = stacked([frame for frame in frames if len(frame)] or frames[:1])
+        order = _order(whole)
+        joined[name] = whole.iloc[order].reset_index(drop=True)
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        moved[name] = np.split(place, np.cumsum([len(frame) for frame in frames])[:-1])
+    for name, references in _ROWS.items():
+        if name in joined:
+            for column, target in references.items():
+                numbers = [_moved(part, name, column, moved.get(target, []), at) for at, part in enumerate(parts)]
+                placed: Any = pd.array([pd.NA] * len(joined[name]), dtype="Int64")
+                for rows, values in zip(moved[name], numbers, strict=True):
+                    placed[rows] = values
+                joined[name][column] = placed
+    links = [_moved_links(part["links"], moved, at) for at, part in enumerate(parts) if len(part.get("links", ()))]
+    if links:
+        joined["links"] = stacked(links)
+    return joined
+
+
+def _column(name: str, frames: Sequence[pd.DataFrame]) -> Any:
+    known = next(frame[name] for frame in frames if name in frame)
+    if isinstance(known.dtype, pd.CategoricalDtype):
+        parts = [_names(frame[name]) if name in frame else _nothing(len(frame)) for frame in frames]
+        return pd.api.types.union_categoricals(parts)
+    dtype: Any = known.dtype
+    if any(name not in frame for frame in frames) and dtype == np.dtype(np.int64):
+        dtype = pd.Int64Dtype()
+    series = [
+        frame[name].astype(dtype) if name in frame else pd.Series([pd.NA] * len(frame), dtype=object).astype(dtype)
+        for frame in frames
+    ]
+    return pd.concat(series, ignore_index=True).array
+
+
+def _names(column: pd.Series[Any]) -> pd.Categorical:
+    """Give a name column whose categories are of the one dtype that categoricals can be united in."""
+    return tables.categorical(column.cat.codes.to_numpy(), [str(name) for name in column.cat.categories])
+
+
+def _nothing(count: int) -> pd.Categorical:
+    return tables.categorical(np.full(count, -1), [])
+
+
+def _order(frame: pd.DataFrame) -> Rows:
+    key = next((name for name in ("start_ns", "time_ns") if name in frame), None)
+    if key is None:
+        return np.arange(len(frame))
+    ends = -frame["duration_ns"].to_numpy() if "duration_ns" in frame else np.zeros(len(frame), np.int64)
+    return np.lexsort((ends, frame[key].to_numpy()))
+
+
+def _moved(part: Mapping[str, pd.DataFrame], name: str, column: str, places: Sequence[Rows], at: int) -> Any:
+    """Give a part's row numbers of another table their new values; <NA> where the other table is not there."""
+    values = part[name][column].array if name in part else pd.array([], dtype="Int64")
+    if not len(places) or not len(places[at]):
+        return pd.array([pd.NA] * len(values), dtype="Int64")
+    absent = np.asarray(pd.isna(values))
+    rows = np.where(absent, 0, pd.array(values, dtype="Int64").to_numpy(np.int64, na_value=0))
+    return pd.arrays.IntegerArray(places[at][rows], absent)
+
+
+def _moved_links(links: pd.DataFrame, moved: Mapping[str, list[Rows]], at: int) -> pd.DataFrame:
+    changed: pd.DataFrame = links.copy(deep=False)
+    for side in ("source", "target"):
+        rows = links[f"{side}_row"].to_numpy().copy()
+        of = links[f"{side}_table"].astype(object).to_numpy()
+        for name in set(of.tolist()):
+            mine = of == name
+            rows[mine] = moved[name][at][rows[mine]]
+        changed[f"{side}_row"] = rows
+    return changed

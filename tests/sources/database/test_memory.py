@@ -1,0 +1,74 @@
+"""Memory and sampled values, as each front end's database holds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from npuprof.sources import database
+from tests.sources.database.maker import Maker, at
+
+_OPERATOR = "operatorName addr type size timestampNs globalTid totalAllocate totalReserve component deviceId"
+
+
+def test_blocks_of_the_graph_engine_pair_allocation_and_release_by_address(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "msprof_1.db")
+    take, give, engine = maker.text("allocate"), maker.text("release"), maker.text("GE")
+    names = {name: maker.text(name) for name in ("kept", "given back", "from before")}
+    rows = [
+        (names["from before"], 16, give, 100, at(1), 0, 0, 900, engine, 0),
+        (names["given back"], 16, take, 300, at(2), 0, 300, 900, engine, 0),
+        (names["kept"], 32, take, 500, at(3), 0, 800, 900, engine, 0),
+        (names["given back"], 16, give, 300, at(4), 0, 500, 900, engine, 0),
+    ]
+    decoded = database.read(maker.table("NPU_OP_MEM", _OPERATOR, rows).close())
+    blocks = decoded.tables["allocations"].set_index("name")
+    assert blocks["size_bytes"].to_dict() == {"from before": -100, "given back": 300, "kept": 500}
+    assert blocks["allocated_ns"].fillna(0).to_dict() == {"from before": 0, "given back": at(2), "kept": at(3)}
+    assert blocks["released_ns"].fillna(0).to_dict() == {"from before": at(1), "given back": at(4), "kept": 0}
+    assert decoded.tables["memory"]["allocated_bytes"].tolist() == [0, 300, 800, 500]
+
+
+def test_rows_of_an_allocator_are_not_counted_twice(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "ascend_pytorch_profiler.db")
+    engine = maker.text("GE")
+    maker.table("NPU_OP_MEM", _OPERATOR, [(engine, 1, maker.text("allocate"), 5, at(1), 0, 5, 9, engine, 0)])
+    columns = "component timestamp totalAllocated totalReserved totalActive streamPtr deviceId"
+    maker.table("MEMORY_RECORD", columns, [(engine, at(1), 5, 9, None, None, 0)])
+    maker.table("NPU_MEM", "type ddr:NUMERIC hbm:NUMERIC timestampNs deviceId", [
+        (maker.text("app"), 4, 60, at(2), 0), (maker.text("device"), 8, 90, at(2), 0),
+    ])  # fmt: skip
+    maker.table(
+        "NPU_MODULE_MEM", "moduleId timestampNs totalReserved:NUMERIC deviceId", [(45, at(3), 7, 0), (3, at(3), -1, 0)]
+    )
+    memory = database.read(maker.close()).tables["memory"]
+    assert memory["component"].tolist() == ["GE", "APP", "GE (module)", "HCCL (module)"]
+    assert memory["reserved_bytes"].fillna(0).tolist() == [9, 64, 7, 0]
+    assert "hbm_bytes" not in memory
+
+
+def test_counters_have_their_unit_and_instance(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "msprof_1.db")
+    maker.table(
+        "HBM", "deviceId timestampNs bandwidth:NUMERIC hbmId type", [(1, at(2), 3 << 20, 2, maker.text("write"))]
+    )
+    maker.table("AICORE_FREQ", "deviceId timestampNs:NUMERIC freq", [(1, at(1), 1800), (1, None, 900)])
+    decoded = database.read(maker.close())
+    counters = decoded.tables["counters"]
+    assert counters["counter"].tolist() == ["AI Core Freq", "HBM write"]
+    assert counters["value"].tolist() == [1800.0, 3.0]
+    assert counters["unit"].tolist() == ["MHz", "MB/s"]
+    assert counters["instance"].tolist()[1] == "2"
+    assert counters["device_id"].tolist() == [1, 1]
+    assert decoded.notes.to_frame()["count"].tolist() == [1]
+
+
+def test_a_database_of_mindspore_is_known_by_its_name(tmp_path: Path) -> None:
+    output = tmp_path / "run_ascend_ms" / "ASCEND_PROFILER_OUTPUT"
+    output.mkdir(parents=True)
+    columns = "startNs endNs type globalTid connectionId name"
+    maker = Maker(output / "ascend_mindspore_profiler.db").table("CANN_API", columns, [(at(1), at(2), 20000, 1, 1, 1)])
+    maker.table("QOS", "deviceId").close()
+    decoded = database.read(output.parent)
+    assert decoded.info.collector == "mindspore"
+    assert decoded.tables["api"]["level"].tolist() == ["acl"]
+    assert "the table QOS is not read" in decoded.notes.to_frame()["message"].tolist()

@@ -1,0 +1,63 @@
+"""Whatever happens to the bytes of a folder, its reading ends with tables that keep their contract."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.sources.framework.conftest import Reader
+from tests.sources.framework.writer import Framework, small
+
+
+def flip(content: bytearray, data: st.DataObject) -> None:
+    for _ in range(data.draw(st.integers(1, 8))):
+        if content:
+            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+
+
+def cut(content: bytearray, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(content)))
+    content[:] = content[at:] if data.draw(st.booleans()) else content[:at]
+
+
+def insert(content: bytearray, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(content)))
+    content[at:at] = data.draw(st.binary(min_size=1, max_size=100))
+
+
+def check(run: Framework, read: Reader) -> None:
+    found = read(run).tables
+    for side in ("source", "target"):
+        assert found["links"][f"{side}_row"].between(0, len(found["operators"]) - 1).all()
+    assert found["python"]["parent_id"].dropna().between(0, len(found["python"]) - 1).all()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_flipped_cut_and_strange_bytes_end_in_tables(read: Reader, data: st.DataObject) -> None:
+    run = small()
+    for name in data.draw(st.sets(st.sampled_from(sorted(run.files)), min_size=1)):
+        data.draw(st.sampled_from([flip, cut, insert]))(run.files[name], data)
+    check(run, read)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_bytes_without_any_sense_end_in_tables(read: Reader, data: st.DataObject) -> None:
+    run = small()
+    for content in run.files.values():
+        content[:] = data.draw(st.binary(max_size=300))
+    check(run, read)
+
+
+def test_what_lies_before_and_behind_damage_is_kept(read: Reader) -> None:
+    run = Framework()
+    for number in range(200):
+        run.op(f"aten::op{number}", 10 * number, 10 * number + 5)
+    content = run.files["torch.op_range"]
+    content[len(content) // 2 : len(content) // 2 + 300] = b"\xff" * 300
+    decoded = read(run)
+    names = decoded.tables["operators"]["name"].astype(str).tolist()
+    assert names[:90] == [f"aten::op{number}" for number in range(90)]
+    assert names[-90:] == [f"aten::op{number}" for number in range(110, 200)]
+    assert "are damaged or cut off" in decoded.notes.to_frame()["message"][0]
