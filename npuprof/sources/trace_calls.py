@@ -60,7 +60,7 @@ def innermost(lanes: Array, starts: Ints, ends: Ints, at_lanes: Array, at: Ints)
     if not len(starts) or not len(at):
         return found
     # One axis for all lanes: times by their rank, so that no product of times can overflow.
-    moments = np.unique(np.concatenate([starts, ends, at]))
+    moments = np.sort(np.concatenate([starts, ends, at]))
     width = len(moments)
     offset = lanes.astype(np.int64) * width
     first, last = offset + np.searchsorted(moments, starts), offset + np.searchsorted(moments, ends)

@@ -72,7 +72,7 @@ _TABLES = (
         "ACC_PMU",
         {
             "readBwLevel": ("Acc PMU read_bandwidth", None, 1),
-            "writeBwLevel": ("Acc PMU write_bandwidth", None, 1),
+            "writeBwLevel": ("Acc PMU write_band_width", None, 1),
             "readOstLevel": ("Acc PMU read_ost", None, 1),
             "writeOstLevel": ("Acc PMU write_ost", None, 1),
         },

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 Int64: TypeAlias = npt.NDArray[np.int64]
 
-_DESTROYED = 0xFFFF  # the count that a flip carries when its stream ends: the next batch is 0 again
+_DESTROYED = 0xFFFF  # the count that a flip carries when its stream ends; a new stream may get its id
 _NEAR = 512  # tasks around a flip that another thread may have stamped on its wrong side
 _LOW, _HIGH = 0x4000, 0xC000  # ids just after and just before a wrap
 
@@ -39,8 +39,8 @@ def batch_ids(stream: Int64, stamp: Int64, task: Int64, flips: Flips) -> Int64:
 
     Returns
     -------
-    The number of wraps of its stream before each task, counted anew when the stream was destroyed. Near a wrap the
-    id decides, not the stamp: threads that launch at once do not stamp in order.
+    The number of flips of its stream before each task; one that tells of the stream's end counts too. Near a wrap
+    the id decides, not the stamp: threads that launch at once do not stamp in order.
     """
     batch = np.zeros(len(task), np.int64)
     if not len(flips.stream):
@@ -64,13 +64,10 @@ def _runs(ordered: Int64, values: Int64) -> list[list[int]]:
 
 
 def _of_stream(stamp: Int64, task: Int64, flip_stamp: Int64, flip_count: Int64) -> Int64:
-    turns = [0]
-    for count in flip_count.tolist():
-        turns.append(0 if count == _DESTROYED else turns[-1] + 1)
     places = np.searchsorted(stamp, flip_stamp, side="left")
-    batch = np.array(turns, np.int64)[np.searchsorted(flip_stamp, stamp, side="left")]
-    for place, turn in zip(places.tolist(), turns[1:], strict=True):
-        if turn:
+    batch = np.searchsorted(flip_stamp, stamp, side="left").astype(np.int64)
+    for turn, (place, count) in enumerate(zip(places.tolist(), flip_count.tolist(), strict=True), 1):
+        if count != _DESTROYED:
             _settle(task, batch, place, turn)
     return batch
 

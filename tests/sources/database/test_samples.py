@@ -158,7 +158,7 @@ def test_memory(result: Result) -> None:
 def test_counters(result: Result) -> None:
     counts = result.tables["counters"]["counter"].value_counts().to_dict()
     assert counts["HBM read"] + counts["HBM write"] == result.counts["HBM"]
-    assert counts["Acc PMU read_ost"] == counts["Acc PMU write_bandwidth"] == result.counts["ACC_PMU"]
+    assert counts["Acc PMU read_ost"] == counts["Acc PMU write_band_width"] == result.counts["ACC_PMU"]
     assert counts["LLC read Throughput"] == result.counts["LLC"]
     assert counts["NPU MEM HBM"] == result.counts["NPU_MEM"]
     assert counts["AI Core Freq"] == result.counts["AICORE_FREQ"]

@@ -102,7 +102,7 @@ def test_tasks_stamped_on_the_wrong_side_of_a_wrap_keep_their_batch() -> None:
     assert (batch == order // 65536).all()
 
 
-def test_a_destroyed_stream_counts_anew() -> None:
+def test_a_stream_that_gets_a_destroyed_ones_id_is_in_another_batch() -> None:
     flips = Flips(_array([4, 4]), _array([10, 20]), _array([1, 0xFFFF]))
     batch = batch_ids(_array([4, 4, 4, 5]), _array([5, 15, 25, 25]), _array([0, 1, 2, 3]), flips)
-    assert batch.tolist() == [0, 1, 0, 0]
+    assert batch.tolist() == [0, 1, 2, 0]
