@@ -125,6 +125,7 @@ class _Reader:
         self._read_bytes = 0
 
     def batches(self) -> Iterator[list[Event]]:
+        """Give the events, a bounded piece of the file at a time."""
         pending, wrapped = self._begin()
         while self._failures <= _MAX_FAILURES and (block := self._read()):
             events, pending = self._decode_whole_events(pending)

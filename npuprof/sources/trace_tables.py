@@ -97,6 +97,7 @@ class _Maker:
         self._threads = _thread_numbers(trace)
 
     def operators(self) -> None:
+        """Make ``operators``, with enqueue and dequeue calls, and ``steps`` of the ProfilerStep slices."""
         slices, queue = self._trace.slices["operator"], self._trace.slices["queue"]
         names = slices.names("name") if len(slices) else []
         steps = {code: int(match[1]) for code, name in enumerate(names) if (match := STEP_NAME.fullmatch(name))}
@@ -157,6 +158,7 @@ class _Maker:
         }
 
     def python(self) -> None:
+        """Make ``python``; the root is its own parent in the file, and has none in the table."""
         slices = self._trace.slices["python"]
         parent, own = slices["parent_id"].copy(), slices["id"]
         parent[parent == own] = ABSENT  # the root is written as its own parent
@@ -180,6 +182,7 @@ class _Maker:
         self._put("python", tables.build("python", columns), slices["lane"])
 
     def api(self) -> None:
+        """Make ``api`` of the slices of the CANN process."""
         slices = self._trace.slices["api"]
         columns = {
             **_span(slices),
@@ -200,6 +203,7 @@ class _Maker:
         return pd.Categorical(np.where(told.isna(), np.asarray(named, object), np.asarray(told, object)))
 
     def tasks(self) -> None:
+        """Make ``tasks`` of the slices of the hardware process."""
         slices = self._trace.slices["task"]
         physic = slices["physic_stream_id"]
         stream = np.where(physic != ABSENT, physic, slices["stream_id"])
@@ -217,6 +221,7 @@ class _Maker:
         self._put("tasks", tables.build("tasks", columns), slices["lane"])
 
     def communication(self) -> None:
+        """Make ``communication`` and ``communication_tasks``."""
         slices = self._trace.slices["communication"]
         is_task = slices["task_type"] >= 0
         if (~is_task).any():
@@ -262,6 +267,7 @@ class _Maker:
         self._put("communication_tasks", tables.build("communication_tasks", columns), lane)
 
     def overlap(self) -> None:
+        """Make ``overlap``; kinds go by the names of slices, since thread numbers differ by version."""
         slices = self._trace.slices["plain"]
         names = slices.names("name")
         kinds = np.array([name in _OVERLAP for name in names], np.bool_)[slices["name"]]
@@ -279,6 +285,7 @@ class _Maker:
         self._put("overlap", tables.build("overlap", columns), slices["lane"][chosen])
 
     def marks(self) -> None:
+        """Make ``marks`` of markers and ranges."""
         slices = self._trace.slices["mark"]
         columns = {
             **_span(slices),

@@ -95,6 +95,7 @@ def _compared(function: Callable[..., bool], first: str) -> Callable[..., bool]:
     comparison = Kernel(first, f"aclnn{first}")
 
     def compare(like: DeviceArray, a: Any, b: Any, *args: Any, **kwargs: Any) -> bool:
+        """Launch the comparison and its reduction, and look at the answer."""
         operands = Operands(like._device_id)
         left, right = operands.take_operand(a), operands.take_operand(b)
         answer = function(left, right, *args, **kwargs)
