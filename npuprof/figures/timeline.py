@@ -146,7 +146,7 @@ def _subtitle(picture: Picture, first: int) -> str:
     slices, bars = int(picture.bars.count.sum()), len(picture.bars)
     if slices == bars:
         return begin
-    return f"{begin} · {count_text(slices)} slices in {count_text(bars)} bars, one for several coloured by the longest"
+    return f"{begin} · {count_text(slices)} slices in {count_text(bars)} bars"
 
 
 def _layout(info: Info, subtitle: str, lanes: float) -> dict[str, Any]:
