@@ -171,6 +171,7 @@ class _Sampler:
         self._thread.start()
 
     def stop(self) -> list[str]:
+        """End the thread, in bounded time; say in plain words what is missing because of it."""
         self._halt.release()
         self._thread.join(_JOIN_S)
         problems = []

@@ -152,6 +152,7 @@ class _Gatherer:
         self._events = 0
 
     def add(self, phase: str, category: str | None, pid: Any, events: list[Event]) -> None:
+        """Take in events of one phase, category and process."""
         if phase == "X":
             self._add_slices(category, events)
         elif phase in _FLOW_PHASES:

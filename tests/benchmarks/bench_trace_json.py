@@ -13,13 +13,13 @@ import argparse
 import json
 import os
 import resource
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tests.benchmarks.apart import compare
 
 _SAMPLE = "torch_npu/text/level1/rank0_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json"
 _READERS = ("npuprof", "json+pandas", "json alone")
@@ -93,12 +93,6 @@ def read_once(reader: str, path: Path) -> dict[str, Any]:
     return {"seconds": seconds, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "rows": rows}
 
 
-def _read_apart(reader: str, path: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.benchmarks.bench_trace_json", "--read", reader, str(path)]
-    output: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    return output
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("path", nargs="?", type=Path)
@@ -114,13 +108,7 @@ def main() -> None:
         big = Path(folder) / "trace_view.json"
         count = write_big(options.path or samples / _SAMPLE, big, options.megabytes)
         print(f"{count:,} events, {big.stat().st_size / 1e6:.0f} MB; fastest of {options.runs}")
-        # In turns, so that a slow moment of the machine meets every reader.
-        rounds = [{reader: _read_apart(reader, big) for reader in _READERS} for _ in range(options.runs)]
-    results = {reader: min((one[reader] for one in rounds), key=lambda one: one["seconds"]) for reader in _READERS}
-    ours = results["npuprof"]["seconds"]
-    for reader, one in results.items():
-        ratio = f"{one['seconds'] / ours:5.2f} x npuprof's time"
-        print(f"{reader:12} {one['seconds']:6.2f} s  {one['peak_mb']:6.0f} MB peak  {one['rows']:9,} rows  {ratio}")
+        compare("tests.benchmarks.bench_trace_json", _READERS, big, options.runs)
 
 
 if __name__ == "__main__":
