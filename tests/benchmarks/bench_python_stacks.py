@@ -2,8 +2,9 @@
 
 Each workload runs in pairs, once sampled and once not, in alternating order. The figure is the median over the
 pairs of the ratio of their times, with the quartiles beside it: ratios of one run on one machine. The target is
-a median below 1.05 at the default interval. ``--hook`` adds a sampler built on a profile hook (pyinstrument) for
-comparison.
+a median below 1.05 at the default interval. ``--peers`` adds two libraries for comparison: pyinstrument, which samples
+from a profile hook in the process, and py-spy, which reads the process from outside (stopping it for each look, and
+without stopping it). It also tells what each saw of half a second that a coroutine spent in an ``await``.
 """
 
 from __future__ import annotations
@@ -14,12 +15,20 @@ import json
 import json.decoder
 import json.scanner
 import os
+import shutil
+import signal
 import statistics
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from npuprof.collectors.python_stacks import DEFAULT_INTERVAL_S, PythonStacks
 
@@ -96,16 +105,33 @@ def _timed(workload: Callable[[], None], repeats: int) -> float:
     return time.perf_counter() - began
 
 
-def _sampled(workload: Callable[[], None], repeats: int, interval_s: float) -> float:
+async def awaited_for_long() -> None:
+    """Wait, in a coroutine that a task awaits; a sampler that follows coroutines names this function."""
+    await asyncio.sleep(0.5)
+
+
+async def _awaiting() -> None:
+    await asyncio.create_task(awaited_for_long())
+
+
+def _wait() -> None:
+    asyncio.run(_awaiting())
+
+
+Profiled = Callable[[Callable[[], None], int, float, Path], float]
+
+
+def _sampled(workload: Callable[[], None], repeats: int, interval_s: float, output: Path) -> float:
     stacks = PythonStacks(interval_s=interval_s)
     stacks.start()
     try:
         return _timed(workload, repeats)
     finally:
         stacks.stop()
+        stacks.write(output)
 
 
-def _hooked(workload: Callable[[], None], repeats: int, interval_s: float) -> float:
+def _hooked(workload: Callable[[], None], repeats: int, interval_s: float, output: Path) -> float:
     os.environ["PYINSTRUMENT_IGNORE_OVERHEAD_WARNING"] = "1"
     from pyinstrument import Profiler
 
@@ -115,11 +141,69 @@ def _hooked(workload: Callable[[], None], repeats: int, interval_s: float) -> fl
         return _timed(workload, repeats)
     finally:
         profiler.stop()
+        output.write_text(profiler.output_text(show_all=True))
+
+
+def _attached(
+    workload: Callable[[], None],
+    repeats: int,
+    interval_s: float,
+    output: Path,
+    *,
+    command: str,
+    options: tuple[str, ...],
+) -> float:
+    rate = str(round(1 / interval_s))
+    arguments = [
+        command,
+        "record",
+        *options,
+        "--rate",
+        rate,
+        "--format",
+        "raw",
+        "--output",
+        str(output),
+        "--duration",
+        "600",
+    ]
+    peer = subprocess.Popen([*arguments, "--pid", str(os.getpid())], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        time.sleep(0.5)  # it reads the symbols of the process first
+        if peer.poll() is not None:
+            raise SystemExit(f"py-spy could not attach: {peer.communicate()[1].decode(errors='replace')}")
+        return _timed(workload, repeats)
+    finally:
+        peer.send_signal(signal.SIGINT)
+        peer.communicate()
+
+
+def peers() -> dict[str, Profiled]:
+    """Give the libraries that are installed, each in the way to run it."""
+    found: dict[str, Profiled] = {"pyinstrument": _hooked}
+    command = shutil.which("py-spy", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
+    if command is None:
+        print("py-spy is not installed: left out")
+    else:
+        found["py-spy"] = partial(_attached, command=command, options=())
+        found["py-spy, process not stopped"] = partial(_attached, command=command, options=("--nonblocking", "--idle"))
+    return found
+
+
+def follows_awaits(profiled: Profiled, interval_s: float) -> bool:
+    """Tell whether the function that waits in an ``await`` is among what was recorded."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "stacks"
+        profiled(_wait, 1, interval_s, output)
+        recorded = output.read_bytes()
+        if recorded.startswith(b"PAR1"):
+            recorded = str(pq.read_table(output, columns=["frame_function"]).to_pydict()).encode()
+        return awaited_for_long.__name__.encode() in recorded
 
 
 def ratios(
     workload: Callable[[], None],
-    profiled: Callable[[Callable[[], None], int, float], float],
+    profiled: Profiled,
     interval_s: float,
     pairs: int,
     seconds: float,
@@ -128,13 +212,15 @@ def ratios(
     workload()
     repeats = max(1, round(seconds / _timed(workload, 1)))
     found = []
-    for pair in range(pairs):
-        if pair % 2:
-            plain = _timed(workload, repeats)
-            found.append(profiled(workload, repeats, interval_s) / plain)
-        else:
-            with_it = profiled(workload, repeats, interval_s)
-            found.append(with_it / _timed(workload, repeats))
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "stacks"
+        for pair in range(pairs):
+            if pair % 2:
+                plain = _timed(workload, repeats)
+                found.append(profiled(workload, repeats, interval_s, output) / plain)
+            else:
+                with_it = profiled(workload, repeats, interval_s, output)
+                found.append(with_it / _timed(workload, repeats))
     return found
 
 
@@ -144,11 +230,13 @@ def main() -> None:
     parser.add_argument("--intervals-ms", type=float, nargs="+", default=[DEFAULT_INTERVAL_S * 1e3])
     parser.add_argument("--pairs", type=int, default=81)
     parser.add_argument("--seconds", type=float, default=0.1, help="length of one run of a pair")
-    parser.add_argument("--hook", action="store_true", help="also measure pyinstrument")
+    parser.add_argument("--peers", action="store_true", help="also measure pyinstrument and py-spy")
     options = parser.parse_args()
     # A kernel always has threads besides the one that runs cells; so has the plain run here.
     threading.Thread(target=threading.Event().wait, daemon=True).start()
-    methods = {"sampled": _sampled, **({"hooked": _hooked} if options.hook else {})}
+    methods = {"npuprof": _sampled, **(peers() if options.peers else {})}
+    for name, method in methods.items():
+        print(f"{name:27} follows awaits: {'yes' if follows_awaits(method, DEFAULT_INTERVAL_S) else 'no'}", flush=True)
     for interval_ms in options.intervals_ms:
         for workload in WORKLOADS:
             for name, method in methods.items():
@@ -156,7 +244,7 @@ def main() -> None:
                 low, middle, high = statistics.quantiles(found, n=4)
                 verdict = "within" if middle < TARGET else "ABOVE"
                 print(
-                    f"{name:8} {interval_ms:4g} ms  {workload.__name__:15} {middle:.3f} "
+                    f"{name:27} {interval_ms:4g} ms  {workload.__name__:15} {middle:.3f} "
                     f"[{low:.3f} .. {high:.3f}]  {verdict} {TARGET}",
                     flush=True,
                 )
