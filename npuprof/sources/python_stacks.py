@@ -53,6 +53,8 @@ _MACHINERY = frozenset(
         "selectors",
         "queue",
         "runpy",
+        "contextlib",  # as these two are called by the ones above
+        "decorator",
     }
 )
 _LAUNCHER = "ipykernel_launcher.py"  # runs as __main__, as cells do

@@ -80,14 +80,17 @@ async def _shielded(job: Awaitable[None]) -> None:
 
 
 async def _grouped(job: Awaitable[None]) -> None:
-    group_type: Any = getattr(asyncio, "TaskGroup", None)
-    if group_type is None:
-        pytest.skip("TaskGroup came with Python 3.11")
-    async with group_type() as group:
+    task_group: Any = vars(asyncio)["TaskGroup"]
+    async with task_group() as group:
         group.create_task(job)
 
 
-@pytest.mark.parametrize("awaiting", [_direct, _gathered, _waited, _limited, _shielded, _grouped])
+_GROUPED = pytest.param(
+    _grouped, marks=pytest.mark.skipif(not hasattr(asyncio, "TaskGroup"), reason="TaskGroup came with Python 3.11")
+)
+
+
+@pytest.mark.parametrize("awaiting", [_direct, _gathered, _waited, _limited, _shielded, _GROUPED])
 def test_a_running_task_belongs_to_the_coroutine_that_awaits_it(
     stacks: PythonStacks, tmp_path: Path, awaiting: Callable[[Awaitable[None]], Awaitable[None]]
 ) -> None:

@@ -215,8 +215,9 @@ def test_full_memory_ends_the_sampling_and_is_told(
     stacks: PythonStacks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: Any, limit: str
 ) -> None:
     monkeypatch.setattr(module, limit, 1)
+    looked = has_looked(stacks, 1)  # counted from before the start: there is one look only
     stacks.start()
-    spin(has_looked(stacks, 1))
+    spin(looked)
     problems = stacks.stop()
     stacks.write(tmp_path / "full.parquet")
     assert "memory was full" in " ".join(problems)

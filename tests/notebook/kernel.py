@@ -83,6 +83,13 @@ class Kernel:
         """Ask the kernel to end, as `Kernel > Shut Down` does, and wait until it has."""
         self.client.stop_channels()
         self.manager.shutdown_kernel()
+        self.client.context.destroy(linger=0)  # jupyter_client leaves it to garbage collection, which warns
+
+    def wait_until_nothing_is_aborted(self) -> None:
+        """Wait for the end of the moment in which ipykernel 6 aborts what comes after a cell that failed."""
+        deadline = time.monotonic() + _TIMEOUT_S
+        while self.run("").status == "aborted" and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def run(self, code: str, *, on_stream: Callable[[], None] | None = None, **how: Any) -> Executed:
         """Execute a cell and wait for all that comes of it.

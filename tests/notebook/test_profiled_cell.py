@@ -78,6 +78,7 @@ def test_an_error_stops_run_all(kernel: Kernel) -> None:
     assert executed.status == "error"
     assert executed.has_report
     assert kernel.reply(second)["status"] == "aborted"
+    kernel.wait_until_nothing_is_aborted()
 
 
 def test_top_level_await_works(kernel: Kernel) -> None:

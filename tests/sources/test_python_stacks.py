@@ -134,6 +134,8 @@ MIXED = [
         ([0, 10, 11], []),
         ([0, 2, 3, 10, 11], ["<module>"]),
         ([0, 2, 11], ["<module>", "__exit__"]),
+        ([0, 1, 11, 1], []),
+        ([0, 1, 11, 2], ["<module>"]),
     ],
 )
 def test_machinery_above_the_cell_and_the_profilers_own_frames_are_left_out(
