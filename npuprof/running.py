@@ -46,7 +46,7 @@ class Running:
 
     def __init__(self, collector: Collector, options: Options, title: str, clock: Clock) -> None:
         self.collector = collector
-        self.native = "npu" in options.activities
+        self.native = collector.drives(options)
         self.collecting = False
         self._options = options
         self._title = title
@@ -113,7 +113,7 @@ class Running:
             ) from error
 
     def _start_stacks(self) -> None:
-        if "cpu" in self._options.activities:
+        if "cpu" in self._options.activities and not self.collector.takes_stacks(self._options):
             from npuprof.collectors.python_stacks import PythonStacks
 
             stacks = PythonStacks(clock=self._clock)
@@ -126,6 +126,8 @@ class Running:
             now_ns = self._clock.realtime_ns()
             self.recording.steps.append((self._step, self._step_start_ns, now_ns))
             self._step, self._step_start_ns = self._step + 1, now_ns
+            if self.native:
+                self.collector.step(self._step)
 
     def result(self) -> Profile:
         """Decode the recording, once."""

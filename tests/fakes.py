@@ -32,10 +32,19 @@ class FakeCollector:
     def stop(self) -> None:
         self._called("stop")
 
-    def mark(self, message: str) -> None:
+    def drives(self, options: Options) -> bool:
+        return "npu" in options.activities
+
+    def takes_stacks(self, options: Options) -> bool:
+        return False
+
+    def step(self, number: int) -> None:
+        self.calls.append(f"step {number}")
+
+    def mark(self, message: str, domain: str = "") -> None:
         self._called(f"mark {message}")
 
-    def range_start(self, message: str) -> int:
+    def range_start(self, message: str, domain: str = "") -> int:
         self._called(f"range_start {message}")
         return len(self.calls)
 

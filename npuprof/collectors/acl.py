@@ -8,19 +8,22 @@ call means. Source: formats/frontends.md section 3.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import itertools
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 
 from npuprof.collectors import acl_codes as codes
+from npuprof.collectors import capabilities
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
 
-_MEMORY_HZ = "50"  # what torch_npu samples at
+# How often to sample what is asked for without a frequency: what torch_npu samples at.
+_MEMORY_HZ = 50
+_IO_HZ = 100
+_INTERCONNECTION_HZ = 50
+_DVPP_HZ = 50
 _MAX_MESSAGE_BYTES = 126  # a stamp's message field holds 127 bytes and needs its end mark
 
 # Older CANN reports a call that has nothing left to do; newer returns success. Both leave nothing running.
@@ -64,9 +67,18 @@ class AclCollector:
 
     def check(self, options: Options) -> None:
         """Refuse what pyACL cannot do; see :class:`npuprof.collectors.base.Collector`."""
+        capabilities.check(self.name, options)
         if options.shapes and options.level in ("none", 0):
             raise OptionsError("pyACL records shapes from level 1 on: set level 1 or 2, or leave shapes out")
         self.load()
+
+    def drives(self, options: Options) -> bool:
+        """Tell whether the device is asked for; pyACL knows nothing else."""
+        return "npu" in options.activities
+
+    def takes_stacks(self, options: Options) -> bool:
+        """Tell that Python calls are not recorded by pyACL."""
+        return False
 
     def start(self, options: Options, directory: Path) -> None:
         """Start collecting into `directory`; on a failure everything begun is ended again."""
@@ -81,7 +93,7 @@ class AclCollector:
         self._marks = options.marks
 
     def _configure(self, acl: ModuleType, options: Options) -> None:
-        devices = _devices(acl)
+        devices = list(options.devices) or _devices(acl)
         metric = codes.METRICS[str(options.aic_metrics)]
         mask = data_type_config(options)
         self._config = acl.prof.create_config(devices, metric, 0, mask)
@@ -122,14 +134,17 @@ class AclCollector:
             self._ranges.clear()
         return failures
 
-    def mark(self, message: str) -> None:
+    def step(self, number: int) -> None:
+        """Do nothing: a stream would be needed to tell pyACL, and iterations are recorded anyway."""
+
+    def mark(self, message: str, domain: str = "") -> None:
         """Record a moment with a stamp."""
         if stamp := self._stamp(message):
             acl = self._loaded()
             acl.prof.mark(stamp)
             acl.prof.destroy_stamp(stamp)
 
-    def range_start(self, message: str) -> int:
+    def range_start(self, message: str, domain: str = "") -> int:
         """Open a range and give its handle, or 0 when markers are not collected."""
         if not (stamp := self._stamp(message)):
             return 0
@@ -175,27 +190,41 @@ class AclCollector:
         return found
 
 
-def is_installed() -> bool:
-    """Tell, without importing it, whether a module named ``acl`` can be found."""
-    return "acl" in sys.modules or importlib.util.find_spec("acl") is not None
-
-
 def data_type_config(options: Options) -> int:
     """Give the mask of ``create_config`` for the options."""
     mask = codes.LEVEL_MASKS[options.level]
     mask |= codes.MSPROFTX if options.marks else 0
     mask |= codes.L2CACHE if options.l2 else 0
     mask |= codes.TASK_MEMORY if options.memory else 0
-    return mask
+    mask |= codes.HCCL_TRACE if options.hccl else 0
+    mask |= codes.AICPU if options.aicpu else 0
+    mask |= codes.RUNTIME_API if options.runtime_api else 0
+    mask |= codes.TRAINING_TRACE if options.training_trace else 0
+    mask |= codes.OP_ATTR if options.op_attr else 0
+    return mask | codes.GE_API_MASKS[options.ge_api]
 
 
 def settings(options: Options) -> dict[int, str]:
     """Give the ``set_config`` calls for the options, by kind."""
-    wanted = {}
+    wanted: dict[int, str] = {}
+    if options.storage_limit is not None:
+        wanted[codes.STORAGE_LIMIT] = f"{options.storage_limit}MB"
     if options.memory:
-        wanted[codes.SYS_HARDWARE_MEM_FREQ] = _MEMORY_HZ
+        wanted[codes.SYS_HARDWARE_MEM_FREQ] = str(options.memory_freq or _MEMORY_HZ)
+    if options.llc_profiling is not None:
+        wanted[codes.LLC_MODE] = options.llc_profiling
+    if options.sys_io:
+        wanted[codes.SYS_IO_FREQ] = str(options.io_freq or _IO_HZ)
+    if options.sys_interconnection:
+        wanted[codes.SYS_INTERCONNECTION_FREQ] = str(options.interconnection_freq or _INTERCONNECTION_HZ)
+    if options.dvpp:
+        wanted[codes.DVPP_FREQ] = str(options.dvpp_freq or _DVPP_HZ)
     if options.host_sys:
         wanted[codes.HOST_SYS] = ",".join(options.host_sys)
+    if options.host_sys_usage:
+        wanted[codes.HOST_SYS_USAGE] = ",".join(options.host_sys_usage)
+        if options.host_sys_usage_freq is not None:
+            wanted[codes.HOST_SYS_USAGE_FREQ] = str(options.host_sys_usage_freq)
     return wanted
 
 

@@ -17,10 +17,14 @@ AICORE_METRICS = 0x4
 AICPU = 0x8
 L2CACHE = 0x10
 HCCL_TRACE = 0x20
+TRAINING_TRACE = 0x40
 MSPROFTX = 0x80
 RUNTIME_API = 0x100
+GE_API_L0 = 0x200
 TASK_TIME_L0 = 0x800
 TASK_MEMORY = 0x1000
+OP_ATTR = 0x4000
+GE_API_L1 = 0x1000000
 
 LEVEL_MASKS: Mapping[str | int, int] = {
     "none": 0,
@@ -41,9 +45,18 @@ METRICS: Mapping[str, int] = {
     "none": 0xFF,
 }
 
+GE_API_MASKS: Mapping[str, int] = {"off": 0, "l0": GE_API_L0, "l1": GE_API_L1}
+
 # set_config kinds
+STORAGE_LIMIT = 1
 SYS_HARDWARE_MEM_FREQ = 3
+LLC_MODE = 4
+SYS_IO_FREQ = 5
+SYS_INTERCONNECTION_FREQ = 6
+DVPP_FREQ = 7
 HOST_SYS = 8
+HOST_SYS_USAGE = 9
+HOST_SYS_USAGE_FREQ = 10
 
 
 class Meaning(NamedTuple):

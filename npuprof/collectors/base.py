@@ -39,6 +39,14 @@ class Collector(Protocol):
         """
         ...
 
+    def drives(self, options: Options) -> bool:
+        """Tell whether the options ask anything of this front end, rather than of npuprof's own sampler alone."""
+        ...
+
+    def takes_stacks(self, options: Options) -> bool:
+        """Tell whether it records Python calls itself, so that they need not be sampled as well."""
+        ...
+
     def start(self, options: Options, directory: Path) -> None:
         """Start collecting into `directory`.
 
@@ -59,11 +67,15 @@ class Collector(Protocol):
         """
         ...
 
-    def mark(self, message: str) -> None:
+    def step(self, number: int) -> None:
+        """Take note that an iteration begins; does nothing where the front end has no iterations."""
+        ...
+
+    def mark(self, message: str, domain: str = "") -> None:
         """Record a moment. Does nothing when markers are not collected."""
         ...
 
-    def range_start(self, message: str) -> int:
+    def range_start(self, message: str, domain: str = "") -> int:
         """Open a range and give its handle; 0 when markers are not collected."""
         ...
 

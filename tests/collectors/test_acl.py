@@ -68,6 +68,10 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Any:
         ({"level": 1}, 0xA7),
         ({"level": 1, "marks": False, "l2": True}, 0x37),
         ({"level": 1, "marks": False, "memory": True}, 0x1027),
+        ({"level": 0, "marks": False, "hccl": True, "aicpu": True, "runtime_api": True}, 0x929),
+        ({"level": 0, "marks": False, "training_trace": True, "op_attr": True}, 0x4841),
+        ({"level": 0, "marks": False, "ge_api": "l0"}, 0xA01),
+        ({"level": 0, "marks": False, "ge_api": "l1"}, 0x1000801),
     ],
 )
 def test_the_mask_of_each_option(options: dict[str, Any], mask: int) -> None:
@@ -77,6 +81,30 @@ def test_the_mask_of_each_option(options: dict[str, Any], mask: int) -> None:
 def test_memory_and_host_samples_are_set_before_the_start() -> None:
     assert settings(Options(memory=True, host_sys=("mem", "cpu"))) == {3: "50", 8: "cpu,mem"}
     assert settings(Options()) == {}
+
+
+def test_hardware_samples_are_set_with_the_frequency_asked_for_or_a_usual_one() -> None:
+    assert settings(Options(memory=True, memory_freq=20, llc_profiling="write")) == {3: "20", 4: "write"}
+    assert settings(Options(sys_io=True, sys_interconnection=True, dvpp=True)) == {5: "100", 6: "50", 7: "50"}
+    assert settings(
+        Options(sys_io=True, io_freq=9, sys_interconnection=True, interconnection_freq=8, dvpp=True, dvpp_freq=7)
+    ) == {5: "9", 6: "8", 7: "7"}
+    assert settings(Options(host_sys_usage=("cpu", "mem"), host_sys_usage_freq=5)) == {9: "cpu,mem", 10: "5"}
+    assert settings(Options(storage_limit=500)) == {1: "500MB"}
+
+
+def test_the_devices_asked_for_are_collected_from(collector: Any, tmp_path: Path) -> None:
+    acl, prof = collector()
+    acl.start(Options(devices=(1,)), tmp_path)
+    acl.stop()
+    assert ("create_config", [1], 1, 0, 0xA7) in prof.calls
+
+
+def test_what_pyacl_lacks_is_refused_before_anything_is_called(collector: Any) -> None:
+    acl, prof = collector()
+    with pytest.raises(OptionsError, match=r"acl has no modules: .*--collector torch_npu, kineto"):
+        acl.check(Options(modules=True))
+    assert prof.calls == []
 
 
 def test_a_run_makes_every_call_in_order(collector: Any, tmp_path: Path) -> None:
@@ -219,12 +247,12 @@ def test_shapes_below_level_1_are_refused(collector: Any) -> None:
 
 
 def test_auto_prefers_an_installed_pyacl_even_a_broken_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuprof.collectors.acl.is_installed", lambda: True)
+    monkeypatch.setattr("npuprof.collectors.registry.is_installed", lambda _: True)
     assert registry.choose("auto").collector.name == "acl"
 
 
 def test_auto_simulates_where_nothing_is_installed_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuprof.collectors.acl.is_installed", lambda: False)
+    monkeypatch.setattr("npuprof.collectors.registry.is_installed", lambda _: False)
     choice = registry.choose("auto")
     assert choice.collector.simulated
     assert "simulated" in choice.reason

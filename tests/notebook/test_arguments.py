@@ -28,8 +28,14 @@ def test_nothing_given_is_the_default() -> None:
 
 def test_every_option_has_an_argument_and_each_is_understood() -> None:
     line = (
-        "--level 2 --aic-metrics Memory --activities npu,cpu --memory --stacks --shapes --l2 --no-marks "
-        "--host-sys mem,cpu --output 'my runs' --name \"third try\" --collector simulator"
+        "--level 2 --aic-metrics Memory --activities npu,cpu --memory --stacks --shapes --l2 --marks "
+        "--host-sys mem,cpu --output 'my runs' --name \"third try\" --collector simulator "
+        "--modules --flops --gc-detect-threshold 1.5 --record-op-args --op-attr --mstx-domain-include a,b "
+        "--llc-profiling read --sys-io --sys-interconnection --dvpp --memory-freq 1 --io-freq 2 "
+        "--interconnection-freq 3 --dvpp-freq 4 --host-sys-usage cpu --host-sys-usage-freq 5 --hccl --aicpu "
+        "--runtime-api --ge-api l1 --training-trace --fp-point f --bp-point b --data-process --parallel-strategy "
+        "--no-sync-enable --storage-limit 500 --devices 0,3 --no-data-simplification --export-type db,text "
+        "--delay 6 --duration 7"
     )
     assert read(line).options == Options(
         level=2,
@@ -39,12 +45,46 @@ def test_every_option_has_an_argument_and_each_is_understood() -> None:
         stacks=True,
         shapes=True,
         l2=True,
-        marks=False,
+        marks=True,
         host_sys=("cpu", "mem"),
         output=Path("my runs"),
         name="third try",
         collector="simulator",
+        modules=True,
+        flops=True,
+        gc_detect_threshold=1.5,
+        record_op_args=True,
+        op_attr=True,
+        mstx_domain_include=("a", "b"),
+        llc_profiling="read",
+        sys_io=True,
+        sys_interconnection=True,
+        dvpp=True,
+        memory_freq=1,
+        io_freq=2,
+        interconnection_freq=3,
+        dvpp_freq=4,
+        host_sys_usage=("cpu",),
+        host_sys_usage_freq=5,
+        hccl=True,
+        aicpu=True,
+        runtime_api=True,
+        ge_api="l1",
+        training_trace=True,
+        fp_point="f",
+        bp_point="b",
+        data_process=True,
+        parallel_strategy=True,
+        sync_enable=False,
+        storage_limit=500,
+        devices=(0, 3),
+        data_simplification=False,
+        export_type=("text", "db"),
+        delay=6,
+        duration=7,
     )
+    assert not read("--no-marks").options.marks
+    assert read("--mstx-domain-exclude c").options.mstx_domain_exclude == ("c",)
     documented = {action.dest for action in PARSER._actions} - {"report", "if_unavailable"}
     assert documented == set(Options().to_dict())
 

@@ -1,0 +1,103 @@
+"""Which options each front end refuses, and in which words."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from npuprof.collectors import capabilities
+from npuprof.errors import OptionsError
+from npuprof.options import COLLECTORS, Options
+
+_KNOWN = {field.name for field in fields(Options)}
+# Another value than the default's for every option that some front end lacks, with what it needs.
+_ASKED: dict[str, dict[str, Any]] = {
+    "level": {"level": 2},
+    "aic_metrics": {"aic_metrics": "Memory"},
+    "modules": {"modules": True},
+    "flops": {"flops": True},
+    "gc_detect_threshold": {"gc_detect_threshold": 1.5},
+    "record_op_args": {"record_op_args": True},
+    "op_attr": {"op_attr": True},
+    "mstx_domain_include": {"mstx_domain_include": ("a",)},
+    "mstx_domain_exclude": {"mstx_domain_exclude": ("a",)},
+    "llc_profiling": {"llc_profiling": "read", "memory": True},
+    "sys_io": {"sys_io": True},
+    "sys_interconnection": {"sys_interconnection": True},
+    "dvpp": {"dvpp": True},
+    "memory_freq": {"memory_freq": 20, "memory": True},
+    "io_freq": {"io_freq": 20, "sys_io": True},
+    "interconnection_freq": {"interconnection_freq": 20, "sys_interconnection": True},
+    "host_sys": {"host_sys": ("cpu",)},
+    "host_sys_usage": {"host_sys_usage": ("cpu",)},
+    "l2": {"l2": True},
+    "hccl": {"hccl": True},
+    "aicpu": {"aicpu": True},
+    "runtime_api": {"runtime_api": True},
+    "ge_api": {"ge_api": "l1"},
+    "training_trace": {"training_trace": True},
+    "fp_point": {"fp_point": "conv1"},
+    "bp_point": {"bp_point": "conv1"},
+    "data_process": {"data_process": True},
+    "parallel_strategy": {"parallel_strategy": True},
+    "sync_enable": {"sync_enable": False},
+    "storage_limit": {"storage_limit": 500},
+    "devices": {"devices": (0,)},
+    "data_simplification": {"data_simplification": False},
+    "export_type": {"export_type": ("db",)},
+    "delay": {"delay": 1},
+    "duration": {"duration": 1},
+}
+
+
+def test_every_front_end_and_only_options_are_listed() -> None:
+    assert set(capabilities.LACKING) == set(capabilities.ACTIVITIES) == set(COLLECTORS) - {"auto"}
+    for lacking in capabilities.LACKING.values():
+        assert set(lacking) <= _KNOWN
+        assert set(lacking) <= set(_ASKED)
+
+
+def test_the_defaults_suit_every_front_end() -> None:
+    for collector in capabilities.LACKING:
+        capabilities.check(collector, Options(collector=collector))
+
+
+@pytest.mark.parametrize("collector", capabilities.LACKING)
+@pytest.mark.parametrize("option", _ASKED)
+def test_what_a_front_end_lacks_is_refused_with_the_reason_and_what_it_has_is_not(collector: str, option: str) -> None:
+    activities = ("cpu", "npu") if "npu" in capabilities.ACTIVITIES[collector] else ("cpu",)
+    if activities == ("cpu",) and option not in ("level", "modules", "flops", "gc_detect_threshold", "record_op_args"):
+        if capabilities.lacks(collector, option) == "":
+            return
+        with pytest.raises(OptionsError):  # Options itself may refuse, for want of a device
+            capabilities.check(collector, Options(activities=activities, collector=collector, **_ASKED[option]))
+        return
+    options = Options(activities=activities, collector=collector, **_ASKED[option])
+    needed_too = {name for name in _ASKED[option] if name != option and capabilities.lacks(collector, name)}
+    if reason := capabilities.lacks(collector, option):
+        with pytest.raises(OptionsError, match=f"{collector} has no") as caught:
+            capabilities.check(collector, options)
+        assert needed_too or reason in str(caught.value)
+    elif not needed_too:
+        capabilities.check(collector, options)
+
+
+def test_the_front_ends_that_have_an_option_are_named() -> None:
+    with pytest.raises(OptionsError, match=r"--collector torch_npu, kineto"):
+        capabilities.check("acl", Options(modules=True))
+
+
+@pytest.mark.parametrize(("collector", "activity"), [("kineto", "npu"), ("acl", "gpu"), ("torch_npu", "gpu")])
+def test_an_activity_that_a_front_end_lacks_is_refused(collector: str, activity: str) -> None:
+    with pytest.raises(OptionsError, match=f"no {activity} activity"):
+        capabilities.check(collector, Options(activities=("cpu", activity), aic_metrics="none"))
+
+
+def test_events_of_ones_own_are_counted_by_two_front_ends_only() -> None:
+    options = Options(aic_metrics="Custom:0x8,0xa")
+    capabilities.check("msprof", options)
+    capabilities.check("tensorflow", options)
+    with pytest.raises(OptionsError, match="tensorflow, msprof"):
+        capabilities.check("acl", options)
