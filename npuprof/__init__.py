@@ -11,19 +11,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from npuprof.errors import NpuprofError
+    from npuprof.errors import NpuprofError, NpuprofWarning
     from npuprof.markers import mark, range  # noqa: A004 - the public name
     from npuprof.notebook import load_ipython_extension, unload_ipython_extension
     from npuprof.options import Options
     from npuprof.profile_set import ProfileSet
     from npuprof.profiles import Profile, load
+    from npuprof.schedule import ProfilerAction, schedule
     from npuprof.session import Session, last, profile
 
 __all__ = [
     "NpuprofError",
+    "NpuprofWarning",
     "Options",
     "Profile",
     "ProfileSet",
+    "ProfilerAction",
     "Session",
     "last",
     "load",
@@ -31,14 +34,17 @@ __all__ = [
     "mark",
     "profile",
     "range",
+    "schedule",
     "unload_ipython_extension",
 ]
 
 _HOMES = {
     "NpuprofError": "npuprof.errors",
+    "NpuprofWarning": "npuprof.errors",
     "Options": "npuprof.options",
     "Profile": "npuprof.profiles",
     "ProfileSet": "npuprof.profile_set",
+    "ProfilerAction": "npuprof.schedule",
     "Session": "npuprof.session",
     "last": "npuprof.session",
     "load": "npuprof.profiles",
@@ -46,6 +52,7 @@ _HOMES = {
     "mark": "npuprof.markers",
     "profile": "npuprof.session",
     "range": "npuprof.markers",
+    "schedule": "npuprof.schedule",
     "unload_ipython_extension": "npuprof.notebook",
 }
 

@@ -37,3 +37,7 @@ class FrontEndAbsentError(CollectorError):
 
 class SourceError(NpuprofError):
     """A path holds nothing that can be read as a profile, or what it holds is too damaged."""
+
+
+class NpuprofWarning(UserWarning):
+    """Something that the profiled code need not stop for, but whose user should know."""

@@ -42,9 +42,13 @@ class Running:
         As in :class:`npuprof.session.Session`.
     title
         Who holds the run, in words for the user whose own start is refused because of it.
+    first_step
+        The number of the step during which it starts.
     """
 
-    def __init__(self, collector: Collector, options: Options, title: str, clock: Clock) -> None:
+    def __init__(
+        self, collector: Collector, options: Options, title: str, clock: Clock, *, first_step: int = 0
+    ) -> None:
         self.collector = collector
         self.native = collector.drives(options)
         self.collecting = False
@@ -55,7 +59,7 @@ class Running:
         self._pid = os.getpid()
         self._stacks: PythonStacks | None = None
         self._result: Profile | None = None
-        self._step = 0
+        self._step = first_step
         self._step_start_ns = 0
         self.recording = Recording(
             directory=Path(),

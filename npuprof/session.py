@@ -1,30 +1,40 @@
-"""A session: one run of a collector around some code, from start to a recording.
+"""A session: the runs of a collector around some code, from start to recordings.
 
 A process has one native profiler, so it has one session at a time. However the profiled code ends
 (normally, by an exception or an interrupt, with the kernel, or by the session being forgotten), the
 collector is stopped, its handles are given back, and the recording is written.
+
+Without a schedule, all between start and stop is one run. With one, each cycle of recorded steps is a run, with a
+recording and a result of its own. The transitions between steps are those of the frameworks' profilers.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+import warnings
 import weakref
+from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from npuprof.clock import Clock, SystemClock
 from npuprof.collectors.base import Collector
 from npuprof.collectors.registry import choose
-from npuprof.errors import OptionsError, SessionError
+from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError
 from npuprof.options import Options
 from npuprof.recording import Recording
 from npuprof.running import Running, describe_failure, newest
+from npuprof.schedule import ProfilerAction, Schedule, ScheduleFunction
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile
 
+TraceReady: TypeAlias = Callable[["Session"], object]
+
 _MAX_METADATA_BYTES = 1 << 20
+_RECORDS = frozenset({ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE})
 
 
 class Session:
@@ -34,12 +44,27 @@ class Session:
     ----------
     options
         What to collect.
+    schedule
+        Gives the action of each step, as :func:`npuprof.schedule.schedule` makes it; all steps are recorded when not
+        given.
+    on_trace_ready
+        Called with the session each time a run has ended; see :func:`npuprof.trace_handler`. What it raises is
+        told as a warning and does not reach the profiled code.
+    start_profile
+        Whether a ``with`` block starts collecting; if not, :meth:`start` does.
     collector
         The front end; chosen by ``options.collector`` when not given.
     title
         Who holds the session, in words for the user whose own start is refused because of it.
     clock
         Where time comes from.
+
+    Attributes
+    ----------
+    step_num
+        The number of the present step, from 0.
+    current_action
+        What is done during it.
 
     Examples
     --------
@@ -52,23 +77,41 @@ class Session:
         self,
         options: Options | None = None,
         *,
+        schedule: ScheduleFunction | None = None,
+        on_trace_ready: TraceReady | None = None,
+        start_profile: bool = True,
         collector: Collector | None = None,
         title: str = "",
         clock: Clock | None = None,
     ) -> None:
+        for name, value in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
+            if value is not None and not callable(value):
+                raise OptionsError(f"{name} must be callable, such as what npuprof.{name} makes, not {value!r}")
         self.options = options if options is not None else Options()
         chosen = choose(self.options.collector)
         self._collector = collector if collector is not None else chosen.collector
         self.reason = chosen.reason if collector is None else "given"
+        self.step_num = 0
+        self.current_action = ProfilerAction.NONE
+        self._schedule = schedule
+        self._on_trace_ready = on_trace_ready
+        self._start_profile = start_profile
         self._title = title or self.options.name or "a session"
         self._clock = clock if clock is not None else SystemClock()
         self._lock = threading.RLock()
-        self._run: Running | None = None
+        self._active = False
+        self._runs: list[Running] = []
+        self._metadata: dict[str, Any] = {}
 
     @property
     def collecting(self) -> bool:
         """Whether the collector is running."""
         return self._run is not None and self._run.collecting
+
+    @property
+    def active(self) -> bool:
+        """Whether the session has started and not stopped, be it collecting or waiting for a step to collect."""
+        return self._active
 
     @property
     def collector(self) -> Collector:
@@ -77,37 +120,70 @@ class Session:
 
     @property
     def recording(self) -> Recording:
-        """The recording; complete once stopped.
+        """The newest run's recording; complete once the run has ended.
 
         Raises
         ------
         SessionError
-            If the session never started.
+            If no run has begun.
         """
         if self._run is None:
-            raise SessionError("this session has not started, so there is no recording: call start() first")
+            raise SessionError(self._why_no_run())
         return self._run.recording
 
     @property
     def result(self) -> Profile:
-        """The recording, decoded; read once and kept.
+        """The newest run that has ended, decoded; read once and kept.
 
         Raises
         ------
         SessionError
-            If the session is still collecting, or never started.
+            If no run has ended.
         SourceError
             If nothing of the recording can be decoded; it stays on disk.
         """
-        if self._run is None or self.collecting:
-            raise SessionError(f"{self._title} has not both started and stopped: there is nothing to show yet")
-        return self._run.result()
+        ended = self._ended()
+        if not ended:
+            raise SessionError(
+                f"{self._title} has not stopped: there is nothing to show yet" if self._run else self._why_no_run()
+            )
+        return ended[-1].result()
 
-    def start(self) -> Session:
-        """Start collecting.
+    @property
+    def results(self) -> list[Profile]:
+        """Every run that has ended, decoded, in their order: one for each cycle of a schedule.
 
         Raises
         ------
+        SourceError
+            If nothing of one of them can be decoded; the recordings stay on disk.
+        """
+        return [run.result() for run in self._ended()]
+
+    @property
+    def _run(self) -> Running | None:
+        return self._runs[-1] if self._runs else None
+
+    def _ended(self) -> list[Running]:
+        return [run for run in self._runs if not run.collecting]
+
+    def _why_no_run(self) -> str:
+        if not self._active and not self.step_num:
+            return "this session has not started, so there is no recording: call start() first"
+        return (
+            f"no step of {self._title} has been recorded: after {self.step_num} steps its schedule has not come to "
+            f"one{self._steps_needed()}"
+        )
+
+    def start(self) -> Session:
+        """Start collecting, or with a schedule, begin the first step.
+
+        A session that has stopped can be started again: it then makes a further run.
+
+        Raises
+        ------
+        SessionError
+            If it has started and not stopped.
         SessionBusyError
             If another session of this process is collecting.
         OptionsError
@@ -116,14 +192,15 @@ class Session:
             If the front end is absent or refuses; nothing is left running, no directory left behind.
         """
         with self._lock:
-            if self._run is not None:
-                raise SessionError(f"{self._title} has started once already: make a new session for another run")
-            run = Running(self._collector, self.options, self._title, self._clock)
-            # Ends the run when the session is forgotten and when the interpreter ends, whichever comes
-            # first; made before the start, so that an interrupt cannot come in between.
-            weakref.finalize(self, run.abandon)
-            run.start()
-            self._run = run
+            if self._active:
+                raise SessionError(f"{self._title} has started already: stop() it first")
+            action = self._action_of(0)
+            if action in _RECORDS:
+                self._begin()
+            elif self._collector.drives(self.options):
+                self._collector.check(self.options)  # a refusal should not wait for the first recorded step
+            self.step_num, self.current_action = 0, action
+            self._active = True
         return self
 
     def stop(self, failed: str = "") -> Recording:
@@ -137,24 +214,100 @@ class Session:
         Returns
         -------
         Recording
-            Always: what went wrong while stopping is in its ``problems``.
+            The newest run's: what went wrong while stopping is in its ``problems``.
+
+        Raises
+        ------
+        SessionError
+            If the session never started, or its schedule never came to a recorded step.
         """
-        recording = self.recording
-        assert self._run is not None  # noqa: S101 - `recording` has told so
-        self._run.stop(failed)
-        return recording
+        with self._lock:
+            was_active, self._active = self._active, False
+            if was_active:
+                self._end(failed)
+                self._warn_of_missing_steps()
+                self.current_action = ProfilerAction.NONE
+            return self.recording
 
     def step(self) -> None:
-        """End an iteration and begin the next; the first began at the start."""
-        self._collecting_run("step()").step()
+        """End a step and begin the next; the first began at the start.
+
+        Raises
+        ------
+        SessionError
+            If the session is not active. What goes wrong with the profiler is told as a warning: it does not
+            reach the profiled loop.
+        """
+        with self._lock:
+            if not self._active:
+                raise SessionError("step() needs a session that has started: call it between start() and stop()")
+            before, run = self.current_action, self._run
+            self.step_num += 1
+            after = self.current_action = self._action_of(self.step_num)
+            if run is not None and run.collecting:
+                run.step()
+            if before in _RECORDS and (before == ProfilerAction.RECORD_AND_SAVE or after not in _RECORDS):
+                if before == ProfilerAction.RECORD:
+                    _warn(f"the schedule went from RECORD to {after.name} at step {self.step_num} without saving")
+                self._end()
+            if after in _RECORDS and not self.collecting:
+                try:
+                    self._begin()
+                except NpuprofError as error:
+                    _warn(f"step {self.step_num} is not recorded: {error}")
+
+    def _action_of(self, step: int) -> ProfilerAction:
+        return ProfilerAction.RECORD if self._schedule is None else ProfilerAction(self._schedule(step))
+
+    def _begin(self) -> None:
+        run = Running(self._collector, self.options, self._title, self._clock, first_step=self.step_num)
+        # Ends the run when the session is forgotten and when the interpreter ends, whichever comes
+        # first; made before the start, so that an interrupt cannot come in between.
+        weakref.finalize(self, run.abandon)
+        run.start()
+        run.recording.metadata.update(self._metadata)
+        self._runs.append(run)
+
+    def _end(self, failed: str = "") -> None:
+        run = self._run
+        if run is None or not run.collecting:
+            return
+        run.stop(failed)
+        if self._on_trace_ready is not None:
+            try:
+                self._on_trace_ready(self)
+            except Exception as error:  # noqa: BLE001 - code of the user's, which must not end the profiled code
+                _warn(f"on_trace_ready failed: {describe_failure(error)}; the recording is {run.recording.directory}")
+
+    def _warn_of_missing_steps(self) -> None:
+        if not isinstance(self._schedule, Schedule):
+            return
+        if self.step_num == 0:
+            _warn(f"{self._title} has a schedule, and step() was never called: call it at the end of each step")
+        elif self.step_num < self._schedule.needed_steps and not self._on_last_step():
+            _warn(f"{self._title} stopped after {self.step_num} steps{self._steps_needed()}")
+
+    def _on_last_step(self) -> bool:
+        # A loop may stop the session in place of its last step().
+        return self.current_action == ProfilerAction.RECORD_AND_SAVE
+
+    def _steps_needed(self) -> str:
+        if not isinstance(self._schedule, Schedule):
+            return ""
+        return (
+            f"; it needs {self._schedule.needed_steps} (skip_first + (wait + warmup + active) * repeat): "
+            "make more steps, or a shorter schedule"
+        )
 
     def add_metadata(self, key: str, value: Any) -> None:
-        """Attach a fact to the run: anything that JSON can hold.
+        """Attach a fact to the run that is collecting and to those that follow: anything that JSON can hold.
 
         Raises
         ------
         OptionsError
             If it is not, or is over a megabyte.
+        SessionError
+            If the session has stopped.
         """
         try:
             size = len(json.dumps({key: value}))
@@ -164,28 +317,57 @@ class Session:
             ) from error
         if size > _MAX_METADATA_BYTES:
             raise OptionsError(f"metadata {key!r} is {size} bytes; the most is {_MAX_METADATA_BYTES}")
-        self._collecting_run("add_metadata()").recording.metadata[str(key)] = value
+        with self._lock:
+            if not self._active and self._runs:
+                raise SessionError("add_metadata() needs a session that has not stopped: call it before stop()")
+            self._metadata[str(key)] = value
+            if (run := self._run) is not None and run.collecting:
+                run.recording.metadata[str(key)] = value
 
-    def _collecting_run(self, call: str) -> Running:
-        run = self._run
-        if run is None or not run.collecting:
-            raise SessionError(f"{call} needs a session that is collecting: call it between start() and stop()")
-        return run
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """Attach a fact that is JSON text already, as the frameworks' profilers take it.
+
+        Raises
+        ------
+        OptionsError
+            If the text is not JSON, or is over a megabyte.
+        SessionError
+            If the session has stopped.
+        """
+        try:
+            parsed = json.loads(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise OptionsError(f"metadata {key!r} is not JSON text ({error}): use add_metadata() for values") from error
+        self.add_metadata(key, parsed)
 
     def __enter__(self) -> Session:
-        return self.start()
+        return self.start() if self._start_profile else self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.stop(describe_failure(error))
+        if self._active:
+            with suppress(SessionError):  # no step was recorded, of which the user has been warned
+                self.stop(describe_failure(error))
 
 
-def profile(**options: Any) -> Session:
+def _warn(message: str) -> None:
+    warnings.warn(message, NpuprofWarning, stacklevel=3)
+
+
+def profile(
+    *,
+    schedule: ScheduleFunction | None = None,
+    on_trace_ready: TraceReady | None = None,
+    start_profile: bool = True,
+    **options: Any,
+) -> Session:
     """Make a session from options given by name: ``with npuprof.profile(level=1) as prof: ...``.
 
     Parameters
     ----------
+    schedule, on_trace_ready, start_profile
+        As :class:`Session` takes them.
     **options
         The fields of :class:`npuprof.options.Options`.
 
@@ -194,7 +376,12 @@ def profile(**options: Any) -> Session:
     Session
         Not yet started; a ``with`` block starts and stops it, and ``prof.result`` is the Profile then.
     """
-    return Session(Options.from_dict(options))
+    return Session(
+        Options.from_dict(options),
+        schedule=schedule,
+        on_trace_ready=on_trace_ready,
+        start_profile=start_profile,
+    )
 
 
 def last() -> Profile:

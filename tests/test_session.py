@@ -81,11 +81,18 @@ def test_a_second_start_names_the_holder_and_leaves_it_running(make_session: Mak
     make_session().start().stop()
 
 
-def test_a_session_runs_once(make_session: MakeSession) -> None:
+def test_starting_twice_is_refused_and_the_run_goes_on(make_session: MakeSession) -> None:
     session = make_session().start()
-    session.stop()
-    with pytest.raises(SessionError, match="new session"):
+    with pytest.raises(SessionError, match=r"has started already: stop\(\) it first"):
         session.start()
+    assert session.collecting
+    session.stop()
+
+
+def test_a_stopped_session_can_be_started_for_a_further_run(make_session: MakeSession) -> None:
+    session = make_session()
+    directories = {session.start().stop().directory for _ in range(3)}
+    assert len(directories) == 3
 
 
 @pytest.mark.parametrize("call", ["check", "start"])
@@ -244,7 +251,7 @@ def test_step_and_metadata_need_a_collecting_session(make_session: MakeSession) 
         session.step()
     with pytest.raises(SessionError, match="has not started"):
         session.stop()
-    with pytest.raises(SessionError, match="nothing to show"):
+    with pytest.raises(SessionError, match="has not started"):
         _ = session.result
 
 

@@ -1,0 +1,215 @@
+"""A session with a schedule: which steps become runs, and what is said of those that do not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import npuprof
+from npuprof.errors import CollectorError, NpuprofWarning, OptionsError, SessionError
+from npuprof.options import Options
+from npuprof.schedule import ProfilerAction, schedule
+from npuprof.session import Session
+from tests.conftest import FakeClock
+from tests.fakes import FakeCollector
+
+MakeSession = Callable[..., Session]
+
+
+@pytest.fixture
+def make_session(tmp_path: Path, clock: FakeClock) -> MakeSession:
+    def make(collector: FakeCollector | None = None, **how: Any) -> Session:
+        options = Options(activities=("npu",), output=tmp_path / "out")
+        return Session(options, collector=collector or FakeCollector(), title="a test", clock=clock, **how)
+
+    return make
+
+
+def steps_of(session: Session) -> list[list[int]]:
+    return [[step for step, _, _ in run.recording.steps] for run in session._runs]
+
+
+def test_each_cycle_is_a_run_of_its_active_steps(make_session: MakeSession) -> None:
+    ready: list[int] = []
+    plan = schedule(wait=1, warmup=1, active=2, repeat=2, skip_first=1)
+    with make_session(schedule=plan, on_trace_ready=lambda prof: ready.append(prof.step_num)) as session:
+        for _ in range(12):
+            session.step()
+    assert steps_of(session) == [[3, 4], [7, 8]]
+    assert ready == [5, 9]
+    assert not session.active
+
+
+def test_every_run_has_a_result_of_its_own(tmp_path: Path) -> None:
+    from npuprof.simulator import npu
+
+    plan = schedule(wait=1, active=1, repeat=2)
+    with npuprof.profile(schedule=plan, output=tmp_path, collector="simulator", activities="npu") as prof:
+        for step in range(4):
+            for _ in range(step + 1):
+                npu.asarray([1.0, 2.0]) + 1.0
+            prof.step()
+    assert [run.steps["step"].tolist() for run in prof.results] == [[1], [3]]
+    assert [len(run.kernels) for run in prof.results] == [2, 4]
+    assert prof.result is prof.results[-1] is npuprof.last()
+
+
+def test_runs_follow_each_other_without_a_pause_where_nothing_is_waited_for(make_session: MakeSession) -> None:
+    collector = FakeCollector()
+    with make_session(collector, schedule=schedule(wait=0, active=1, repeat=3)) as session:
+        for _ in range(3):
+            session.step()
+    assert steps_of(session) == [[0], [1], [2]]
+    assert collector.calls.count("start") == collector.calls.count("stop") == 3
+
+
+def test_a_loop_may_stop_in_place_of_its_last_step(make_session: MakeSession) -> None:
+    ready: list[str] = []
+    session = make_session(
+        schedule=schedule(wait=1, active=2, repeat=1), on_trace_ready=lambda prof: ready.append("ready")
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        session.start()
+        session.step()
+        session.step()
+        session.stop()
+    assert steps_of(session) == [[1]]
+    assert ready == ["ready"]
+
+
+def test_the_actions_can_be_asked_for(make_session: MakeSession) -> None:
+    session = make_session(schedule=schedule(wait=1, warmup=1, active=2, repeat=1))
+    seen = []
+    session.start()
+    for _ in range(5):
+        seen.append((session.step_num, session.current_action.name, session.collecting))
+        session.step()
+    session.stop()
+    assert seen == [
+        (0, "NONE", False),
+        (1, "WARMUP", False),
+        (2, "RECORD", True),
+        (3, "RECORD_AND_SAVE", True),
+        (4, "NONE", False),
+    ]
+
+
+def test_too_few_steps_are_told_with_the_number_needed(make_session: MakeSession) -> None:
+    session = make_session(schedule=schedule(wait=2, active=2, repeat=2, skip_first=1)).start()
+    session.step()
+    with pytest.warns(NpuprofWarning, match=r"after 1 steps; it needs 9 \(skip_first"), pytest.raises(SessionError):
+        session.stop()
+    with pytest.raises(SessionError, match="no step of a test has been recorded"):
+        _ = session.result
+
+
+def test_a_schedule_without_step_is_told(make_session: MakeSession) -> None:
+    with (
+        pytest.warns(NpuprofWarning, match=r"step\(\) was never called"),
+        make_session(schedule=schedule(wait=1, active=1)),
+    ):
+        pass
+
+
+def test_a_block_that_records_no_step_ends_without_an_error_and_keeps_the_blocks_own(make_session: MakeSession) -> None:
+    with (
+        pytest.warns(NpuprofWarning),
+        pytest.raises(ZeroDivisionError),
+        make_session(schedule=schedule(wait=5, active=1)),
+    ):
+        1 / 0  # noqa: B018
+
+
+def test_steps_without_a_schedule_belong_to_the_one_run(make_session: MakeSession) -> None:
+    with make_session() as session:
+        for _ in range(3):
+            session.step()
+    assert steps_of(session) == [[0, 1, 2]]
+
+
+def test_a_step_outside_is_an_error(make_session: MakeSession) -> None:
+    session = make_session()
+    with pytest.raises(SessionError, match=r"between start\(\) and stop\(\)"):
+        session.step()
+
+
+def test_a_front_end_that_refuses_is_told_at_the_start_not_at_the_first_recorded_step(
+    make_session: MakeSession,
+) -> None:
+    session = make_session(FakeCollector(fail={"check": CollectorError("absent")}), schedule=schedule(wait=5, active=1))
+    with pytest.raises(CollectorError, match="absent"):
+        session.start()
+    assert not session.active
+
+
+def test_a_start_that_fails_at_a_step_does_not_reach_the_loop(make_session: MakeSession) -> None:
+    collector = FakeCollector()
+    with make_session(collector, schedule=schedule(wait=1, active=1, repeat=2)) as session:
+        collector.fail["start"] = CollectorError("busy")
+        with pytest.warns(NpuprofWarning, match="step 1 is not recorded: busy"):
+            session.step()
+        session.step()
+        del collector.fail["start"]
+        session.step()
+        session.step()
+    assert steps_of(session) == [[3]]
+
+
+def test_what_a_callback_raises_does_not_reach_the_loop(make_session: MakeSession) -> None:
+    def fail(_: Session) -> None:
+        raise ValueError("no space")
+
+    session = make_session(schedule=schedule(wait=0, active=1, repeat=1), on_trace_ready=fail).start()
+    with pytest.warns(NpuprofWarning, match="on_trace_ready failed: ValueError: no space; the recording is "):
+        session.step()
+    session.stop()
+    assert session.recording.directory.is_dir()
+
+
+def test_a_schedule_of_ones_own_may_be_any_function(make_session: MakeSession) -> None:
+    actions = [ProfilerAction.RECORD, ProfilerAction.NONE, ProfilerAction.RECORD_AND_SAVE, ProfilerAction.NONE]
+    with make_session(schedule=lambda step: actions[min(step, 3)]) as session:
+        with pytest.warns(NpuprofWarning, match="from RECORD to NONE at step 1 without saving"):
+            session.step()
+        session.step()
+        session.step()
+    assert steps_of(session) == [[0], [2]]
+
+
+def test_what_is_no_function_is_refused() -> None:
+    with pytest.raises(OptionsError, match="schedule must be callable"):
+        npuprof.profile(schedule=3)  # type: ignore[arg-type]  # as a user might
+
+
+def test_start_profile_false_leaves_the_start_to_the_user(make_session: MakeSession) -> None:
+    collector = FakeCollector()
+    with make_session(collector, start_profile=False) as session:
+        assert collector.calls == []
+        session.start()
+        session.stop()
+        session.start()
+    assert collector.calls.count("start") == collector.calls.count("stop") == 2
+
+
+def test_metadata_goes_to_every_run_from_then_on(make_session: MakeSession) -> None:
+    session = make_session(schedule=schedule(wait=0, active=1, repeat=2))
+    session.add_metadata("before", 1)
+    session.start()
+    session.step()
+    session.add_metadata_json("second", '{"lr": [0.1]}')
+    session.step()
+    session.stop()
+    assert [run.recording.metadata for run in session._runs] == [{"before": 1}, {"before": 1, "second": {"lr": [0.1]}}]
+    with pytest.raises(SessionError, match=r"before stop\(\)"):
+        session.add_metadata("late", 1)
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, "plain"])
+def test_metadata_that_is_no_json_text_is_refused(make_session: MakeSession, text: str) -> None:
+    with pytest.raises(OptionsError, match="not JSON text"):
+        make_session().add_metadata_json("key", text)
