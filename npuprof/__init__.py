@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from npuprof.errors import NpuprofError, NpuprofWarning
-    from npuprof.markers import mark, range  # noqa: A004 - the public name
+    from npuprof.markers import mark, pop, push, range, range_end, range_start  # noqa: A004 - the public name
     from npuprof.notebook import load_ipython_extension, unload_ipython_extension
     from npuprof.options import Options
     from npuprof.profile_set import ProfileSet
@@ -32,8 +32,12 @@ __all__ = [
     "load",
     "load_ipython_extension",
     "mark",
+    "pop",
     "profile",
+    "push",
     "range",
+    "range_end",
+    "range_start",
     "schedule",
     "unload_ipython_extension",
 ]
@@ -50,8 +54,12 @@ _HOMES = {
     "load": "npuprof.profiles",
     "load_ipython_extension": "npuprof.notebook",
     "mark": "npuprof.markers",
+    "pop": "npuprof.markers",
     "profile": "npuprof.session",
+    "push": "npuprof.markers",
     "range": "npuprof.markers",
+    "range_end": "npuprof.markers",
+    "range_start": "npuprof.markers",
     "schedule": "npuprof.schedule",
     "unload_ipython_extension": "npuprof.notebook",
 }

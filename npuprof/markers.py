@@ -1,34 +1,115 @@
 """Markers: moments and ranges that the user names, recorded by whichever collector is running.
 
-Without a running session they cost next to nothing, so they may stay in the code.
+Without a running session they cost next to nothing, so they may stay in the code. They come back in the table
+``marks``, with the device's times where a stream was named or the front end notes its own.
+
+A range can be a ``with`` block or a decorator (:class:`range`), a pair of calls that any threads make
+(:func:`range_start`, :func:`range_end`), or nested by a thread (:func:`push`, :func:`pop`).
 """
 
 from __future__ import annotations
 
+import itertools
+import threading
 from contextlib import ContextDecorator
 from types import TracebackType
 
 from npuprof import running
-from npuprof.collectors.base import Collector
 from npuprof.errors import OptionsError
 
+_MAX_PUSHED = 1_000  # a loop that pushes without popping should not fill the memory
 
-def mark(message: str) -> None:
+_handles = itertools.count(1)
+
+
+class _Pushed(threading.local):
+    def __init__(self) -> None:
+        self.handles: list[int] = []
+
+
+_pushed = _Pushed()
+
+
+def mark(message: str, domain: str = "", *, stream: int | None = None) -> None:
     """Record a moment.
 
     Parameters
     ----------
     message
         What to call it; pyACL keeps the first 126 bytes.
+    domain
+        The group that it belongs to; markers can be chosen by it.
+    stream
+        A stream's native handle, on which the device notes the moment too: pyACL's, or torch_npu's
+        ``stream.npu_stream``.
 
     Raises
     ------
     OptionsError
-        If it is not text, whether a session is running or not.
+        If message or domain is not text, whether a session is running or not.
     """
-    _check(message)
-    if (collector := _collector()) is not None:
-        collector.mark(message)
+    _check(message, domain)
+    if (run := _run()) is not None:
+        run.note_domain(message, domain)
+        run.collector.mark(message, domain, stream)
+
+
+def range_start(message: str, domain: str = "") -> int:
+    """Open a range that :func:`range_end` closes, on this thread or another.
+
+    Parameters
+    ----------
+    message, domain
+        As :func:`mark` takes them.
+
+    Returns
+    -------
+    int
+        The range's handle; 0 when nobody listens.
+
+    Raises
+    ------
+    OptionsError
+        If message or domain is not text, whether a session is running or not.
+    """
+    _check(message, domain)
+    if (run := _run()) is None:
+        return 0
+    run.note_domain(message, domain)
+    native = run.collector.range_start(message, domain)
+    if not native:
+        return 0
+    handle = next(_handles)
+    run.ranges[handle] = native
+    return handle
+
+
+def range_end(handle: int) -> None:
+    """Close a range by its handle; one that ended with its session, or 0, is ignored."""
+    if handle and (run := _run()) is not None and (native := run.ranges.pop(handle, 0)):
+        run.collector.range_stop(native)
+
+
+def push(message: str, domain: str = "") -> int:
+    """Open a range within those that this thread has pushed, and tell how deep it lies, from 1.
+
+    Raises
+    ------
+    OptionsError
+        If message or domain is not text, or a thousand ranges are open: a ``pop()`` is missing then.
+    """
+    if len(_pushed.handles) >= _MAX_PUSHED:
+        raise OptionsError(f"{_MAX_PUSHED} ranges of this thread are open: call npuprof.pop() for each push()")
+    _pushed.handles.append(range_start(message, domain))
+    return len(_pushed.handles)
+
+
+def pop() -> int:
+    """Close the range that this thread pushed last, and tell how many are left; -1 when there was none."""
+    if not _pushed.handles:
+        return -1
+    range_end(_pushed.handles.pop())
+    return len(_pushed.handles)
 
 
 class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("forward")
@@ -36,45 +117,45 @@ class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("for
 
     Parameters
     ----------
-    message
-        What to call it; pyACL keeps the first 126 bytes.
+    message, domain
+        As :func:`mark` takes them.
 
     Raises
     ------
     OptionsError
-        If it is not text, whether a session is running or not.
+        If message or domain is not text, whether a session is running or not.
     """
 
-    def __init__(self, message: str) -> None:
-        _check(message)
+    def __init__(self, message: str, domain: str = "") -> None:
+        _check(message, domain)
         self._message = message
-        self._collector: Collector | None = None
+        self._domain = domain
         self._handle = 0
 
     def _recreate_cm(self) -> range:
         # A decorated function may recurse or run on several threads: each call gets a range of its own.
-        return range(self._message)
+        return range(self._message, self._domain)
 
     def __enter__(self) -> range:
-        self._collector = _collector()
-        if self._collector is not None:
-            self._handle = self._collector.range_start(self._message)
+        self._handle = range_start(self._message, self._domain)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._collector is not None:
-            self._collector.range_stop(self._handle)
-            self._collector = None
+        range_end(self._handle)
+        self._handle = 0
 
 
-def _check(message: object) -> None:
-    if not isinstance(message, str):
-        raise OptionsError(f"a marker's message must be text, not {type(message).__name__}: write str(...) around it")
+def _check(message: object, domain: object) -> None:
+    if type(message) is str and type(domain) is str:  # the usual case, and the quickest
+        return
+    for what, text in (("message", message), ("domain", domain)):
+        if not isinstance(text, str):
+            raise OptionsError(f"a marker's {what} must be text, not {type(text).__name__}: write str(...) around it")
 
 
-def _collector() -> Collector | None:
-    """Give the front end that is collecting natively in this process, if one is."""
+def _run() -> running.Running | None:
+    """Give the run whose front end is collecting natively in this process, if one is."""
     run = running.current()
-    return run.collector if run is not None and run.native else None
+    return run if run is not None and run.native else None

@@ -37,6 +37,9 @@ class Recording:
         UTC epoch nanoseconds around the profiled code.
     steps
         ``[step, start_ns, end_ns]`` of every ``step()`` that ended.
+    domains
+        ``[message, domain, place]`` of the markers with a domain, in the order of their calls, where the front end
+        has no domains of its own; the place counts from 0 among all markers of that message.
     metadata
         What the user attached.
     versions, environment
@@ -55,6 +58,7 @@ class Recording:
     started_ns: int = 0
     stopped_ns: int = 0
     steps: list[tuple[int, int, int]] = field(default_factory=list)
+    domains: list[tuple[str, str, int]] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)

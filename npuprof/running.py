@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from npuprof import environment
 from npuprof.clock import Clock
 from npuprof.collectors.base import Collector
+from npuprof.collectors.capabilities import LACKING
 from npuprof.errors import CollectorError, NpuprofError, SessionBusyError
 from npuprof.options import Options
 from npuprof.recording import FILE_NAME, STACKS_FILE_NAME, Recording
@@ -31,6 +32,8 @@ _current: Running | None = None
 _newest: Running | None = None
 
 _MOST_OF_A_MESSAGE = 500
+_MOST_DOMAINS = 20_000  # markers with a domain that a recording keeps: about a megabyte
+_MOST_MESSAGES = 100_000  # different ones that are told apart
 
 
 class Running:
@@ -51,7 +54,11 @@ class Running:
     ) -> None:
         self.collector = collector
         self.native = collector.drives(options)
+        self.ranges: dict[int, int] = {}  # open ranges of the markers: the collector's handle by theirs
         self.collecting = False
+        self._marked: dict[str, int] = {}  # markers so far, by message
+        # Where the front end has no domains, the recording keeps them.
+        self._keeps_domains = bool(LACKING.get(collector.name, {}).get("mstx_domain_include"))
         self._options = options
         self._title = title
         self._clock = clock
@@ -132,6 +139,15 @@ class Running:
             self._step, self._step_start_ns = self._step + 1, now_ns
             if self.native:
                 self.collector.step(self._step)
+
+    def note_domain(self, message: str, domain: str) -> None:
+        """Keep the domain of a marker that is about to be recorded by a front end without domains."""
+        if not self._keeps_domains or len(self._marked) >= _MOST_MESSAGES:
+            return
+        place = self._marked.get(message, 0)
+        self._marked[message] = place + 1
+        if domain and len(self.recording.domains) < _MOST_DOMAINS:
+            self.recording.domains.append((message, domain, place))
 
     def result(self) -> Profile:
         """Decode the recording, once."""

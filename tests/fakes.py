@@ -41,11 +41,11 @@ class FakeCollector:
     def step(self, number: int) -> None:
         self.calls.append(f"step {number}")
 
-    def mark(self, message: str, domain: str = "") -> None:
-        self._called(f"mark {message}")
+    def mark(self, message: str, domain: str = "", stream: int | None = None) -> None:
+        self._called(f"mark {message}{f' of {domain}' * bool(domain)}{f' on {stream}' * (stream is not None)}")
 
     def range_start(self, message: str, domain: str = "") -> int:
-        self._called(f"range_start {message}")
+        self._called(f"range_start {message}{f' of {domain}' * bool(domain)}")
         return len(self.calls)
 
     def range_stop(self, handle: int) -> None:

@@ -137,12 +137,21 @@ class AclCollector:
     def step(self, number: int) -> None:
         """Do nothing: a stream would be needed to tell pyACL, and iterations are recorded anyway."""
 
-    def mark(self, message: str, domain: str = "") -> None:
-        """Record a moment with a stamp."""
+    def mark(self, message: str, domain: str = "", stream: int | None = None) -> None:
+        """Record a moment with a stamp; on the device too where it takes the stream."""
+        if stream is not None and self._mark_on_stream(message, stream):
+            return
         if stamp := self._stamp(message):
             acl = self._loaded()
             acl.prof.mark(stamp)
             acl.prof.destroy_stamp(stamp)
+
+    def _mark_on_stream(self, message: str, stream: int) -> bool:
+        if not self._marks or self._acl is None or not hasattr(self._acl.prof, "mark_ex"):
+            return False
+        text = _cut(message)
+        code: int = self._acl.prof.mark_ex(text, len(text.encode()), stream)
+        return code == codes.SUCCESS
 
     def range_start(self, message: str, domain: str = "") -> int:
         """Open a range and give its handle, or 0 when markers are not collected."""
@@ -170,8 +179,7 @@ class AclCollector:
             return 0
         stamp = int(self._acl.prof.create_stamp())
         if stamp:
-            # Text may hold halves of characters, which have no bytes: a question mark stands for each.
-            text = message.encode(errors="replace")[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
+            text = _cut(message)
             self._acl.prof.set_stamp_trace_message(stamp, text, len(text.encode()))
         return stamp
 
@@ -226,6 +234,11 @@ def settings(options: Options) -> dict[int, str]:
         if options.host_sys_usage_freq is not None:
             wanted[codes.HOST_SYS_USAGE_FREQ] = str(options.host_sys_usage_freq)
     return wanted
+
+
+def _cut(message: str) -> str:
+    # Text may hold halves of characters, which have no bytes: a question mark stands for each.
+    return message.encode(errors="replace")[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
 
 
 def _check(call: str, code: int) -> None:

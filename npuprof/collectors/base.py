@@ -71,8 +71,11 @@ class Collector(Protocol):
         """Take note that an iteration begins; does nothing where the front end has no iterations."""
         ...
 
-    def mark(self, message: str, domain: str = "") -> None:
-        """Record a moment. Does nothing when markers are not collected."""
+    def mark(self, message: str, domain: str = "", stream: int | None = None) -> None:
+        """Record a moment, on the device too where a stream's native handle is given.
+
+        Does nothing when markers are not collected.
+        """
         ...
 
     def range_start(self, message: str, domain: str = "") -> int:

@@ -1,0 +1,121 @@
+"""Markers of the user's, from the call to the table."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import npuprof
+from npuprof.errors import OptionsError
+from npuprof.options import Options
+from npuprof.session import Session
+from tests.conftest import FakeClock
+from tests.fakes import FakeCollector
+
+
+@pytest.fixture
+def collector() -> FakeCollector:
+    return FakeCollector()
+
+
+@pytest.fixture
+def collecting(collector: FakeCollector, tmp_path: Path, clock: FakeClock) -> Iterator[Session]:
+    with Session(Options(activities=("npu",), output=tmp_path), collector=collector, clock=clock) as session:
+        collector.calls.clear()
+        yield session
+
+
+@pytest.mark.usefixtures("collecting")
+def test_domains_and_streams_reach_the_front_end(collector: FakeCollector) -> None:
+    npuprof.mark("tick", "data", stream=7)
+    with npuprof.range("load", "data"):
+        pass
+    assert collector.calls == ["mark tick of data on 7", "range_start load of data", "range_stop"]
+
+
+@pytest.mark.usefixtures("collecting")
+def test_a_range_may_end_on_another_thread(collector: FakeCollector) -> None:
+    handle = npuprof.range_start("load")
+    ending = threading.Thread(target=npuprof.range_end, args=(handle,))
+    ending.start()
+    ending.join()
+    npuprof.range_end(handle)
+    assert collector.calls == ["range_start load", "range_stop"]
+
+
+@pytest.mark.usefixtures("collecting")
+def test_pushed_ranges_nest_within_their_thread(collector: FakeCollector) -> None:
+    assert npuprof.push("outer") == 1
+    assert npuprof.push("inner") == 2
+    elsewhere: list[int] = []
+    other = threading.Thread(target=lambda: elsewhere.append(npuprof.pop()))
+    other.start()
+    other.join()
+    assert elsewhere == [-1]
+    assert (npuprof.pop(), npuprof.pop(), npuprof.pop()) == (1, 0, -1)
+    assert collector.calls == ["range_start outer", "range_start inner", "range_stop", "range_stop"]
+
+
+def test_ranges_without_a_session_still_balance() -> None:
+    assert npuprof.range_start("nobody listens") == 0
+    npuprof.range_end(0)
+    assert npuprof.push("nobody listens") == 1
+    assert npuprof.pop() == 0
+
+
+def test_a_range_left_open_by_one_session_is_nothing_to_the_next(tmp_path: Path, clock: FakeClock) -> None:
+    options = Options(activities=("npu",), output=tmp_path)
+    with Session(options, collector=FakeCollector(), clock=clock):
+        handle = npuprof.range_start("open")
+    later = FakeCollector()
+    with Session(options, collector=later, clock=clock):
+        npuprof.range_end(handle)
+    assert "range_stop" not in later.calls
+
+
+def test_a_thousand_open_ranges_are_a_missing_pop() -> None:
+    for _ in range(1_000):
+        npuprof.push("again")
+    try:
+        with pytest.raises(OptionsError, match=r"call npuprof.pop\(\)"):
+            npuprof.push("once more")
+    finally:
+        while npuprof.pop() > 0:
+            pass
+
+
+def test_a_domain_that_is_no_text_is_refused() -> None:
+    domain: Any = 3
+    with pytest.raises(OptionsError, match="domain must be text, not int"):
+        npuprof.mark("tick", domain)
+
+
+def test_markers_come_back_with_domains_and_the_devices_times(tmp_path: Path) -> None:
+    import npuprof.simulator.acl as acl
+    from npuprof.simulator import npu
+
+    with npuprof.profile(output=tmp_path, collector="simulator", activities="npu") as prof:
+        acl.rt.set_device(0)
+        stream, _ = acl.rt.create_stream()
+        npuprof.mark("tick")
+        npuprof.mark("tick", "data")
+        npuprof.mark("on the device", stream=stream)
+        npuprof.mark("on no device", stream=12345)
+        with npuprof.range("load", "data"):
+            npu.asarray([1.0]) + 1.0
+        npuprof.push("step", "train")
+        npuprof.pop()
+    marks = prof.result.marks.astype({"message": str})
+    domains = {(row.message, row.domain) for row in marks.fillna({"device_start_ns": 0}).itertuples()}
+    assert {("tick", "data"), ("load", "data"), ("step", "train")} <= domains
+    ticks = marks[marks["message"] == "tick"]["domain"].astype(object)
+    assert ticks.notna().tolist() == [False, True]
+    on_device = marks[marks["message"] == "on the device"]
+    assert on_device["device_start_ns"].notna().all()
+    assert len(on_device) == 1
+    on_none = marks[marks["message"] == "on no device"]
+    assert on_none["device_start_ns"].isna().tolist() == [True]
