@@ -14,11 +14,19 @@ if TYPE_CHECKING:
     from npuprof.errors import NpuprofError, NpuprofWarning
     from npuprof.markers import mark, pop, push, range, range_end, range_start  # noqa: A004 - the public name
     from npuprof.notebook import load_ipython_extension, unload_ipython_extension
+    from npuprof.offline import offline_analyse
     from npuprof.options import Options
     from npuprof.profile_set import ProfileSet
     from npuprof.profiles import Profile, load
-    from npuprof.schedule import ProfilerAction, schedule
+    from npuprof.schedules import ProfilerAction, schedule
     from npuprof.session import Session, last, profile
+    from npuprof.supported import (
+        supported_activities,
+        supported_ai_core_metrics,
+        supported_export_type,
+        supported_profiler_level,
+    )
+    from npuprof.trace_handlers import trace_handler
 
 __all__ = [
     "NpuprofError",
@@ -32,6 +40,7 @@ __all__ = [
     "load",
     "load_ipython_extension",
     "mark",
+    "offline_analyse",
     "pop",
     "profile",
     "push",
@@ -39,6 +48,11 @@ __all__ = [
     "range_end",
     "range_start",
     "schedule",
+    "supported_activities",
+    "supported_ai_core_metrics",
+    "supported_export_type",
+    "supported_profiler_level",
+    "trace_handler",
     "unload_ipython_extension",
 ]
 
@@ -48,19 +62,25 @@ _HOMES = {
     "Options": "npuprof.options",
     "Profile": "npuprof.profiles",
     "ProfileSet": "npuprof.profile_set",
-    "ProfilerAction": "npuprof.schedule",
+    "ProfilerAction": "npuprof.schedules",
     "Session": "npuprof.session",
     "last": "npuprof.session",
     "load": "npuprof.profiles",
     "load_ipython_extension": "npuprof.notebook",
     "mark": "npuprof.markers",
+    "offline_analyse": "npuprof.offline",
     "pop": "npuprof.markers",
     "profile": "npuprof.session",
     "push": "npuprof.markers",
     "range": "npuprof.markers",
     "range_end": "npuprof.markers",
     "range_start": "npuprof.markers",
-    "schedule": "npuprof.schedule",
+    "schedule": "npuprof.schedules",
+    "supported_activities": "npuprof.supported",
+    "supported_ai_core_metrics": "npuprof.supported",
+    "supported_export_type": "npuprof.supported",
+    "supported_profiler_level": "npuprof.supported",
+    "trace_handler": "npuprof.trace_handlers",
     "unload_ipython_extension": "npuprof.notebook",
 }
 
@@ -70,6 +90,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("npuprof")
+    if name == "dynamic":
+        return import_module("npuprof.dynamic")
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
         globals()[name] = value

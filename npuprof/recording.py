@@ -13,11 +13,13 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from npuprof.errors import SourceError
+from npuprof.errors import OptionsError, SourceError
 
 FILE_NAME = "recording.json"
 STACKS_FILE_NAME = "python_stacks.parquet"
+TRACE_FILE_NAME = "torch_trace.json"
 _FORMAT = "npuprof-recording"
+_MAX_METADATA_BYTES = 1 << 20
 _MAX_BYTES = 16 << 20  # it holds options, metadata and step times; more is not ours
 
 
@@ -35,6 +37,9 @@ class Recording:
         ``Options.to_dict()`` of the session.
     started_ns, stopped_ns
         UTC epoch nanoseconds around the profiled code.
+    raw_clock_epoch_ns
+        When CLOCK_MONOTONIC_RAW, by which frameworks stamp what they write, stood at 0: UTC epoch nanoseconds, read
+        at the start; 0 where it was not.
     steps
         ``[step, start_ns, end_ns]`` of every ``step()`` that ended.
     domains
@@ -57,6 +62,7 @@ class Recording:
     options: dict[str, Any] = field(default_factory=dict)
     started_ns: int = 0
     stopped_ns: int = 0
+    raw_clock_epoch_ns: int = 0
     steps: list[tuple[int, int, int]] = field(default_factory=list)
     domains: list[tuple[str, str, int]] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -108,3 +114,19 @@ class Recording:
             return cls(directory=directory, **{key: value for key, value in plain.items() if key in known})
         except TypeError as error:
             raise SourceError(f"{path} lacks what a recording must tell: {error}") from error
+
+
+def check_metadata(key: str, value: Any) -> None:
+    """Refuse a fact that ``recording.json`` could not hold.
+
+    Raises
+    ------
+    OptionsError
+        If JSON cannot hold it, or it is over a megabyte.
+    """
+    try:
+        size = len(json.dumps({key: value}))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise OptionsError(f"metadata {key!r} cannot be held as JSON ({error}): give text, numbers or lists") from error
+    if size > _MAX_METADATA_BYTES:
+        raise OptionsError(f"metadata {key!r} is {size} bytes; the most is {_MAX_METADATA_BYTES}")

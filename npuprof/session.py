@@ -22,22 +22,22 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from npuprof.clock import Clock, SystemClock
 from npuprof.collectors.base import Collector
 from npuprof.collectors.registry import choose
+from npuprof.ended_runs import EndedRuns
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError
 from npuprof.options import Options
-from npuprof.recording import Recording
+from npuprof.recording import Recording, check_metadata
 from npuprof.running import Running, describe_failure, newest
-from npuprof.schedule import ProfilerAction, Schedule, ScheduleFunction
+from npuprof.schedules import ProfilerAction, Schedule, ScheduleFunction
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile
 
 TraceReady: TypeAlias = Callable[["Session"], object]
 
-_MAX_METADATA_BYTES = 1 << 20
 _RECORDS = frozenset({ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE})
 
 
-class Session:
+class Session(EndedRuns):
     """Collects around the code between :meth:`start` and :meth:`stop`, or in a ``with`` block.
 
     Parameters
@@ -45,7 +45,7 @@ class Session:
     options
         What to collect.
     schedule
-        Gives the action of each step, as :func:`npuprof.schedule.schedule` makes it; all steps are recorded when not
+        Gives the action of each step, as :func:`npuprof.schedules.schedule` makes it; all steps are recorded when not
         given.
     on_trace_ready
         Called with the session each time a run has ended; see :func:`npuprof.trace_handler`. What it raises is
@@ -132,40 +132,14 @@ class Session:
         return self._run.recording
 
     @property
-    def result(self) -> Profile:
-        """The newest run that has ended, decoded; read once and kept.
-
-        Raises
-        ------
-        SessionError
-            If no run has ended.
-        SourceError
-            If nothing of the recording can be decoded; it stays on disk.
-        """
-        ended = self._ended()
-        if not ended:
-            raise SessionError(
-                f"{self._title} has not stopped: there is nothing to show yet" if self._run else self._why_no_run()
-            )
-        return ended[-1].result()
-
-    @property
-    def results(self) -> list[Profile]:
-        """Every run that has ended, decoded, in their order: one for each cycle of a schedule.
-
-        Raises
-        ------
-        SourceError
-            If nothing of one of them can be decoded; the recordings stay on disk.
-        """
-        return [run.result() for run in self._ended()]
-
-    @property
     def _run(self) -> Running | None:
         return self._runs[-1] if self._runs else None
 
     def _ended(self) -> list[Running]:
         return [run for run in self._runs if not run.collecting]
+
+    def _why_no_result(self) -> str:
+        return self._why_no_run() if self._run is None else f"{self._title} has not stopped: nothing is to show yet"
 
     def _why_no_run(self) -> str:
         if not self._active and not self.step_num:
@@ -309,14 +283,7 @@ class Session:
         SessionError
             If the session has stopped.
         """
-        try:
-            size = len(json.dumps({key: value}))
-        except (TypeError, ValueError) as error:
-            raise OptionsError(
-                f"metadata {key!r} cannot be held as JSON ({error}): give text, numbers or lists"
-            ) from error
-        if size > _MAX_METADATA_BYTES:
-            raise OptionsError(f"metadata {key!r} is {size} bytes; the most is {_MAX_METADATA_BYTES}")
+        check_metadata(key, value)
         with self._lock:
             if not self._active and self._runs:
                 raise SessionError("add_metadata() needs a session that has not stopped: call it before stop()")

@@ -1,0 +1,104 @@
+"""What can be done with the runs of a session once they have ended: results, analysis and exports."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from npuprof.errors import SessionError
+
+if TYPE_CHECKING:
+    from npuprof.exports.stacks import Metric
+    from npuprof.offline import Mode
+    from npuprof.profiles import Profile
+    from npuprof.running import Running
+
+
+class EndedRuns(ABC):
+    """The part of a session that looks back, named as in the frameworks' profilers."""
+
+    @abstractmethod
+    def _ended(self) -> list[Running]:
+        """Give the runs that have ended, in their order."""
+
+    @abstractmethod
+    def _why_no_result(self) -> str:
+        """Say why no run has ended, and what to do."""
+
+    @property
+    def result(self) -> Profile:
+        """The newest run that has ended, decoded; read once and kept.
+
+        Raises
+        ------
+        SessionError
+            If no run has ended.
+        SourceError
+            If nothing of the recording can be decoded; it stays on disk.
+        """
+        return self._newest_ended().result()
+
+    @property
+    def results(self) -> list[Profile]:
+        """Every run that has ended, decoded, in their order: one for each cycle of a schedule.
+
+        Raises
+        ------
+        SourceError
+            If nothing of one of them can be decoded; the recordings stay on disk.
+        """
+        return [run.result() for run in self._ended()]
+
+    def analyse(
+        self, mode: Mode = "sync", step_list: Iterable[int] | None = None, *, pretty: bool = False
+    ) -> Profile | None:
+        """Decode the newest run that has ended, and save its tables in its recording.
+
+        Parameters
+        ----------
+        mode
+            ``"sync"``, or ``"async"`` for a process of its own.
+        step_list
+            Numbers of the steps to keep; all when not given.
+        pretty
+            Also write the timeline as an indented Chrome trace.
+
+        Returns
+        -------
+        Profile or None
+            The run; None in mode ``async``.
+
+        Raises
+        ------
+        OptionsError, SessionError, SourceError
+            If the mode is neither, no run has ended, or nothing of it can be decoded.
+        """
+        from npuprof import offline
+
+        offline.check_mode(mode)
+        directory = self._newest_ended().recording.directory
+        if mode == "async":
+            offline.analyse_in_background(directory, step_list=step_list, pretty=pretty)
+            return None
+        return cast("Profile", offline.offline_analyse(directory, step_list=step_list, pretty=pretty))
+
+    def export_chrome_trace(self, path: str | PathLike[str]) -> Path:
+        """Write the newest run's timeline; see :meth:`npuprof.Profile.export_chrome_trace`."""
+        return self.result.export_chrome_trace(path)
+
+    def export_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
+        """Write the newest run's stacks; see :meth:`npuprof.Profile.export_stacks`."""
+        return self.result.export_stacks(path, metric)
+
+    def export_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
+        """Write the newest run's memory; see :meth:`npuprof.Profile.export_memory_timeline`."""
+        return self.result.export_memory_timeline(path, device)
+
+    def _newest_ended(self) -> Running:
+        ended = self._ended()
+        if not ended:
+            raise SessionError(self._why_no_result())
+        return ended[-1]

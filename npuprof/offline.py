@@ -1,0 +1,123 @@
+"""Offline analysis: decoding what was recorded into saved profiles, now or in the background.
+
+The frameworks' profilers call this ``analyse``: their parsers write text files, npuprof writes the tables as
+Parquet beside the raw data, which ``npuprof.load`` opens at once. Nothing is removed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import subprocess
+import sys
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from npuprof.errors import NpuprofError, OptionsError
+
+if TYPE_CHECKING:
+    from npuprof.profile_set import ProfileSet
+    from npuprof.profiles import Profile
+
+TABLES_DIRECTORY = "npuprof_tables"
+TRACE_FILE = "trace_view.json"
+
+Mode = Literal["sync", "async"]
+
+
+def check_mode(mode: str) -> None:
+    """Refuse what is neither ``sync`` nor ``async``."""
+    if mode not in ("sync", "async"):
+        raise OptionsError(f"mode must be sync or async, not {mode!r}")
+
+
+def offline_analyse(
+    path: str | PathLike[str], *, step_list: Iterable[int] | None = None, pretty: bool = False
+) -> Profile | ProfileSet:
+    """Decode a recording or a result, and save its tables below it, unless they are there already.
+
+    Parameters
+    ----------
+    path
+        What :func:`npuprof.load` opens, or a directory around many: those are read side by side.
+    step_list
+        Numbers of the steps to keep; all when not given.
+    pretty
+        Also write the timeline as an indented Chrome trace beside the tables.
+
+    Returns
+    -------
+    The profile, or a set of them.
+
+    Raises
+    ------
+    SourceError
+        If nothing there can be read, or a run has no step of a wanted number.
+    """
+    from npuprof.profiles import Profile, open_path
+
+    opened = open_path(path, steps=step_list)
+    if isinstance(opened, Profile):
+        _save(opened, pretty=pretty)
+        return opened
+    for profile in opened:
+        _save(profile, pretty=pretty)
+    return opened
+
+
+def analyse_in_background(path: Path, *, step_list: Iterable[int] | None = None, pretty: bool = False) -> None:
+    """Do what :func:`offline_analyse` does, in a process of its own that outlives this one; its log lies beside.
+
+    Raises
+    ------
+    NpuprofError
+        If the process cannot be started.
+    """
+    arguments = [sys.executable, "-m", "npuprof.offline", str(path)]
+    arguments += [f"--step={step}" for step in step_list or ()] + ["--pretty"] * pretty
+    try:
+        with (path / "analyse.log").open("wb") as log:
+            # A session of its own: an interrupt of the kernel is not meant for it.
+            process = subprocess.Popen(  # noqa: S603 - this interpreter and this module
+                arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+    except OSError as error:
+        raise NpuprofError(f"no process can be started to analyse {path} ({error}): use mode='sync'") from error
+    _background[:] = [one for one in _background if one.poll() is None]  # collect those that have ended
+    _background.append(process)
+
+
+_background: list[subprocess.Popen[bytes]] = []
+
+
+@atexit.register
+def _leave_alone() -> None:
+    for process in _background:
+        process.returncode = process.returncode or 0  # it goes on: nothing to warn of
+
+
+def tables_of(recording: Path) -> Path:
+    """Tell where the saved tables of a recording or a result go."""
+    return (recording if recording.is_dir() else recording.parent) / TABLES_DIRECTORY
+
+
+def _save(profile: Profile, *, pretty: bool) -> None:
+    if profile.info.recording is None:
+        return
+    target = tables_of(profile.info.recording)
+    if not target.exists():
+        partial = target.with_name(f"{TABLES_DIRECTORY}.part")
+        profile.save(partial)
+        partial.rename(target)
+    if pretty:
+        profile.export_chrome_trace(target / TRACE_FILE, pretty=True)
+
+
+def _main(arguments: list[str]) -> None:
+    steps = [int(word.partition("=")[2]) for word in arguments[1:] if word.startswith("--step=")]
+    offline_analyse(arguments[0], step_list=steps or None, pretty="--pretty" in arguments)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])
