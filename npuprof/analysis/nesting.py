@@ -147,8 +147,8 @@ def _parents(groups: Int64, ends: Int64) -> Int64:
     # then, all rows at once, whomever that one is asking: anything skipped ends earlier than the row itself.
     count = len(ends)
     parents = np.arange(-1, count - 1)
-    first = np.searchsorted(groups, groups) if count and groups[-1] else np.zeros(count, np.int64)
     rows = np.arange(count)
+    first = np.maximum.accumulate(np.where(np.diff(groups, prepend=-1) != 0, rows, 0)) if count else rows
     for _ in range(_MAX_ROUNDS):
         asked = parents[rows]
         inside = asked >= first[rows]

@@ -51,7 +51,8 @@ class Summary:
     Attributes
     ----------
     wall_ns
-        From start to stop of the collection when both are known, else from the first to the last slice.
+        From start to stop of the collection when both are known, else from the first to the last slice. Of a
+        selected stretch of time its length, of selected steps from their first to their last slice.
     devices
         One entry for each device with rows in ``overlap``.
     counts
@@ -120,8 +121,9 @@ def covered(tables: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
 
 
 def _wall_ns(tables: Mapping[str, pd.DataFrame], info: Info) -> int | None:
-    if info.started_ns is not None and info.stopped_ns is not None:
-        return info.stopped_ns - info.started_ns
+    bounds = info.selection.get("start_ns", info.started_ns), info.selection.get("end_ns", info.stopped_ns)
+    if bounds[0] is not None and bounds[1] is not None and "steps" not in info.selection:
+        return int(bounds[1] - bounds[0])
     span = covered(tables)
     return None if span is None else span[1] - span[0]
 

@@ -1,8 +1,8 @@
 """Raw files of frameworks' own profilers: the ``FRAMEWORK`` folder beside a ``PROF_*`` directory.
 
-:mod:`.torch` reads those of torch_npu into tables, :mod:`.mindspore` those of MindSpore; another framework is a
-neighbour with the same two functions, in :data:`READERS`. No module here is a source by itself: the front end's source
-knows the directory, joins the tables with those of the device and describes the run.
+:mod:`.torch` reads those of torch_npu into tables, :mod:`.mindspore_ranges` and :mod:`.mindspore` those of
+MindSpore; another framework is a neighbour with the same two functions, in :data:`READERS`. No module here is a source
+by itself: the front end's source knows the directory, joins the tables with those of the device and describes the run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from npuprof.sources.base import Decoded
-from npuprof.sources.framework import mindspore, torch
+from npuprof.sources.framework import mindspore, mindspore_ranges, torch
 from npuprof.sources.raw.clocks import Clock
 
 
@@ -30,8 +30,8 @@ class Reader(Protocol):
         ...
 
 
-READERS: tuple[Reader, ...] = (torch, mindspore)
-"""The frameworks whose raw files are read."""
+READERS: tuple[Reader, ...] = (torch, mindspore_ranges, mindspore)
+"""The frameworks whose raw files are read; of MindSpore, those of an NPU before those of a CPU."""
 
 
 def reader_of(folder: Path) -> Reader | None:

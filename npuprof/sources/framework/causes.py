@@ -127,4 +127,6 @@ def _rows(chosen: Int64, which: Int64) -> Int64:
 
 
 def _numbers(frame: pd.DataFrame, column: str) -> Int64:
+    if column not in frame:  # not every framework has a queue, or numbers its calls
+        return np.full(len(frame), ABSENT)
     return frame[column].to_numpy(dtype=np.int64, na_value=ABSENT)

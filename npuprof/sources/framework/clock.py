@@ -2,8 +2,9 @@
 
 Stamps are CLOCK_MONOTONIC_RAW nanoseconds, or values of the system counter where ``syscnt_enable`` says so.
 The time of day comes from the raw directory beside the files, which pairs it with the same clock. Only without
-one does ``profiler_info.json`` tell it, by a pair of the end of the run; the front end takes that pair from
-CLOCK_MONOTONIC, which time servers slew, so that it can be off by the difference of both clocks.
+one does npuprof's own recording tell it, and without that ``profiler_info.json``, by a pair of the end of the run; the
+front end takes that pair from CLOCK_MONOTONIC, which time servers slew, so that it can be off by the difference of both
+clocks, which grows with the uptime of the host.
 
 Source: formats/frontends.md section 2, and formats/raw.md section 3.
 """
@@ -19,10 +20,13 @@ from npuprof.sources.raw.clocks import Clock, epoch_offset, host_clock, parse_fr
 from npuprof.sources.raw.control import Side, whole_number
 
 _SOURCE = "profiler_info.json"
+_COUNTING = "mindspore"
 _LIMIT = 4_000_000_000_000_000_000  # sums of two stamps stay in 63 bits
 
 
-def framework_clock(told: dict[str, Any], sides: Sequence[Side], notes: Notes) -> Clock:
+def framework_clock(
+    told: dict[str, Any], sides: Sequence[Side], notes: Notes, collector: str = "torch_npu", epoch_ns: int = 0
+) -> Clock:
     """Choose the clock of FRAMEWORK files.
 
     Parameters
@@ -33,12 +37,18 @@ def framework_clock(told: dict[str, Any], sides: Sequence[Side], notes: Notes) -
         The control files of the raw directory beside them; none where there is no such directory.
     notes
         Takes what had to be assumed.
+    collector
+        Whose files they are. MindSpore always writes the counter that the raw directory's host side has.
+    epoch_ns
+        When CLOCK_MONOTONIC_RAW stood at 0, where the recording tells it: UTC epoch nanoseconds; else 0.
     """
     start, end = _part(told, "start_info"), _part(told, "end_info")
     offset_ns = _offset_of_sides(sides)
     from_raw = offset_ns is not None
     if offset_ns is None:
-        offset_ns = _offset_of_end(end, notes)
+        offset_ns = _sane(epoch_ns) or _offset_of_end(end, notes)
+    if collector == _COUNTING and from_raw:
+        return host_clock(list(sides), offset_ns, Notes())  # what it has to say, reading the raw directory says
     monotonic_ns = _sane(start.get("start_monotonic")) or 0
     if start.get("syscnt_enable") is not True:
         return Clock(monotonic_ns, monotonic_ns + offset_ns, Fraction(1))

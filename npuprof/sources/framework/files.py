@@ -11,6 +11,9 @@ import numpy.typing as npt
 from npuprof.notes import Notes
 from npuprof.sources.framework.tlv import PADDING_BYTES, Content
 
+MINDSPORE_RANGES = "mindspore.op_range"
+"""The file of MindSpore that only runs on an NPU have."""
+
 _MAX_BYTES = 16 << 30
 _MAX_NAMED = 50  # a folder of thousands of strange files is told in one note
 

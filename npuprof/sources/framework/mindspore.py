@@ -1,4 +1,4 @@
-"""The FRAMEWORK folder of MindSpore: its text files of CPU operators and of the memory pool.
+"""The FRAMEWORK folder of MindSpore: its text files of CPU operators, of the graph and of the memory pool.
 
 Source: formats/frontends.md section 1.
 """
@@ -20,18 +20,24 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.columns import recoded
 from npuprof.sources.csv_table import read_statistic
 from npuprof.sources.decimals import MS_TO_NS, scaled
-from npuprof.sources.framework.files import note_unread, read_content
+from npuprof.sources.framework.files import MINDSPORE_RANGES, note_unread
 from npuprof.sources.framework.spans import by_time
 from npuprof.sources.framework.tlv import Int64
 from npuprof.sources.raw.clocks import Clock
+from npuprof.sources.zipped import read_head, read_whole
 
 COLLECTOR = "mindspore"
 
 _OPERATORS = re.compile(r"cpu_op_execute_timestamp_\d{1,6}\.txt")
 _MEMORY = re.compile(r"cpu_ms_memory_record_\d{1,6}\.txt")
+_GRAPH = re.compile(r"cpu_framework_\d{1,6}\.txt")
 _STATISTIC = re.compile(r"(cpu_op_(?:type|detail)_info)_\d{1,6}\.csv")
 _NUMBER = rb"(\d{1,18}|[1-8]\d{18})"  # fits an int64
 _CALL = re.compile(rb"(?<![^ ])" + _NUMBER + rb",(\d[\d.eE+-]{0,30}),(\d{1,18})(?= |$)")
+_GRAPH_LINE = re.compile(rb"([^;\n]*);([^;\n]*);(\d{0,20});([^\n]*)")
+_MEMORY_HEAD = b"Timestamp(ns),Total Allocated(Byte)"
+_HEAD_BYTES = 1 << 16
+_MAX_BYTES = 4 << 30
 _SAMPLE = re.compile(rb"^" + rb",".join([_NUMBER] * 4) + rb"\r?$", re.MULTILINE)
 
 
@@ -58,7 +64,10 @@ def read(folder: Path, _clock_of: Callable[[], Clock], decoded: Decoded) -> None
     memory = [path.name for path in paths if _MEMORY.fullmatch(path.name)]
     decoded.tables["operators"] = _operators(folder, operators, notes)
     decoded.tables["memory"] = _memory(folder, memory, notes)
-    taken = {*operators, *memory}
+    graphs = [path.name for path in paths if _GRAPH.fullmatch(path.name)]
+    if graphs:
+        decoded.statistics["cpu_framework"] = _graph(folder, graphs, notes)
+    taken = {*operators, *memory, *graphs, MINDSPORE_RANGES}
     for path in paths:
         if match := _STATISTIC.fullmatch(path.name):
             taken.add(path.name)
@@ -67,6 +76,29 @@ def read(folder: Path, _clock_of: Callable[[], Clock], decoded: Decoded) -> None
             except SourceError as error:
                 notes.error(path.name, str(error))
     note_unread(folder, taken, notes)
+
+
+def kind_of(path: Path) -> str:
+    """Tell, from its first bytes, which of the text files a file is: operators, memory or graph; empty for none."""
+    head = read_head(path, _HEAD_BYTES)
+    first = head.partition(b"\n")[0]
+    if b";HostCpuOps;" in first and _CALL.search(first.rpartition(b";")[2]):
+        return "operators"
+    if head.startswith(_MEMORY_HEAD):
+        return "memory"
+    return "graph" if _GRAPH_LINE.fullmatch(first.rstrip(b"\r")) and re.search(rb";input_\d+:", head) else ""
+
+
+def read_file(path: Path, decoded: Decoded) -> None:
+    """Read one of the text files by itself, under any name; as :func:`read`."""
+    folder, names, notes = path.parent, [path.name], decoded.notes
+    kind = kind_of(path)
+    if kind == "operators":
+        decoded.tables["operators"] = _operators(folder, names, notes)
+    elif kind == "memory":
+        decoded.tables["memory"] = _memory(folder, names, notes)
+    else:
+        decoded.statistics["cpu_framework"] = _graph(folder, names, notes)
 
 
 def _operators(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
@@ -130,11 +162,31 @@ def _memory(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
     return tables.sort_by_time(frame)
 
 
+def _graph(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
+    """Read lines of ``type;name;graph;input_1:[2, 3];...``; those of nameless operators hold nothing else."""
+    rows: list[tuple[str, ...]] = []
+    for name in names:
+        for line in _content(folder, name, notes).splitlines():
+            match = _GRAPH_LINE.fullmatch(line)
+            if match is None and line.strip():
+                notes.warning(name, "a line is not of the form of a graph's operators, and left out")
+            elif match is not None and (match[1] or match[2]):
+                rows.append(tuple(part.decode(errors="replace").strip(";") for part in match.groups()))
+    names_of = ["op_type", "op_name", "graph_id", "inputs"]
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=names_of, dtype=object)
+    return frame
+
+
 def _whole(texts: tuple[bytes, ...]) -> Int64:
     """Read digits that are known to fit."""
     return np.array(texts, dtype="S19").astype(np.int64)
 
 
 def _content(folder: Path, name: str, notes: Notes) -> bytes:
-    content = read_content(folder, name, notes)
-    return b"" if content is None else content.padded[: content.size].tobytes()
+    try:
+        content, problem = read_whole(folder / name, _MAX_BYTES)
+    except OSError as error:
+        content, problem = b"", f"cannot be read ({error.strerror or error})"
+    if problem:
+        notes.error(name, problem)
+    return content

@@ -9,7 +9,6 @@ Source: formats/raw.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,52 +20,64 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.raw import (
     allocations,
     assemble,
+    captures,
     clocks,
+    device_collectives,
+    families,
     graph_memory,
     launches,
     layouts,
     marks,
+    partial,
     pmu,
+    runtime_records,
     samples,
     steps,
+    track_records,
 )
 from npuprof.sources.raw.aicpu import read_aicpu
+from npuprof.sources.raw.chips import note_family, note_old_names
 from npuprof.sources.raw.collectives import gather
 from npuprof.sources.raw.communication import Communication
-from npuprof.sources.raw.control import STARS_CHIPS, Side, read_sides
-from npuprof.sources.raw.device import Device, join, read_tasks, read_track
+from npuprof.sources.raw.control import Side, read_old_sides, read_sides
+from npuprof.sources.raw.device import Device, join
 from npuprof.sources.raw.dictionaries import read_dictionaries
-from npuprof.sources.raw.facts import chip_name, read_info
+from npuprof.sources.raw.facts import read_info
 from npuprof.sources.raw.hccl import read_hccl
-from npuprof.sources.raw.host import Host, read_api
-from npuprof.sources.raw.operators import read_operators
+from npuprof.sources.raw.host import Host, nest_calls, read_calls
+from npuprof.sources.raw.old_names import devices_of, old_folder
+from npuprof.sources.raw.operators import read_operators, with_captured
+from npuprof.sources.raw.relative_clock import relative_clock
 from npuprof.sources.raw.slices import Streams
 from npuprof.sources.raw.task_rates import read_task_rates
-from npuprof.sources.raw.tracks import read_tracks
+from npuprof.sources.raw.tracks import join_calls, read_launched
+from npuprof.sources.selection import Part, Selection
 
 _SIDE = re.compile(r"host|device_\d{1,4}")
-_OLD_STREAM = re.compile(r"(hwts|training_trace|aicore|ts_track).*\.slice_\d+")
+_NO_START = int(np.iinfo(np.int64).min)
 _EXPANSION = layouts.layout(64, status=("u1", 24))
 
 
 def recognises(path: Path) -> bool:
     """Tell whether `path` is a raw directory: one with ``host`` or ``device_N`` folders of control files or data.
 
-    A bare ``data`` folder of an old chip's slices is recognised too, so that :func:`read` can say what it is.
+    A bare ``data`` folder of an old chip's slices, or the folder around it, is one too.
     """
     try:
-        return path.is_dir() and (bool(_side_folders(path)) or _is_old(path))
+        return path.is_dir() and (bool(_side_folders(path)) or old_folder(path) is not None)
     except OSError:  # what cannot be listed cannot be read as this format either
         return False
 
 
-def read(path: Path) -> Decoded:
+def read(path: Path, part: Selection | Part | None = None) -> Decoded:
     """Decode a raw directory.
 
     Parameters
     ----------
     path
-        A ``PROF_*`` directory; it is only read.
+        A ``PROF_*`` directory, or the folder of an old chip's slices; it is only read.
+    part
+        What is wanted of it, so that other records need not be joined; None for everything. Rows beyond it may stay.
 
     Returns
     -------
@@ -77,60 +88,85 @@ def read(path: Path) -> Decoded:
     Raises
     ------
     SourceError
-        If it is no raw directory, or of a chip whose device records are not decoded.
+        If it is no raw directory.
     """
     notes = Notes()
     try:
-        if not _side_folders(path):
-            raise SourceError(_refusal(path))
-        sides = read_sides(path, notes)
+        sides = _read_sides(path, notes)
     except OSError as error:
         raise SourceError(
             f"{path} cannot be listed ({error.strerror or error}); give the PROF_* directory that the collector wrote"
         ) from error
-    utc_ns = clocks.epoch_offset(sides, notes)
-    info = read_info(path, sides, utc_ns)
-    _check_chip(path, sides)
+    utc_ns = 0 if all(_is_undated(side) for side in sides) else clocks.epoch_offset(sides, notes)
+    info = read_info(sides[0].directory if sides and sides[0].is_old else path, sides, utc_ns)
     decoded = Decoded(info=info, notes=notes)
-    _decode(decoded, sides, utc_ns)
+    _decode(decoded, sides, utc_ns, part)
     return decoded
 
 
-def _decode(decoded: Decoded, sides: list[Side], utc_ns: int) -> None:
+def read_part(path: Path, selection: Selection) -> Decoded:
+    """Decode what is selected of a raw directory, and somewhat more; as :func:`read`.
+
+    Raises
+    ------
+    SourceError
+        As :func:`read`, or if the run has no step of a selected number.
+    """
+    return read(path, selection)
+
+
+def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | Part | None) -> None:
     notes, info, tables = decoded.notes, decoded.info, decoded.tables
     host = _open_host(sides, utc_ns, info, notes)
     devices = _open_devices(sides, host, utc_ns, info, notes)
-    tracks_of = [read_track(device) for device in devices]
+    tracks_of = [families.read_track(device) for device in devices]
     frequencies = [pmu.read_frequencies(device) for device in devices]
-    api = read_api(host)
+    tables["steps"] = steps.steps_table(devices, tracks_of)
+    calls = read_calls(host)
+    launched = read_launched(host, unique_ids=families.have_unique_ids(devices))
+    tasks = join([families.read_tasks(device, track) for device, track in zip(devices, tracks_of, strict=True)])
+    tasks = launches.with_streams(tasks, launched)
+    matched = launches.match(tasks, launched)
+    needed = partial.find(partial.Recorded(host, devices, calls, launched, tasks, matched), tables["steps"], info, part)
+    if needed is not None:
+        host, calls, launched, tasks, matched = needed.host, needed.calls, needed.launched, needed.tasks, needed.matched
+    api = nest_calls(host, calls)
     contexts, _ = host.read("additional.context_id_info", layouts.CONTEXT_ID)
-    operators = read_operators(host, api, contexts)
-    tracks = read_tracks(host, api)
+    captured, graphs = captures.read_operators(host), captures.read_streams(host)
+    operators = with_captured(read_operators(host, api, contexts), captured)
+    tracks = join_calls(host, api, launched)
+    del calls, launched  # their records take as much memory as half of the tables
     hccl = read_hccl(host, api, tracks, contexts)
     if not devices:
         _note_no_device(notes, len(tracks.stamp_ns))
-    tasks = join([read_tasks(device, track) for device, track in zip(devices, tracks_of, strict=True)])
-    joined = launches.join(tasks, tracks, operators, hccl, host.names)
+    joined = launches.join(tasks, launches.HostSide(tracks, operators, hccl, captured, graphs, host.names), matched)
     device_marks = marks.read_device_marks(devices, tracks_of)
     tables["marks"] = marks.marks_table(host, device_marks)
     tasks, joined = launches.add_marks(tasks, joined, device_marks, tables["marks"])
-    run = assemble.Run(api, operators, tracks, tasks, joined, gather(tasks, joined, tracks, api))
-    tables["steps"] = steps.steps_table(devices, tracks_of)
+    run = assemble.Run(api, operators, tracks, tasks, joined, gather(tasks, joined, tracks, api), needed is not None)
     tables["api"] = assemble.api_table(api)
     tables["tasks"] = assemble.tasks_table(run)
     tables["kernels"] = assemble.kernels_table(run, devices, frequencies, tables["steps"])
     tables["links"] = assemble.links_table(run, tables["marks"])
-    tables["overlap"] = assemble.overlap_table(run)
     communication = Communication(run, hccl, host.names)
     tables["communication"] = communication.operators_table(tables["steps"])
     tables["communication_tasks"] = communication.tasks_table()
+    tables["api"]["item"] = assemble.call_items(tables["api"], [tables["communication"], tables["kernels"]])
     tables["memory"] = samples.memory_table(devices, host.clock)
+    held = samples.held_rows(tables["memory"])
     allocations.add_tables(host, tables)
     decoded.statistics.update(graph_memory.read_statistics(host, api))
-    tables["counters"] = samples.counters_table(devices, frequencies, host, _host_side(sides))
-    found, tables["kernels"] = read_aicpu(devices, tables["kernels"])
-    decoded.statistics |= found | read_task_rates(devices, tables["kernels"])
-    for streams in (host.streams, *(device.streams for device in devices)):
+    tables["counters"] = samples.counters_table(devices, frequencies, host, _host_side(sides), held)
+    found, tables["kernels"] = read_aicpu(devices, tables["kernels"], host.names)
+    decoded.statistics |= found | read_task_rates(devices, tables["kernels"]) | families.read_details(devices)
+    decoded.statistics |= runtime_records.read_statistics(host) | captures.read_statistics(graphs)
+    decoded.statistics |= track_records.read_statistics(devices)
+    decoded.statistics |= device_collectives.add_rows(host, graphs, tables, found)
+    tables["overlap"] = assemble.overlap_table(run, tables["communication"])
+    if needed is not None:
+        needed.number(tables)
+    for streams in dict.fromkeys((host.streams, *(device.streams for device in devices))):
+        note_old_names(streams.names(), notes)
         streams.note_unread()
 
 
@@ -155,13 +191,20 @@ def _open_devices(sides: list[Side], host: Host, utc_ns: int, info: Info, notes:
         for kind in ("expand_stream_spec", "stream_expand_spec_info")  # the collector's name, and the format's
     )
     devices = []
+    streams_of: dict[Path, Streams] = {}  # the devices of an old recording share a folder
     for side in sides:
         if side.device_id is None:
             continue
-        clock = clocks.device_clock(side, utc_ns, notes)
+        if side.data not in streams_of:
+            streams_of[side.data] = Streams(side.data, notes, side.label)
+        streams = streams_of[side.data]
+        is_undated = _is_undated(side)
+        clock = relative_clock(side, streams, notes) if is_undated else clocks.device_clock(side, utc_ns, notes)
         if clock is not None:
-            streams = Streams(side.data, notes, side.label)
-            devices.append(Device(side.device_id, side, streams, clock, _start(info), expanded, notes))
+            start_ns = _NO_START if is_undated else _start(info)
+            device = Device(side.device_id, side, streams, clock, start_ns, expanded, notes)
+            note_family(device.family, side.info.get("platform_version"), side.label, notes)
+            devices.append(device)
     return devices
 
 
@@ -173,18 +216,12 @@ def _note_no_device(notes: Notes, launched: int) -> None:
 
 
 def _start(info: Info) -> int:
-    return info.started_ns if info.started_ns is not None else int(np.iinfo(np.int64).min)
+    return info.started_ns if info.started_ns is not None else _NO_START
 
 
-def _check_chip(path: Path, sides: Sequence[Side]) -> None:
-    versions = {str(side.info["platform_version"]) for side in sides if "platform_version" in side.info}
-    unknown = sorted(versions - STARS_CHIPS)
-    if unknown and any(side.device_id is not None for side in sides):
-        names = ", ".join(chip_name(version) for version in unknown)
-        raise SourceError(
-            f"{path} was recorded on {names}, whose device records are not decoded yet; "
-            "load the result that the vendor's tools made of it instead"
-        )
+def _is_undated(side: Side) -> bool:
+    """Tell whether a side is of an old recording without the anchors of its clocks."""
+    return side.is_old and not (side.host_anchor and side.device_anchor)
 
 
 def _side_folders(path: Path) -> list[str]:
@@ -192,15 +229,12 @@ def _side_folders(path: Path) -> list[str]:
     return [name for name in names if (path / name / "data").is_dir() or any((path / name).glob("info.json*"))]
 
 
-def _is_old(path: Path) -> bool:
-    folder = path / "data"
-    return folder.is_dir() and any(_OLD_STREAM.fullmatch(entry.name) for entry in folder.iterdir())
-
-
-def _refusal(path: Path) -> str:
-    if _is_old(path):
-        return (
-            f"{path} holds records of an older chip without control files, which are not decoded yet; "
-            "load the result that the vendor's tools made of it instead"
+def _read_sides(path: Path, notes: Notes) -> list[Side]:
+    if _side_folders(path):
+        return read_sides(path, notes)
+    root = old_folder(path)
+    if root is None:
+        raise SourceError(
+            f"{path} holds no host or device_N folder; give the PROF_* directory that the collector wrote"
         )
-    return f"{path} holds no host or device_N folder; give the PROF_* directory that the collector wrote"
+    return read_old_sides(root, devices_of(Streams(root / "data", Notes(), root.name).names()), notes)

@@ -13,14 +13,16 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.sources.columns import ABSENT, optional
-from npuprof.sources.raw import joins, layouts
+from npuprof.sources.raw import aicpu_collectives, joins, layouts
+from npuprof.sources.raw.aicpu_fields import moments, stream_ids
 from npuprof.sources.raw.device import Device
+from npuprof.sources.raw.dictionaries import Dictionaries
 from npuprof.sources.raw.slices import Records
 
 Int64: TypeAlias = npt.NDArray[np.int64]
 
 _NODE, _DATA, _MODEL, _QUEUE, _KFC_COMMUNICATION, _KFC_COMPUTE, _FLIP = 0, 1, 2, 3, 4, 5, 11
-_STREAM_BITS = 11
+_OPERATORS, _ENDS, _STEPS = 10, 12, 13
 _QUEUE_NODES = {1: "GetNext_dequeue_wait"}
 _LONGEST_US = 366 * 86_400_000_000
 _COMMUNICATION_STAMPS = (
@@ -29,7 +31,9 @@ _COMMUNICATION_STAMPS = (
 _COMPUTE_STAMPS = ("wait_compute", "compute_start", "compute_end")
 
 
-def read_aicpu(devices: Sequence[Device], kernels: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
+def read_aicpu(
+    devices: Sequence[Device], kernels: pd.DataFrame, names: Dictionaries
+) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
     """Read the records of AI CPUs.
 
     Returns
@@ -37,7 +41,8 @@ def read_aicpu(devices: Sequence[Device], kernels: pd.DataFrame) -> tuple[dict[s
     statistics
         By name, those that have rows: ``aicpu`` and ``dp`` with the vendor's columns, of which moments are whole
         nanoseconds, ``Timestamp(ns)``; ``aicpu_mi`` (queues of MindSpore), ``aicpu_model``, ``kfc_comm_turn``,
-        ``kfc_compute_turn`` and ``aicpu_flip`` with one row a record.
+        ``kfc_compute_turn`` and ``aicpu_flip`` with one row a record; and those of :mod:`.aicpu_collectives`,
+        ``aicpu_hccl_op``, ``aicpu_hccl_ends`` and ``kfc_hccl_info``.
     kernels
         The table given, with `aicpu_compute_ns` and `aicpu_copy_ns` where it holds kernels that AI CPUs ran.
     """
@@ -47,6 +52,10 @@ def read_aicpu(devices: Sequence[Device], kernels: pd.DataFrame) -> tuple[dict[s
         for kind, records in _by_type(device).items():
             if kind == _NODE:
                 nodes.append(_node_rows(device, records, kernels))
+                continue
+            if kind in _NAMED_READERS:
+                name, named_reader = _NAMED_READERS[kind]
+                found.setdefault(name, []).append(named_reader(device, records, names))
                 continue
             name, reader = _READERS[kind]
             found.setdefault(name, []).append(reader(device, records))
@@ -59,13 +68,16 @@ def read_aicpu(devices: Sequence[Device], kernels: pd.DataFrame) -> tuple[dict[s
 
 def _by_type(device: Device) -> dict[int, Records]:
     """Read the records of a device and sort them by type; those of types that are read elsewhere are left out."""
-    records = device.read("aicpu", layouts.AICPU, stamp="stamp")
+    records = device.streams.read(f"aicpu.data.{device.id}", layouts.AICPU)
     sound = records["header_magic"] == layouts.MAGIC
     if not bool(sound.all()):
         device.notes.warning(
             f"device {device.id}", "aicpu: records without the magic word skipped", int((~sound).sum())
         )
         records = records[sound]
+    undated = records["type"] == _STEPS  # their steps have stamps, they have none
+    dated = device.keep_sound(records[~undated], "aicpu", "stamp")
+    records = np.concatenate((dated, records[undated])) if bool(undated.any()) else dated
     types = records["type"]
     known = {kind: dtype for kind, dtype in _LAYOUTS.items() if bool((types == kind).any())}
     other = int((~np.isin(types, list(_LAYOUTS))).sum())
@@ -74,28 +86,16 @@ def _by_type(device: Device) -> dict[int, Records]:
     return {kind: np.ascontiguousarray(records["body"][types == kind]).view(dtype) for kind, dtype in known.items()}
 
 
-def _stream(device: Device, records: Records) -> Int64:
-    stream = records["stream"].astype(np.int64)
-    return stream if device.expanded else stream & ((1 << _STREAM_BITS) - 1)
-
-
-def _moments(device: Device, counters: npt.NDArray[Any]) -> Int64:
-    """Turn device counter values into UTC nanoseconds; ABSENT where none was written."""
-    good = device.clock.counter.reaches(counters) & (counters > 0)
-    base = np.uint64(max(device.clock.counter.anchor_counter, 0))
-    return np.where(good, device.clock.counter.to_ns(np.where(good, counters, base)), ABSENT)
-
-
 def _node_rows(device: Device, records: Records, kernels: pd.DataFrame) -> pd.DataFrame:
     """Make a row a node that ran; `kernel` is the row of `kernels` that it belongs to, -1 without one."""
-    start, end = _moments(device, records["run_start"]), _moments(device, records["run_end"])
+    start, end = moments(device, records["run_start"]), moments(device, records["run_end"])
     ran = (start != ABSENT) & (end != ABSENT) & (start <= end)
     if not bool(ran.all()):
         device.notes.warning(f"device {device.id}", "aicpu: nodes without start or end skipped", int((~ran).sum()))
         records, start, end = records[ran], start[ran], end[ran]
-    submitted, returned = _moments(device, records["submit"]), _moments(device, records["after_run"])
+    submitted, returned = moments(device, records["submit"]), moments(device, records["after_run"])
     total = np.where((submitted != ABSENT) & (returned != ABSENT), returned - submitted, -1)
-    stream, task = _stream(device, records), records["task"].astype(np.int64)
+    stream, task = stream_ids(device, records), records["task"].astype(np.int64)
     frame: pd.DataFrame = pd.DataFrame(
         {
             "device": np.full(len(records), device.id),
@@ -125,7 +125,7 @@ def _kernels_of(device: Device, stream: Int64, task: Int64, start: Int64, kernel
     chosen = kernels.iloc[rows]
     begins = chosen["start_ns"].to_numpy()
     ends = begins + chosen["duration_ns"].to_numpy()
-    theirs = chosen["stream_id"].to_numpy(np.int64) << 16 | chosen["task_id"].to_numpy(np.int64)
+    theirs = chosen["stream_id"].to_numpy(np.int64, na_value=-1) << 16 | chosen["task_id"].to_numpy(np.int64)
     found = joins.latest(stream << 16 | task, start, theirs, begins)
     within = (found >= 0) & (start <= ends[found])
     return np.where(within, rows[found], -1)
@@ -205,9 +205,9 @@ def _queue(device: Device, records: Records) -> pd.DataFrame:
 def _turns(names: Sequence[str]) -> Callable[[Device, Records], pd.DataFrame]:
     def read(device: Device, records: Records) -> pd.DataFrame:
         stamps = {
-            f"{name}(ns)": optional(_moments(device, records["stamps"][:, column])) for column, name in enumerate(names)
+            f"{name}(ns)": optional(moments(device, records["stamps"][:, column])) for column, name in enumerate(names)
         }
-        ids = {"Stream ID": _stream(device, records), "Task ID": records["task"]}
+        ids = {"Stream ID": stream_ids(device, records), "Task ID": records["task"]}
         return _described(device, records, {**ids, "Turns": records["turns"], "Turn": records["turn"], **stamps})
 
     return read
@@ -216,7 +216,7 @@ def _turns(names: Sequence[str]) -> Callable[[Device, Records], pd.DataFrame]:
 def _flip(device: Device, records: Records) -> pd.DataFrame:
     columns = {
         "Timestamp(ns)": device.clock.counter.to_ns(records["stamp"]),
-        "Stream ID": _stream(device, records),
+        "Stream ID": stream_ids(device, records),
         "Task ID": records["task"],
         "Flip": records["flips"],
     }
@@ -231,6 +231,9 @@ _LAYOUTS: Mapping[int, np.dtype[Any]] = {
     _KFC_COMMUNICATION: layouts.KFC_COMMUNICATION,
     _KFC_COMPUTE: layouts.KFC_COMPUTE,
     _FLIP: layouts.AICPU_FLIP,
+    _OPERATORS: layouts.AICPU_HCCL_OP,
+    _ENDS: layouts.AICPU_MASTER_STREAM,
+    _STEPS: layouts.AICPU_KFC_HCCL,
 }
 _READERS: Mapping[int, tuple[str, Callable[[Device, Records], pd.DataFrame]]] = {
     _DATA: ("dp", _data),
@@ -239,4 +242,9 @@ _READERS: Mapping[int, tuple[str, Callable[[Device, Records], pd.DataFrame]]] = 
     _KFC_COMMUNICATION: ("kfc_comm_turn", _turns(_COMMUNICATION_STAMPS)),
     _KFC_COMPUTE: ("kfc_compute_turn", _turns(_COMPUTE_STAMPS)),
     _FLIP: ("aicpu_flip", _flip),
+}
+_NAMED_READERS: Mapping[int, tuple[str, Callable[[Device, Records, Dictionaries], pd.DataFrame]]] = {
+    _OPERATORS: ("aicpu_hccl_op", aicpu_collectives.read_operators),
+    _ENDS: ("aicpu_hccl_ends", aicpu_collectives.read_ends),
+    _STEPS: ("kfc_hccl_info", aicpu_collectives.read_steps),
 }

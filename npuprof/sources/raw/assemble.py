@@ -16,7 +16,8 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis import overlap
 from npuprof.analysis.nesting import time_order
-from npuprof.sources.raw import enums, pmu, steps
+from npuprof.sources.columns import recoded, whole
+from npuprof.sources.raw import enums, families, pmu, steps
 from npuprof.sources.raw.collectives import Collectives
 from npuprof.sources.raw.device import Device, DeviceTasks
 from npuprof.sources.raw.dictionaries import Names
@@ -33,7 +34,7 @@ _FIRST_MARK_CONNECTION = 4_000_000_001  # connection ids of marks lie far above 
 
 @dataclass(frozen=True)
 class Run:
-    """Everything about launches that was decoded; see the classes of its parts."""
+    """Everything about launches that was decoded; see the classes of its parts. `is_part`: some were left out."""
 
     api: Api
     operators: Operators
@@ -41,6 +42,7 @@ class Run:
     tasks: DeviceTasks
     launches: Launches
     collectives: Collectives
+    is_part: bool = False
 
 
 def optional(values: Int64, present: Bools) -> pd.arrays.IntegerArray:
@@ -60,6 +62,18 @@ def api_table(api: Api) -> pd.DataFrame:
         "connection_id": np.arange(1, len(api) + 1),
     }
     return tables.build("api", columns)
+
+
+def call_items(api: pd.DataFrame, launched: Sequence[pd.DataFrame]) -> pd.Categorical:
+    """Give the column `item` of `api`: the name of what a call launched, of the last of the tables that tells."""
+    items, names = np.full(len(api), -1, np.int64), [""]
+    for frame in launched:
+        call = frame["connection_id"].to_numpy(np.int64, na_value=0) - 1
+        at = np.flatnonzero((call >= 0) & (call < len(api)))[::-1]  # the first that a call launched stays
+        items[call[at]] = len(names) + frame["name"].cat.codes.to_numpy(np.int64)[at]
+        names.extend(frame["name"].cat.categories)
+    launches = api["level"].isin(("node", "communication")).to_numpy()
+    return recoded(np.where(launches, items, -1), [*names])
 
 
 def tasks_table(run: Run) -> pd.DataFrame:
@@ -86,14 +100,21 @@ def _task_columns(run: Run, rows: Int64) -> dict[str, Any]:
         "start_ns": of(tasks.start_ns),
         "duration_ns": of(tasks.duration_ns),
         "device_id": of(tasks.device),
-        "stream_id": of(tasks.stream),
+        "stream_id": optional(of(tasks.stream), of(tasks.stream) >= 0),
         "task_id": of(tasks.task),
-        "batch_id": of(tasks.batch),
+        "batch_id": optional(of(tasks.batch), of(tasks.batch) >= 0),
         "context_id": optional(context, context >= 0),
         "task_type": Names(of(launches.task_type.codes), launches.task_type.names).categorical(),
         "name": Names(of(launches.name.codes), launches.name.names).categorical(),
         "connection_id": optional(connection, (call >= 0) | (mark >= 0)),
+        **_models(of(launches.model)),
     }
+
+
+def _models(model: Int64) -> dict[str, Any]:
+    """Give the column `model_id`, which a run without models does not have."""
+    known = model >= 0
+    return {"model_id": optional(model, known)} if bool(known.any()) else {}
 
 
 def kernels_table(
@@ -102,7 +123,7 @@ def kernels_table(
     """Make `kernels`: compute tasks with their operators, waits, steps and performance counters.
 
     `wait_ns` is the time since the end of the compute kernel or collective that started last before it on its
-    device, 0 where that one was still running. Times of counters are float64 estimates; see :mod:`.pmu`.
+    device, 0 where that one was still running. Times of counters are estimates in whole ns; see :mod:`.pmu`.
     """
     rows = np.flatnonzero(run.launches.is_kernel)
     tasks, operators = run.tasks, run.operators
@@ -152,13 +173,14 @@ def _counters(
     columns: dict[str, Any] = {}
     for device, frequency in zip(devices, frequencies, strict=True):
         own = np.flatnonzero(run.tasks.device[rows] == device.id)
-        kernels = pmu.Kernels(run.tasks, rows[own], blocks[own], mix[own])
-        for name, values in pmu.read_counters(device, kernels, frequency).items():
+        kernels = pmu.Kernels(run.tasks, rows[own], blocks[own], mix[own], run.is_part)
+        for name, values in families.read_counters(device, kernels, frequency).items():
             if len(own) == len(rows):
                 columns[name] = values
             else:
                 columns.setdefault(name, np.full(len(rows), np.nan))[own] = values
-    return columns
+    counted = ("_time_ns", "_cycles")
+    return {name: whole(values) if name.endswith(counted) else values for name, values in columns.items()}
 
 
 def waits(tasks: DeviceTasks, rows: Int64, collectives: Collectives) -> Int64:
@@ -180,15 +202,20 @@ def waits(tasks: DeviceTasks, rows: Int64, collectives: Collectives) -> Int64:
     return result[: len(rows)]
 
 
-def overlap_table(run: Run) -> pd.DataFrame:
-    """Make `overlap` from the kernels and collectives of each device. Source: formats/raw.md section 9."""
-    tasks, collectives = run.tasks, run.collectives
+def overlap_table(run: Run, operators: pd.DataFrame) -> pd.DataFrame:
+    """Make `overlap` from the kernels and the rows of `communication` of each device.
+
+    Source: formats/raw.md section 9.
+    """
+    tasks = run.tasks
+    begins, devices = operators["start_ns"].to_numpy(), operators["device_id"].to_numpy()
+    ends = begins + operators["duration_ns"].to_numpy()
     parts: list[tuple[int, str, overlap.Spans]] = []
     for device in np.unique(tasks.device).tolist():
         own = np.flatnonzero(run.launches.is_kernel & (tasks.device == device))
         computing = (tasks.start_ns[own], tasks.start_ns[own] + tasks.duration_ns[own])
-        among = collectives.device == device
-        communication = (collectives.start_ns[among], collectives.end_ns[among])
+        among = devices == device
+        communication = (begins[among], ends[among])
         parts += [(device, kind, spans) for kind, spans in overlap.breakdown(computing, communication).items()]
     if not parts:
         return tables.empty("overlap")

@@ -27,6 +27,7 @@ _LIMIT = 4_000_000_000_000_000_000  # sums of two stamps stay in 63 bits
 _MAX_COUNTER = (1 << 63) - 1
 _NANOSECOND_COUNTER_MHZ = Fraction(1000)
 _DEFAULT_DEVICE_MHZ = Fraction(50)
+_DEVICE_MHZ = {"1": Fraction(100)}  # by platform version
 
 
 def parse_frequency(value: Any) -> Fraction | None:
@@ -136,7 +137,7 @@ def device_clock(side: Side, utc_ns: int, notes: Notes) -> DeviceClock | None:
         return None
     mhz = parse_frequency(side.device_fact("hwts_frequency"))
     if mhz is None:
-        mhz = _DEFAULT_DEVICE_MHZ
+        mhz = _DEVICE_MHZ.get(str(side.info.get("platform_version")), _DEFAULT_DEVICE_MHZ)
         notes.warning(side.label, f"hwts_frequency is missing; {mhz} MHz is assumed")
     return DeviceClock(_clock(counter, mono + utc_ns, mhz), mono + utc_ns)
 

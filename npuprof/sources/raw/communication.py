@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import recoded
+from npuprof.sources.columns import optional, recoded
 from npuprof.sources.raw import bandwidth, enums, joins, steps
 from npuprof.sources.raw.assemble import Run
 from npuprof.sources.raw.dictionaries import Dictionaries, Names
@@ -106,8 +106,8 @@ class Communication:
             "link": _enumerated(records["link"], enums.HCCL_LINKS, known),
             "size_bytes": size,
             "bandwidth_gb_s": self._bandwidth(start, duration, size, records),
-            "stream_id": run.tasks.stream[own.task],
-            "task_id": run.tasks.task[own.task],
+            "stream_id": optional(run.tasks.stream[own.task]),
+            "task_id": optional(run.tasks.task[own.task]),
             "context_id": pd.arrays.IntegerArray(self._context, self._context < 0),
             "data_type": _enumerated(records["data_type"], enums.HCCL_DATA_TYPES, known),
             "rdma_type": _enumerated(records["rdma"], enums.HCCL_RDMA_TYPES, known),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,11 @@ CHIPS: Mapping[str, str] = {
     "4": "Ascend 310P",
     "5": "Ascend 910B",
     "7": "Ascend 310B",
+    "8": "Ascend tiny",
+    "9": "Ascend nano",
     "15": "Ascend 950",
 }
 """Chip names by ``platform_version``; A2 and A3 cards are both 5. Source: formats/raw.md section 1."""
-
-STARS_CHIPS = frozenset({"5", "7", "8", "11"})
-"""The values of ``platform_version`` whose device records are those of formats/raw.md section 5."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,11 @@ class Side:
         return self.directory / "data"
 
     @property
+    def is_old(self) -> bool:
+        """Whether it is a folder of an old chip's slices, beside which the control files need not lie."""
+        return self.device_id is not None and self.directory.name != f"device_{self.device_id}"
+
+    @property
     def label(self) -> str:
         """What notes call this side."""
         return self.directory.name
@@ -88,6 +92,11 @@ def read_sides(path: Path, notes: Notes) -> list[Side]:
         sides.append(_read_side(path / "host", None, notes))
     devices = sorted((int(match[1]), match[0]) for match in _device_folders(path))
     return sides + [_read_side(path / name, device_id, notes) for device_id, name in devices]
+
+
+def read_old_sides(path: Path, devices: Iterable[int], notes: Notes) -> list[Side]:
+    """Read the control files that lie beside the ``data`` folder of an old recording, as far as there are any."""
+    return [_read_side(path, device_id, notes) for device_id in devices]
 
 
 def _device_folders(path: Path) -> list[re.Match[str]]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuprof.sources.raw import layouts
+from npuprof.sources.raw import chip_layouts, layouts
+from npuprof.sources.raw.chip_metrics import UNSPLIT, metrics_of
+from npuprof.sources.raw.chips import Family
 from npuprof.sources.raw.clocks import parse_frequency
 from npuprof.sources.raw.counter_rows import CounterRows, rows
 from npuprof.sources.raw.device import Device
@@ -17,7 +19,9 @@ from npuprof.sources.raw.pmu import Frequencies, is_sampled, profiling_events
 from npuprof.sources.raw.sampled import read_device_ns
 
 _LAST_CUBE_CORE = 24  # cores above it are vector cores
-_STREAMS = ("aicore", "ffts_profile")  # the second is where stars chips put them
+_LAST_CUBE_CORES = {**dict.fromkeys(("7", "8", "11"), 0), "15": 35, "16": 69, "19": 35}  # by platform version
+_VECTOR_STREAM = "aiVectorCore"
+_STREAMS = ("aicore", "ffts_profile", _VECTOR_STREAM)  # the second is where stars chips put them
 _UNITS = {"_time_ns": "ns", "_gb_s": "GB/s", "_kb": "KB"}
 
 
@@ -29,10 +33,15 @@ def read_core_samples(device: Device, frequencies: Frequencies) -> list[CounterR
     if not is_sampled(device):
         return []
     rated = float(parse_frequency(device.side.device_fact("aic_frequency")) or 0) or np.nan
+    version = device.side.info.get("platform_version")
+    is_v6, is_split = device.family is Family.STARS_V6, device.family is not Family.HWTS
+    table = metrics_of(device.family, version)
     parts = []
     for stream in _STREAMS:
-        records, time_ns = read_device_ns(device, f"{stream}.data.{device.id}", layouts.CORE_SAMPLE)
-        on_vector = records["core"] > _LAST_CUBE_CORE
+        layout = chip_layouts.CORE_SAMPLE_V6 if is_v6 else layouts.CORE_SAMPLE
+        records, time_ns = read_device_ns(device, f"{stream}.data.{device.id}", layout)
+        last = _LAST_CUBE_CORES.get(str(version), _LAST_CUBE_CORE)
+        on_vector = records["core"] > last if is_split else np.full(len(records), stream == _VECTOR_STREAM)
         for core, wanted in (("aic", False), ("aiv", True)):
             at = np.flatnonzero(on_vector == wanted)
             if not len(at):
@@ -42,9 +51,12 @@ def read_core_samples(device: Device, frequencies: Frequencies) -> list[CounterR
             counted = records["counters"][at].astype(np.float64)
             with np.errstate(divide="ignore", invalid="ignore"):
                 total_ns = cycles * 1e3 / mhz
-            metrics = metric_columns(core, profiling_events(device, core), counted, cycles, total_ns, mhz)
+            events = profiling_events(device, core, counted.shape[1])
+            kind = core if is_split else UNSPLIT
+            metrics = metric_columns(kind, events, counted, cycles, total_ns, mhz, table)
             instance = Names.lookup(records["core"][at], str)
-            for name, values in {f"{core}_total_cycles": cycles, **metrics}.items():
+            prefix = f"{kind}_" if kind else ""
+            for name, values in {f"{prefix}total_cycles": cycles, **metrics}.items():
                 unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), None)
                 parts.append(rows(time_ns[at], device.id, values, name, unit, instance))
     return parts

@@ -1,7 +1,15 @@
 """Rows of the `counters` table, as the readers of sampled streams make them.
 
-Names are those that the vendor's timeline gives the same series, see :mod:`npuprof.sources.trace_counters`, so that a
-raw directory and a text result of one run name their counters alike.
+Every source, raw data (here), timelines (:mod:`npuprof.sources.trace_counters`) and databases
+(:mod:`npuprof.sources.database.counters`), names a series alike and gives it one unit:
+
+- `counter` is what the vendor's timeline calls it, its process first: ``HBM read``, ``NIC Port Rx Packets``,
+  ``PCIe post Tx`` (the average; ``PCIe post Tx min`` and ``max`` beside it), ``CPU Usage CPU``.
+- `instance` is the number of the controller, port, core or accelerator, ``die 0`` of inter-die traffic, the class of
+  ``QoS``, ``APP`` or ``Device`` of ``NPU MEM``.
+- Bandwidths are in the vendor's ``MB/s`` of 2**20 bytes a second, rates of the host and memory in ``KB/s`` and ``KB``
+  of 2**10 bytes, latencies in ``us``, frequencies in ``MHz``. Shares, hit rates and usages are in percent (``%``).
+- A value that needs the sample before it is NaN in a first row, where the vendor shows 0.
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from npuprof.analysis.nesting import time_order
 from npuprof.notes import Notes
-from npuprof.sources.raw import enums, joins, layouts
+from npuprof.sources.raw import chip_layouts, enums, joins, layouts
 from npuprof.sources.raw.batches import Flips, batch_ids
+from npuprof.sources.raw.chips import Family, family_of
 from npuprof.sources.raw.clocks import DeviceClock
 from npuprof.sources.raw.control import Side
 from npuprof.sources.raw.dictionaries import Names
@@ -24,8 +25,9 @@ from npuprof.sources.raw.slices import Records, Streams
 Int64: TypeAlias = npt.NDArray[np.int64]
 
 _TASK_START, _TASK_END, _SUB_START, _SUB_END = 0, 1, 0b100010, 0b100011
-_STEP, _OLD_FLIP, _FLIP = 0x0A, 0x0D, 0x0E
-_STREAM_BITS = 11
+_STEP, _TASK_STATE, _OLD_FLIP, _FLIP = 0x0A, 0x0C, 0x0D, 0x0E
+_OF_TASKS = (0x0B, _TASK_STATE, 0x0F)  # what these tell of single tasks, track_records reads
+_STREAM_BITS, _EXPANDED_BITS = 11, 15
 _ARRAYS = ("device", "start_ns", "duration_ns", "begin", "end", "stream", "batch", "task", "context")
 
 
@@ -61,8 +63,21 @@ class Device:
 
     def read(self, stream: str, record: np.dtype[Any], stamp: str = "counter") -> Records:
         """Read a stream of this device (``name.data.N``), as far as its stamps are possible."""
-        records = self.streams.read(f"{stream}.data.{self.id}", record)
-        if "magic" in (record.names or ()):
+        return self.keep_sound(self.streams.read(f"{stream}.data.{self.id}", record), stream, stamp)
+
+    @property
+    def family(self) -> Family:
+        """The family of the chip."""
+        return family_of(self.side.info.get("platform_version"), self.streams.names())
+
+    @property
+    def stream_mask(self) -> int:
+        """The bits that make the id of a stream, where nothing else is in them."""
+        return (1 << (_EXPANDED_BITS if self.expanded else _STREAM_BITS)) - 1
+
+    def keep_sound(self, records: Records, stream: str, stamp: str = "counter") -> Records:
+        """Keep the records with the magic word, where they have one, and a possible stamp; note the others."""
+        if "magic" in (records.dtype.names or ()):
             records = self._keep(records, records["magic"] == layouts.DEVICE_MAGIC, stream, "without the magic word")
         sound = self.clock.counter.reaches(records[stamp])
         records = self._keep(records, sound, stream, "with an impossible time stamp")
@@ -91,7 +106,8 @@ class DeviceTasks:
     begin, end
         The same in device counter ticks.
     stream, batch, task
-        The key that the host knows too.
+        The key that the host knows too. The batch is -1 where task ids (of 32 bits) are unique on the device, which
+        does not tell the stream then: it is -1 until the host's is known.
     context
         Context id of an FFTS+ sub-task, -1 for a task of a stream.
     kind
@@ -112,13 +128,18 @@ class DeviceTasks:
     def __len__(self) -> int:
         return len(self.start_ns)
 
+    def take(self, rows: Int64) -> DeviceTasks:
+        """Give some of the rows."""
+        return DeviceTasks(**{name: getattr(self, name)[rows] for name in _ARRAYS}, kind=self.kind.take(rows))
+
 
 @dataclass(frozen=True)
 class Track:
-    """Records of ``ts_track``: wraps of task ids, and step tags in order of time."""
+    """Records of ``ts_track``: wraps of task ids, step tags and states of tasks, the latter two in order of time."""
 
     flips: Flips
     steps: Records
+    states: Records
 
 
 def read_track(device: Device) -> Track:
@@ -127,16 +148,18 @@ def read_track(device: Device) -> Track:
     records = records[np.argsort(records["counter"], kind="stable")]
     flips = records[(records["function"] == _FLIP) | (records["function"] == _OLD_FLIP)]
     steps = records[records["function"] == _STEP]
-    other = len(records) - len(flips) - len(steps)
+    states = records[records["function"] == _TASK_STATE] if device.family is Family.HWTS else records[:0]
+    other = len(records) - len(flips) - len(steps) - int(np.isin(records["function"], _OF_TASKS).sum())
     if other:
         device.notes.info(f"device {device.id}", "ts_track: records of other functions are not decoded", other)
     return Track(
         Flips(
-            flips["flip_stream"].astype(np.int64) & ((1 << _STREAM_BITS) - 1),
+            flips["flip_stream"].astype(np.int64) & device.stream_mask,
             flips["counter"].astype(np.int64),
             flips["flip_number"].astype(np.int64),
         ),
         steps,
+        np.ascontiguousarray(states["body"]).view(chip_layouts.TASK_STATE),
     )
 
 
@@ -189,14 +212,7 @@ def _pair(
     batch = batch_ids(stream, counter, task, track.flips)
     context = records["sub_task"].astype(np.int64) if contexts else np.full(len(records), -1, np.int64)
     keys = stream << 48 | batch << 32 | task << 16 | (context & 0xFFFF)
-    starts, ends = np.flatnonzero(is_start), np.flatnonzero(is_end)
-    paired, closing = joins.pair(keys[starts], counter[starts], keys[ends], counter[ends])
-    lost = len(starts) + len(ends) - 2 * len(paired)
-    if lost:
-        device.notes.warning(
-            f"device {device.id}", "stars_soc: starts or ends of tasks without the other skipped", lost
-        )
-    rows, closing = starts[paired], ends[closing]
+    rows, closing = pair_rows(device, "stars_soc", keys, counter, is_start, is_end)
     start_ns = device.clock.counter.to_ns(records["counter"][rows])
     return DeviceTasks(
         np.full(len(rows), device.id),
@@ -210,6 +226,28 @@ def _pair(
         context[rows],
         _kinds(records[rows], contexts=contexts),
     )
+
+
+def pair_rows(
+    device: Device,
+    source: str,
+    keys: Int64,
+    counter: Int64,
+    is_start: npt.NDArray[np.bool_],
+    is_end: npt.NDArray[np.bool_],
+) -> tuple[Int64, Int64]:
+    """Pair the start and end records of each key; give the rows of both. What has no other half is noted.
+
+    Source: formats/raw.md section 8.7.
+    """
+    starts, ends = np.flatnonzero(is_start), np.flatnonzero(is_end)
+    paired, closing = joins.pair(keys[starts], counter[starts], keys[ends], counter[ends])
+    lost = len(starts) + len(ends) - 2 * len(paired)
+    if lost:
+        device.notes.warning(
+            f"device {device.id}", f"{source}: starts or ends of tasks without the other skipped", lost
+        )
+    return starts[paired], ends[closing]
 
 
 def _kinds(records: Records, *, contexts: bool) -> Names:

@@ -6,7 +6,7 @@ Source: formats/raw.md section 2.6.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from npuprof.sources.raw.slices import Streams
 Codes: TypeAlias = npt.NDArray[np.int64]
 HASHES = "unaging.additional.hash_dic"
 TYPES = "unaging.additional.type_info_dic"
+FORMATS = "unaging.additional.data_format_dic"
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,13 @@ class Dictionaries:
         Name by 64-bit hash.
     types
         Name by (level, type).
+    formats
+        Name by number of tensor formats that came after those of :data:`enums.FORMATS`.
     """
 
     hashes: Mapping[int, str]
     types: Mapping[tuple[int, int], str]
+    formats: Mapping[int, str] = field(default_factory=dict)
 
     def names_of(self, hashes: npt.NDArray[Any]) -> Names:
         """Name a column of hashes; an unknown hash is its number as text."""
@@ -111,11 +115,25 @@ class Dictionaries:
         return self.types.get((level, type_id)) or str(type_id)
 
 
+def hash_of(name: str) -> int:
+    """Give the hash that records carry in the place of a name.
+
+    Source: formats/raw.md section 2.6 (two polynomials over signed characters).
+    """
+    high = low = 0
+    for byte in name.encode():
+        character = byte - 256 if byte > 127 else byte
+        high = high * 29 + character & 0xFFFFFFFF
+        low = low * 131 + character & 0xFFFFFFFF
+    return high << 32 | low
+
+
 def read_dictionaries(streams: Streams, notes: Notes) -> Dictionaries:
     """Read both dictionaries; a later entry of one key wins. Lines without ``key:name`` are counted in notes."""
     hashes = {key: name for key, name in _lines(streams, HASHES, notes) if isinstance(key, int)}
     types = {key: name for key, name in _lines(streams, TYPES, notes) if isinstance(key, tuple)}
-    return Dictionaries(hashes, types)
+    formats = {key: name for key, name in _lines(streams, FORMATS, notes) if isinstance(key, int)}
+    return Dictionaries(hashes, types, formats)
 
 
 # Streams whose records refer to names; without them a dictionary has nothing to tell.
@@ -124,7 +142,7 @@ _NAMED = ("aging.api_event", "unaging.api_event", "aging.compact", "unaging.comp
 
 def _lines(streams: Streams, name: str, notes: Notes) -> list[tuple[int | tuple[int, int], str]]:
     raw = streams.read_bytes(name)
-    if not len(raw) and any(name.startswith(_NAMED) for name in streams.names()):
+    if name != FORMATS and not len(raw) and any(name.startswith(_NAMED) for name in streams.names()):
         notes.warning(name, "missing or empty: names are shown as numbers")
     entries: list[tuple[int | tuple[int, int], str]] = []
     damaged = 0

@@ -37,33 +37,23 @@ GE_TASK_TYPES: Mapping[int, str] = _numbered(
 )
 """``taskType`` of node_basic_info."""
 
-TRACK_TASK_TYPES: Mapping[int, str] = {
-    0: "KERNEL_AICORE",
-    1: "KERNEL_AICPU",
-    2: "EVENT_RECORD",
-    3: "STREAM_WAIT_EVENT",
-    5: "MEMCPY_ASYNC",
-    6: "MAINTENANCE",
-    13: "MODEL_EXECUTE",
-    14: "NOTIFY_WAIT",
-    15: "NOTIFY_RECORD",
-    16: "RDMA_SEND",
-    50: "STARS_COMMON",
-    52: "FFTS_PLUS",
-    53: "CMO",
-    55: "WRITE_VALUE",
-    64: "PROFILING_ENABLE",
-    65: "PROFILING_DISABLE",
-    66: "KERNEL_AIVEC",
-    92: "REDUCE_ASYNC_V2",
-    98: "FLIP",
-    107: "FUSION_KERNEL",
-    108: "KERNEL_MIX_AIC",
-    109: "KERNEL_MIX_AIV",
-    113: "MEM_WRITE",
-    114: "MEM_WAIT",
-}
-"""``taskType`` of task_track where the run's own dictionary does not name it."""
+TRACK_TASK_TYPES: Mapping[int, str] = _numbered(
+    "0 KERNEL_AICORE KERNEL_AICPU EVENT_RECORD EVENT_WAIT KERNEL_FUSION MEMCPY_ASYNC MAINTENANCE CREATE_STREAM "
+    "9 REMOTE_EVENT_WAIT PC_TRACE CREATE_L2_ADDR MODEL_MAINTAINCE MODEL_EXECUTE NOTIFY_WAIT NOTIFY_RECORD RDMA_SEND "
+    "18 STREAM_SWITCH STREAM_ACTIVE LABEL_SET LABEL_SWITCH LABEL_GOTO PROFILER_TRACE EVENT_RESET RDMA_DB_SEND "
+    "PROFILER_TRACE_EX 29 ALLOC_DSA_ADDR CCU_LAUNCH 50 STARS_COMMON 52 FFTS_PLUS CMO BARRIER WriteValueTask "
+    "MULTIPLE_TASK TASK_SQE_UPDATE 64 PROFILING_ENABLE PROFILING_DISABLE KERNEL_AIVEC MODEL_END_GRAPH MODEL_TO_AICPU "
+    "ACTIVE_AICPU_STREAM DATADUMP_LOADINFO STREAM_SWITCH_N HOSTFUNC_CALLBACK ONLINE_PROF_ENABLE ONLINE_PROF_DISABLE "
+    "STREAM_LABEL_SWITCH_BY_INDEX 77 STREAM_LABEL_GOTO DEBUG_REGISTER DEBUG_UNREGISTER FUSIONDUMP_ADDR_SET "
+    "MODEL_EXIT_GRAPH ADC_PROF DEVICE_RINGBUFFER_CONTROL DEBUG_REGISTER_FOR_STREAM DEBUG_UNREGISTER_FOR_STREAM "
+    "TASK_TIMEOUT_SET GET_DEVICE_MSG NPU_GET_FLOAT_STATUS NPU_CLEAR_FLOAT_STATUS 91 OVERFLOW_SWTICH_SET "
+    "REDUCE_ASYNC_V2 STREAM_TAG_SET SET_STREAM_MODE IPC_INT_NOTICE 97 GET_STARS_VERSION FLIP_TASK "
+    "101 MODEL_TASK_UPDATE AICPU_LOADINFO NOP 107 KERNEL_FUSION KERNEL_MIX_AIC KERNEL_MIX_AIV DAVID_EVENT_RECORD "
+    "DAVID_EVENT_WAIT DAVID_EVENT_RESET MEM_WRITE_VALUE MEM_WAIT_VALUE RDMA_PI_VALUE_MODIFY 126 CAPTURE_RECORD "
+    "CAPTURE_WAIT 129 IPC_EVENT_RECORD IPC_EVENT_WAIT 600 KERNEL_SIMT"
+)
+"""``taskType`` of task_track where the run's own dictionary does not name it: what the runtime registers for each
+number, with its spelling."""
 
 KERNEL_TASK_TYPES: Mapping[str, str] = {
     "KERNEL_AICORE": "AI_CORE",
@@ -79,6 +69,17 @@ SQE_TYPES: Mapping[int, str] = _numbered(
     "VQ6 TOF SDMA VPC JPEGE JPEGD DSA ROCCE PCIE_DMA HOST_CPU CDQM C_CORE"
 )
 """``sqeType`` of a device record, for tasks that no host record describes."""
+
+HWTS_TYPES: Mapping[int, str] = _numbered(
+    "0 AI_CORE AI_CPU AI_VECTOR_CORE PLACE_HOLDER EVENT_RECORD EVENT_WAIT NOTIFY_RECORD NOTIFY_WAIT WRITE_VALUE SDMA"
+)
+"""Task type of a hwts record."""
+
+V6_SQE_TYPES: Mapping[int, str] = _numbered(
+    "0 AI_CORE AI_VECTOR_CORE FUSION PLACE_HOLDER AI_CPU AI_CPU NOTIFY_RECORD NOTIFY_WAIT WRITE_VALUE UBDMA ASYNCDMA "
+    "SDMA VPC JPEGE JPEGD CMO CCU 20 CONDITION END"
+)
+"""``sqeType`` of a record of the stars v6 family."""
 
 SUB_TASK_TYPES: Mapping[int, str] = {
     0: "AI_CORE",
@@ -103,12 +104,12 @@ MEMCPY_DIRECTIONS: Mapping[int, str] = {
     1: "host to device",
     2: "device to host",
     3: "device to device",
-    4: "managed",
-    5: "device to device (address)",
-    6: "host to device (extended)",
-    7: "device to host (extended)",
+    4: "managed memory",
+    5: "addr device to device",
+    6: "host to device ex",
+    7: "device to host ex",
 }
-"""``direction`` of memcpy_info."""
+"""``direction`` of memcpy_info, named as in the vendor's database."""
 
 HCCL_DATA_TYPES: Mapping[int, str] = _numbered(
     "INT8 INT16 INT32 FP16 FP32 INT64 UINT64 UINT8 UINT16 UINT32 FP64 BFP16 INT128 14 HIF8 FP8E4M3 FP8E5M2 FP8E8M0"

@@ -25,11 +25,16 @@ _LEVELS = {f"l{number}": number for number in range(4)} | {f"level{number}": num
 
 
 def read_info(path: Path, sides: Sequence[Side], utc_ns: int) -> Info:
-    """Gather what is known; what no file tells is left out."""
+    """Gather what is known; what no file tells is left out.
+
+    The collector is known where the msprof command started the program, since it then writes the program's name. pyACL
+    and TensorFlow call the same library, and nothing that it writes tells them apart: they stay unknown.
+    """
     merged = {key: value for side in reversed(sides) for key, value in side.info.items()}
     rank = whole_number(merged.get("rank_id"))
     return Info(
         name=path.name,
+        collector="msprof" if any(side.sample.get("app") for side in sides) else "",
         source="raw",
         simulated=any(side.info.get("simulated") is True for side in sides),
         chip=chip_name(merged.get("platform_version")),

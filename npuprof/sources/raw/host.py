@@ -17,10 +17,20 @@ from npuprof.sources.raw import enums, layouts
 from npuprof.sources.raw.clocks import Clock
 from npuprof.sources.raw.dictionaries import Dictionaries, Names
 from npuprof.sources.raw.slices import Records, Streams
+from npuprof.sources.selection import Windows
 
 Int64: TypeAlias = npt.NDArray[np.int64]
 
 _MAIN_STREAM = frozenset({"master", str(0x010001)})  # the latter where the dictionary does not name it
+
+
+JOINED = frozenset(
+    {
+        *(f"compact.{name}" for name in ("node_basic_info", "node_attr_info", "memcpy_info", "hccl_op_info")),
+        *(f"additional.{name}" for name in ("tensor_info", "context_id_info", "hccl_info")),
+    }
+)
+"""Streams whose records tell of the call that holds them, and of nothing else."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,8 @@ class Host:
         UTC epoch nanoseconds at which collection began: earlier records are dropped, as the vendor does.
     notes
         Where damage is noted.
+    within
+        When the records of :data:`JOINED` were written that are wanted; None for all of them.
     """
 
     streams: Streams
@@ -46,6 +58,7 @@ class Host:
     clock: Clock
     started_ns: int
     notes: Notes
+    within: Windows | None = None
 
     def read(self, stream: str, record: np.dtype[Any], stamp: str = "stamp") -> tuple[Records, npt.NDArray[np.bool_]]:
         """Read the aging and unaging parts of a stream, as far as they are sound.
@@ -64,10 +77,17 @@ class Host:
         parts = [self.streams.read(f"{age}.{stream}", record) for age in ("unaging", "aging")]
         aging = np.repeat([False, True], [len(part) for part in parts])
         records = np.concatenate(parts) if len(parts[0]) else parts[1]
-        sound = records["magic"] == layouts.MAGIC
-        self._note(stream, "records without the magic word skipped", ~sound)
-        sound &= self._in_time(stream, records[stamp], sound)
+        sound = self.are_sound(stream, records, stamp)
+        if self.within is not None and stream in JOINED:
+            times = self.clock.to_ns(np.where(sound, records[stamp], 0))
+            sound &= self.within.touch(times, times)
         return (records, aging) if bool(sound.all()) else (records[sound], aging[sound])
+
+    def are_sound(self, stream: str, records: Records, stamp: str = "stamp") -> npt.NDArray[np.bool_]:
+        """Tell which records have the magic word and a possible stamp; how many have not is noted."""
+        sound: npt.NDArray[np.bool_] = records["magic"] == layouts.MAGIC
+        self._note(stream, "records without the magic word skipped", ~sound)
+        return sound & self._in_time(stream, records[stamp], sound)
 
     def _in_time(self, stream: str, stamps: npt.NDArray[Any], among: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         reached = self.clock.reaches(stamps)
@@ -129,7 +149,20 @@ class Api:
         return self.tree.innermost(stamps.astype(np.int64), threads)
 
 
-def read_api(host: Host) -> Api:
+@dataclass(frozen=True)
+class Calls:
+    """Calls as they were recorded, ordered by begin, longer first: records, and their bounds in host counter ticks."""
+
+    records: Records
+    begins: Int64
+    ends: Int64
+
+    def take(self, rows: Int64) -> Calls:
+        """Give some of the rows."""
+        return Calls(self.records[rows], self.begins[rows], self.ends[rows])
+
+
+def read_calls(host: Host) -> Calls:
     """Read the calls: spans, and point events paired to spans. Calls without duration are dropped, as the vendor does.
 
     Source: formats/raw.md sections 4 and 8.1.
@@ -146,10 +179,12 @@ def read_api(host: Host) -> Api:
         records = records[sound]
     begins, ends = records["begin"].astype(np.int64), records["end"].astype(np.int64)
     order = time_order(begins, ends)
-    return _assemble(host, records[order], begins[order], ends[order])
+    return Calls(records, begins, ends).take(order)
 
 
-def _assemble(host: Host, records: Records, begins: Int64, ends: Int64) -> Api:
+def nest_calls(host: Host, calls: Calls) -> Api:
+    """Name calls and find which holds which."""
+    records, begins, ends = calls.records, calls.begins, calls.ends
     start_ns = host.clock.to_ns(begins.view(np.uint64))
     level, thread = np.ascontiguousarray(records["level"]), np.ascontiguousarray(records["thread"])
     rows = np.flatnonzero(level != enums.RUNTIME)
@@ -171,7 +206,7 @@ def _assemble(host: Host, records: Records, begins: Int64, ends: Int64) -> Api:
 def _models(level: npt.NDArray[np.uint16], records: Records) -> npt.NDArray[np.uint32]:
     models = np.zeros(len(level), np.uint32)
     rows = np.flatnonzero(level == enums.MODEL)
-    models[rows] = records["request"][rows]
+    models[rows] = records["item"][rows] & np.uint64(0xFFFFFFFF)  # there an item is a model, a request a turn of it
     return models
 
 

@@ -14,11 +14,14 @@ Int64: TypeAlias = npt.NDArray[np.int64]
 
 
 def task_keys(device: Int64, stream: Int64, batch: Int64, task: Int64) -> Int64:
-    """Make one integer of the ids of a task on a chip with 16-bit ids.
+    """Make one integer of the ids of a task: of all of them, or where the batch is -1 of its device and 32-bit id.
 
-    Source: formats/raw.md section 8.7.
+    Source: formats/raw.md sections 5.7 and 8.7.
     """
-    return (device & 0x3FFF) << 48 | (stream & 0xFFFF) << 32 | (batch & 0xFFFF) << 16 | (task & 0xFFFF)
+    keys = (device & 0x3FFF) << 48 | (stream & 0xFFFF) << 32 | (batch & 0xFFFF) << 16 | (task & 0xFFFF)
+    if not bool((batch < 0).any()):
+        return keys
+    return np.where(batch < 0, (device & 0x3FFF) << 48 | (task & 0xFFFFFFFF), keys)
 
 
 def pair(start_keys: Int64, starts: Int64, end_keys: Int64, ends: Int64) -> tuple[Int64, Int64]:

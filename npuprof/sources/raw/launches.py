@@ -5,7 +5,7 @@ Source: formats/raw.md sections 8.4 to 8.7.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -14,12 +14,13 @@ import pandas as pd
 
 from npuprof.analysis.nesting import time_order
 from npuprof.sources.raw import enums, joins
+from npuprof.sources.raw.captures import CapturedOperators, CaptureStreams
 from npuprof.sources.raw.device import DeviceTasks
 from npuprof.sources.raw.dictionaries import Dictionaries, Names
 from npuprof.sources.raw.hccl import Hccl
 from npuprof.sources.raw.marks import DeviceMarks
 from npuprof.sources.raw.operators import Operators, take
-from npuprof.sources.raw.tracks import Tracks
+from npuprof.sources.raw.tracks import Launched, Tracks
 
 Int64: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -51,6 +52,8 @@ class Launches:
         Whether it is a row of `kernels`.
     mark
         Id of the mark whose device side it is, -1 for a task proper.
+    model
+        The model or captured graph that it is part of a run of, -1 for none.
     """
 
     track: Int64
@@ -62,14 +65,28 @@ class Launches:
     is_step: Bools
     is_kernel: Bools
     mark: Int64
+    model: Int64
 
 
-def join(tasks: DeviceTasks, tracks: Tracks, operators: Operators, hccl: Hccl, names: Dictionaries) -> Launches:
-    """Join device tasks with tracks by key, in order, and sub-tasks through the task that holds them."""
-    track, has_parts = _match(tasks, tracks)
+@dataclass(frozen=True)
+class HostSide:
+    """What the host recorded of its launches; see the classes of its parts. `operators` has the captured ones last."""
+
+    tracks: Tracks
+    operators: Operators
+    hccl: Hccl
+    captured: CapturedOperators
+    graphs: CaptureStreams
+    names: Dictionaries
+
+
+def join(tasks: DeviceTasks, host: HostSide, matched: tuple[Int64, Bools]) -> Launches:
+    """Join device tasks with what the host tells of them; `matched` is what :func:`match` gave."""
+    tracks, operators = host.tracks, host.operators
+    track, has_parts = matched
     launch = take(tracks.launch, track)
     collective = take(tracks.collective, track)
-    operator = operators.find(launch, tasks.context)
+    operator = _captured(tasks, operators.find(launch, tasks.context), host)
     host_type = tracks.task_type.take(track)
     compute = _is_compute(tasks, host_type, track, launch, collective)
     core = operators.core.take(operator).fill(_kernel_types(host_type)).where(compute)
@@ -79,11 +96,29 @@ def join(tasks: DeviceTasks, tracks: Tracks, operators: Operators, hccl: Hccl, n
         call=take(tracks.call, track),
         collective=collective,
         task_type=core.fill(host_type).fill(tasks.kind),
-        name=operators.op_name.take(operator).fill(_kernel_names(tracks, track, names)).where(compute),
-        is_step=(collective >= 0) & ~has_parts & hccl.are_steps(take(tracks.step, track), tasks.context),
+        name=operators.op_name.take(operator).fill(_kernel_names(tracks, track, host.names)).where(compute),
+        is_step=(collective >= 0) & ~has_parts & host.hccl.are_steps(take(tracks.step, track), tasks.context),
         is_kernel=compute & ~has_parts,
         mark=np.full(len(tasks), -1, np.int64),
+        model=_models(tasks, take(tracks.model, track), host.graphs),
     )
+
+
+def _captured(tasks: DeviceTasks, operator: Int64, host: HostSide) -> Int64:
+    """Give tasks that no launch describes the operator that their captured graph has for them."""
+    if not len(host.captured):
+        return operator
+    rows = np.flatnonzero((operator < 0) & (tasks.context < 0))
+    found = host.captured.find(tasks.device[rows], tasks.stream[rows], tasks.task[rows], tasks.start_ns[rows])
+    result: Int64 = operator.copy()
+    result[rows] = np.where(found >= 0, found + len(host.operators) - len(host.captured), -1)
+    return result
+
+
+def _models(tasks: DeviceTasks, model: Int64, graphs: CaptureStreams) -> Int64:
+    if not len(graphs.model):
+        return model
+    return np.where(model >= 0, model, graphs.model_of(tasks.device, tasks.stream, tasks.start_ns))
 
 
 def add_marks(
@@ -107,7 +142,7 @@ def add_marks(
         Names(np.zeros(count, np.int64), [_MARK]),
     )
     messages = _messages(device_marks, marks)
-    extra = Launches(none, none, none, none, more.kind, messages, none >= 0, none >= 0, device_marks.id)
+    extra = Launches(none, none, none, none, more.kind, messages, none >= 0, none >= 0, device_marks.id, none)
     start = np.concatenate((tasks.start_ns, more.start_ns))
     order = time_order(start, start + np.concatenate((tasks.duration_ns, more.duration_ns)))
     return _appended(tasks, more, order), _appended(launches, extra, order)
@@ -140,10 +175,25 @@ def _appended(first: _Rows, second: _Rows, order: Int64) -> _Rows:
     return type(first)(**columns)
 
 
-def _match(tasks: DeviceTasks, tracks: Tracks) -> tuple[Int64, Bools]:
-    """Find the track of each task (-1 without one), and which tasks have sub-tasks."""
+def with_streams(tasks: DeviceTasks, tracks: Launched) -> DeviceTasks:
+    """Give tasks whose device does not tell their stream that of the host's task; -1 where there is none."""
+    untold = tasks.stream < 0
+    if not bool(untold.any()):
+        return tasks
+    track, _ = match(tasks, tracks)
+    return replace(tasks, stream=np.where(untold, take(tracks.stream, track), tasks.stream))
+
+
+def match(tasks: DeviceTasks, tracks: Launched) -> tuple[Int64, Bools]:
+    """Find the track of each task by key, in order, and of sub-tasks through the task that holds them.
+
+    Returns
+    -------
+    Rows of the tracks, -1 without one, and which tasks have sub-tasks.
+    """
     keys = joins.task_keys(tasks.device, tasks.stream, tasks.batch, tasks.task)
-    track_keys = joins.task_keys(tracks.device, tracks.stream, tracks.batch, tracks.task)
+    unique = np.isin(tracks.device, np.unique(tasks.device[tasks.batch < 0]))
+    track_keys = joins.task_keys(tracks.device, tracks.stream, np.where(unique, -1, tracks.batch), tracks.task)
     has_parts = np.zeros(len(tasks), bool)
     parts = np.flatnonzero(tasks.context >= 0)
     if not len(parts):
@@ -158,6 +208,12 @@ def _match(tasks: DeviceTasks, tracks: Tracks) -> tuple[Int64, Bools]:
     alone = parts[~held]
     found[alone] = joins.latest(keys[alone], tasks.start_ns[alone], track_keys, tracks.stamp_ns)
     return found, has_parts
+
+
+def may_be_kernels(tasks: DeviceTasks, host_type: Names, track: Int64) -> Bools:
+    """Tell which tasks are compute kernels, unless they are steps of a collective or no call launched them."""
+    some_call, none = np.zeros(len(tasks), np.int64), np.full(len(tasks), -1, np.int64)
+    return _is_compute(tasks, host_type, track, some_call, none)
 
 
 def _is_compute(tasks: DeviceTasks, host_type: Names, track: Int64, launch: Int64, collective: Int64) -> Bools:

@@ -56,6 +56,29 @@ TASK_TRACK = layout(
     blocks=("<u2", 48),
     ratio=("u1", 52),
 )
+TASK_TRACK_WIDE = layout(  # ours: what both forms of task_track hold
+    64,
+    **_STAMPED,
+    device=("<u2", 24),
+    batch=("<u2", 26),
+    stream=("<u4", 28),
+    task=("<u4", 32),
+    task_type=("<u8", 40),
+    kernel_name=("<u8", 48),
+    blocks=("<u2", 56),
+    ratio=("u1", 58),
+)
+TASK_TRACK_V2 = layout(
+    64,
+    **_STAMPED,
+    device=("<u2", 24),
+    stream=("<u4", 28),
+    task=("<u4", 32),
+    task_type=("<u4", 36),
+    kernel_name=("<u8", 40),
+    blocks=("<u2", 48),
+    ratio=("u1", 52),
+)
 MEMCPY_INFO = layout(64, **_STAMPED, size=("<u8", 24), max_size=("<u8", 32), direction=("<u2", 40))
 TENSORS_A_RECORD = 5
 TENSOR = layout(44, kind=("<u4", 0), format=("<u4", 4), dtype=("<u4", 8), shape=(("<u4", (8,)), 12))
@@ -63,6 +86,77 @@ TENSOR_INFO = layout(
     256, **_STAMPED, op_name=("<u8", 24), count=("<u4", 32), body=("V224", 32), tensors=((TENSOR, (5,)), 36)
 )
 CONTEXT_ID = layout(256, **_STAMPED, op_name=("<u8", 24), count=("<u4", 32), ids=(("<u4", (55,)), 36))
+_CAPTURE_OP: dict[str, tuple[Any, int]] = {
+    **_STAMPED,
+    "model": ("<u4", 24),
+    "device": ("<u4", 28),
+    "stream": ("<u4", 32),
+    "task": ("<u4", 36),
+    "task_type": ("<u4", 40),
+    "blocks": ("<u2", 44),
+    "ratio": ("<u2", 46),
+    "op_name": ("<u8", 48),
+    "op_type": ("<u8", 56),
+    "attributes": ("<u8", 64),
+    "flags": ("<u4", 80),
+    "count": ("<u4", 84),
+}
+CAPTURE_OP = layout(88, **_CAPTURE_OP)
+CAPTURE_OP_RECORD = layout(256, **_CAPTURE_OP, fixed=(CAPTURE_OP, 0), tensors=((TENSOR, (3,)), 88))
+CAPTURE_STREAM = layout(
+    64,
+    **_STAMPED,
+    status=("<u2", 24),
+    model_stream=("<u2", 26),
+    original_stream=("<u2", 28),
+    model=("<u2", 30),
+    device=("<u2", 32),
+)
+CAPTURE_STREAM_V2 = layout(
+    64,
+    **_STAMPED,
+    device=("<u2", 24),
+    status=("u1", 26),
+    model_stream=("<u4", 28),
+    original_stream=("<u4", 32),
+    model=("<u4", 36),
+)
+STREAM_SQ = layout(
+    64, **_STAMPED, status=("<u2", 24), stream=("<u4", 28), queue=("<u2", 32), device=("<u2", 34), scheduler=("<u2", 36)
+)
+MEMCPY_EXT = layout(64, **_STAMPED, size=("<u8", 24), kind=("<u2", 32), device=("<u2", 34), stream=("<u4", 36))
+MEMSET = layout(64, **_STAMPED, size=("<u8", 24), value=("<i4", 32), stream=("<u4", 36), device=("<u2", 40))
+MEMORY_MANAGEMENT = layout(
+    64,
+    **_STAMPED,
+    address=("<u8", 24),
+    size=("<u8", 32),
+    memory=("<u4", 40),
+    kind=("<u2", 44),
+    device=("<u2", 46),
+    stream=("<u4", 48),
+)
+DPU_TRACK = layout(
+    64,
+    **_STAMPED,
+    device=("<u2", 24),
+    stream=("<u2", 26),
+    task=("<u4", 28),
+    task_type=("<u4", 32),
+    start=("<u8", 40),
+)
+MULTI_THREAD = layout(256, **_STAMPED, count=("<u4", 24), threads=(("<u4", (25,)), 28))
+MC2_COMM = layout(
+    256,
+    **_STAMPED,
+    group=("<u8", 24),
+    rank_size=("<u4", 32),
+    rank=("<u4", 36),
+    user_rank=("<u4", 40),
+    kfc_stream=("<u4", 44),
+    count=("<u4", 48),
+    streams=(("<u4", (8,)), 52),
+)
 HCCL_INFO = layout(
     256,
     **_STAMPED,
@@ -167,6 +261,7 @@ FREQUENCY = layout(16, counter=("<u8", 0), mhz=("<u4", 8))
 FREQUENCIES = layout(888, count=("<u4", 0), values=((FREQUENCY, (55,)), 8))
 TS_TRACK = layout(
     40,
+    body=("V40", 0),
     function=("u1", 1),
     counter=("<u8", 8),
     flip_stream=("<u2", 16),
@@ -176,6 +271,17 @@ TS_TRACK = layout(
     stream=("<u2", 32),
     task=("<u2", 34),
     tag=("<u2", 36),
+)
+TRACK_OF_TASK = layout(
+    40,
+    function=("u1", 1),
+    counter=("<u8", 8),
+    stream=("<u2", 16),
+    task=("<u2", 18),
+    copy_state=("u1", 20),
+    type=("<u2", 20),
+    type_state=("u1", 22),
+    blocks=("<u4", 20),
 )
 HBM = layout(24, stamp=("<u8", 0), count=("<u8", 8), event=("<u4", 16), instance=("<u4", 20))
 NPU_MEMORY = layout(32, stamp=("<u4", 0), event=("<u4", 4), ddr=("<u8", 16), hbm=("<u8", 24))
@@ -193,6 +299,8 @@ SOC_PROFILE = layout(
     magic=("<u2", 2),
     counter=("<u8", 8),
     id=("<u2", 18),
+    narrow_v6=(("<u4", (10,)), 24),
+    wide_v6=(("<u8", (2,)), 16),
     power=(("<u2", (20,)), 24),
     qos=(("<u4", (10,)), 24),
     wide=(("<u8", (4,)), 32),
@@ -226,4 +334,47 @@ KFC_COMMUNICATION = layout(
 KFC_COMPUTE = layout(
     256, stamps=(("<u8", (3,)), 24), stream=("<u2", 60), task=("<u2", 62), turns=("u1", 65), turn=("u1", 66)
 )
+AICPU_HCCL_OP = layout(
+    256,
+    stamp=("<u8", 16),
+    flags=("u1", 24),
+    data_type=("u1", 25),
+    algorithm=("<u8", 26),
+    count=("<u8", 34),
+    group=("<u8", 42),
+    rank_size=("<u4", 50),
+    stream=("<u2", 54),
+    task=("<u4", 56),
+)
+AICPU_MASTER_STREAM = layout(
+    256,
+    stamp=("<u8", 16),
+    stream=("<u2", 24),
+    task=("<u2", 26),
+    main_stream=("<u2", 28),
+    main_task=("<u2", 30),
+    kind=("<u2", 32),
+)
+KFC_HCCL = layout(
+    116,
+    item=("<u8", 0),
+    group=("<u8", 16),
+    local_rank=("<u4", 24),
+    remote_rank=("<u4", 28),
+    rank_size=("<u4", 32),
+    stage=("<u4", 36),
+    notify=("<u8", 40),
+    stamp=("<u8", 48),
+    estimated_us=("<f8", 56),
+    size=("<u8", 80),
+    task=("<u4", 88),
+    stream=("<u2", 96),
+    plane=("<u2", 98),
+    op_type=("u1", 100),
+    data_type=("u1", 101),
+    link=("u1", 102),
+    transport=("u1", 103),
+    rdma=("u1", 104),
+)
+AICPU_KFC_HCCL = layout(256, stamp=("<u8", 16), halves=((KFC_HCCL, (2,)), 24))
 AICPU_FLIP = layout(256, stamp=("<u8", 16), stream=("<u2", 24), task=("<u2", 26), flips=("<u4", 28))

@@ -23,7 +23,6 @@ from npuprof.sources.raw.slices import Records
 Int64: TypeAlias = npt.NDArray[np.int64]
 
 _EX = 1
-_STREAM_MASK = 0x7FF
 _MARK_TAGS = (11, 12)
 _KINDS = {0: "marker", 1: "push/pop", 2: "start/end", 3: "marker_ex"}
 
@@ -73,7 +72,7 @@ def read_device_marks(devices: Sequence[Device], tracks: Sequence[Track]) -> Dev
         columns = (
             ids,
             np.full(len(ids), device.id),
-            records["stream"][first] & _STREAM_MASK,
+            records["stream"][first] & device.stream_mask,
             records["task"][first],
             counter[first],
             counter[last],

@@ -109,28 +109,37 @@ METRICS: tuple[Metric, ...] = (
 
 
 def metric_columns(
-    core: str, events: Sequence[int], counters: npt.NDArray[Any], cycles: Floats, total_ns: Floats, mhz: Floats
+    core: str,
+    events: Sequence[int],
+    counters: npt.NDArray[Any],
+    cycles: Floats,
+    total_ns: Floats,
+    mhz: Floats,
+    metrics: Sequence[Metric] = METRICS,
 ) -> dict[str, Floats]:
     """Derive the metrics whose events were counted.
 
     Parameters
     ----------
     core
-        ``aic`` or ``aiv``: the prefix of the columns.
+        ``aic`` or ``aiv``: the prefix of the columns; empty for cores that do not differ, and for no prefix.
     events
         Event numbers in the order of the counters.
     counters
-        Counter values, shape (kernels, 8).
+        Counter values, shape (kernels, events at least).
     cycles, total_ns, mhz
         Total cycles, time and frequency of each kernel, NaN where the core wrote nothing.
+    metrics
+        The metrics of the chip.
     """
+    prefix = f"{core}_" if core else ""
     place = {event: column for column, event in enumerate(events)}
     columns: dict[str, Floats] = {}
     with np.errstate(divide="ignore", invalid="ignore"):
-        for metric in METRICS:
+        for metric in metrics:
             if core in metric.cores and all(event in place for event in metric.events):
                 for suffix, values in _values(metric, place, counters, cycles, total_ns, mhz):
-                    columns[f"{core}_{metric.name}{suffix}"] = values
+                    columns[f"{prefix}{metric.name}{suffix}"] = values
     return columns
 
 

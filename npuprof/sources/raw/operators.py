@@ -5,13 +5,14 @@ Source: formats/raw.md sections 4.1, 4.2 and 8.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from npuprof.sources.raw import enums, layouts, tensors
+from npuprof.sources.raw.captures import CapturedOperators
 from npuprof.sources.raw.dictionaries import Names
 from npuprof.sources.raw.host import Api, Host
 from npuprof.sources.raw.slices import Records
@@ -69,6 +70,19 @@ class Operators:
         return found
 
 
+def with_captured(operators: Operators, captured: CapturedOperators) -> Operators:
+    """Put the operators of captured graphs behind the launched ones."""
+    if not len(captured):
+        return operators
+    columns: dict[str, Any] = {}
+    for name in ("op_name", "op_type", "core", "attributes"):
+        columns[name] = getattr(operators, name).append(getattr(captured, name))
+    for name in ("blocks", "ratio", "hf32", "dynamic"):
+        columns[name] = np.concatenate((getattr(operators, name), getattr(captured, name)))
+    texts = {name: column.append(captured.tensors[name]) for name, column in operators.tensors.items()}
+    return replace(operators, **columns, tensors=texts)
+
+
 def take(values: Int64, rows: Int64) -> Int64:
     """Index an array by rows of which -1 stays -1."""
     if not len(values):
@@ -100,7 +114,9 @@ def read_operators(host: Host, api: Api, context_ids: Records) -> Operators:
         hf32=(nodes["flags"] & 1).astype(bool),
         dynamic=aging,
         attributes=_attributes(host, api, launch_of, finder, len(nodes)),
-        tensors=tensors.describe(infos, finder.find(info_calls, infos["op_name"]), len(nodes), host.notes),
+        tensors=tensors.describe(
+            infos, finder.find(info_calls, infos["op_name"]), len(nodes), host.notes, host.names.formats
+        ),
         of_call=of_call,
         contexts=contexts,
         of_context=of_context,

@@ -7,7 +7,6 @@ Source: formats/raw.md sections 5.2, 5.3, 8.8 and 9.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.sources.raw import joins, layouts
+from npuprof.sources.raw.chip_metrics import metrics_of
 from npuprof.sources.raw.clocks import parse_frequency
 from npuprof.sources.raw.control import whole_number
 from npuprof.sources.raw.device import Device, DeviceTasks, fix_up
@@ -39,12 +39,26 @@ class Kernels:
         Rows of `tasks`.
     blocks, mix_blocks
         Blocks on the kernel's own core, and on the other one of a MIX kernel; 0 where unknown.
+    is_part
+        Whether the device ran others too, so that counters may belong to none of these.
     """
 
     tasks: DeviceTasks
     rows: Int64
     blocks: Int64
     mix_blocks: Int64
+    is_part: bool = False
+
+    def near(self, records: Records) -> Records:
+        """Give the records from the first kernel's begin to the last one's end; all where no kernel is left out."""
+        if not self.is_part:
+            return records
+        if not len(self.rows):
+            return records[:0]
+        end = records["end"].astype(np.int64)
+        first, last = self.tasks.begin[self.rows].min(), self.tasks.end[self.rows].max()
+        chosen: Records = records[(end >= first) & (end <= last)]
+        return chosen
 
 
 @dataclass(frozen=True)
@@ -93,7 +107,7 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
     """
     if is_sampled(device):
         return {}
-    records = device.read("ffts_profile", layouts.PMU, stamp="end")
+    records = kernels.near(device.read("ffts_profile", layouts.PMU, stamp="end"))
     if not len(records):
         return {}
     function = records["head"] & 0x3F
@@ -101,7 +115,7 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
     context = np.flatnonzero((function == _CONTEXT) & (owner >= 0))
     block = np.flatnonzero((function == _BLOCK) & (owner >= 0))
     lost = int(((function == _CONTEXT) & (owner < 0)).sum())
-    if lost:
+    if lost and not kernels.is_part:
         device.notes.info(f"device {device.id}", "ffts_profile: counters of no compute kernel skipped", lost)
     on_vector = _on_vector(records)
     rated = float(parse_frequency(device.side.device_fact("aic_frequency")) or 0)
@@ -113,7 +127,7 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
         blocks = kernels.blocks.copy()
         blocks[owner[slaves]] = kernels.mix_blocks[owner[slaves]]
         columns |= _core_columns(device, core, totals, blocks, frequencies, rated)
-    return columns | _cube_utilization(device, columns, kernels, rated)
+    return columns | cube_utilization(device, columns.get("aic_total_cycles"), kernels, rated)
 
 
 @dataclass(frozen=True)
@@ -189,26 +203,27 @@ def _core_columns(
         rounds = np.ceil(blocks / cores) if cores else np.full(len(blocks), np.nan)
         total_ns = cycles * 1e3 / mhz / blocks * rounds
         total_ns[~np.isfinite(total_ns)] = np.nan
-        derived = metric_columns(core, profiling_events(device, core), totals.counters, cycles, total_ns, mhz)
+        metrics = metrics_of(device.family, device.side.info.get("platform_version"))
+        derived = metric_columns(core, profiling_events(device, core), totals.counters, cycles, total_ns, mhz, metrics)
     return {f"{core}_total_time_ns": total_ns, f"{core}_total_cycles": cycles, **derived}
 
 
-def profiling_events(device: Device, core: str) -> list[int]:
-    """Give the events that a core counted (``aic`` or ``aiv``), in the order of its counters."""
+def profiling_events(device: Device, core: str, most: int = 8) -> list[int]:
+    """Give the events that a core counted (``aic`` or ``aiv``), in the order of its (at `most` so many) counters."""
     key = "ai_core_profiling_events" if core == "aic" else "aiv_profiling_events"
     words = str(device.side.sample.get(key) or "").split(",")
     try:
-        return [int(word, 16) for word in words if word.strip()][:8]
+        return [int(word, 16) for word in words if word.strip()][:most]
     except ValueError:
         device.notes.warning(device.side.label, f"sample.json: {key} is damaged; {core} counters are not named")
         return []
 
 
-def _cube_utilization(
-    device: Device, columns: Mapping[str, npt.NDArray[Any]], kernels: Kernels, rated_mhz: float
+def cube_utilization(
+    device: Device, cycles: npt.NDArray[Any] | None, kernels: Kernels, rated_mhz: float
 ) -> dict[str, npt.NDArray[Any]]:
+    """Give ``cube_utilization_percent`` of total cycles, a value a kernel. Source: formats/raw.md section 9 (PMU)."""
     cores = whole_number(device.side.device_fact("ai_core_num"))
-    cycles = columns.get("aic_total_cycles")
     if cycles is None or not cores or not rated_mhz:
         return {}
     duration_us = kernels.tasks.duration_ns[kernels.rows] / 1e3

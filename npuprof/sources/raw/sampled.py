@@ -37,8 +37,11 @@ def read_us(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records
 
 def read_host_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
     """Read a stream whose `stamp` is the host's CLOCK_MONOTONIC_RAW in ns, with its UTC ns."""
-    base = device.side.host_anchor["clock_monotonic_raw"]  # a device without it has no clock
     records = device.streams.read(stream, record)
+    base = device.side.host_anchor.get("clock_monotonic_raw")
+    if base is None:  # an old recording without control files
+        impossible(device, stream, "records without the host's clock_monotonic_raw", np.ones(len(records), bool))
+        return records[:0], np.empty(0, np.int64)
     return _within(device, stream, records, np.uint64(base + _REACH_NS), base, 1, device.clock.start_ns)
 
 

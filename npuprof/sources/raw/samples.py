@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import ABSENT, optional
+from npuprof.sources.columns import ABSENT, module_component, optional
 from npuprof.sources.raw import core_samples, host_usage, interconnects, layouts, soc_profile, traffic
 from npuprof.sources.raw.clocks import Clock
 from npuprof.sources.raw.control import Side
@@ -37,7 +37,8 @@ def memory_table(devices: Sequence[Device], host_clock: Clock) -> pd.DataFrame:
     """Read what holds device memory, in bytes: ``npu_mem`` and ``npu_module_mem``.
 
     The components APP and Device are the application and the whole device: `reserved_bytes` is the sum that the
-    vendor shows, `hbm_bytes` and `ddr_bytes` are its parts. The other components are the modules of the software.
+    vendor shows, `hbm_bytes` and `ddr_bytes` are its parts. The other components are the modules of the software, as
+    ``HCCL (module)``.
     """
     parts = [part for device in devices for part in (*_memory_of(device), _modules_of(device, host_clock))]
     parts = [part for part in parts if len(part["time_ns"])]
@@ -100,18 +101,39 @@ def _modules_of(device: Device, host_clock: Clock) -> dict[str, Any]:
         "reserved_bytes": records["size"].astype(np.int64),
         "hbm_bytes": absent,
         "ddr_bytes": absent,
-        "component": Names.lookup(records["module"], lambda value: MEMORY_MODULES.get(value) or str(value)),
+        "component": Names.lookup(
+            records["module"], lambda value: module_component(MEMORY_MODULES.get(value) or str(value))
+        ),
     }
 
 
+def held_rows(memory: pd.DataFrame) -> list[CounterRows]:
+    """Give the samples of APP and Device in `memory` as the counters ``NPU MEM HBM``, ``DDR`` and ``Memory``, in KB."""
+    sampled = memory["hbm_bytes"].notna() if "hbm_bytes" in memory else np.zeros(len(memory), np.bool_)
+    own = memory[sampled]
+    parts = []
+    for device, frame in own.groupby("device_id"):
+        component = frame["component"].cat
+        names = Names(component.codes.to_numpy(np.int64), list(component.categories))
+        for name, column in (("DDR", "ddr_bytes"), ("HBM", "hbm_bytes"), ("Memory", "reserved_bytes")):
+            value = frame[column].to_numpy(np.float64) / 1024
+            parts.append(rows(frame["time_ns"].to_numpy(), int(str(device)), value, f"NPU MEM {name}", "KB", names))
+    return parts
+
+
 def counters_table(
-    devices: Sequence[Device], frequencies: Sequence[Frequencies], host: Host, side: Side | None
+    devices: Sequence[Device],
+    frequencies: Sequence[Frequencies],
+    host: Host,
+    side: Side | None,
+    held: Sequence[CounterRows] = (),
 ) -> pd.DataFrame:
     """Read the sampled counters of all devices, and of the host, whose control files are `side`.
 
-    ``AI Core Freq`` (MHz) holds a row a change; what the others hold, their readers tell.
+    ``AI Core Freq`` (MHz) holds a row a change; what the others hold, their readers tell. `held` stands beside them.
     """
-    parts = [_frequency_rows(device, one) for device, one in zip(devices, frequencies, strict=True)]
+    parts = [*held]
+    parts += [_frequency_rows(device, one) for device, one in zip(devices, frequencies, strict=True)]
     for device, frequency in zip(devices, frequencies, strict=True):
         parts += traffic.read_hbm(device)
         parts += traffic.read_ddr(device)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.notes import Notes
+from npuprof.sources.raw.old_names import modern_name
 
 Records: TypeAlias = npt.NDArray[Any]
 
@@ -71,10 +72,12 @@ class Streams:
     def read_bytes(self, name: str) -> npt.NDArray[np.uint8]:
         """Join the slices of a stream; empty if it is absent."""
         self._unread.discard(name)
-        parts = [self._read_slice(path) for path in self._slices.get(name, [])]
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts) if parts else np.empty(0, np.uint8)
+        slices = [(path, _size(path)) for path in self._slices.get(name, [])]
+        joined = np.empty(sum(size for _, size in slices), np.uint8)
+        end = 0
+        for path, size in slices:  # each into its place: a copy of everything would cost as much again
+            end += self._read_slice(path, joined[end : end + size])
+        return joined[:end]
 
     def note_unread(self) -> None:
         """Note which streams nothing has asked for, with their number of bytes."""
@@ -85,12 +88,14 @@ class Streams:
         if len(self._unread) > _MAX_NAMED:
             self._notes.info(self._label, "more streams are not decoded", len(self._unread) - _MAX_NAMED)
 
-    def _read_slice(self, path: Path) -> npt.NDArray[np.uint8]:
+    def _read_slice(self, path: Path, place: npt.NDArray[np.uint8]) -> int:
+        """Read a slice into its place; give how many bytes it had."""
         try:
-            return np.fromfile(path, np.uint8)
+            with path.open("rb") as file:
+                return file.readinto(place.data)
         except OSError as error:
             self._notes.error(self._label, f"{path.name} cannot be read ({error.strerror or error})")
-            return np.empty(0, np.uint8)
+            return 0
 
 
 def _find_slices(folder: Path, notes: Notes, label: str) -> dict[str, list[Path]]:
@@ -107,7 +112,7 @@ def _find_slices(folder: Path, notes: Notes, label: str) -> dict[str, list[Path]
         if match is None:
             notes.info(label, f"{entry.name}: not a slice of a stream, not decoded")
             continue
-        found[match["stream"]].append((int(match["number"]), Path(entry.path)))
+        found[modern_name(match["stream"])].append((int(match["number"]), Path(entry.path)))
     return {stream: [path for _, path in sorted(slices)] for stream, slices in found.items()}
 
 

@@ -1,6 +1,6 @@
 """Samples of the chip's own monitors: ``stars_soc_profile`` and ``lpmInfoConv``.
 
-Source: formats/raw.md sections 5.3 and 5.5.
+Source: formats/raw.md sections 5.3, 5.5 and 5.7.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.sources.raw import layouts
+from npuprof.sources.raw.chips import Family
 from npuprof.sources.raw.counter_rows import CounterRows, passed_ns, rows
 from npuprof.sources.raw.device import Device
 from npuprof.sources.raw.dictionaries import Names
@@ -23,6 +24,7 @@ _QOS, _SIO, _ACC, _CHIP, _SOC, _POWER = 0b011000, 0b011001, 0b011010, 0b011011, 
 _PA_LINK, _PCIE = 0b111111, 0b100010
 _ACC_NAMES = ("write_band_width", "read_bandwidth", "write_ost", "read_ost")
 _SIO_NAMES = ("req_rx", "rsp_rx", "snp_rx", "dat_rx", "req_tx", "rsp_tx", "snp_tx", "dat_tx")
+_SIO_V6 = [1, 2, 3, 4, 6, 7, 8, 9]  # of ten words
 _CHIP_NAMES = {
     _PA_LINK: ("PA Link Rx", "PA Link Tx"),
     _PCIE: ("PCIE Write Bandwidth", "PCIE Read Bandwidth"),
@@ -56,13 +58,15 @@ def _accelerators(device: Device, records: Records, time_ns: Int64) -> list[Coun
 
 def _dies(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
     """Read traffic between dies: what each record counted since the one before of its die."""
-    die = records["id"].astype(np.int64)
+    is_v6 = device.family is Family.STARS_V6
+    die = (records["head"] >> 10 if is_v6 else records["id"]).astype(np.int64)
+    counted = records["narrow_v6"][:, _SIO_V6] if is_v6 else records["narrow"]
     order = np.lexsort((time_ns, die))
-    records, time_ns, die = records[order], time_ns[order], die[order]
+    counted, time_ns, die = counted[order], time_ns[order], die[order]
     seconds = passed_ns(die, time_ns) / 1e9
     instance = Names.lookup(die, lambda number: f"die {number}")
     return [
-        rows(time_ns, device.id, records["narrow"][:, column] / seconds / 2**20, f"SIO {name}", "MB/s", instance)
+        rows(time_ns, device.id, counted[:, column] / seconds / 2**20, f"SIO {name}", "MB/s", instance)
         for column, name in enumerate(_SIO_NAMES)
     ]
 
@@ -77,7 +81,13 @@ def _levels(device: Device, records: Records, time_ns: Int64) -> list[CounterRow
 
 
 def _chips(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
-    """Read transfers over PA links and PCIe, as the monitor counts them."""
+    """Read transfers over PA links and PCIe, as the monitor counts them; by die on the stars v6 family."""
+    if device.family is Family.STARS_V6:
+        die = Names.lookup(records["head"] >> 10, lambda number: f"die {number}")
+        return [
+            rows(time_ns, device.id, records["wide_v6"][:, column], f"Stars Chip Trans {name}", None, die)
+            for column, name in enumerate(_CHIP_NAMES[_PCIE])
+        ]
     parts = []
     kind = records["head"] >> 10
     for code, names in _CHIP_NAMES.items():

@@ -5,7 +5,7 @@ Source: formats/raw.md section 5.8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.sources.raw import joins, layouts
+from npuprof.sources.raw.chips import Family
 from npuprof.sources.raw.device import Device
 from npuprof.sources.raw.slices import Records
 
@@ -24,6 +25,12 @@ _MOST_EVENTS = 8
 _SMMU = 2
 
 _L2 = {"requests": (0xFB, 0xFC), "hits": (0x90, 0x91), "victims": (0x9C,)}
+_L2_V3: dict[str, tuple[int, ...]] = {"requests": (0x78, 0x79), "hits": (0x6A,), "victims": (0x71,)}
+_L2_OF_CHIP: Mapping[str, dict[str, tuple[int, ...]]] = {
+    "1": {"requests": (0x59,), "hits": (0x5B,), "victims": (0x5C,)},
+    **dict.fromkeys(("2", "3", "4"), _L2_V3),
+}
+"""Events of older chips by platform version."""
 _TLB = {"requests": (0x8A,), "hits": (0x8C, 0x8D), "misses": (0x02,)}
 
 
@@ -45,7 +52,8 @@ def read_task_rates(devices: Sequence[Device], kernels: pd.DataFrame) -> dict[st
 
 def _l2_cache(device: Device) -> pd.DataFrame | None:
     records = device.streams.read(f"l2_cache.data.{device.id}", layouts.L2_CACHE)
-    sums = _sums(device, "l2_cache", records, str(device.side.sample.get("l2CacheTaskProfilingEvents") or ""), _L2)
+    wanted = _L2_OF_CHIP.get(str(device.side.info.get("platform_version")), _L2)
+    sums = _sums(device, "l2_cache", records, str(device.side.sample.get("l2CacheTaskProfilingEvents") or ""), wanted)
     if sums is None:
         return None
     hit_rate = _share(sums["hits"], sums["requests"])
@@ -54,6 +62,8 @@ def _l2_cache(device: Device) -> pd.DataFrame | None:
 
 
 def _soc_pmu(device: Device) -> pd.DataFrame | None:
+    if device.family is Family.STARS_V6:  # its records have another layout, which no document tells
+        return None
     records = device.streams.read(f"socpmu.data.{device.id}", layouts.SOC_PMU)
     other = int((records["kind"] != _SMMU).sum())
     if other:
@@ -116,7 +126,7 @@ def _operator_names(frame: pd.DataFrame, kernels: pd.DataFrame) -> Any:
     """
     keys = ["device_id", "stream_id", "task_id", "batch_id", "connection_id"]
     tasks = kernels.drop_duplicates(keys)  # the parts of one task share its record
-    theirs = _keys(*(tasks[key].to_numpy(np.int64) for key in keys[:3]))
+    theirs = _keys(*(tasks[key].to_numpy(np.int64, na_value=-1) for key in keys[:3]))
     own = _keys(*(frame[key].to_numpy(np.int64) for key in ("Device_id", "Stream Id", "Task Id")))
     distinct, codes = np.unique(np.concatenate((own, theirs)), return_inverse=True)
     own, theirs = codes[: len(own)], codes[len(own) :]

@@ -5,7 +5,7 @@ Source: formats/raw.md section 4.2 (tensor_info).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,7 +23,9 @@ COLUMNS = ("input_shapes", "input_dtypes", "input_formats", "output_shapes", "ou
 """The columns of `kernels` that tensors fill."""
 
 
-def describe(records: Records, operators: Int64, count: int, notes: Notes) -> dict[str, Names]:
+def describe(
+    records: Records, operators: Int64, count: int, notes: Notes, formats: Mapping[int, str]
+) -> dict[str, Names]:
     """Describe the tensors of operators.
 
     Parameters
@@ -35,6 +37,10 @@ def describe(records: Records, operators: Int64, count: int, notes: Notes) -> di
         operator are one list, in order.
     count
         How many operators there are.
+    notes
+        Takes what records claim and do not hold.
+    formats
+        Names of tensor formats that :data:`enums.FORMATS` lacks.
 
     Returns
     -------
@@ -43,7 +49,8 @@ def describe(records: Records, operators: Int64, count: int, notes: Notes) -> di
     kept = np.flatnonzero(operators >= 0)
     lists, contents = _operand_lists(records[kept] if len(kept) < len(records) else records, notes)
     lists_of_operator, distinct = _joined(lists, operators[kept], count)
-    texts = [_texts([record for part in parts for record in contents[part]]) for parts in distinct]
+    names = {**formats, **enums.FORMATS}
+    texts = [_texts([record for part in parts for record in contents[part]], names) for parts in distinct]
     return {
         column: Names.distinct(np.arange(len(texts)), [text[number] for text in texts]).take(lists_of_operator)
         for number, column in enumerate(COLUMNS)
@@ -103,14 +110,14 @@ def _joined(lists: Int64, operators: Int64, count: int) -> tuple[Int64, list[tup
     return result, chains
 
 
-def _texts(operands: Sequence[Any]) -> tuple[str, ...]:
+def _texts(operands: Sequence[Any], formats: Mapping[int, str]) -> tuple[str, ...]:
     sides = ([], [])  # type: tuple[list[Any], list[Any]]
     for operand in operands:
         sides[min(operand[0], 1)].append(operand)
     return tuple(
         ";".join(text(operand) for operand in side)
         for side in sides
-        for text in (_shape_text, _dtype_text, _format_text)
+        for text in (_shape_text, _dtype_text, lambda operand: _format_text(operand, formats))
     )
 
 
@@ -124,10 +131,10 @@ def _dtype_text(operand: Any) -> str:
     return enums.DTYPES.get(operand[2]) or str(operand[2])
 
 
-def _format_text(operand: Any) -> str:
+def _format_text(operand: Any, formats: Mapping[int, str]) -> str:
     value = operand[1]
-    if value in enums.FORMATS:
-        return enums.FORMATS[value]
+    if value in formats:
+        return formats[value]
     base, sub_format = value & 0xFF, value >> 8 & 0xFFFF
-    name = enums.FORMATS.get(base) or str(base)
+    name = formats.get(base) or str(base)
     return f"{name}:{sub_format}" if sub_format else name

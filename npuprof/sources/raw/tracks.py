@@ -5,7 +5,7 @@ Source: formats/raw.md sections 4.1, 4.4 and 8.3 to 8.6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 import numpy as np
@@ -22,7 +22,7 @@ from npuprof.sources.raw.slices import Records
 Int64: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
-_FLIP, _FLIP_NAME = "FLIP", "FLIP_TASK"  # ours, and the collector's
+_FLIP, _OLD_FLIP = "FLIP_TASK", "FLIP"  # the collector's name, and what a dictionary may call it too
 _IGNORED = frozenset({_FLIP, "MAINTENANCE"})
 _EXTENDED = 40  # header length of a record whose block fields are filled
 _DEVICE_KIND_SHIFT = 12
@@ -52,6 +52,8 @@ class Tracks:
         Position of the node-level call (or else the step) of the collective that it is part of, -1 for none.
     call
         Row of `api` whose connection the task carries, -1 for none.
+    model
+        The model whose run launched it, -1 for none.
     copied_bytes, copy_direction
         What memcpy_info tells of a copy; -1 where it does not.
     """
@@ -70,13 +72,35 @@ class Tracks:
     step: Int64
     collective: Int64
     call: Int64
+    model: Int64
     copied_bytes: Int64
     copy_direction: Int64
 
 
-def read_tracks(host: Host, api: Api) -> Tracks:
-    """Read launched tasks, give them batch ids, and join calls and copies."""
-    records, _ = host.read("compact.task_track", layouts.TASK_TRACK)
+@dataclass(frozen=True)
+class Launched:
+    """Launched tasks as they were recorded, ordered by stamp; the arrays beside the records are as in `Tracks`."""
+
+    records: Records
+    task_type: Names
+    stamp_ns: Int64
+    device: Int64
+    stream: Int64
+    task: Int64
+    batch: Int64
+
+    def take(self, rows: Int64) -> Launched:
+        """Give some of the rows."""
+        arrays = (getattr(self, field.name)[rows] for field in fields(self)[2:])
+        return Launched(self.records[rows], self.task_type.take(rows), *arrays)
+
+
+def read_launched(host: Host, *, unique_ids: bool = False) -> Launched:
+    """Read launched tasks and give them batch ids.
+
+    With `unique_ids` (chips of the stars v6 family) task ids have 32 bits also where the record holds a batch.
+    """
+    records = _read(host, unique_ids=unique_ids)
     stamps = records["stamp"]
     if bool((stamps[1:] < stamps[:-1]).any()):
         records = records[np.argsort(stamps, kind="stable")]
@@ -86,10 +110,38 @@ def read_tracks(host: Host, api: Api) -> Tracks:
     kept = ~np.isin(types.codes, [code for code, name in enumerate(types.names) if name in _IGNORED])
     if not bool(kept.all()):
         records, types, batch = records[kept], types.take(np.flatnonzero(kept)), batch[kept]
-    return _join(host, api, records, types, batch)
+    return Launched(
+        records,
+        types,
+        host.clock.to_ns(records["stamp"]),
+        records["device"].astype(np.int64),
+        records["stream"].astype(np.int64),
+        records["task"].astype(np.int64),
+        batch,
+    )
 
 
-def _join(host: Host, api: Api, records: Records, types: Names, batch: Int64) -> Tracks:
+def _read(host: Host, *, unique_ids: bool) -> Records:
+    """Read task_track, or where there is any its second form, with 32-bit ids. Source: formats/raw.md section 4.1."""
+    narrow, _ = host.read("compact.task_track", layouts.TASK_TRACK)
+    wide, _ = host.read("compact.task_track_v2", layouts.TASK_TRACK_V2)
+    if not len(wide) and not unique_ids:
+        return narrow
+    if len(wide) and len(narrow):
+        host.notes.info("task_track", "records beside those of task_track_v2 skipped", len(narrow))
+    told = wide if len(wide) else narrow
+    records = np.zeros(len(told), layouts.TASK_TRACK_WIDE)
+    for field in set(layouts.TASK_TRACK_WIDE.names or ()) & set(told.dtype.names or ()):
+        records[field] = told[field]
+    if not len(wide):
+        records["task"] |= records["batch"].astype(np.uint32) << np.uint32(16)
+        records["batch"] = 0
+    return records
+
+
+def join_calls(host: Host, api: Api, launched: Launched) -> Tracks:
+    """Join launched tasks with the calls that hold them, and copies with what was copied."""
+    records, types = launched.records, launched.task_type
     held_by = api.at(records["thread"], records["stamp"])
     launch = take(api.nearest(enums.NODE), held_by)
     step = take(api.nearest(enums.COMMUNICATION), held_by)
@@ -97,11 +149,11 @@ def _join(host: Host, api: Api, records: Records, types: Names, batch: Int64) ->
     call = take(api.rows, np.where(launch >= 0, launch, above))
     size, direction = join_copies(host, records, types)
     return Tracks(
-        stamp_ns=host.clock.to_ns(records["stamp"]),
-        device=records["device"].astype(np.int64),
-        stream=records["stream"].astype(np.int64),
-        task=records["task"].astype(np.int64),
-        batch=batch,
+        stamp_ns=launched.stamp_ns,
+        device=launched.device,
+        stream=launched.stream,
+        task=launched.task,
+        batch=launched.batch,
         task_type=types,
         kernel_name=np.ascontiguousarray(records["kernel_name"]),
         blocks=records["blocks"].astype(np.int64),
@@ -111,9 +163,17 @@ def _join(host: Host, api: Api, records: Records, types: Names, batch: Int64) ->
         step=step,
         collective=np.where(step >= 0, np.where(launch >= 0, launch, step), -1),
         call=call,
+        model=_models(api, held_by),
         copied_bytes=size,
         copy_direction=direction,
     )
+
+
+def _models(api: Api, held_by: Int64) -> Int64:
+    if not bool((api.level == enums.MODEL).any()):
+        return np.full(len(held_by), -1, np.int64)
+    call = take(api.nearest(enums.MODEL), held_by)
+    return take(api.model[api.rows].astype(np.int64), call)
 
 
 def _of_npus(host: Host, records: Records) -> Records:
@@ -127,20 +187,20 @@ def _of_npus(host: Host, records: Records) -> Records:
 
 def _type_name(host: Host, value: int) -> str:
     known = host.names.types.get((enums.RUNTIME, value))
-    if known == _FLIP_NAME:
+    if known == _OLD_FLIP:
         return _FLIP
     return known or enums.TRACK_TASK_TYPES.get(value) or str(value)
 
 
 def _batches(records: Records, types: Names) -> Int64:
-    streams = records["device"].astype(np.int64) << 16 | records["stream"]
+    streams = records["device"].astype(np.int64) << 32 | records["stream"]
     flips = records[types.codes == types.names.index(_FLIP)] if _FLIP in types.names else records[:0]
     return batch_ids(
         streams,
         records["stamp"].astype(np.int64),
         records["task"].astype(np.int64),
         Flips(
-            flips["device"].astype(np.int64) << 16 | flips["stream"],
+            flips["device"].astype(np.int64) << 32 | flips["stream"],
             flips["stamp"].astype(np.int64),
             flips["batch"].astype(np.int64),
         ),

@@ -59,11 +59,15 @@ def test_samples_of_memory_come_in_order_of_time(folder: Path) -> None:
     ]
 
 
-def test_sums_are_kept_and_other_files_named(folder: Path) -> None:
-    (folder / "cpu_framework_0.txt").write_text("BiasAdd;BiasAdd-op0;1;input_1:[4, 8];")
+def test_sums_and_graphs_are_kept_and_other_files_named(folder: Path) -> None:
+    (folder / "cpu_framework_0.txt").write_text(";;1;\nBiasAdd;BiasAdd-op0;1;input_1:[4, 8];input_2:[8];\n")
+    (folder / "else.bin").write_bytes(b"x")
     decoded = read(folder)
     assert decoded.statistics["cpu_op_type_info"]["type_occurrences"].tolist() == [2]
-    assert decoded.notes.to_frame()["source"].tolist() == ["cpu_framework_0.txt"]
+    assert decoded.statistics["cpu_framework"].to_numpy().tolist() == [
+        ["BiasAdd", "BiasAdd-op0", "1", "input_1:[4, 8];input_2:[8]"]
+    ]
+    assert decoded.notes.to_frame()["source"].tolist() == ["else.bin"]
 
 
 def test_files_of_several_devices_are_read_one_after_another(folder: Path) -> None:

@@ -80,7 +80,7 @@ class CommunicationDirectory(RawDirectory):
         for stamp in (begin, end):
             stamps = (HOST_COUNTER + stamp, (1 << 64) - 1)
             self.streams["host/data/aging.api_event.data"] += struct.pack(
-                "<HHIIIQQQ", 0x5A5A, 15000, 2, 7, model, *stamps, 0
+                "<HHIIIQQQ", 0x5A5A, 15000, 2, 7, 1, *stamps, model
             )
 
     def graph(self, stamp: int, name: str, graph: int, model: int) -> None:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+for _name in ("csv", "database", "timeline"):
+    pytest.register_assert_rewrite(f"{__package__}.vendor_{_name}")
+
 
 def raw_sample(samples: Path, name: str) -> Path:
     """The PROF_* directory of a raw sample."""

@@ -180,20 +180,6 @@ def test_a_missing_path_is_refused(tmp_path: Path) -> None:
         raw.read(tmp_path / "nothing")
 
 
-def test_a_chip_that_is_not_decoded_is_named(tmp_path: Path) -> None:
-    path = RawDirectory(tmp_path / "PROF_old", platform_version="4").finish()
-    assert raw.recognises(path)
-    with pytest.raises(SourceError, match="Ascend 310P"):
-        raw.read(path)
-
-
-def test_the_old_records_of_2020_are_recognised_and_refused(samples: Path) -> None:
-    path = samples / "raw" / "hwts_910A_2020"
-    assert raw.recognises(path)
-    with pytest.raises(SourceError, match="older chip"):
-        raw.read(path)
-
-
 def test_a_raw_sample_is_recognised_by_its_folder_alone(samples: Path) -> None:
     path = raw_sample(samples, "minimal")
     assert raw.recognises(path)

@@ -114,11 +114,17 @@ def test_memory_of_the_second_version_and_of_modules(samples_dir: Samples) -> No
     memory = decoded.tables["memory"]
     rows = memory[["time_ns", "component", "reserved_bytes"]].astype(object).to_numpy().tolist()
     assert rows == [
-        [START_NS + 1000, "GE", 1 << 20],
-        [START_NS + 2000, "500", 4],
+        [START_NS + 1000, "GE (module)", 1 << 20],
+        [START_NS + 2000, "500 (module)", 4],
         [START_NS + 3 * _MS, "Device", 12],
     ]
     assert memory["hbm_bytes"].isna().tolist() == [True, True, False]
+    held = decoded.tables["counters"][["counter", "instance", "value", "unit"]].astype(object).to_numpy().tolist()
+    assert [row for row in held if row[0].startswith("NPU MEM")] == [
+        ["NPU MEM DDR", "Device", 5 / 1024, "KB"],
+        ["NPU MEM HBM", "Device", 7 / 1024, "KB"],
+        ["NPU MEM Memory", "Device", 12 / 1024, "KB"],
+    ]
     assert "impossible sizes" in " ".join(decoded.notes.to_frame()["message"])
 
 
