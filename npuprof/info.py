@@ -38,6 +38,9 @@ class Info:
         What the user attached with ``add_metadata``.
     recording
         The directory or file that was read.
+    selection
+        What of the run was asked for, empty for all of it: ``steps``, or ``start_ns`` and ``end_ns`` in UTC epoch
+        nanoseconds. The other facts are those of the whole run.
     failed
         What the profiled code raised, as ``Type: message``; empty when it ended normally.
     """
@@ -56,6 +59,7 @@ class Info:
     environment: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     recording: Path | None = None
+    selection: dict[str, Any] = field(default_factory=dict)
     failed: str = ""
 
     def to_dict(self) -> dict[str, Any]:

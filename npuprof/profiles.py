@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Iterable
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -10,18 +12,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
-from npuprof import tables
+from npuprof import progress, tables
 from npuprof.errors import NpuprofError, OptionsError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
+from npuprof.sources.cutting import cut
 from npuprof.sources.detect import Preference, Run, detect
+from npuprof.sources.selection import Moment, Selection, choose
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from npuprof.analysis.summary import Summary
+    from npuprof.exports.stacks import Metric
     from npuprof.profile_set import ProfileSet
 
 _PAGE_FIGURES_BYTES = 20 << 20  # a page of its own has room for every detail that the figures can show
@@ -90,6 +95,12 @@ class Profile:
 
         return flamegraph(self.tables, self.info, **how)
 
+    def memory_plot(self, **how: Any) -> go.Figure:
+        """Draw the memory over time; see :func:`npuprof.figures.memory.memory_plot`."""
+        from npuprof.figures.memory import memory_plot
+
+        return memory_plot(self.tables, self.info, **how)
+
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write one self-contained page with the summary, both figures and the notes; return its path."""
         from npuprof.exports.html import page_html
@@ -100,6 +111,51 @@ class Profile:
         target = Path(path)
         target.write_text(page, encoding="utf-8")
         return target
+
+    def export_chrome_trace(self, path: str | PathLike[str], *, pretty: bool = False) -> Path:
+        """Write the timeline as a Chrome trace, compressed where the name ends in ``.gz``; return its path."""
+        from npuprof.exports import chrome_trace
+
+        target = Path(path)
+        with (gzip.open if target.suffix == ".gz" else open)(target, "wt", encoding="utf-8") as out:
+            chrome_trace.write(out, self.tables, self.info, pretty=pretty)
+        return target
+
+    def export_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
+        """Write the stacks as folded text, weighed by a metric; see :func:`npuprof.exports.stacks.folded_stacks`.
+
+        Raises
+        ------
+        OptionsError
+            If the metric is neither ``self_cpu_time_total`` nor ``self_npu_time_total``.
+        """
+        from npuprof.exports.stacks import folded_stacks
+
+        target = Path(path)
+        lines = list(folded_stacks(self.tables, metric))
+        target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return target
+
+    def export_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
+        """Write the memory over time, of one device or all, as ``.json``, ``.json.gz`` or ``.html``.
+
+        Raises
+        ------
+        OptionsError
+            If the name ends in neither, or there are no samples of the device.
+        """
+        from npuprof.exports import memory_timeline
+
+        target = Path(path)
+        if target.suffix == ".html":
+            from npuprof.exports.html import page_html
+            from npuprof.figures.memory import memory_plot
+
+            chosen = {**self.tables, "memory": memory_timeline.select(self.memory, device)}
+            figures = {"Memory": memory_plot(chosen, self.info)}
+            target.write_text(page_html(self.summary, self.info, self.notes, figures), encoding="utf-8")
+            return target
+        return memory_timeline.write(target, self.memory, device)
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Save the profile as a directory of Parquet files, which ``npuprof.load`` reads back.
@@ -134,7 +190,14 @@ class Profile:
         return report_html(self.summary, self.info, self.notes)
 
 
-def load(path: str | PathLike[str], *, source: Preference = None) -> Profile:
+def load(
+    path: str | PathLike[str],
+    *,
+    source: Preference = None,
+    steps: int | Iterable[int] | None = None,
+    start: Moment | None = None,
+    end: Moment | None = None,
+) -> Profile:
     """Read whatever an Ascend front end, or npuprof, left at a path.
 
     Parameters
@@ -143,45 +206,81 @@ def load(path: str | PathLike[str], *, source: Preference = None) -> Profile:
         A recording of npuprof, a saved profile, a ``PROF_*`` directory, a torch_npu result directory, one
         CSV or JSON file of a result, or a directory around any of these. Known by content; never modified.
     source
-        Which of the two to read where a ``PROF_*`` directory holds raw data and the vendor's result of it:
-        ``"raw"`` or ``"parsed"``. By default the raw data if it is complete (the host's and a device's, of a chip
-        whose records are decoded), since its digits are exact; else the result. ``run.info.source`` tells which.
+        Which of the two to read where a ``PROF_*`` directory or a result of torch_npu holds raw data and the vendor's
+        result of it: ``"raw"`` or ``"parsed"``. By default the raw data if it is complete (nothing that the
+        result was made of is missing, and the run ended in order; see :mod:`npuprof.sources.choice`), since its
+        digits are exact; else the result. ``run.info.source`` tells which, a note why. What the vendor summed of a
+        torch_npu run (`step_times`, `statistics`) is taken from the result in either case.
+
+    steps
+        Numbers of the steps to read, as in ``run.steps``; the rest is left out, and of raw data not joined. A step
+        keeps the rows within its stretch of time, and what it launched, even where the device ran that later.
+    start, end
+        The stretch of time to read, from `start` to before `end`: whole nanoseconds of the UTC epoch as in the
+        tables, a time stamp (``pd.Timestamp``, ``datetime``; UTC where it names no zone), or a ``pd.Timedelta``
+        since the run's beginning (``run.info.started_ns``, or else its first row). A float is refused: it cannot
+        hold such nanoseconds. Rows that overlap the stretch are kept whole, and the calls and operators that
+        launched what the device did in it, so that links stay; intervals of `overlap` are cut at its bounds. Where
+        nothing lies in it, the profile is empty and a note tells when the run was.
 
     Returns
     -------
-    The profile. A directory around several runs gives a :class:`npuprof.profile_set.ProfileSet` instead, one
-    entry a rank and session; see :func:`open_path`, whose type says so.
+    The profile; ``run.info.selection`` tells which part was asked for. A directory around several runs gives a
+    :class:`npuprof.profile_set.ProfileSet` instead, one entry a rank and session, each read as asked for here; see
+    :func:`open_path`, whose type says so.
 
     Raises
     ------
     SourceError
-        If nothing there can be read; the message says what it is and what would help.
+        If nothing there can be read; the message says what it is and what would help. Or if the run has no step of a
+        wanted number; the message names those that it has.
+    OptionsError
+        If an argument has a wrong value, or both steps and a stretch of time are given.
     """
-    return cast("Profile", open_path(path, source=source))
+    return cast("Profile", open_path(path, source=source, steps=steps, start=start, end=end))
 
 
-def open_path(path: str | PathLike[str], *, source: Preference = None) -> Profile | ProfileSet:
+def open_path(
+    path: str | PathLike[str],
+    *,
+    source: Preference = None,
+    steps: int | Iterable[int] | None = None,
+    start: Moment | None = None,
+    end: Moment | None = None,
+) -> Profile | ProfileSet:
     """Do what :func:`load` does: a profile for one run, a set for several."""
     from npuprof.profile_set import ProfileSet
 
     if source not in (None, "raw", "parsed"):
         raise OptionsError(f"source is {source!r}, but must be 'raw', 'parsed' or None")
+    selection = choose(steps, start, end)
     root = Path(path).expanduser()
     found = detect(root, source)
     if len(found.found) > 1:
-        return ProfileSet(root, found.found, found.problems)
-    return read_run(found.found[0])
+        return ProfileSet(root, found.found, found.problems, selection)
+    return read_run(found.found[0], selection)
 
 
-def read_run(run: Run) -> Profile:
-    """Read one run that was detected.
+def read_run(run: Run, selection: Selection | None = None) -> Profile:
+    """Read one run that was detected, or what is selected of it.
 
     Raises
     ------
     SourceError
-        If nothing of it can be read.
+        If nothing of it can be read, or it has no step of a selected number.
     """
-    decoded = run.source.read(run.path)
+    return Profile(decode_run(run, selection))
+
+
+def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
+    """Do what :func:`read_run` does, for one that makes the profile elsewhere."""
+    read_part = getattr(run.source, "read_part", None)
+    with progress.shown():
+        decoded = run.source.read(run.path) if selection is None or not read_part else read_part(run.path, selection)
+    if selection is not None:
+        cut(decoded, selection)
+    if run.choice:
+        decoded.notes.info("source", run.choice)
     if decoded.info.recording is None:
         decoded.info.recording = run.path
-    return Profile(decoded)
+    return decoded

@@ -35,7 +35,11 @@ class Decoded:
 
 
 class Source(Protocol):
-    """One on-disk format: a module with these two functions."""
+    """One on-disk format: a module with these two functions.
+
+    One that can leave out work where only a part is wanted has a third, ``read_part(path, selection)``, which may give
+    more than the selection but all of it: see :func:`npuprof.sources.cutting.cut`, by which every source's tables go.
+    """
 
     def recognises(self, path: Path) -> bool:
         """Tell, from its content and cheaply, whether `path` is of this format."""

@@ -9,30 +9,44 @@ from typing import Literal, TypeAlias, cast
 
 from npuprof.errors import SourceError
 from npuprof.sources.base import Source
-from npuprof.sources.choice import raw_is_complete
+from npuprof.sources.choice import raw_problem
 from npuprof.sources.walk import Walk, walk
 
 Preference: TypeAlias = Literal["raw", "parsed"] | None
 
 # In this order: a recording of ours holds a PROF_* directory, and a torch_npu result may.
 _SOURCES = (
-    *("saved", "recording", "database", "single_file"),
+    *("saved", "recording", "cluster", "database", "kineto", "single_file"),
     *("torch_npu", "torch_npu.unparsed", "msprof", "raw", "loose_folder"),
 )
 _RAW = ("recording", "torch_npu.unparsed", "raw")
 _ONLY_GIVEN = ("loose_folder",)  # a copy beside its result would count twice
-_PARSED_OF_RAW = ("database", "msprof")  # what the vendor made of the raw data in the same directory
+_PARSED_OF_RAW = ("database", "torch_npu", "msprof")  # what the vendor made of the raw data in the same directory
+
+CLUSTER = "cluster"
+"""The source of what the vendor's tool made of many runs; it is none itself."""
 
 _LFS_POINTER = b"version https://git-lfs"
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run that was recognised: the source's name, the source, and the path to give it."""
+    """A run that was recognised.
+
+    Attributes
+    ----------
+    name, source
+        What reads it, and its name.
+    path
+        What to give to it.
+    choice
+        Why it was chosen where the path holds raw data and the vendor's result of it; else empty.
+    """
 
     name: str
     source: Source
     path: Path
+    choice: str = ""
 
 
 def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
@@ -44,7 +58,7 @@ def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
         A run, one file, or a directory around runs.
     preferred
         ``raw`` for raw data only, ``parsed`` for the vendor's results only. By default, where a ``PROF_*``
-        directory holds both, the raw data if it is complete.
+        directory or a result of torch_npu holds both, the raw data if it is complete; see :mod:`.choice`.
 
     Returns
     -------
@@ -57,35 +71,64 @@ def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
     """
     _check_readable(path)
     if run := _recognise(path, preferred, given=True):
-        return Walk([run])
-    below = walk(path, lambda directory: _recognise(directory, preferred)) if path.is_dir() else Walk[Run]()
+        # The files of a cluster's analysis may have been copied beside the runs.
+        beside = _below(path, preferred) if run.name == CLUSTER else Walk[Run]()
+        return Walk([run, *beside.found], beside.problems)
+    below = _below(path, preferred)
     if below.found:
         return below
     wanted = {"raw": "raw data", "parsed": "parsed results"}.get(preferred or "", "nothing")
     told = f"holds no {wanted}" if preferred else "holds nothing that npuprof can read"
     raise SourceError(
         f"{path} {told}: give it a recording of npuprof, a PROF_* directory, "
-        f"a torch_npu result (*_ascend_pt) or one file of a result{_hint(preferred)}{_lost(below)}"
+        f"a result of torch_npu (*_ascend_pt) or MindSpore (*_ascend_ms), or one file of a result"
+        f"{_hint(path, preferred)}{_lost(below)}"
     )
 
 
+def _below(path: Path, preferred: Preference) -> Walk[Run]:
+    return walk(path, lambda directory: _recognise(directory, preferred)) if path.is_dir() else Walk[Run]()
+
+
 def _recognise(path: Path, preferred: Preference, *, given: bool = False) -> Run | None:
+    choice = ""
     for name in _SOURCES:
         if (preferred == "raw" and name not in _RAW) or (preferred == "parsed" and name in _RAW):
             continue
+        if choice and name not in _RAW:
+            continue
         if name in _ONLY_GIVEN and not given:
             continue
-        source = cast("Source", import_module(f"npuprof.sources.{name}"))
-        if source.recognises(path):
-            if preferred is None and name in _PARSED_OF_RAW and raw_is_complete(path):
-                continue
-            return Run(name, source, path)
+        source = _source(name)
+        if not source.recognises(path):
+            continue
+        if preferred is None and name in _PARSED_OF_RAW and _holds_raw(path):
+            if problem := raw_problem(path):
+                told = "the vendor's result is shown; source='raw' shows the raw data, which is not complete"
+                return Run(name, source, path, f"{told}: {problem}")
+            choice = "raw data is shown; source='parsed' shows the vendor's result of it, which is here too"
+            continue
+        return Run(name, source, path, choice)
     return None
 
 
-def _hint(preferred: Preference) -> str:
+def _source(name: str) -> Source:
+    return cast("Source", import_module(f"npuprof.sources.{name}"))
+
+
+def _holds_raw(path: Path) -> bool:
+    return any(_source(name).recognises(path) for name in _RAW)
+
+
+def _hint(path: Path, preferred: Preference) -> str:
+    if path.name.startswith("OPPROF_") or (path / "OpBasicInfo.csv").is_file():
+        return "; this is a result of msopprof, which measures one operator: open it with MindStudio Insight"
     if preferred == "parsed":
-        return "; `msprof --export=on --output=PATH` makes results of raw data"
+        return (
+            "; `msprof --export=on --output=PATH` makes results of PROF_* directories, `analyse(PATH)` of "
+            "torch_npu.profiler.profiler or mindspore.profiler.profiler those of a framework; without "
+            'source="parsed" the raw data is decoded here'
+        )
     return ""
 
 

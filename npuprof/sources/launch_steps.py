@@ -31,10 +31,11 @@ def assign_steps(tables: Mapping[str, pd.DataFrame], names: tuple[str, ...] = ("
     for name in names:
         frame = tables.get(name)
         if frame is not None and not frame.empty:
-            frame["step"] = step_of(tables["steps"], _launch_times(tables, frame))
+            frame["step"] = step_of(tables["steps"], launch_times(tables, frame))
 
 
-def _launch_times(tables: Mapping[str, pd.DataFrame], frame: pd.DataFrame) -> Int64:
+def launch_times(tables: Mapping[str, pd.DataFrame], frame: pd.DataFrame) -> Int64:
+    """Give when each row of a table was launched, as :func:`assign_steps` takes it: UTC epoch nanoseconds."""
     times: Int64 = frame["start_ns"].to_numpy(dtype=np.int64).copy()
     api = tables.get("api")
     if api is None or api.empty:

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.errors import SourceError
 from npuprof.recording import FILE_NAME, STACKS_FILE_NAME, Recording
-from npuprof.sources import python_stacks, raw
+from npuprof.sources import mark_domains, python_stacks
 from npuprof.sources.base import Decoded
-from npuprof.sources.launch_steps import assign_steps
+from npuprof.sources.native import read_native
+from npuprof.sources.selection import Part, Selection
+from npuprof.sources.session_steps import take_steps
 
 
 def recognises(path: Path) -> bool:
@@ -28,38 +29,49 @@ def read(path: Path) -> Decoded:
     SourceError
         If ``recording.json`` is damaged, or the recording holds no data at all.
     """
+    return _read(path, None)
+
+
+def read_part(path: Path, selection: Selection) -> Decoded:
+    """Read what is selected of a recording, and somewhat more; as :func:`read`.
+
+    Raises
+    ------
+    SourceError
+        As :func:`read`, or if the recording has no step of a selected number.
+    """
+    return _read(path, selection)
+
+
+def _read(path: Path, selection: Selection | None) -> Decoded:
     recording = Recording.read(path)
-    decoded = _read_native(path, recording)
+    decoded = read_native(path, recording, _part(recording, selection))
     stacks = path / STACKS_FILE_NAME
     if stacks.is_file():
         decoded.tables["python"] = python_stacks.read(stacks, decoded.notes)
-    if recording.steps:
-        decoded.tables["steps"] = _steps(recording)
-        assign_steps(decoded.tables)
+    take_steps(decoded.tables, _steps(recording), recording.collector)
+    if recording.domains and "marks" in decoded.tables:
+        decoded.tables["marks"] = mark_domains.assign(decoded.tables["marks"], _domains(recording), decoded.notes)
     _describe(decoded, recording, path)
     return decoded
 
 
-def _read_native(path: Path, recording: Recording) -> Decoded:
-    runs = sorted(child for child in path.glob("PROF_*") if child.is_dir())
-    if not runs:
-        decoded = Decoded()
-        if "npu" in recording.options.get("activities", ["npu"]):
-            decoded.notes.error(recording.collector, "the collector left no data: see its problems, if any are noted")
-            if not (path / STACKS_FILE_NAME).is_file():
-                raise SourceError(_no_data(path, recording))
-        return decoded
-    decoded = raw.read(runs[-1])
-    for earlier in runs[:-1]:
-        decoded.notes.warning(
-            earlier.name, "an earlier start of the collector in this recording is not shown: load it by itself"
-        )
-    return decoded
+def _part(recording: Recording, selection: Selection | None) -> Selection | Part | None:
+    """Find the wanted stretches by what the session knows of itself; where it does not, the raw data tells."""
+    if selection is None or not (recording.started_ns if selection.steps is None else recording.steps):
+        return selection
+    windows = selection.windows(_steps(recording), recording.started_ns)
+    return Part(windows) if selection.steps is None else Part(windows, windows)
 
 
-def _no_data(path: Path, recording: Recording) -> str:
-    told = "; ".join(recording.problems) or "the process may have ended before the collector wrote anything"
-    return f"{path} holds no data: {told}"
+def _domains(recording: Recording) -> list[tuple[str, str, int]]:
+    # The file may have been edited: what is no message, domain and time is left out.
+    kinds = (str, str, int)
+    return [
+        (kept[0], kept[1], kept[2])
+        for kept in recording.domains
+        if len(kept) == len(kinds) and all(map(isinstance, kept, kinds))
+    ]
 
 
 def _steps(recording: Recording) -> pd.DataFrame:

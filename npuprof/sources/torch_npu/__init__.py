@@ -3,10 +3,10 @@
 A result may lack any of its files: what is there is read, what is not is noted.
 
 A directory can hold the same run twice: as the vendor's parsed result (``ASCEND_PROFILER_OUTPUT``) and as the raw
-files that it was made from (``FRAMEWORK`` and ``PROF_*``). The parsed result is read where any of it can be, and a note
-tells that raw files are beside it; the raw files are read where there is no parsed result or nothing of it
-can be read, and where they are asked for (``npuprof.load(path, source="raw")``). ``run.info.source`` says which it
-was. The raw files are :mod:`.unparsed`, a source by itself.
+files that it was made from (``FRAMEWORK`` and ``PROF_*``). ``npuprof.load`` takes the raw files where they are complete
+(:mod:`npuprof.sources.choice`), else this result; ``source="raw"`` or ``source="parsed"`` chooses, and
+``run.info.source`` says which it was. Where nothing of the result can be read, the raw files are. These are
+:mod:`.unparsed`, a source by itself, which takes what the vendor summed from here.
 
 Source: formats/results.md.
 """
@@ -22,7 +22,7 @@ from npuprof.sources.torch_npu.layout import OUTPUT, Layout, find
 from npuprof.sources.torch_npu.reading import Reading
 from npuprof.sources.torch_npu.unparsed import read_layout
 
-__all__ = ["read", "recognises"]
+__all__ = ["read", "read_parsed", "recognises"]
 
 
 def recognises(path: Path) -> bool:
@@ -52,7 +52,7 @@ def read(path: Path) -> Decoded:
             "give the *_ascend_pt directory, whose raw files are read where it was not analysed"
         )
     try:
-        decoded = _read_parsed(layout)
+        decoded = read_parsed(layout)
     except SourceError as error:
         if not layout.is_raw:
             raise
@@ -64,7 +64,8 @@ def read(path: Path) -> Decoded:
     return decoded
 
 
-def _read_parsed(layout: Layout) -> Decoded:
+def read_parsed(layout: Layout) -> Decoded:
+    """Read the result files of a layout that was found, without any raw ones; as :func:`read`."""
     reading = Reading(layout)
     reading.decoded.info = describe(layout, reading.notes)
     reading.run()

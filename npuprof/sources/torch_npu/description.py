@@ -1,6 +1,6 @@
-"""What a torch_npu result tells of its run: ``profiler_info*.json`` and ``profiler_metadata.json``.
+"""What a result of torch_npu or MindSpore tells of its run: ``profiler_info*.json`` and ``profiler_metadata.json``.
 
-Source: formats/results.md section 1.1.
+Source: formats/results.md sections 1.1 and 1.2.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import msgspec
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.torch_npu.layout import Layout
+from npuprof.sources.zipped import read_head
 
 _MAX_BYTES = 64 << 20
-_LEVELS: dict[str, str | int] = {"Level_none": "none", "Level0": 0, "Level1": 1, "Level2": 2}
+_LEVELS: dict[str, str | int] = {"Level_none": "none", "LevelNone": "none", "Level0": 0, "Level1": 1, "Level2": 2}
 _METRICS = {
     "ACL_AICORE_PIPE_UTILIZATION": "PipeUtilization",
     "ACL_AICORE_ARITHMETIC_UTILIZATION": "ArithmeticUtilization",
@@ -30,6 +31,14 @@ _METRICS = {
 }
 _SWITCHES = {"memory": "profile_memory", "stacks": "with_stack", "shapes": "record_shapes", "modules": "with_modules"}
 _MINDSPORE_KEYS = ("profiler_parameters", "ms_profiler_info", "ms_version")  # it writes the same tree of files
+_MINDSPORE_SWITCHES = {
+    "memory": "profile_memory",
+    "stacks": "with_stack",
+    "shapes": "record_shapes",
+    "l2": "l2_cache",
+    "marks": "mstx",
+    "host_sys": "host_sys",
+}
 _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json")
 
 
@@ -38,14 +47,17 @@ def describe(layout: Layout, notes: Notes) -> Info:
     info = Info(name=layout.root.name, collector="torch_npu", source="torch_npu text result", recording=layout.root)
     told = load(layout.profiler_info, notes)
     if any(key in told for key in _MINDSPORE_KEYS):
-        info.collector = "mindspore"
+        info.collector, info.source = "mindspore", "mindspore text result"
     metadata = load(layout.metadata, notes)
     info.versions = {
         name: str(told[key])
-        for name, key in (("torch_npu", "torch_npu_version"), ("cann", "cann_version"))
+        for name, key in (("torch_npu", "torch_npu_version"), ("mindspore", "ms_version"), ("cann", "cann_version"))
         if told.get(key)
     }
-    info.options = _options(_part(told, "config"))
+    parameters = _part(told, "profiler_parameters")
+    info.options = _mindspore_options(parameters) if parameters else _options(_part(told, "config"))
+    if told.get("jit_level"):
+        info.options["jit_level"] = told["jit_level"]
     info.started_ns, info.stopped_ns = _interval(_part(told, "start_info"), _part(told, "end_info"))
     info.rank = _rank(layout.profiler_info, told, metadata)
     variables = metadata.pop("ENV_VARIABLES", None)
@@ -71,6 +83,20 @@ def _options(config: dict[str, Any]) -> dict[str, Any]:
     options["host_sys"] = special.pop("_host_sys", None) or []
     rest = {**common, **special}
     options.update({key.lstrip("_"): value for key, value in rest.items() if key.lstrip("_") not in options})
+    return options
+
+
+def _mindspore_options(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Say MindSpore's parameters in our words where we have one; the rest follows under its own name."""
+    rest = dict(parameters)
+    level, metrics = rest.pop("profiler_level", None), rest.pop("aic_metrics", None)
+    options: dict[str, Any] = {
+        "activities": [str(name).lower() for name in rest.pop("activities", None) or []],
+        "level": _LEVELS.get(str(level), level),
+        "aic_metrics": "none" if metrics in ("None", None) else metrics,
+    }
+    options.update({ours: rest.pop(theirs) for ours, theirs in _MINDSPORE_SWITCHES.items() if theirs in rest})
+    options.update(rest)
     return options
 
 
@@ -104,8 +130,7 @@ def load(path: Path | None, notes: Notes) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        with path.open("rb") as file:
-            plain = msgspec.json.decode(file.read(_MAX_BYTES))
+        plain = msgspec.json.decode(read_head(path, _MAX_BYTES).removeprefix(b"\xef\xbb\xbf"))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         notes.warning(path.name, f"cannot be read: {error}")
         return {}

@@ -15,6 +15,7 @@ from npuprof.sources.trace_json import is_trace
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 FRAMEWORK = "FRAMEWORK"
 _RESULTS = ("kernel_details.csv", "step_trace_time.csv", "memory_record.csv")
+_ONLY_HERE = (*_RESULTS, "operator_memory.csv", "operator_details.csv", "op_statistic.csv", "communication.json")
 _TRACE_NAMES = ("trace_view.json", "trace_view.json.gz")
 _MAX_LISTED = 10_000  # a directory of thousands of ranks is no single result
 
@@ -65,9 +66,10 @@ class Layout:
         return reader_of(self.framework) is not None or (self.profiler_info is not None and bool(self.raw))
 
     def file(self, name: str) -> Path | None:
-        """Give a result file's path if it exists."""
-        path = self.output / name if self.output else None
-        return path if path is not None and path.is_file() else None
+        """Give a result file's path if it exists, as it is or compressed by its user."""
+        if self.output is None:
+            return None
+        return next((path for end in ("", ".gz") if (path := self.output / f"{name}{end}").is_file()), None)
 
 
 def find(path: Path) -> Layout | None:
@@ -101,6 +103,22 @@ def _find(path: Path) -> Layout | None:
         tuple(_matching(root, "PROF_*", Path.is_dir)),
     )
     return layout if layout.is_parsed or layout.is_raw else None
+
+
+def find_files(folder: Path) -> Layout | None:
+    """Recognise a folder with files of a result right in it, such as one that a user copied out of its result."""
+    try:
+        if not folder.is_dir():
+            return None
+        trace = next((folder / name for name in _TRACE_NAMES if (folder / name).is_file()), None)
+        layout = Layout(folder, folder, trace)
+        if trace is None and not any(layout.file(name) is not None for name in _ONLY_HERE):
+            return None
+        info = next(_matching(folder, "profiler_info*.json", Path.is_file), None)
+    except OSError:
+        return None
+    metadata = folder / "profiler_metadata.json"
+    return Layout(folder, folder, trace, info, metadata if metadata.is_file() else None)
 
 
 def _matching(directory: Path, pattern: str, is_kind: Callable[[Path], bool]) -> Iterator[Path]:

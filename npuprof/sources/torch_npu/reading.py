@@ -1,8 +1,13 @@
-"""Read the files of one torch_npu result and join what they tell into one set of tables."""
+"""Read the files of one result of torch_npu or MindSpore and join what they tell into one set of tables.
+
+Source: formats/results.md sections 1.1, 1.2 and 4.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,12 +15,23 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
+from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
+from npuprof.sources.beside import note_databases
 from npuprof.sources.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.csv_table import read_statistic
 from npuprof.sources.kernel_details import read_kernel_details
 from npuprof.sources.kernel_join import compute_kernels, take_steps, take_task_numbers
-from npuprof.sources.memory_csv import read_memory_record, read_operator_memory
+from npuprof.sources.memory_csv import (
+    is_of_mindspore,
+    read_device_memory,
+    read_memory_record,
+    read_module_memory,
+    read_operator_memory,
+)
+from npuprof.sources.mindspore import COLLECTOR as MINDSPORE
+from npuprof.sources.mindspore import is_mindspore, read_pipeline_summary, take_task_names
+from npuprof.sources.stacking import stacked
 from npuprof.sources.step_csv import read_step_times
 from npuprof.sources.torch_npu.layout import Layout
 from npuprof.sources.trace_columns import gather
@@ -23,8 +39,21 @@ from npuprof.sources.trace_json import read_events
 from npuprof.sources.trace_links import build_links
 from npuprof.sources.trace_tables import TraceTables, build_tables, device_ids, step_of
 
-_STATISTICS = ("op_statistic", "api_statistic", "operator_details", "l2_cache")
-_READ_ELSEWHERE = ("kernel_details.csv", "memory_record.csv", "operator_memory.csv", "step_trace_time.csv")
+_MEMORY: dict[str, Callable[[Path, Notes], pd.DataFrame]] = {
+    "memory_record": read_memory_record,
+    "npu_mem": read_device_memory,
+    "npu_module_mem": read_module_memory,
+}
+_IN_TABLES = {*_MEMORY, "operator_memory", "kernel_details", "step_trace_time"}
+_KNOWN = ("communication.json", "communication_matrix.json", "analyse.done", "profiler_metadata.json")
+_INFO = "profiler_info"
+_PIPELINE = re.compile(r"(minddata_pipeline_summary)_\d+\.(json|csv)(?:\.gz)?")
+_CSV = re.compile(r"(.+?)(?:_\d+)?\.csv(?:\.gz)?")
+_MAX_LISTED = 1000
+_ANALYSE = {
+    MINDSPORE: "from mindspore.profiler.profiler import analyse; analyse(path)",
+    "torch_npu": "from torch_npu.profiler.profiler import analyse; analyse(path)",
+}
 _Value = TypeVar("_Value")
 
 
@@ -49,15 +78,20 @@ class Reading:
             part()
         self._name_devices()
         if not any(map(len, self.decoded.tables.values())) and not self.decoded.statistics:
-            raise (
-                self._failed[0]
-                if self._failed
-                else SourceError(
-                    f"{self._layout.root} holds no result that can be read; analyse it again with "
-                    "`from torch_npu.profiler.profiler import analyse; analyse(path)`"
-                )
-            )
+            raise self._failed[0] if self._failed else self._nothing()
         self._note_unread()
+
+    def read_sums(self) -> None:
+        """Read only what the vendor summed: the breakdown of steps, communication and statistics."""
+        for part in (self._step_times, self._communication, self._statistics):
+            part()
+
+    def _nothing(self) -> SourceError:
+        command = _ANALYSE.get(self.decoded.info.collector, _ANALYSE["torch_npu"])
+        return SourceError(
+            f"{self._layout.root} holds no result that can be read; analyse it again with `{command}`, "
+            "or copy FRAMEWORK and PROF_* beside it, whose raw files npuprof reads by itself"
+        )
 
     def _attempt(self, read: Callable[[Path], _Value], name: str) -> _Value | None:
         """Read one file if it is there; a failure is noted, and the other files are still read."""
@@ -88,15 +122,28 @@ class Reading:
         self.decoded.tables.update(built.tables)
         self.decoded.tables["links"] = build_links(trace, built, self.notes, path.name)
         self.decoded.info.devices = sorted(set(device_ids(trace).values()))
+        if is_mindspore(trace):
+            self._is_mindspore()
+        self.decoded.statistics.update(built.statistics)
+
+    def _is_mindspore(self) -> None:
+        info = self.decoded.info
+        info.source = info.source.replace(info.collector, MINDSPORE)
+        info.collector = MINDSPORE
 
     def _memory(self) -> None:
-        for name, table, read in (
-            ("memory_record.csv", "memory", read_memory_record),
-            ("operator_memory.csv", "allocations", read_operator_memory),
-        ):
-            frame = self._attempt(lambda path, read=read: read(path, self.notes), name)  # type: ignore[misc]
-            if frame is not None:
-                self.decoded.tables[table] = frame
+        samples = [
+            frame
+            for name, read in _MEMORY.items()
+            if (frame := self._attempt(lambda path, read=read: read(path, self.notes), f"{name}.csv")) is not None  # type: ignore[misc]
+        ]
+        if samples:
+            self.decoded.tables["memory"] = memory = tables.sort_by_time(stacked(samples))
+            if is_of_mindspore(memory["component"].array):
+                self._is_mindspore()
+        blocks = self._attempt(lambda path: read_operator_memory(path, self.notes), "operator_memory.csv")
+        if blocks is not None:
+            self.decoded.tables["allocations"] = blocks
 
     def _kernels(self) -> None:
         device = self._only_device()
@@ -107,7 +154,8 @@ class Reading:
             return
         self.decoded.tables["kernels"] = found.kernels
         if device_tasks is not None:
-            self.decoded.tables["kernels"], lonely = take_task_numbers(found.kernels, device_tasks)
+            named = take_task_names(found.kernels, device_tasks)
+            self.decoded.tables["kernels"], lonely = take_task_numbers(named, device_tasks)
             if lonely:
                 self.notes.warning("kernel_details.csv", "a kernel has no task in the timeline", lonely)
         communication = self.decoded.tables.get("communication")
@@ -151,10 +199,23 @@ class Reading:
         communication["group"] = named.fillna(communication["group"].astype(object)).astype("category")
 
     def _statistics(self) -> None:
-        for name in _STATISTICS:
-            frame = self._attempt(lambda path: read_statistic(path, self.notes), f"{name}.csv")
-            if frame is not None:
-                self.decoded.statistics[name] = frame
+        """Keep every other CSV as it came, by its name without the number of a rank."""
+        for path in self._files():
+            pipeline, plain = _PIPELINE.fullmatch(path.name), _CSV.fullmatch(path.name)
+            if pipeline is not None and pipeline[1] not in self.decoded.statistics:
+                frames = self._attempt(read_pipeline_summary, path.name)
+                self.decoded.statistics.update(frames or {})
+            elif plain is not None and pipeline is None and plain[1] not in _IN_TABLES:
+                frame = self._attempt(lambda path: read_statistic(path, self.notes), path.name)
+                if frame is not None:
+                    name = path.stem if plain[1] in self.decoded.statistics else plain[1]
+                    self.decoded.statistics[name] = frame
+
+    def _files(self) -> Iterator[Path]:
+        """Give the result's files, those of JSON first: where the same is there as CSV, it is not read again."""
+        if self._layout.output is not None:
+            listed = islice(self._layout.output.iterdir(), _MAX_LISTED)
+            yield from sorted(filter(Path.is_file, listed), key=lambda path: (".json" not in path.suffixes, path.name))
 
     def _only_device(self) -> int | None:
         """Give the device of files that do not name it."""
@@ -174,10 +235,17 @@ class Reading:
         info.devices = sorted(found | set(info.devices))
 
     def _note_unread(self) -> None:
-        if self._layout.output is None:
-            return
-        known = {*_READ_ELSEWHERE, *(f"{name}.csv" for name in _STATISTICS)}
-        known |= {"communication.json", "communication_matrix.json", "analyse.done"}
-        for path in sorted(self._layout.output.iterdir())[:1000]:
-            if path.is_file() and path.name not in known and path != self._layout.trace:
+        for path in self._files():
+            name = path.name.removesuffix(".gz")
+            if (
+                path == self._layout.trace
+                or name in _KNOWN
+                or name.startswith(_INFO)
+                or _CSV.fullmatch(name)
+                or _PIPELINE.fullmatch(name)
+            ):
+                continue
+            if path.suffix != ".db":
                 self.notes.info(path.name, "this file of the result is not read")
+        if self._layout.output is not None:
+            note_databases(self._layout.output, self.notes)

@@ -8,8 +8,10 @@ Source: formats/results.md sections 1.1 and 1.2, and formats/frontends.md sectio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from npuprof import tables
@@ -23,9 +25,11 @@ from npuprof.sources.framework.causes import launch_links
 from npuprof.sources.framework.clock import framework_clock
 from npuprof.sources.launch_steps import assign_steps
 from npuprof.sources.raw.control import Side, read_sides
+from npuprof.sources.selection import Part, Selection
 from npuprof.sources.stacking import stacked
 from npuprof.sources.torch_npu.description import describe, load
 from npuprof.sources.torch_npu.layout import Layout, find
+from npuprof.sources.torch_npu.sums import add_sums
 
 _OF_DEVICE = ("kernels", "communication")
 
@@ -36,13 +40,15 @@ def recognises(path: Path) -> bool:
     return layout is not None and layout.is_raw
 
 
-def read(path: Path) -> Decoded:
+def read(path: Path, selection: Selection | None = None) -> Decoded:
     """Read the raw files of one result.
 
     Parameters
     ----------
     path
         A ``*_ascend_pt`` or ``*_ascend_ms`` directory under any name, or its ``FRAMEWORK``.
+    selection
+        What is wanted of it, so that other device records need not be joined; None for everything.
 
     Raises
     ------
@@ -56,13 +62,26 @@ def read(path: Path) -> Decoded:
             "cpu_op_execute_timestamp_*.txt, or PROF_* beside profiler_info*.json; give the *_ascend_pt or *_ascend_ms "
             "directory that the profiler wrote"
         )
-    return read_layout(layout)
+    return read_layout(layout, selection)
 
 
-def read_layout(layout: Layout) -> Decoded:
+def read_part(path: Path, selection: Selection) -> Decoded:
+    """Read what is selected of the raw files, and somewhat more; as :func:`read`.
+
+    Raises
+    ------
+    SourceError
+        As :func:`read`, or if the run has no step of a selected number.
+    """
+    return read(path, selection)
+
+
+def read_layout(layout: Layout, selection: Selection | Part | None = None, epoch_ns: int = 0) -> Decoded:
     """Read what the framework's profiler and the collector wrote.
 
-    Either side may be missing or damaged; then the other is read alone, and that is noted.
+    Either side may be missing or damaged; then the other is read alone, and that is noted. What the vendor summed
+    is taken from its result, where there is one beside them. A recording around them tells when CLOCK_MONOTONIC_RAW
+    stood at 0 (`epoch_ns`), which the framework's files do not.
 
     Raises
     ------
@@ -70,27 +89,50 @@ def read_layout(layout: Layout) -> Decoded:
         If neither can be read.
     """
     decoded = Decoded()
-    device = _read_raw(layout, decoded.notes)
+    decoded.info = describe(layout, decoded.notes)
     reader = reader_of(layout.framework)
+    if reader is not None:
+        decoded.info.collector = reader.COLLECTOR
+        told, sides = load(layout.profiler_info, Notes()), _sides(layout)
+        collector = reader.COLLECTOR
+        reader.read(layout.framework, lambda: framework_clock(told, sides, decoded.notes, collector, epoch_ns), decoded)
+    else:
+        decoded.notes.info("FRAMEWORK", "there are no files of the framework that can be read: no operators")
+    device = _read_raw(layout, decoded.notes, _part(decoded.tables, selection))
     if device is None and reader is None:
         raise SourceError(
             f"{layout.root} holds neither FRAMEWORK files nor a PROF_* directory that can be read: "
             "the run may have ended before the collector wrote anything"
         )
-    decoded.info = describe(layout, decoded.notes)
-    if reader is not None:
-        decoded.info.collector = reader.COLLECTOR
-        told, sides = load(layout.profiler_info, Notes()), _sides(layout)
-        reader.read(layout.framework, lambda: framework_clock(told, sides, decoded.notes), decoded)
-    else:
-        decoded.notes.info("FRAMEWORK", "there are no files of the framework that can be read: no operators")
     decoded.info.source = f"{decoded.info.collector} raw files"
     if device is not None:
         _join(decoded, device)
+    add_sums(layout, decoded)
     return decoded
 
 
-def _read_raw(layout: Layout, notes: Notes) -> Decoded | None:
+def _part(frames: Mapping[str, pd.DataFrame], selection: Selection | Part | None) -> Selection | Part | None:
+    """Find the wanted stretches by the framework's steps, and when what was asked for in them was launched."""
+    if isinstance(selection, Part):
+        if not len(selection.launches.starts) or "operators" not in frames:
+            return selection
+        windows = selection.windows
+    elif selection is None or selection.steps is None or not len(frames.get("steps", ())):
+        return selection
+    else:
+        windows = selection.windows(frames["steps"], 0)
+    operators = frames["operators"]
+    starts = operators["start_ns"].to_numpy(np.int64)
+    ends = starts + operators["duration_ns"].to_numpy(np.int64)
+    queued = frames["links"][(frames["links"]["kind"] == "enqueue").to_numpy()]
+    asked, taken = queued["source_row"].to_numpy(), queued["target_row"].to_numpy()
+    own = windows.touch(starts, starts)
+    launches = windows.joined(starts[own], ends[own])  # an operator may reach beyond its step, and enqueue there
+    later = taken[launches.touch(starts, starts)[asked]]
+    return Part(windows, launches.joined(starts[later], ends[later]))
+
+
+def _read_raw(layout: Layout, notes: Notes, part: Selection | Part | None) -> Decoded | None:
     """Read the newest raw directory, which is the last by name; None, and a note, where that cannot be."""
     if not layout.raw:
         notes.info("PROF_*", "there is no raw directory: the device was not recorded")
@@ -98,7 +140,7 @@ def _read_raw(layout: Layout, notes: Notes) -> Decoded | None:
     for earlier in layout.raw[:-1]:
         notes.warning(earlier.name, "an earlier start of the collector in this result is not shown: load it by itself")
     try:
-        return raw.read(layout.raw[-1])
+        return raw.read(layout.raw[-1], part)
     except SourceError as error:
         notes.error(layout.raw[-1].name, f"the raw directory cannot be read, no device data: {error}")
         return None

@@ -125,9 +125,9 @@ def test_an_empty_folder_of_the_framework_is_no_result(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_read_are_told(result: Path) -> None:
-    (result / "ASCEND_PROFILER_OUTPUT/npu_module_mem.csv").write_text("x")
+    (result / "ASCEND_PROFILER_OUTPUT/platform.xlsx").write_text("x")
     notes = torch_npu.read(result).notes.to_frame()
-    assert notes["source"].tolist() == ["npu_module_mem.csv"]
+    assert notes["source"].tolist() == ["platform.xlsx"]
 
 
 def test_results_of_mindspore_are_named_so(result: Path) -> None:

@@ -230,6 +230,7 @@ def test_every_kernel_is_a_task_of_the_timeline(result: Result) -> None:
 @samples_of(*KERNELS)
 def test_memory_peaks_agree_to_the_byte(result: Result) -> None:
     known, memory = result.truth("memory_record.csv"), result.tables["memory"]
+    memory = memory[~memory["component"].astype(str).str.endswith("(module)")]  # of another file
     assert len(memory) == known["rows"]
     by_component = memory.groupby(memory["component"].astype(str))
     assert by_component.size().to_dict() == known["rows_by_component"]

@@ -1,0 +1,219 @@
+"""Keep of a run's tables what a selection wants, with every link between rows that stay.
+
+Which rows stay: those that overlap the selected stretch. Of steps, those that say which step they belong to (kernels,
+collectives, operators) stay by that, and device tasks by when they were launched, so that a step keeps what it
+launched and the device ran later. The call and the operator that launched a device row that stays, and the
+collective that a step of it is part of, stay with it, whenever they began. Intervals of `overlap` are cut at the
+bounds: their times are those within.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.base import Decoded
+from npuprof.sources.launch_steps import launch_times
+from npuprof.sources.selection import Selection, Windows
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Frames: TypeAlias = Mapping[str, pd.DataFrame]
+
+_OF_DEVICE = ("tasks", "kernels", "communication", "communication_tasks")
+_STEPPED = ("operators", "kernels", "communication")
+_SPANS = ("python", "operators", "api", "tasks", "kernels", "communication", "communication_tasks", "marks")
+_LIMITS = np.iinfo(np.int64)
+_STATISTIC_TIME = "Timestamp(ns)"
+
+
+def cut(decoded: Decoded, selection: Selection) -> None:
+    """Keep the selected rows of a run, in place; `info` and the notes tell what was selected.
+
+    Raises
+    ------
+    SourceError
+        If the run has no step of a wanted number.
+    OptionsError
+        If the wanted stretch ends before it begins.
+    """
+    frames, info = decoded.tables, decoded.info
+    steps = steps_of(frames)
+    beginning = info.started_ns if info.started_ns is not None else _extent(frames)[0]
+    windows = selection.windows(steps, beginning)
+    first, last = _extent(frames)
+    decoded.tables = _cut_tables(frames, windows, selection.steps)
+    for name, frame in decoded.statistics.items():
+        if _STATISTIC_TIME in frame and frame[_STATISTIC_TIME].dtype == np.int64:
+            moments = frame[_STATISTIC_TIME].to_numpy()
+            decoded.statistics[name] = frame[windows.touch(moments, moments)].reset_index(drop=True)
+    told = selection.told(windows)
+    info.selection = {**info.selection, **told}
+    decoded.notes.info("selection", f"only a part of the run was asked for: {_words(told)}")
+    if decoded.statistics:
+        decoded.notes.info("selection", "statistics without times are those of the whole run")
+    if not any(len(decoded.tables.get(name, ())) for name in _SPANS) and last >= first:
+        decoded.notes.warning("selection", f"nothing of the run lies in it: its rows are from {first} to {last} ns")
+
+
+def steps_of(frames: Frames) -> pd.DataFrame:
+    """Give the steps of a run: its table, or else what the rows that name a step span."""
+    steps = frames.get("steps")
+    if steps is not None and len(steps):
+        return steps
+    parts = []
+    for name in _STEPPED:
+        frame = frames.get(name)
+        if frame is not None and "step" in frame and bool(frame["step"].notna().any()):
+            named = frame.loc[frame["step"].notna(), ["step", "start_ns", "duration_ns"]]
+            parts.append(named.assign(end_ns=named["start_ns"] + named["duration_ns"]))
+    if not parts:
+        return tables.empty("steps")
+    bounds = pd.concat(parts).groupby("step").agg(start_ns=("start_ns", "min"), end_ns=("end_ns", "max")).reset_index()
+    bounds["duration_ns"] = bounds["end_ns"] - bounds["start_ns"]
+    return tables.build("steps", {name: bounds[name] for name in ("step", "start_ns", "duration_ns")})
+
+
+def _extent(frames: Frames) -> tuple[int, int]:
+    """Give when the first row of a run begins and the last one ends; in the wrong order where it has none."""
+    spans = [frames[name] for name in _SPANS if len(frames.get(name, ()))]
+    first = min((int(frame["start_ns"].min()) for frame in spans), default=1)
+    return first, max((int((frame["start_ns"] + frame["duration_ns"]).max()) for frame in spans), default=0)
+
+
+def _cut_tables(frames: Frames, windows: Windows, steps: tuple[int, ...] | None) -> dict[str, pd.DataFrame]:
+    kept = {name: _kept(frames, name, windows, steps) for name in frames if name not in ("links", "overlap")}
+    if "communication_tasks" in kept:
+        _keep_whole_collectives(frames, kept, by_step=steps is not None)
+    links = frames.get("links", tables.empty("links"))
+    _keep_causes(links, kept)
+    result = {name: _rows(frames[name], rows) for name, rows in kept.items()}
+    moved = {name: np.cumsum(rows) - 1 for name, rows in kept.items()}
+    if "communication_tasks" in result and "communication" in kept:
+        numbers = result["communication_tasks"]["op_id"]
+        known = numbers.notna().to_numpy()
+        rows = np.zeros(len(numbers), np.int64)
+        rows[known] = moved["communication"][numbers[known].to_numpy(np.int64)]
+        result["communication_tasks"]["op_id"] = pd.arrays.IntegerArray(rows, ~known)
+    result["links"] = _cut_links(links, kept, moved)
+    if "overlap" in frames:
+        result["overlap"] = _clipped(frames["overlap"], windows)
+    return result
+
+
+def _kept(frames: Frames, name: str, windows: Windows, steps: tuple[int, ...] | None) -> Bools:
+    frame = frames[name]
+    if name == "step_times":
+        return _are_steps(frame, steps if steps is not None else _steps_within(frames, windows))
+    if steps is not None and (name == "steps" or (name in _STEPPED and bool(frame["step"].notna().any()))):
+        return _are_steps(frame, steps)
+    if name == "allocations":
+        return windows.touch(_filled(frame["allocated_ns"], _LIMITS.min), _filled(frame["released_ns"], _LIMITS.max))
+    if "time_ns" in frame:
+        moments = frame["time_ns"].to_numpy(np.int64)
+        return windows.touch(moments, moments)
+    starts = frame["start_ns"].to_numpy(np.int64)
+    if steps is not None and name == "tasks" and "device_id" not in frames.get("steps", ()):
+        moments = launch_times(frames, frame)
+        return windows.touch(moments, moments)
+    touched = windows.touch(starts, starts + frame["duration_ns"].to_numpy(np.int64))
+    if name == "marks":
+        seen = frame["device_start_ns"].notna().to_numpy()
+        begin, length = (_filled(frame[column], 0) for column in ("device_start_ns", "device_duration_ns"))
+        touched |= seen & windows.touch(begin, begin + length)
+    return touched
+
+
+def _are_steps(frame: pd.DataFrame, steps: tuple[int, ...] | None) -> Bools:
+    if steps is None:
+        return np.ones(len(frame), bool)
+    result: Bools = np.isin(_filled(frame["step"], _LIMITS.min), steps)
+    return result
+
+
+def _steps_within(frames: Frames, windows: Windows) -> tuple[int, ...] | None:
+    steps = steps_of(frames)
+    if not len(steps):
+        return None
+    starts = steps["start_ns"].to_numpy(np.int64)
+    touched = steps[windows.touch(starts, starts + steps["duration_ns"].to_numpy(np.int64))]
+    return tuple(touched["step"].dropna().astype("int64").tolist())
+
+
+def _keep_whole_collectives(frames: Frames, kept: dict[str, Bools], *, by_step: bool) -> None:
+    """Let steps of collectives follow them, where steps are selected; else let collectives follow their steps."""
+    operator = _filled(frames["communication_tasks"]["op_id"], -1)
+    known = operator >= 0
+    operators = kept.get("communication")
+    if operators is None:
+        return
+    if by_step:
+        kept["communication_tasks"][known] = operators[operator[known]]
+    else:
+        operators[operator[known & kept["communication_tasks"]]] = True
+
+
+def _keep_causes(links: pd.DataFrame, kept: dict[str, Bools]) -> None:
+    """Keep what launched a device row that stays: calls and marks, and the operators that these belong to."""
+    causes = links[(links["kind"] != "forward_backward").to_numpy()]
+    target_table, source_table = (causes[f"{side}_table"].astype(object).to_numpy() for side in ("target", "source"))
+    target, source = causes["target_row"].to_numpy(), causes["source_row"].to_numpy()
+    launched = {name: rows for name, rows in kept.items() if name in _OF_DEVICE}
+    while launched:  # tables lead from devices over calls to operators: two rounds
+        found: dict[str, Bools] = {}
+        for name, rows in launched.items():
+            at = np.flatnonzero(target_table == name)
+            at = at[rows[target[at]]]
+            for of in set(source_table[at].tolist()) & (kept.keys() - _OF_DEVICE - {name}):
+                among = source[at[source_table[at] == of]]
+                found.setdefault(of, np.zeros(len(kept[of]), bool))[among] = True
+        for name, rows in found.items():
+            kept[name] |= rows
+        launched = {name: rows for name, rows in found.items() if name != "operators"}
+
+
+def _cut_links(links: pd.DataFrame, kept: Mapping[str, Bools], moved: Mapping[str, Int64]) -> pd.DataFrame:
+    stays = np.ones(len(links), bool)
+    rows = {}
+    for side in ("source", "target"):
+        of, numbers = links[f"{side}_table"].astype(object).to_numpy(), links[f"{side}_row"].to_numpy().copy()
+        for name in set(of.tolist()):
+            mine = np.flatnonzero(of == name)
+            stays[mine] &= kept[name][numbers[mine]]
+            numbers[mine] = moved[name][numbers[mine]]
+        rows[f"{side}_row"] = numbers
+    result: pd.DataFrame = _rows(links.assign(**rows), stays)
+    return result
+
+
+def _clipped(frame: pd.DataFrame, windows: Windows) -> pd.DataFrame:
+    """Cut intervals at the bounds; one that reaches into several stretches becomes several rows."""
+    starts = frame["start_ns"].to_numpy(np.int64)
+    ends = starts + frame["duration_ns"].to_numpy(np.int64)
+    first, after = np.searchsorted(windows.ends, starts, side="right"), np.searchsorted(windows.starts, ends)
+    count = np.maximum(after - first, 0)
+    rows = np.repeat(np.arange(len(frame)), count)
+    at = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count) + first[rows]
+    begin = np.maximum(starts[rows], windows.starts[at])
+    columns: dict[str, Any] = {"start_ns": begin, "duration_ns": np.minimum(ends[rows], windows.ends[at]) - begin}
+    return tables.sort_by_time(frame.iloc[rows].assign(**columns).reset_index(drop=True))
+
+
+def _rows(frame: pd.DataFrame, kept: Bools) -> pd.DataFrame:
+    result: pd.DataFrame = frame if bool(kept.all()) else frame.iloc[np.flatnonzero(kept)].reset_index(drop=True)
+    return result
+
+
+def _filled(column: pd.Series[Any], absent: int) -> Int64:
+    return column.to_numpy(np.int64, na_value=absent)
+
+
+def _words(told: Mapping[str, Any]) -> str:
+    if "steps" in told:
+        return f"steps {', '.join(map(str, told['steps'][:20]))}{' ...' if len(told['steps']) > 20 else ''}"
+    return ", ".join(f"{name.removesuffix('_ns')} {value} ns" for name, value in told.items())

@@ -1,0 +1,224 @@
+"""What of a run is wanted: some of its steps, or what happened between two moments.
+
+A row belongs to a stretch of time that begins at `start` and ends before `end` if it overlaps it. A step is the
+stretch between its marks; what a device did belongs to the step that launched it. :mod:`.cutting` keeps those rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.analysis.overlap import union
+from npuprof.errors import OptionsError, SourceError
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Moment: TypeAlias = int | np.integer[Any] | datetime | np.datetime64 | timedelta | np.timedelta64
+"""Nanoseconds of the UTC epoch, a time stamp (UTC where it names no zone), or the time since the run's beginning."""
+
+_LIMITS = np.iinfo(np.int64)
+_MOST_STEPS = 1_000_000
+_MOST_TOLD = 20
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Stretches of time, each from its start to before its end: sorted, disjoint, UTC epoch nanoseconds."""
+
+    starts: Int64
+    ends: Int64
+
+    @classmethod
+    def between(cls, start_ns: int | None, end_ns: int | None) -> Windows:
+        """Give the one stretch between two moments, of which None is without a bound."""
+        start = _LIMITS.min if start_ns is None else start_ns
+        return cls(np.array([start], np.int64), np.array([_LIMITS.max if end_ns is None else end_ns], np.int64))
+
+    def touch(self, starts: Int64, ends: Int64) -> npt.NDArray[np.bool_]:
+        """Tell which spans overlap any of them; one without length must lie inside."""
+        if not len(self.starts):
+            return np.zeros(len(starts), bool)
+        at = np.searchsorted(self.ends, starts, side="right")
+        begin = self.starts[np.minimum(at, len(self.starts) - 1)]
+        touched: npt.NDArray[np.bool_] = (at < len(self.starts)) & ((begin < ends) | (begin <= starts))
+        return touched
+
+    def joined(self, starts: Int64, ends: Int64) -> Windows:
+        """Give these stretches and others."""
+        return Windows(*union(np.concatenate((self.starts, starts)), np.concatenate((self.ends, ends))))
+
+    @classmethod
+    def none(cls) -> Windows:
+        """Give no stretch at all."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Stretches of a run that are wanted, and those in which the host launched what the device ran for them."""
+
+    windows: Windows
+    launches: Windows = field(default_factory=Windows.none)
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """A moment as it was given: nanoseconds of the epoch, or of the run's beginning."""
+
+    ns: int
+    is_relative: bool
+
+    def absolute(self, beginning_ns: int) -> int:
+        return min(max(self.ns + beginning_ns, _LIMITS.min), _LIMITS.max) if self.is_relative else self.ns
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What of a run is wanted; :func:`choose` makes one of what a user gave.
+
+    Attributes
+    ----------
+    steps
+        Numbers of steps, or None for a stretch of time.
+    start, end
+        The stretch; None is without a bound.
+    """
+
+    steps: tuple[int, ...] | None = None
+    start: _Bound | None = None
+    end: _Bound | None = None
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the run's beginning must be known to tell the stretch."""
+        return any(bound is not None and bound.is_relative for bound in (self.start, self.end))
+
+    def windows(self, steps: pd.DataFrame, beginning_ns: int) -> Windows:
+        """Find the wanted stretches of a run.
+
+        Parameters
+        ----------
+        steps
+            The run's steps: ``step, start_ns, duration_ns``.
+        beginning_ns
+            UTC epoch nanoseconds of its beginning.
+
+        Raises
+        ------
+        SourceError
+            If it has no step of a wanted number; the message names those that it has.
+        OptionsError
+            If the stretch ends before it begins.
+        """
+        if self.steps is not None:
+            return self._of_steps(steps)
+        start, end = (None if bound is None else bound.absolute(beginning_ns) for bound in (self.start, self.end))
+        if start is not None and end is not None and end <= start:
+            raise OptionsError(f"the selection ends at {end} ns, not after its start at {start} ns: exchange them?")
+        return Windows.between(start, end)
+
+    def told(self, windows: Windows) -> dict[str, Any]:
+        """Say what was selected, in a form that JSON can hold: the steps, or the bounds in epoch nanoseconds."""
+        if self.steps is not None:
+            return {"steps": list(self.steps)}
+        bounds = {"start_ns": (self.start, windows.starts), "end_ns": (self.end, windows.ends)}
+        return {name: int(values[0]) for name, (bound, values) in bounds.items() if bound is not None}
+
+    def _of_steps(self, steps: pd.DataFrame) -> Windows:
+        wanted = self.steps or ()
+        numbers = steps["step"].to_numpy(np.int64, na_value=_LIMITS.min)
+        unknown = sorted(set(wanted) - set(numbers.tolist()))
+        if unknown:
+            there = sorted(set(numbers[numbers != _LIMITS.min].tolist()))
+            if not there:
+                raise SourceError("the run has no numbered steps: select a stretch of time with start= and end=")
+            raise SourceError(f"the run has no step {_listed(unknown)}; its steps are {_listed(there)}")
+        chosen = np.isin(numbers, wanted)
+        starts = steps["start_ns"].to_numpy(np.int64)[chosen]
+        return Windows(*union(starts, starts + steps["duration_ns"].to_numpy(np.int64)[chosen]))
+
+
+def choose(steps: int | Iterable[int] | None, start: Moment | None, end: Moment | None) -> Selection | None:
+    """Check what a user asked for; None for everything.
+
+    Parameters
+    ----------
+    steps
+        A number, or several.
+    start, end
+        See :data:`Moment`.
+
+    Raises
+    ------
+    OptionsError
+        If a value is none of these, or both steps and a stretch of time are given.
+    """
+    if steps is None and start is None and end is None:
+        return None
+    if steps is None:
+        return Selection(start=_bound("start", start), end=_bound("end", end))
+    if start is not None or end is not None:
+        raise OptionsError("steps and start or end exclude each other: a step is a stretch of time already")
+    return Selection(steps=_numbers(steps))
+
+
+def _numbers(steps: Any) -> tuple[int, ...]:
+    given = [steps] if isinstance(steps, int | np.integer) else steps
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise OptionsError(f"steps is {steps!r}, but must be a number or a list of them, such as [3, 4]")
+    numbers = list(islice(given, _MOST_STEPS + 1))
+    if not 0 < len(numbers) <= _MOST_STEPS:
+        raise OptionsError(f"steps must name between 1 and {_MOST_STEPS} steps, such as [3, 4]")
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise OptionsError(f"steps holds {number!r}, but must hold whole numbers, such as [3, 4]")
+    return tuple(sorted({int(number) for number in numbers}))
+
+
+def _bound(name: str, given: Any) -> _Bound | None:
+    if given is None:
+        return None
+    try:
+        bound = _read_bound(given)
+    except (ValueError, OverflowError) as error:  # pandas' errors of what is out of bounds are among these
+        raise OptionsError(f"{name} is {given!r}, which nanoseconds cannot tell: {error}") from error
+    if bound is None or not _LIMITS.min <= bound.ns <= _LIMITS.max:
+        raise OptionsError(
+            f"{name} is {given!r}, but must be nanoseconds of the epoch as a whole number (run.kernels.start_ns has "
+            "such), a time stamp, or pd.Timedelta(seconds=1.5) for the time since the run's beginning; a float of "
+            "nanoseconds has lost some of them already"
+        )
+    return bound
+
+
+def _read_bound(given: Any) -> _Bound | None:
+    if isinstance(given, bool | np.bool_) or given is pd.NaT:
+        return None
+    if isinstance(given, timedelta | np.timedelta64):  # before integers: NumPy counts it among them
+        length = pd.Timedelta(given)
+        return None if length is pd.NaT else _Bound(length.as_unit("ns").value, True)
+    if isinstance(given, int | np.integer):
+        return _Bound(int(given), False)
+    if isinstance(given, datetime | np.datetime64):
+        stamp = pd.Timestamp(given)
+        return None if stamp is pd.NaT else _Bound(stamp.as_unit("ns").value, False)
+    return None
+
+
+def _listed(numbers: list[int]) -> str:
+    """List numbers, runs of them by their ends."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    told = [str(low) if low == high else f"{low}-{high}" for low, high in runs[:_MOST_TOLD]]
+    return ", ".join(told) + (" ..." if len(runs) > _MOST_TOLD else "")
