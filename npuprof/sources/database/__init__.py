@@ -2,7 +2,8 @@
 
 ``ascend_pytorch_profiler*.db``, ``ascend_mindspore_profiler*.db`` and ``msprof_*.db`` hold the run,
 ``analysis.db`` and ``communication_analyzer.db`` sums over its steps. They are known by their tables, opened
-read-only and never changed; a viewer's additions to them change nothing of what is read.
+read-only and never changed; a viewer's additions to them change nothing of what is read. ``report_*.db`` is the form
+that these had before.
 
 Source: formats/results.md section 5.
 """
@@ -19,6 +20,7 @@ from npuprof.sources.database.connection import open_database
 from npuprof.sources.database.description import add_facts, describe_directory
 from npuprof.sources.database.layout import find
 from npuprof.sources.database.reading import Reading
+from npuprof.sources.database.report import ReportDatabase, is_report
 
 __all__ = ["describe_path", "read", "read_databases", "recognises"]
 
@@ -73,5 +75,5 @@ def describe_path(path: Path) -> Info:
     info = describe_directory(layout, notes)
     for one in layout.profile[:1]:
         with open_database(one, notes) as database:
-            add_facts(info, database)
+            add_facts(info, ReportDatabase(database) if is_report(database.tables) else database)
     return info

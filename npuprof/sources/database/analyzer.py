@@ -18,7 +18,7 @@ from npuprof.sources.decimals import US_TO_NS
 
 STEP_TIMES = "StepTraceTime"
 _LIMIT = 5_000_000
-_DURATIONS = {
+DURATIONS = {
     "computing_ns": "computing",
     "communication_ns": "communication",
     "overlapped_ns": "overlapped",
@@ -63,6 +63,7 @@ _STATISTICS: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
 }
+_TEXTS = [*_WHERE, "link", "src_rank", "dst_rank", "Transport Type", "Op Name"]
 READ = frozenset((STEP_TIMES, *(table for table, _ in _STATISTICS.values())))
 """The tables that are read here."""
 _STEP = re.compile(r"(?:step)?\s*(\d{1,18})")
@@ -75,7 +76,7 @@ def step_times_table(database: Database, device: int | None) -> pd.DataFrame | N
     The numbers are microseconds, whatever the vendor's documentation says. `device` is the device of files that do
     not name it.
     """
-    present = {ours: theirs for ours, theirs in _DURATIONS.items() if database.has(STEP_TIMES, theirs)}
+    present = {ours: theirs for ours, theirs in DURATIONS.items() if database.has(STEP_TIMES, theirs)}
     rows = database.rows(STEP_TIMES, ["deviceId"], list(present.values()))
     steps = [_step(one) for (one,) in database.records(STEP_TIMES, ["step"], len(rows["deviceId"]))]
     if not steps:
@@ -93,7 +94,8 @@ def step_times_table(database: Database, device: int | None) -> pd.DataFrame | N
 def communication_statistics(database: Database) -> dict[str, pd.DataFrame]:
     """Read what the vendor summed over communication operators, in the columns that ``communication.json`` gives.
 
-    A bandwidth is repeated in the file for each size of packets; here it stands once.
+    A bandwidth is repeated in the file for each size of packets; here it stands once. Links that carried nothing,
+    which the JSON lists with zeros, are not in the file.
     """
     found = {}
     for name, (table, columns) in _STATISTICS.items():
@@ -102,8 +104,20 @@ def communication_statistics(database: Database) -> dict[str, pd.DataFrame]:
         if records:
             frame = pd.DataFrame.from_records(records, columns=list(wanted)).drop_duplicates(ignore_index=True)
             frame["step"] = frame["step"].astype("string").str.removeprefix("step").astype(object)
-            found[name] = frame
+            for column in frame.columns.difference(_TEXTS):
+                frame[column] = pd.to_numeric(frame[column], errors="coerce").astype(np.float64)
+            found[name] = _with_ratios(frame) if name == "communication" else frame
     return found
+
+
+def _with_ratios(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add the ratios of the JSON, to its four digits: what part of waiting and moving data was waiting."""
+    moved = frame["Transit Time(ms)"]
+    for name in ("Wait", "Synchronization"):
+        waited = frame[f"{name} Time(ms)"]
+        whole = waited + moved
+        frame[f"{name} Time Ratio"] = (waited / whole.where(whole > 0)).fillna(0.0).round(4)
+    return frame
 
 
 def _step(value: Any) -> int | None:

@@ -32,9 +32,24 @@ _OPERATOR = [
     "opType",
     "deviceId",
 ]
-_TASK = ["globalTaskId", "taskType", "planeId", "srcRank", "dstRank", "transportType", "size", "linkType", "opId"]
+_LATER = ("rankSize", "relay", "retry")  # columns that newer files have
+_TASK = [
+    "globalTaskId",
+    "taskType",
+    "planeId",
+    "srcRank",
+    "dstRank",
+    "transportType",
+    "size",
+    "linkType",
+    "opId",
+    "dataType",
+    "rdmaType",
+    "notifyId",
+]
 _INFO = "COMMUNICATION_TASK_INFO"
 _NONE = (*SENTINELS, -1)
+_NO_NOTIFY = (1 << 63) - 1  # what is left of 64 bits that are all set
 _BYTES_PER_GB = 1e9
 
 
@@ -47,7 +62,7 @@ def read_communication(database: Database, strings: Names, tasks: Tasks) -> dict
         database.notes.warning(database.path.name, f"{_INFO}: a step has no task, so no time; it is left out", lost)
     order = np.argsort(steps["task"], kind="stable")
     steps = take(steps, order[steps["task"][order] >= 0])
-    operators = in_order(database, "COMMUNICATION_OP", database.rows("COMMUNICATION_OP", _OPERATOR))
+    operators = in_order(database, "COMMUNICATION_OP", database.rows("COMMUNICATION_OP", [*_OPERATOR, *_LATER]))
     found = {}
     if len(operators["startNs"]):
         found["communication"] = _operators(database, strings, operators, _devices(operators, steps, tasks))
@@ -78,8 +93,15 @@ def _operators(database: Database, strings: Names, rows: dict[str, Array], devic
         "algorithm": strings.column(rows["algType"]),
         "count": optional(rows["count"], _NONE),
         "connection_id": optional(rows["connectionId"], SENTINELS),
+        **_later(rows),
     }
     return tables.build("communication", columns)
+
+
+def _later(rows: dict[str, Array]) -> dict[str, Any]:
+    """Give how many ranks took part, and whether the data went a detour or had to be sent again, where it is told."""
+    flags = {name: pd.arrays.BooleanArray(rows[name] == 1, ~np.isin(rows[name], (0, 1))) for name in ("relay", "retry")}
+    return {"rank_size": optional(rows["rankSize"], _NONE), **flags}
 
 
 def _types(strings: Names, rows: dict[str, Array]) -> pd.Categorical:
@@ -110,6 +132,10 @@ def _tasks(
         "stream_id": optional(on["streamId"], SENTINELS),
         "task_id": optional(on["taskId"], SENTINELS),
         "context_id": optional(on["contextId"], SENTINELS),
+        "data_type": Names(database, "ENUM_HCCL_DATA_TYPE").column(steps["dataType"]),
+        "rdma_type": Names(database, "ENUM_HCCL_RDMA_TYPE").column(steps["rdmaType"]),
+        "notify_id": optional(steps["notifyId"], (*_NONE, _NO_NOTIFY)),
+        "estimated_us": np.full(len(steps["task"]), np.nan),  # a database does not tell it
     }
     return tables.build("communication_tasks", columns)
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
+from npuprof.progress import tell
 from npuprof.sources.columns import ABSENT, Array
 from npuprof.sources.decimals import Ints
 
@@ -40,7 +41,13 @@ _WHOLE = (
     "CASE typeof({0}) WHEN 'integer' THEN {0} WHEN 'text' THEN CASE WHEN length({0}) < 20 AND {0} GLOB '[0-9]*' "
     f"AND {{0}} NOT GLOB '*[^0-9]*' THEN CAST({{0}} AS INTEGER) ELSE {ABSENT} END ELSE {ABSENT} END"
 )
-_WHOLE_DECLARED = f"IFNULL({{0}}, {ABSENT})"
+# What SQLite writes as it was is plain digits; where nearly all values are, this is quicker. In columns of TEXT only:
+# elsewhere a float could pass for a whole number.
+_DIGITS = (
+    "CASE WHEN {0} >= '0' AND CAST(CAST({0} AS INTEGER) AS TEXT) IS {0} THEN CAST({0} AS INTEGER) "
+    f"ELSE {_WHOLE} END"
+)
+_WHOLE_DECLARED = {"INTEGER": f"IFNULL({{0}}, {ABSENT})", "TEXT": _DIGITS}
 _FLOAT = "CASE WHEN typeof({0}) IN ('integer', 'real') THEN {0} ELSE 9e999 END"  # SQLite has no NaN
 
 
@@ -125,12 +132,8 @@ class Database:
         """Read columns of one dtype; quickly where the values are of the declared type, else value by value."""
         declared = self.tables[table]
         careful = _WHOLE if dtype is np.int64 else _FLOAT
-        quick = [
-            (_WHOLE_DECLARED if dtype is np.int64 and declared[column] == "INTEGER" else careful).format(
-                _quoted(column)
-            )
-            for column in columns
-        ]
+        known = _WHOLE_DECLARED if dtype is np.int64 else {}
+        quick = [known.get(declared[column], careful).format(_quoted(column)) for column in columns]
         try:
             return self._scan(table, quick, dtype)
         except (TypeError, ValueError, OverflowError):
@@ -139,8 +142,10 @@ class Database:
     def _scan(self, table: str, expressions: list[str], dtype: type[np.int64 | np.float64]) -> npt.NDArray[Any]:
         # NOT INDEXED: rows come in the table's own order, whichever columns are asked for.
         query = f"SELECT {', '.join(expressions)} FROM {_quoted(table)} NOT INDEXED LIMIT {_MAX_ROWS}"  # noqa: S608 - quoted
-        parts = [np.fromiter(chain.from_iterable(rows), dtype) for rows in self._batches(table, query)]
         width = len(expressions)
+        parts = [
+            np.fromiter(chain.from_iterable(rows), dtype, len(rows) * width) for rows in self._batches(table, query)
+        ]
         values = np.concatenate(parts) if parts else np.empty(0, dtype)
         return values[: len(values) // width * width].reshape(-1, width)
 
@@ -162,6 +167,7 @@ class Database:
                 except _DAMAGE as error:
                     damage = error
                 found += len(batch)
+                tell(f"{self.path.name}, {table}", found, 0, "rows")
                 more = damage is None and len(batch) == _BATCH
                 if batch:
                     yield batch

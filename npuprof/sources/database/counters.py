@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import ABSENT, Array, optional, recoded
+from npuprof.sources.columns import Array, optional, recoded
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.memory import process_samples
 from npuprof.sources.database.names import Names
@@ -32,7 +32,8 @@ class _Sampled:
     table
         Its name.
     values
-        By column: the counter's name, its unit, and by what to divide. ``{}`` in a name is the row's mode.
+        By column: the counter's name, its unit, and by what to divide. ``{}`` in a name is the row's mode, or the
+        core that it names; ``{core}`` is that core as counters of kernels call it.
     instance, mode
         The column that says whose value it is, and the one that holds the mode (read or write).
     named
@@ -46,20 +47,29 @@ class _Sampled:
     named: bool = False
 
 
-def _traffic(process: str) -> _Sampled:
-    """Describe the tables of network ports."""
-    values: dict[str, tuple[str, str | None, float]] = {"bandwidth": (f"{process} Bandwidth", "MB/s", MB_TO_BYTES)}
-    for side in ("rx", "tx"):
-        counter = f"{process} {side.capitalize()}"
-        values[f"{side}PacketRate"] = (f"{counter} Packets", None, 1)
-        values[f"{side}Errors"] = (f"{counter} Errors", None, 1)
-        values[f"{side}Dropped"] = (f"{counter} Dropped", None, 1)
-    return _Sampled(process.upper(), values, "funcId")
-
-
+_PORTS = {"NIC": "NIC", "ROCE": "RoCE"}
+_PORT_VALUES = (
+    ("PacketRate", "Packets", "1/s"),
+    ("ByteRate", "Bytes", "byte/s"),
+    ("Packets", "Packets total", None),
+    ("Bytes", "Bytes total", "byte"),
+    ("Errors", "Errors", None),
+    ("Dropped", "Dropped", None),
+)
 _PCIE = {"Post": "post", "Nonpost": "nonpost", "Cpl": "cpl"}
+_STATISTICS = {"Min": " min", "Max": " max", "Avg": ""}  # the vendor's timeline shows the averages
+_LATENCY = "NonpostLatency"
+_NETDEV = (  # counts of what the card moved, by the vendor's names of them
+    *("macTxPfcPkt", "macRxPfcPkt", "macTxByte", "macRxByte", "macTxBadByte", "macRxBadByte"),
+    *("roceTxPkt", "roceRxPkt", "roceTxErrPkt", "roceRxErrPkt", "roceTxCnpPkt", "roceRxCnpPkt", "roceNewPktRty"),
+    *("nicTxByte", "nicRxByte"),
+)
+_CORES = {
+    **dict.fromkeys(("AIC", "AI_CORE"), ("AI Core", "aic")),
+    **dict.fromkeys(("AIV", "AI_VECTOR_CORE"), ("AI Vector Core", "aiv")),
+}
 _TABLES = (
-    _Sampled("AICORE_FREQ", {"freq": ("AI Core Freq", "MHz", 1)}),
+    _Sampled("AICORE_FREQ", {"freq": ("AI Core Freq", "MHz", 1)}, "dieId"),
     _Sampled("HBM", {"bandwidth": ("HBM {}", "MB/s", MB_TO_BYTES)}, "hbmId", "type"),
     _Sampled(
         "LLC",
@@ -68,6 +78,7 @@ _TABLES = (
         "mode",
     ),
     _Sampled("DDR", {"read": ("DDR read", "MB/s", MB_TO_BYTES), "write": ("DDR write", "MB/s", MB_TO_BYTES)}),
+    _Sampled("QOS", {"bandwidth": ("QoS", "MB/s", MB_TO_BYTES)}, "eventName", named=True),
     _Sampled(
         "ACC_PMU",
         {
@@ -86,23 +97,56 @@ _TABLES = (
         },
     ),
     _Sampled(
+        "SAMPLE_PMU_TIMELINE",
+        {
+            "usage": ("{} Utilization Core", "%", 1),
+            "freq": ("{} Utilization Freq", "MHz", 1),
+            "totalCycle": ("{core}_total_cycles", None, 1),
+        },
+        "coreId",
+        "coreType",
+    ),
+    _Sampled(
         "HCCS",
         {"txThroughput": ("HCCS Tx", "MB/s", MB_TO_BYTES), "rxThroughput": ("HCCS Rx", "MB/s", MB_TO_BYTES)},
     ),
     _Sampled(
         "PCIE",
         {
-            f"{side}{column}Avg": (f"PCIe {name} {side.capitalize()}", "MB/s", MB_TO_BYTES)
+            f"{side}{column}{statistic}": (f"PCIe {name} {side.capitalize()}{word}", "MB/s", MB_TO_BYTES)
             for side in ("tx", "rx")
             for column, name in _PCIE.items()
+            for statistic, word in _STATISTICS.items()
         }
         | {
-            f"{side}NonpostLatencyAvg": (f"PCIe nonpost_latency {side.capitalize()}", "us", US_TO_NS)
-            for side in ("tx", "rx")
+            f"tx{_LATENCY}{statistic}": (f"PCIe nonpost_latency Tx{word}", "us", US_TO_NS)
+            for statistic, word in _STATISTICS.items()
         },
     ),
-    _traffic("NIC"),
-    _traffic("RoCE"),
+    *(
+        _Sampled(
+            table,
+            {
+                "bandwidth": (f"{process} Bandwidth", "MB/s", MB_TO_BYTES),
+                **{
+                    f"{side}{column}": (f"{process} Port {side.capitalize()} {name}", unit, 1)
+                    for side in ("rx", "tx")
+                    for column, name, unit in _PORT_VALUES
+                },
+            },
+            "funcId",
+        )
+        for table, process in _PORTS.items()
+    ),
+    _Sampled(
+        "NETDEV_STATS",
+        {name: (f"NetDev Stats {name}", "byte" if name.endswith("Byte") else None, 1) for name in _NETDEV}
+        | {
+            f"{card}{side}Bandwidth": (f"NetDev Stats {card}{side}Bandwidth", "MB/s", MB_TO_BYTES)
+            for card in ("mac", "nic")
+            for side in ("Tx", "Rx")
+        },
+    ),
     _Sampled(
         "SIO",
         {
@@ -113,17 +157,29 @@ _TABLES = (
         "name",
         named=True,
     ),
+    _Sampled("CPU_USAGE", {"usage": ("CPU Usage CPU", "%", 1)}, "cpuId"),
+    _Sampled("HOST_MEM_USAGE", {"usage": ("Memory Usage", "%", 1)}),
+    _Sampled(
+        "HOST_DISK_USAGE",
+        {
+            "readRate": ("Disk Usage Read", "KB/s", KB_TO_BYTES),
+            "writeRate": ("Disk Usage Write", "KB/s", KB_TO_BYTES),
+            "usage": ("Disk Usage", "%", 1),
+        },
+    ),
+    _Sampled(
+        "HOST_NETWORK_USAGE",
+        {"usage": ("Network Usage", "%", 1), "speed": ("Network Usage Rate", "KB/s", KB_TO_BYTES)},
+    ),
 )
 READ = frozenset(one.table for one in _TABLES)
 """The tables that are read here."""
 
 
 def counters_table(database: Database, strings: Names) -> pd.DataFrame | None:
-    """Make `counters`, in order of time: bandwidths in the vendor's MB/s of 2**20 bytes a second.
-
-    The hit rate of the last-level cache is in percent; some timelines write a fraction under the same name.
-    """
+    """Make `counters`, in order of time; names and units are those of :mod:`npuprof.sources.raw.counter_rows`."""
     series = [part for described in _TABLES for part in _series(database, described, strings)]
+    series += [part for table in _PORTS for part in _shares(database, table)]
     series += _process_series(database, strings)
     series = [part for part in series if len(part["time_ns"])]
     if not series:
@@ -162,16 +218,45 @@ def _instances(rows: dict[str, Array], described: _Sampled, strings: Names) -> p
     if not described.instance:
         return _constant(None, len(rows["timestampNs"]))
     numbers = rows[described.instance]
-    if described.named:
-        return strings.column(numbers, lambda name: name.removeprefix("die "))
+    return strings.column(numbers) if described.named else _numbered(numbers)
+
+
+def _numbered(numbers: Array) -> pd.Categorical:
+    """Name instances by their number; -1 is none."""
     codes, used = pd.factorize(numbers)
-    return recoded(codes.astype(np.int32), [None if number == ABSENT else str(number) for number in used.tolist()])
+    return recoded(codes.astype(np.int32), [str(number) if number >= 0 else None for number in used.tolist()])
 
 
 def _counters(name: str, modes: pd.Categorical | None, count: int) -> pd.Categorical:
     if modes is None:
         return _constant(name, count)
-    return recoded(modes.codes.astype(np.int32), [*(name.format(mode) for mode in modes.categories)])
+    cores = (_CORES.get(mode, (mode, mode.lower())) for mode in modes.categories)
+    return recoded(modes.codes.astype(np.int32), [name.format(label, core=core) for label, core in cores])
+
+
+def _shares(database: Database, table: str) -> Iterator[dict[str, Any]]:
+    """Give what a port used of its bandwidth, and how many of its packets failed, as the timeline derives them."""
+    columns = ["bandwidth", *(f"{side}{column}" for side in ("rx", "tx") for column, *_ in _PORT_VALUES)]
+    rows = database.rows(table, ["timestampNs", "deviceId", "funcId"], columns)
+    rows = sampled(database, table, rows, "timestampNs")
+    count = len(rows["timestampNs"])
+    for side in ("rx", "tx"):
+        packets = rows[f"{side}Packets"]
+        for name, part, whole in (
+            ("Bandwidth Efficiency", rows[f"{side}ByteRate"] * 8, rows["bandwidth"]),
+            ("Error Rate", rows[f"{side}Errors"], packets),
+            ("Dropped Rate", rows[f"{side}Dropped"], packets),
+        ):
+            share = np.full(count, np.nan)
+            np.divide(part * 100, whole, out=share, where=whole > 0)
+            yield {
+                "time_ns": rows["timestampNs"],
+                "device": rows["deviceId"],
+                "value": share,
+                "counter": _constant(f"{_PORTS[table]} Port {side.capitalize()} {name}", count),
+                "instance": _numbered(rows["funcId"]),
+                "unit": _constant("%", count),
+            }
 
 
 def _process_series(database: Database, strings: Names) -> list[dict[str, Any]]:

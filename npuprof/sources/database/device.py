@@ -35,6 +35,7 @@ _TASK = [
     "streamId",
     "taskId",
     "modelId",
+    "name",  # only the first files had it
 ]
 _INFO = "COMPUTE_TASK_INFO"
 _SCHEDULED = "COMMUNICATION_SCHEDULE_TASK_INFO"
@@ -138,7 +139,7 @@ def waits(kernels: pd.DataFrame, collectives: pd.DataFrame | None) -> Ints:
 
 
 def _name_numbers(database: Database, rows: dict[str, Array]) -> Ints:
-    names: Ints = rows["taskType"].copy()
+    names: Ints = np.where(rows["name"] != ABSENT, rows["name"], rows["taskType"])
     for table in (_SCHEDULED, _INFO):
         info = database.rows(table, ["globalTaskId", "name"])
         row = first_of(info["globalTaskId"], rows["globalTaskId"])
@@ -149,10 +150,9 @@ def _name_numbers(database: Database, rows: dict[str, Array]) -> Ints:
 def _copies(database: Database, tasks: Ints) -> dict[str, Any]:
     """Give the size and direction of copies, where the file tells."""
     copies = database.rows("MEMCPY_INFO", ["globalTaskId", "size", "memcpyOperation"])
-    if not len(copies["size"]):
-        return {}
     row = first_of(copies["globalTaskId"], tasks)
-    size, direction = (np.where(row >= 0, copies[name][row], ABSENT) for name in ("size", "memcpyOperation"))
+    size, direction = np.full((2, len(row)), ABSENT)
+    size[row >= 0], direction[row >= 0] = (copies[name][row[row >= 0]] for name in ("size", "memcpyOperation"))
     return {
         "copied_bytes": optional(size, (-1,)),
         "copy_direction": Names(database, "ENUM_MEMCPY_OPERATION").column(direction),

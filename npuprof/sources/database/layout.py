@@ -31,11 +31,12 @@ _PROFILE = frozenset(
         "SESSION_TIME_INFO",
         "META_DATA",
         "HOST_INFO",
+        *("TARGET_INFO_NPU", "TARGET_INFO_SESSION_TIME", "ENUM_API_LEVEL"),  # of the form of early 2024
     ]
 )
-_REPORT = frozenset(("TARGET_INFO_NPU", "TARGET_INFO_SESSION_TIME", "ENUM_API_LEVEL"))
 _TEXT = ("trace_view.json", "trace_view.json.gz", "kernel_details.csv")
-_RAW = ("host", "mindstudio_profiler_output", "device_*")
+_EXPORT = "mindstudio_profiler_output"
+_ANALYZED = "analyze"  # where msprof puts communication_analyzer.db
 _TEXT_SUFFIXES = (".csv", ".json")
 _MAX_LISTED = 10_000
 _MAX_FILES = 64  # databases looked into in one directory
@@ -55,6 +56,8 @@ class Layout:
         Databases of sums over steps and communication.
     profiler_info, metadata
         ``profiler_info*.json`` and ``profiler_metadata.json``, if they are there.
+    beside
+        Files of text that the databases stand for.
     """
 
     root: Path
@@ -62,16 +65,12 @@ class Layout:
     analysis: tuple[Path, ...]
     profiler_info: Path | None = None
     metadata: Path | None = None
+    beside: tuple[Path, ...] = ()
 
 
 def kind_of(tables: Collection[str]) -> str:
-    """Tell what a database is by its tables: ``profile``, ``analysis``, ``report``, ``cluster``, or empty: no profile.
-
-    ``report`` is the form before ``msprof_*.db``, of early 2024.
-    """
+    """Tell what a database is by its tables: ``profile``, ``analysis``, ``cluster``, or empty: no profile."""
     names = set(tables)
-    if names & _REPORT or ("API" in names and "CANN_API" not in names and "TASK" in names):
-        return "report"
     if names & _PROFILE or names & SAMPLES:
         return "profile"
     if names & ANALYSES:
@@ -101,13 +100,13 @@ def _find(path: Path) -> Layout | None:
         return None
     listed = _listed(output)
     found = _sorted_out(listed)
-    texts = any(entry.suffix in _TEXT_SUFFIXES for entry in listed)
+    texts = tuple(entry for entry in listed if entry.suffix in _TEXT_SUFFIXES)
     if not found["profile"] and (texts or not found["analysis"]):
         return None
     root = output.parent
     info = next((entry for entry in _listed(root) if entry.match("profiler_info*.json")), None)
     metadata = root / "profiler_metadata.json"
-    return Layout(root, found["profile"], found["analysis"], info, metadata if metadata.is_file() else None)
+    return Layout(root, found["profile"], found["analysis"], info, metadata if metadata.is_file() else None, texts)
 
 
 def _of_file(path: Path) -> Layout:
@@ -118,14 +117,14 @@ def _of_file(path: Path) -> Layout:
 
 
 def _of_export(path: Path) -> Layout | None:
-    """Take a directory of ``msprof_*.db`` without the raw data, and the text, that was made of the same run."""
-    if any(entry.is_dir() for name in _RAW for entry in path.glob(name)):
-        return None
+    """Take a directory of ``msprof_*.db`` without text; raw data may lie there too, as in a ``PROF_*``."""
     listed = _listed(path)
-    if any(entry.suffix in _TEXT_SUFFIXES for entry in listed):
+    exported = _listed(path / _EXPORT)
+    if any(entry.suffix in _TEXT_SUFFIXES for entry in (*listed, *exported)):
         return None
     found = _sorted_out(listed)
-    return Layout(path, found["profile"], found["analysis"]) if found["profile"] else None
+    analyzed = _sorted_out(_listed(path / _ANALYZED))["analysis"]
+    return Layout(path, found["profile"], (*found["analysis"], *analyzed)) if found["profile"] else None
 
 
 def _sorted_out(entries: list[Path]) -> dict[str, tuple[Path, ...]]:

@@ -1,30 +1,61 @@
-"""``MSTX_EVENTS``: markers and ranges that the user put into the run.
+"""``MSTX_EVENTS``: markers and ranges that the user put into the run; ``GC_RECORD``: pauses of Python's collector.
 
-Source: formats/results.md section 5.1.
+Source: formats/results.md sections 5.1 and 5.2.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import ABSENT, SENTINELS, optional
+from npuprof.sources.columns import ABSENT, SENTINELS, optional, recoded
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.spans import first_of, in_order, span, thread_ids
 from npuprof.sources.decimals import Ints
+from npuprof.sources.framework.garbage import DOMAIN
+from npuprof.sources.stacking import stacked
 
 _COLUMNS = ["startNs", "endNs", "eventType", "rangeId", "category", "message", "globalTid", "domainId", "connectionId"]
+_FIRST_CONNECTION = 4_000_000_001  # of the mark with the id 0; those of calls lie far below
 
 
 def marks_table(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFrame | None, Ints]:
     """Make `marks`, and give the connection of each row to its device side.
 
     `kind` tells how it was made (``marker``, ``push/pop``, ``start/end``, ``marker_ex``), `device_id` where its device
-    side was seen.
+    side was seen. `id` is the number that the collector gave it, where the file tells. Pauses of Python's garbage
+    collector are ranges of the domain ``python_gc``.
     """
+    marks, connection = _marks(database, strings, tasks)
+    pauses = _pauses(database)
+    if pauses is None or marks is None:
+        return (marks, connection) if pauses is None else (pauses, np.full(len(pauses), ABSENT))
+    frame = stacked([marks, pauses])
+    connection = np.concatenate((connection, np.full(len(pauses), ABSENT)))
+    order = np.lexsort((-frame["duration_ns"].to_numpy(), frame["start_ns"].to_numpy()))
+    return frame.iloc[order].reset_index(drop=True), connection[order]
+
+
+def _pauses(database: Database) -> pd.DataFrame | None:
+    rows = in_order(database, "GC_RECORD", database.rows("GC_RECORD", ["startNs", "endNs", "globalTid"]))
+    count = len(rows["startNs"])
+    if not count:
+        return None
+    columns: dict[str, Any] = {
+        **span(rows),
+        "message": recoded(np.zeros(count, np.int32), ["GC"]),
+        "domain": recoded(np.zeros(count, np.int32), [DOMAIN]),
+        "thread_id": thread_ids(rows["globalTid"]),
+    }
+    return tables.build("marks", columns)
+
+
+def _marks(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFrame | None, Ints]:
     rows = in_order(database, "MSTX_EVENTS", database.rows("MSTX_EVENTS", _COLUMNS))
     connection = np.where(np.isin(rows["connectionId"], SENTINELS), ABSENT, rows["connectionId"])
     if not len(connection):
@@ -42,9 +73,16 @@ def marks_table(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.Da
         "thread_id": thread_ids(rows["globalTid"]),
         "device_start_ns": optional(device["startNs"]),
         "device_duration_ns": optional(device["duration"]),
-        "id": optional(rows["rangeId"], SENTINELS),
+        "id": optional(_ids(rows["rangeId"], connection)),
         "device_id": optional(device["deviceId"]),
         "kind": Names(database, "ENUM_MSTX_EVENT_TYPE").column(rows["eventType"]),
         "category": optional(rows["category"], SENTINELS),
     }
     return tables.build("marks", columns), connection
+
+
+def _ids(ranges: Ints, connection: Ints) -> Ints:
+    """Give the number of each mark: that of its range, or what its connection is made of."""
+    of_connection = np.where(connection >= _FIRST_CONNECTION, connection - _FIRST_CONNECTION, ABSENT)
+    ids: Ints = np.where(np.isin(ranges, SENTINELS), of_connection, ranges)
+    return ids

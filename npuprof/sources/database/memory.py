@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import ABSENT, Array, missing, optional
+from npuprof.sources.columns import ABSENT, Array, missing, module_component, optional
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.spans import MAX_TIME_NS, sampled, take
@@ -30,6 +30,12 @@ _OPERATOR = [
     "component",
     "deviceId",
 ]
+_TOTALS = {
+    f"{when}Total{what}": f"{when}_total_{what.lower()}_bytes"
+    for when in ("allocation", "release")
+    for what in ("Allocated", "Reserved", "Active")
+}
+"""What its allocator held when a block was taken and given back: the file's columns, and those of `allocations`."""
 _UNKNOWN = (-1,)
 _KINDS = {"app": "APP", "device": "Device"}
 
@@ -54,7 +60,7 @@ def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None
     A block that was still held at the end has no release; a negative size is the release of one that was
     taken before the recording began.
     """
-    columns = ["name", "size", "allocationTime", "releaseTime", "streamPtr", "deviceId"]
+    columns = ["name", "size", "allocationTime", "releaseTime", "activeReleaseTime", "streamPtr", "deviceId", *_TOTALS]
     rows = database.rows("OP_MEMORY", columns)
     if not len(rows["size"]):
         rows = _paired_blocks(database, strings)
@@ -65,28 +71,31 @@ def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None
         rows = take(rows, sized)
     if not len(rows["size"]):
         return None
-    return tables.build(
-        "allocations",
-        {
-            "name": strings.column(rows["name"]),
-            "size_bytes": rows["size"],
-            "allocated_ns": _times(rows["allocationTime"]),
-            "released_ns": _times(rows["releaseTime"]),
-            "device_id": optional(rows["deviceId"], _UNKNOWN),
-            "stream": optional(rows["streamPtr"]),
-        },
-    )
+    found: dict[str, Any] = {
+        "name": strings.column(rows["name"]),
+        "size_bytes": rows["size"],
+        "allocated_ns": _times(rows["allocationTime"]),
+        "released_ns": _times(rows["releaseTime"]),
+        "device_id": optional(rows["deviceId"], _UNKNOWN),
+        "stream": optional(rows["streamPtr"]),
+    }
+    if "addr" in rows:
+        found["address"] = rows["addr"]
+    if "activeReleaseTime" in rows:
+        found["active_released_ns"] = _times(rows["activeReleaseTime"])
+    found |= {name: optional(rows[column]) for column, name in _TOTALS.items() if column in rows}
+    return tables.build("allocations", found)
 
 
 def _allocators(database: Database, strings: Names) -> dict[str, Any]:
     if database.has("MEMORY_RECORD"):
         rows = sampled(database, "MEMORY_RECORD", database.rows("MEMORY_RECORD", _RECORD), "timestamp")
         time, allocated, reserved = rows["timestamp"], rows["totalAllocated"], rows["totalReserved"]
-        active, stream = optional(rows["totalActive"]), optional(rows["streamPtr"])
+        active, stream = optional(rows["totalActive"]), {"stream": optional(rows["streamPtr"])}
     else:
         rows = sampled(database, "NPU_OP_MEM", database.rows("NPU_OP_MEM", _OPERATOR), "timestampNs")
         time, allocated, reserved = rows["timestampNs"], rows["totalAllocate"], rows["totalReserve"]
-        active = stream = missing(len(time))
+        active, stream = missing(len(time)), {}
     return {
         "time_ns": time,
         "device_id": optional(rows["deviceId"], _UNKNOWN),
@@ -94,7 +103,7 @@ def _allocators(database: Database, strings: Names) -> dict[str, Any]:
         "allocated_bytes": optional(allocated),
         "reserved_bytes": optional(reserved),
         "active_bytes": active,
-        "stream": stream,
+        **stream,
     }
 
 
@@ -121,7 +130,7 @@ def process_samples(database: Database) -> dict[str, Array]:
 def _modules(database: Database) -> dict[str, Any]:
     columns = ["moduleId", "timestampNs", "totalReserved", "deviceId"]
     rows = sampled(database, "NPU_MODULE_MEM", database.rows("NPU_MODULE_MEM", columns), "timestampNs")
-    modules = Names(database, "ENUM_MODULE").column(rows["moduleId"], lambda name: f"{name} (module)")
+    modules = Names(database, "ENUM_MODULE").column(rows["moduleId"], module_component)
     return _reserved(rows, rows["totalReserved"], modules)
 
 
@@ -131,7 +140,6 @@ def _reserved(rows: dict[str, Array], held: Ints, component: pd.Categorical) -> 
         "device_id": optional(rows["deviceId"], _UNKNOWN),
         "component": component,
         "reserved_bytes": optional(held, _UNKNOWN),
-        "stream": missing(len(held)),
     }
 
 
@@ -144,16 +152,27 @@ def _paired_blocks(database: Database, strings: Names) -> dict[str, Array]:
     release = np.isin(rows["type"], list(strings.numbers_of(lambda text: text == "release")))
     same = (rows["addr"][1:] == rows["addr"][:-1]) & (rows["deviceId"][1:] == rows["deviceId"][:-1])
     follows = np.concatenate((same & ~release[:-1] & release[1:], [False]))[: len(release)]  # its release is next
-    released = np.where(follows, np.roll(rows["timestampNs"], -1), ABSENT)
+    given_back = np.roll(np.arange(len(release)), -1)  # the row of the release, where `follows`
     lonely = release & ~np.concatenate(([False], follows[:-1]))[: len(release)]
     chosen = np.flatnonzero(~release | lonely)
+
+    def at_release(column: str) -> Ints:
+        own = np.where(lonely, rows[column], ABSENT)
+        found: Ints = np.where(follows, rows[column][given_back], own)
+        return found
+
     blocks = {
         "name": rows["operatorName"],
+        "addr": rows["addr"],
         "size": np.where(lonely & (rows["size"] > 0), -rows["size"], rows["size"]),
         "allocationTime": np.where(lonely, ABSENT, rows["timestampNs"]),
-        "releaseTime": np.where(lonely, rows["timestampNs"], released),
+        "releaseTime": at_release("timestampNs"),
         "streamPtr": np.full(len(release), ABSENT),
         "deviceId": rows["deviceId"],
+        "allocationTotalAllocated": np.where(lonely, ABSENT, rows["totalAllocate"]),
+        "allocationTotalReserved": np.where(lonely, ABSENT, rows["totalReserve"]),
+        "releaseTotalAllocated": at_release("totalAllocate"),
+        "releaseTotalReserved": at_release("totalReserve"),
     }
     return take(blocks, chosen[np.argsort(rows["timestampNs"][chosen], kind="stable")])
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from npuprof.sources.columns import whole
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.spans import first_of
@@ -55,10 +56,5 @@ def read_pmu(database: Database, strings: Names, kernels: Ints) -> dict[str, Any
 def _column(name: str, values: Any) -> dict[str, Any]:
     stem, _ = column_name(name)
     if stem.endswith("_time"):
-        return {f"{stem}_ns": _whole(values)}
-    return {stem: _whole(values) if stem.endswith("_cycles") else values}
-
-
-def _whole(values: Any) -> Any:
-    sound = np.abs(values) < 1 << 62  # false for NaN too
-    return pd.arrays.IntegerArray(np.rint(np.where(sound, values, 0)).astype(np.int64), ~sound)
+        return {f"{stem}_ns": whole(values)}
+    return {stem: whole(values) if stem.endswith("_cycles") else values}

@@ -23,11 +23,13 @@ from npuprof.sources.database.marks import marks_table
 from npuprof.sources.database.memory import allocations_table, memory_table
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.overlap import overlap_table
+from npuprof.sources.database.report import ReportDatabase, is_report
+from npuprof.sources.database.rest import rest_of
 from npuprof.sources.database.spans import first_of
 from npuprof.sources.decimals import Ints
 from npuprof.sources.launch_steps import assign_steps
 
-_KNOWN = frozenset(
+KNOWN = frozenset(
     [
         "STRING_IDS",
         "SESSION_TIME_INFO",
@@ -53,11 +55,15 @@ _KNOWN = frozenset(
         "MEMORY_RECORD",
         "OP_MEMORY",
         "STEP_TIME",
+        "GC_RECORD",
         "OVERLAP_ANALYSIS",
+        *counters.READ,
+        *analyzer.READ,
     ]
 )
-_OF_VIEWER = ("connectionCats", "status_info")  # MindStudio Insight adds these to a file that it opens
-_MAX_NAMED = 40
+"""The tables of which rows, facts or statistics are made here."""
+
+_MAX_NOTED = 40
 
 
 class Reading:
@@ -84,6 +90,8 @@ class Reading:
             self.notes.info(earlier.name, "an older database of the same result is not shown: load it by itself")
         for path in self._layout.analysis:
             self._attempt(path, self._analysis)
+        for path in self._layout.beside[:_MAX_NOTED]:
+            self.notes.info(path.name, "the database beside it is shown; load the file by itself to see it")
         if not any(map(len, self.decoded.tables.values())) and not self.decoded.statistics:
             raise (
                 self._failed[0]
@@ -104,12 +112,14 @@ class Reading:
 
     def _profile(self, database: Database) -> None:
         _refuse_others(database)
+        if is_report(database.tables):
+            database = ReportDatabase(database)
         add_facts(self.decoded.info, database)
         strings = Names(database, "STRING_IDS", "value")
         if not len(strings):
             self.notes.warning(database.path.name, "STRING_IDS is missing or empty: nothing has a name")
         self._fill(database, strings)
-        self._note_unread(database)
+        self.decoded.statistics.update(rest_of(database, strings, KNOWN))
         self._analysis(database)
 
     def _fill(self, database: Database, strings: Names) -> None:
@@ -167,25 +177,10 @@ class Reading:
         }
         self.decoded.info.devices = sorted(found | set(self.decoded.info.devices))
 
-    def _note_unread(self, database: Database) -> None:
-        known = _KNOWN | counters.READ | analyzer.READ
-        others = [
-            name
-            for name in sorted(database.tables)
-            if name not in known and not name.startswith(("ENUM_", "_")) and name not in _OF_VIEWER
-        ]
-        for name in others[:_MAX_NAMED]:
-            self.notes.info(database.path.name, f"the table {name[:80]} is not read")
-
 
 def _refuse_others(database: Database) -> None:
     kind = kind_of(database.tables)
     path = database.path
-    if kind == "report":
-        raise SourceError(
-            f"{path} is a report database of early 2024 (tables API and TARGET_INFO_*), whose rounded times cannot be "
-            "read exactly; export the result again with a newer msprof, or load its PROF_* directory"
-        )
     if kind == "cluster":
         raise SourceError(f"{path} is a database of a cluster's analysis, not of one run; load the rank's own result")
     if not kind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,10 @@ class Maker:
         self._connection.execute(statement)
         return self
 
-    def close(self) -> Path:
+    def close(self, enums: Mapping[str, Mapping[int, str]] = ENUMS) -> Path:
         """Write the names and end."""
         self.table("STRING_IDS", "id value:TEXT", [(number, text) for text, number in self._strings.items()])
-        for name, values in ENUMS.items():
+        for name, values in enums.items():
             self.table(name, "id name:TEXT", list(values.items()))
         self._connection.commit()
         self._connection.close()
@@ -198,6 +198,7 @@ def altered(path: Path) -> None:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN depth integer")
             connection.execute(f"UPDATE {table} SET depth = 3")
         connection.execute("ALTER TABLE COMPUTE_TASK_INFO ADD COLUMN waitNs INTEGER")
+        connection.execute("ALTER TABLE COMMUNICATION_TASK_INFO ADD COLUMN opConnectionId INTEGER")
         connection.execute(
             "CREATE TABLE OVERLAP_ANALYSIS (id INTEGER PRIMARY KEY AUTOINCREMENT, deviceId, startNs, endNs, type)"
         )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.columns import ABSENT
-from npuprof.sources.database.connection import _WHOLE, is_database, open_database
+from npuprof.sources.database.connection import _DIGITS, _WHOLE, is_database, open_database
 from npuprof.sources.database.names import Names
 from tests.sources.database.maker import START_NS, Maker, checksum
 
@@ -154,12 +154,16 @@ def test_damage_anywhere_gives_rows_or_an_error_of_ours(
         Names(database, "STRING_IDS", "value")
 
 
-@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=24))
-def test_only_digits_are_cast(text: str) -> None:
+@pytest.mark.parametrize("expression", [_WHOLE, _DIGITS])
+@given(
+    text=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=24)
+    | st.text("0123456789.e-", max_size=21)
+)
+def test_only_digits_are_cast(expression: str, text: str) -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
-        ((found,),) = connection.execute(
-            f"SELECT {_WHOLE.format('value')} FROM (SELECT ? AS value)", (text,)
-        ).fetchall()
+        connection.execute("CREATE TABLE one (value TEXT)")
+        connection.execute("INSERT INTO one VALUES (?)", (text,))
+        ((found,),) = connection.execute(f"SELECT {expression.format('value')} FROM one").fetchall()
     is_number = text.isascii() and text.isdigit() and len(text) < 20
     assert found == (min(int(text), 2**63 - 1) if is_number else ABSENT)
 

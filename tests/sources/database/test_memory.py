@@ -67,8 +67,9 @@ def test_a_database_of_mindspore_is_known_by_its_name(tmp_path: Path) -> None:
     output.mkdir(parents=True)
     columns = "startNs endNs type globalTid connectionId name"
     maker = Maker(output / "ascend_mindspore_profiler.db").table("CANN_API", columns, [(at(1), at(2), 20000, 1, 1, 1)])
-    maker.table("QOS", "deviceId").close()
+    maker.table("NEW_IN_2027", "deviceId", [(1,)]).close()
     decoded = database.read(output.parent)
     assert decoded.info.collector == "mindspore"
     assert decoded.tables["api"]["level"].tolist() == ["acl"]
-    assert "the table QOS is not read" in decoded.notes.to_frame()["message"].tolist()
+    assert decoded.statistics["new_in_2027"]["deviceId"].tolist() == [1]
+    assert "the table NEW_IN_2027 is in no table" in decoded.notes.to_frame()["message"].iloc[-1]

@@ -1,0 +1,84 @@
+"""Tables of which no table of a profile is made: kept as they came, so that nothing is lost without a word.
+
+Some are known to be of this kind (``OSRT_API``, ``SAMPLE_PMU_SUMMARY``, ``CCU``, ``UB``, ``LOW_POWER``), others are of
+later versions.
+
+Source: formats/results.md sections 5.1 and 5.6.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+import pandas as pd
+
+from npuprof.sources.columns import ABSENT
+from npuprof.sources.database.connection import Database
+from npuprof.sources.database.names import Names
+
+_OF_VIEWER = ("connectionCats", "status_info")  # MindStudio Insight adds these to a file that it opens
+_NAMES = {"OSRT_API": ("name",), "SAMPLE_PMU_SUMMARY": ("metric", "coreType")}
+"""Columns that hold numbers of names."""
+_NOT_PLAIN = re.compile(r"[^a-z0-9_]+")
+_MAX_CELLS = 5_000_000
+_MAX_TABLES = 40
+
+
+def rest_of(database: Database, strings: Names, known: Collection[str]) -> dict[str, pd.DataFrame]:
+    """Read the tables that are not `known`; each is noted, an empty one is not.
+
+    Numbering tables, and what a viewer adds to a file, are left out. A frame has the table's name in lower case, with
+    letters, digits and underscores only: a profile that is saved makes a file of it.
+    """
+    others = [
+        name
+        for name in sorted(database.tables)
+        if name not in known and not name.startswith(("ENUM_", "_")) and name not in _OF_VIEWER
+    ]
+    frames: dict[str, pd.DataFrame] = {}
+    for name in others[:_MAX_TABLES]:
+        frame = _frame(database, strings, name)
+        if frame is not None:
+            plain = _NOT_PLAIN.sub("_", name.lower())[:80]
+            frames[plain if plain not in frames else f"{plain}_{len(frames)}"] = frame
+            database.notes.info(
+                database.path.name,
+                f"the table {name[:80]} is in no table of the profile; it is kept as it came, in `statistics`",
+            )
+    for name in others[_MAX_TABLES:]:
+        database.notes.info(database.path.name, f"the table {name[:80]} is not read")
+    return frames
+
+
+def _frame(database: Database, strings: Names, table: str) -> pd.DataFrame | None:
+    columns = list(database.tables[table])
+    limit = max(_MAX_CELLS // max(len(columns), 1), 1)
+    records = database.records(table, columns, limit + 1)
+    if len(records) > limit:
+        database.notes.warning(database.path.name, f"{table[:80]}: only the first {limit} rows are read")
+        del records[limit:]
+    if not records:
+        return None
+    cells = dict(zip(columns, zip(*records, strict=True), strict=True))
+    for name in _NAMES.get(table, ()):
+        cells[name] = tuple(_named(strings, cell) for cell in cells.get(name, ()))
+    found = {name: _column(values) for name, values in cells.items() if len(values) == len(records)}
+    frame: pd.DataFrame = pd.DataFrame(found)
+    return frame
+
+
+def _named(strings: Names, cell: Any) -> Any:
+    text = strings.text(cell if isinstance(cell, int) else ABSENT)
+    return cell if text is None else text
+
+
+def _column(cells: tuple[Any, ...]) -> Any:
+    """Make a column of one kind: whole numbers never pass through a float, and of mixed cells all become texts."""
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if kinds <= {int}:
+        return pd.array(cells, dtype="Int64")
+    if kinds <= {int, float}:
+        return pd.array(cells, dtype="Float64").to_numpy(float, na_value=float("nan"))
+    return pd.Series([None if cell is None else str(cell) for cell in cells], dtype=object)
