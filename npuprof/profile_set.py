@@ -1,8 +1,9 @@
-"""A set of profiles: the runs below one directory, one entry a rank and session, each read when it is asked for."""
+"""A set of profiles: the runs below one directory, one entry a rank and session, read when they are asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -14,8 +15,15 @@ from npuprof.errors import NpuprofError, SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.profiles import Profile, read_run
+from npuprof.ranks.clocks import boot_of, clock_table
+from npuprof.ranks.crew import Crew, NoProcessesError
+from npuprof.ranks.extent import processes_for, size_of
+from npuprof.ranks.labels import labelled, nothing
+from npuprof.ranks.worker import Failure, Task, unexpected
+from npuprof.ranks.world import host_of, in_words, place_of_ranks, ranks_told
 from npuprof.sources.describing import describe_run
-from npuprof.sources.detect import Run
+from npuprof.sources.detect import CLUSTER, Run
+from npuprof.sources.selection import Selection
 from npuprof.sources.stacking import stacked
 
 _MAX_SHOWN = 40
@@ -29,6 +37,17 @@ class _Entry:
     info: Info
     profile: Profile | None = None
     problem: str = ""
+    selection: Selection | None = None
+    tried: bool = False
+
+    @property
+    def is_cluster(self) -> bool:
+        return self.run.name == CLUSTER
+
+    @property
+    def known(self) -> Info:
+        """What is known by now: a run that was read tells more."""
+        return self.info if self.profile is None else self.profile.info
 
     @property
     def state(self) -> str:
@@ -41,7 +60,15 @@ class ProfileSet:
     """The runs below one directory.
 
     ``runs[rank]`` is the :class:`~npuprof.profiles.Profile` of a rank, ``runs.at(row)`` that of a row of
-    :attr:`info`; iterating gives every profile that can be read. Each is read once, when it is first asked for.
+    :attr:`info`; iterating gives every profile that can be read, :meth:`table` a table of all of them. Each is read
+    once, when it is first asked for; what needs all of them reads them side by side, see :meth:`read`.
+
+    What the vendor's tool made of all ranks (``cluster_analysis_output``) is in the set too, as the last rows of
+    :attr:`info` and as :attr:`cluster`; it is no rank, and its rows are in no stacked table, where they would count
+    what the ranks have a second time.
+
+    Times of runs of one host fit as they are. How far the clocks of several hosts were apart no file tells;
+    :meth:`clocks` estimates it.
 
     Parameters
     ----------
@@ -51,18 +78,23 @@ class ProfileSet:
         What was recognised below it.
     problems
         What was left out while looking, in plain words.
+    selection
+        What of each run is wanted; all of it where it is not given.
     """
 
-    def __init__(self, root: Path, runs: Sequence[Run], problems: Sequence[str] = ()) -> None:
+    def __init__(
+        self, root: Path, runs: Sequence[Run], problems: Sequence[str] = (), selection: Selection | None = None
+    ) -> None:
         self.root = root
         self._problems = list(problems)
-        self._entries = sorted((_describe(run) for run in runs), key=_place)
+        self._entries = sorted((_describe(run, selection) for run in runs), key=_place)
 
     @property
     def info(self) -> pd.DataFrame:
-        """A row for each run, by rank and start: rank, path, front_end, source, started, state and problem.
+        """A row for each run, by rank and start: rank, path, front_end, source, host, started, state and problem.
 
-        `state` is ``found`` before a run was read, then ``loaded`` or ``failed``; `path` is below the directory.
+        `state` is ``found`` before a run was read, then ``loaded`` or ``failed``; `path` is below the directory;
+        `host` is absent where no file tells it.
         """
         started = [entry.info.started_ns for entry in self._entries]
         frame: pd.DataFrame = pd.DataFrame(
@@ -71,6 +103,7 @@ class ProfileSet:
                 "path": [_below(entry.run.path, self.root) for entry in self._entries],
                 "front_end": [entry.info.collector or entry.run.name for entry in self._entries],
                 "source": [entry.info.source or entry.run.name for entry in self._entries],
+                "host": self._hosts(),
                 "started": pd.to_datetime(pd.array(started, dtype="Int64"), unit="ns", utc=True),
                 "state": [entry.state for entry in self._entries],
                 "problem": [entry.problem for entry in self._entries],
@@ -93,10 +126,16 @@ class ProfileSet:
         }
 
     @property
+    def cluster(self) -> Profile | None:
+        """The vendor's analysis of all ranks, if there is one that can be read; of several, the first by path."""
+        profiles = (self._read_or_none(entry) for entry in self._entries if entry.is_cluster)
+        return next((profile for profile in profiles if profile is not None), None)
+
+    @property
     def absent(self) -> list[int]:
-        """The ranks below the highest known number, or the world size that a file tells, without a run."""
-        told = [_world_size(entry.info) for entry in self._entries]
-        return sorted(set(range(max([*told, *(rank + 1 for rank in self.ranks)], default=0))) - set(self.ranks))
+        """The ranks without a run, of those that any file tells of: by the world's size, a group, a higher number."""
+        told = set().union(*(ranks_told(entry.info) for entry in self._entries))
+        return sorted(told - set(self.ranks))
 
     @property
     def notes(self) -> pd.DataFrame:
@@ -104,8 +143,18 @@ class ProfileSet:
         notes = Notes()
         for problem in self._problems:
             notes.warning(self.root.name, problem)
-        for rank in self.absent:
+        absent = self.absent
+        for rank in absent[:_MAX_SHOWN]:
             notes.warning(f"rank {rank}", "there is no run of this rank")
+        if absent[_MAX_SHOWN:]:
+            notes.warning("ranks", f"there are no runs of these ranks either: {in_words(absent[_MAX_SHOWN:])}")
+        clocks = {host for host in self._hosts() if host is not None}
+        if len(clocks) > 1:
+            notes.info(
+                "clocks",
+                f"the runs are of {len(clocks)} hosts, whose clocks may differ; clocks() estimates by how much, and "
+                "table(name, align=True) takes it off",
+            )
         for which, problem in self.failed.items():
             notes.error(f"rank {which}" if isinstance(which, int) else which, problem)
         return notes.to_frame()
@@ -122,8 +171,63 @@ class ProfileSet:
         """
         return _read(self._entries[row])
 
-    def table(self, name: str) -> pd.DataFrame:
-        """Stack one table of every run that can be read, with the columns `rank` and `run` (a row of :attr:`info`).
+    def read(self, processes: int | None = None) -> ProfileSet:
+        """Read every run that was not tried yet; what cannot be read is told in :attr:`failed`, the others are there.
+
+        Parameters
+        ----------
+        processes
+            How many processes to read with, 1 for none beside this one. By default as many as there are cores, and
+            room for in the free memory; only this one where there is so little to read that starting others would
+            take longer.
+
+        Returns
+        -------
+        The set itself.
+        """
+        waiting = [entry for entry in self._entries if entry.profile is None and not entry.tried]
+        sizes = {id(entry): size_of(entry.run) for entry in waiting}
+        count = processes_for(list(sizes.values())) if processes is None else min(processes, len(waiting))
+        if count > 1:
+            waiting.sort(key=lambda entry: -sizes[id(entry)])  # the longest first, so that none is left for the end
+            with suppress(NoProcessesError):  # then what is left is read here
+                _read_apart(waiting, count)
+        for entry in waiting:
+            if not entry.tried:
+                self._read_or_none(entry)
+        return self
+
+    def clocks(self) -> pd.DataFrame:
+        """Tell whose clock each run kept, and estimate how far apart clocks were; reads every run.
+
+        Returns
+        -------
+        A row for each run, numbered as in :attr:`info`: rank, host, `clock` (a number that runs of one host share,
+        absent where nothing is known), `offset_ns` (how far it was ahead of the first run's clock; absent where that
+        cannot be told), `basis` (``same clock``, ``estimate`` or ``unknown``), and of an estimate the number of
+        `collectives` and their `spread_ns`; see :mod:`npuprof.ranks.clocks` for what it is worth.
+        """
+        entries = [entry for entry in self.read()._entries if not entry.is_cluster]
+        return clock_table(
+            [entry.info.rank for entry in entries],
+            self._hosts()[: len(entries)],
+            [boot_of(entry.run.path) for entry in entries],
+            [entry.profile.communication if entry.profile else tables.empty("communication") for entry in entries],
+        )
+
+    def table(self, name: str, *, align: bool = False) -> pd.DataFrame:
+        """Stack one table of every run that can be read, with the columns `rank`, `run`, `host` and `device_id`.
+
+        `run` is a row of :attr:`info`. Rows of a run keep their order: numbers of rows, as in ``links``, count within
+        it. A table of the host's gets the device of its run, if that has one alone.
+
+        Parameters
+        ----------
+        name
+            The table.
+        align
+            Whether to take off the times what :meth:`clocks` estimates their clock to be ahead. Times of a clock
+            without an estimate stay as they are.
 
         Raises
         ------
@@ -132,27 +236,29 @@ class ProfileSet:
         """
         if name not in tables.NAMES:
             raise NpuprofError(f"there is no table {name!r}; the tables are {', '.join(tables.NAMES)}")
-        frames = []
-        for row, entry in enumerate(self._entries):
-            profile = _read_or_none(entry)
-            if profile is not None and len(profile.tables[name]):
-                frame = profile.tables[name].assign(run=row)
-                frames.append(frame.assign(rank=pd.array([entry.info.rank] * len(frame), dtype="Int64")))
-        if frames:
-            return stacked(frames)
-        nothing: pd.DataFrame = tables.empty(name).assign(
-            run=pd.array([], dtype="int64"), rank=pd.array([], dtype="Int64")
-        )
-        return nothing
+        entries, hosts = self.read()._entries, self._hosts()
+        ahead = self.clocks()["offset_ns"].dropna().to_dict() if align else {}
+        frames = [
+            labelled(
+                entry.profile.tables[name],
+                run=row,
+                rank=entry.info.rank,
+                host=hosts[row],
+                devices=entry.profile.info.devices,
+                ahead_ns=ahead.get(row, 0),
+            )
+            for row, entry in enumerate(entries)
+            if entry.profile is not None and not entry.is_cluster and len(entry.profile.tables[name])
+        ]
+        return stacked(frames) if frames else nothing(name)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Profile]:
-        for entry in self._entries:
-            profile = _read_or_none(entry)
-            if profile is not None:
-                yield profile
+        for entry in self.read()._entries:
+            if entry.profile is not None:
+                yield entry.profile
 
     def __contains__(self, rank: object) -> bool:
         return rank in self.ranks
@@ -177,47 +283,90 @@ class ProfileSet:
     def __repr__(self) -> str:
         shown = self.info.head(_MAX_SHOWN).to_string()
         more = f"\n... and {len(self) - _MAX_SHOWN} more" if len(self) > _MAX_SHOWN else ""
-        absent = f"\nabsent ranks: {self.absent}" if self.absent else ""
+        absent = f"\nabsent ranks: {in_words(self.absent)}" if self.absent else ""
         return f"{len(self)} runs below {self.root}\n{shown}{more}{absent}"
 
     def _repr_html_(self) -> str:
         shown = self.info.head(_MAX_SHOWN).to_html(escape=True, border=0)
         more = f"<p>... and {len(self) - _MAX_SHOWN} more</p>" if len(self) > _MAX_SHOWN else ""
-        absent = f"<p>absent ranks: {self.absent}</p>" if self.absent else ""
+        absent = f"<p>absent ranks: {in_words(self.absent)}</p>" if self.absent else ""
         return f"<p>{len(self)} runs below {escape(str(self.root))}</p>{shown}{more}{absent}"
 
+    def _hosts(self) -> list[str | None]:
+        """Give the host of each row of `info`: of the run's own files, or of an analysis of all ranks."""
+        places = place_of_ranks(entry.info for entry in self._entries if entry.is_cluster)
+        told = (host_of(entry.known) or places.get(entry.info.rank, {}).get("host") for entry in self._entries)
+        return [
+            None if entry.is_cluster or not host else str(host) for entry, host in zip(self._entries, told, strict=True)
+        ]
 
-def _describe(run: Run) -> _Entry:
+    @staticmethod
+    def _read_or_none(entry: _Entry) -> Profile | None:
+        """Read a run; why one cannot be read is told in `failed`."""
+        try:
+            return _read(entry)
+        except SourceError:
+            return None
+        except Exception as error:  # noqa: BLE001 - a fault in reading one run must not lose the others
+            entry.problem = unexpected(entry.run.path, error)
+            return None
+
+
+def _describe(run: Run, selection: Selection | None) -> _Entry:
     try:
-        return _Entry(run, describe_run(run.name, run.source, run.path))
+        info = describe_run(run.name, run.source, run.path)
     except (SourceError, OSError) as error:
-        return _Entry(run, Info(name=run.path.name), problem=str(error))
+        return _Entry(run, Info(name=run.path.name), problem=str(error), selection=selection)
+    if run.name == CLUSTER:
+        info.rank = None  # whatever a folder around it is called
+    return _Entry(run, info, selection=selection)
 
 
 def _read(entry: _Entry) -> Profile:
     if entry.profile is None:
+        entry.tried = True
         try:
-            entry.profile = read_run(entry.run)
+            profile = read_run(entry.run, None if entry.is_cluster else entry.selection)
         except SourceError as error:
             entry.problem = str(error)
             raise
-        entry.problem = ""
-        if entry.profile.info.rank is None:
-            entry.profile.info.rank = entry.info.rank
+        return _keep(entry, profile)
     return entry.profile
 
 
-def _read_or_none(entry: _Entry) -> Profile | None:
-    """Read a run; one that cannot be read is told in `failed`."""
-    try:
-        return _read(entry)
-    except SourceError:
-        return None
+def _keep(entry: _Entry, profile: Profile) -> Profile:
+    entry.profile, entry.problem = profile, ""
+    if profile.info.rank is None:
+        profile.info.rank = entry.info.rank
+    entry.info.rank = profile.info.rank
+    return profile
 
 
-def _place(entry: _Entry) -> tuple[bool, int, int, str]:
+def _read_apart(entries: Sequence[_Entry], processes: int) -> None:
+    """Read runs side by side in processes of their own.
+
+    Raises
+    ------
+    NoProcessesError
+        If there can be none; runs that were read until then stay.
+    """
+    tasks = [
+        Task(entry.run.name, entry.run.path.absolute(), None if entry.is_cluster else entry.selection)
+        for entry in entries
+    ]
+    with Crew(processes) as crew, closing(crew.read(tasks)) as outcomes:
+        for place, outcome in outcomes:
+            entry = entries[place]
+            entry.tried = True
+            if isinstance(outcome, Failure):
+                entry.problem = outcome.problem
+            else:
+                _keep(entry, Profile(outcome))
+
+
+def _place(entry: _Entry) -> tuple[bool, bool, int, int, str]:
     rank = entry.info.rank
-    return rank is None, rank or 0, entry.info.started_ns or 0, str(entry.run.path)
+    return entry.is_cluster, rank is None, rank or 0, entry.info.started_ns or 0, str(entry.run.path)
 
 
 def _below(path: Path, root: Path) -> str:
@@ -225,9 +374,3 @@ def _below(path: Path, root: Path) -> str:
         return str(path.relative_to(root))
     except ValueError:  # reached by a link
         return str(path)
-
-
-def _world_size(info: Info) -> int:
-    told = info.metadata.get("distributed_args")
-    size = told.get("world_size") if isinstance(told, dict) else None
-    return size if isinstance(size, int) and not isinstance(size, bool) and 0 < size <= 1_000_000 else 0

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import npuprof
+from npuprof import profile_set
 from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.notes import Notes
 from npuprof.profile_set import ProfileSet
-from npuprof.profiles import Profile, open_path
+from npuprof.profiles import Profile, open_path, read_run
 from npuprof.recording import Recording
 from npuprof.sources.base import Decoded
+from npuprof.sources.decimals import US_TO_NS, scaled_one
+from npuprof.sources.detect import Run
+from npuprof.sources.selection import Selection
+from npuprof.sources.step_csv import DURATIONS
 from tests import factories
+from tests.sources.cluster import maker
 from tests.sources.msprof.results import result
 from tests.sources.trace_maker import small_trace
 
@@ -99,7 +107,7 @@ def test_shown_it_lists_its_runs_without_reading_them(four: Path) -> None:
     (four / "deeper").rename(four / "<b>deeper")
     runs = _open(four)
     assert "5 runs below" in repr(runs)
-    assert "absent ranks: [2]" in repr(runs)
+    assert "absent ranks: 2" in repr(runs)
     assert "&lt;b&gt;deeper" in runs._repr_html_()
     assert "<b>deeper" not in runs._repr_html_()
     assert set(runs.info["state"]) == {"found"}
@@ -140,3 +148,146 @@ def test_a_damaged_description_does_not_hide_the_others(tmp_path: Path) -> None:
     runs = _open(tmp_path)
     assert runs.info["state"].tolist() == ["found", "failed"]
     assert "saved" in runs.failed
+
+
+def test_reading_all_of_them_here_or_apart_gives_the_same(four: Path) -> None:
+    here, apart = _open(four).read(processes=1), _open(four).read(processes=2)
+    assert here.info.astype(str).equals(apart.info.astype(str))
+    assert here.info["state"].tolist() == ["loaded", "loaded", "loaded", "failed", "loaded"]
+    assert here.failed == apart.failed
+    for row in (0, 1, 2, 4):
+        for name, frame in here.at(row).tables.items():
+            pd.testing.assert_frame_equal(apart.at(row).tables[name], frame)
+        assert apart.at(row).info == here.at(row).info
+        assert apart.at(row).notes.equals(here.at(row).notes)
+    assert apart.at(0) is apart[0]
+
+
+def test_where_no_process_can_be_started_it_reads_here(four: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "")
+    assert _open(four).read(processes=4).info["state"].tolist() == ["loaded"] * 3 + ["failed", "loaded"]
+
+
+def test_little_is_read_here(four: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", None)
+    assert len(_open(four).table("tasks")) == 10
+
+
+def test_a_fault_in_reading_one_run_does_not_lose_the_others(four: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(run: Run, selection: Selection | None = None) -> Profile:
+        if "z_ascend" in run.path.name:
+            raise ZeroDivisionError("an oversight")
+        return read_run(run, selection)
+
+    monkeypatch.setattr(profile_set, "read_run", read)
+    runs = _open(four)
+    assert len(list(runs)) == 3
+    assert "ZeroDivisionError: an oversight" in runs.failed[0]
+    assert "load it by itself" in runs.notes["message"].tolist()[1]
+
+
+def test_a_run_that_failed_is_not_tried_again_with_all_but_by_itself(four: Path) -> None:
+    runs = _open(four).read()
+    small_trace().write(four / "c_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "trace_view.json")
+    assert list(runs.read().failed) == [3]
+    assert len(runs[3].tasks) == 3
+    assert not runs.failed
+
+
+def test_ranks_and_the_analysis_of_all_of_them_are_both_shown(tmp_path: Path) -> None:
+    folder = tmp_path / "rank_64"
+    for rank in (0, 1):
+        _torch(folder / f"r{rank}_ascend_pt", rank, world=2)
+    maker.text_result(folder / "cluster_analysis_output")
+    maker.database(folder / "cluster_analysis_output" / "cluster_analysis.db")
+    runs = _open(folder)
+    assert runs.info["source"].tolist()[-1] == "cluster analysis"
+    assert runs.info["rank"].tolist() == [0, 1, pd.NA]
+    assert runs.ranks == [0, 1]
+    assert runs.absent == [2, 3, 4]  # the database tells of five
+    assert runs.info["host"].tolist()[:2] == ["alpha", "alpha"]
+    assert runs.cluster is not None
+    assert len(runs.cluster.step_times) == 6
+    assert not len(runs.table("step_times"))
+    tasks = runs.table("tasks")
+    assert tasks["host"].unique().tolist() == ["alpha"]
+    assert sorted(set(tasks["run"])) == [0, 1]
+    assert len(runs.clocks()) == 2
+    assert len(list(runs)) == 3
+
+
+def test_an_analysis_copied_beside_the_ranks_hides_none(tmp_path: Path) -> None:
+    _torch(tmp_path / "r0_ascend_pt", 0, world=1)
+    maker.text_result(tmp_path)
+    runs = _open(tmp_path)
+    assert runs.ranks == [0]
+    assert runs.cluster is not None
+    assert runs.absent == [1, 2, 3]
+
+
+def test_a_set_without_an_analysis_has_none(four: Path) -> None:
+    assert _open(four).cluster is None
+
+
+def test_runs_of_two_hosts_can_be_set_to_one_clock(tmp_path: Path) -> None:
+    ahead = 5_000_000
+    for rank, host in ((0, "alpha"), (1, "beta")):
+        own = factories.all_tables(**factories.profile(60))
+        for name in ("communication", "kernels"):
+            own[name] = own[name].assign(start_ns=own[name]["start_ns"] + rank * ahead)
+        operators = own["communication"]
+        own["communication"] = operators.assign(
+            name=pd.Categorical([f"hcom_allReduce__152_{number}_1" for number in range(len(operators))])
+        )
+        assert len(operators) >= 5
+        Profile(Decoded(own, factories.info(rank=rank, environment={"host": host}), Notes())).save(tmp_path / host)
+    runs = _open(tmp_path)
+    clocks = runs.clocks()
+    assert clocks["basis"].tolist() == ["same clock", "estimate"]
+    assert clocks["offset_ns"].tolist() == [0, ahead]
+    assert "of 2 hosts" in runs.notes["message"].iloc[0]
+    recorded, aligned = runs.table("kernels"), runs.table("kernels", align=True)
+    first = aligned[aligned["run"] == 0]["start_ns"].tolist()
+    assert aligned[aligned["run"] == 1]["start_ns"].tolist() == first
+    assert recorded[recorded["run"] == 1]["start_ns"].tolist() == [start + ahead for start in first]
+
+
+def test_very_many_absent_ranks_are_told_in_a_few_words(tmp_path: Path) -> None:
+    for rank in (0, 2):
+        _torch(tmp_path / f"r{rank}_ascend_pt", rank, world=100_000)
+    runs = _open(tmp_path)
+    assert len(runs.absent) == 99_998
+    assert "absent ranks: 1, 3-99999" in repr(runs)
+    assert len(runs.notes) < 100
+    assert "42-99999" in runs.notes["message"].iloc[-1]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_ranks_of_a_real_model(samples: Path, processes: int) -> None:
+    folder = "torch_npu/llm_pp2dp2"
+    truth = json.loads((samples / "TRUTH.json").read_bytes())
+    runs = _open(samples / folder).read(processes)
+    assert (runs.ranks, runs.absent, runs.failed) == ([0, 1], [2, 3], {})
+    steps = runs.table("step_times")
+    assert steps["rank"].tolist() == [0, 1]
+    for row in steps.to_dict("records"):
+        of_rank = f"{folder}/rank_{row['rank']}_ascend_pt/ASCEND_PROFILER_OUTPUT"
+        (known,) = truth[f"{of_rank}/step_trace_time.csv"]
+        assert (str(row["step"]), str(row["device_id"])) == (known["Step"], known["Device_id"])
+        for ours, theirs in DURATIONS.items():
+            assert row[ours] == scaled_one(repr(known[theirs]), US_TO_NS), theirs
+        told = truth[f"{of_rank}/communication.json"]
+        times = runs[int(row["rank"])].statistics["communication"]
+        assert len(times) == sum(kind["ops"] for kind in told.values()) == 15
+        for key, kind in told.items():
+            own = times[times["kind"] == key.partition("/")[2]]
+            assert (own["group"].nunique(), len(own)) == (kind["groups"], kind["ops"])
+            assert sorted(own["name"] + "@" + own["group"])[:3] == kind["names"]
+            for name in ("Elapse Time(ms)", "Idle Time(ms)", "Transit Time(ms)", "Wait Time(ms)"):
+                assert own[name].sum() == pytest.approx(kind["total"][name], abs=1e-9)
+        matrix = runs[int(row["rank"])].statistics["communication_matrix"]
+        for key, kind in truth[f"{of_rank}/communication_matrix.json"].items():
+            own = matrix[matrix["kind"] == key.partition("/")[2]]
+            assert len(own.groupby(["name", "group"])) == kind["keys"]
+    assert runs.table("kernels")["rank"].unique().tolist() == [0]
+    assert runs.clocks()["basis"].tolist() == ["same clock", "same clock"]

@@ -1,0 +1,95 @@
+"""How much there is to read, and how many processes that is worth here."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from npuprof.sources.detect import Run
+from npuprof.sources.torch_npu.layout import OUTPUT
+
+MAX_PROCESSES = 16
+WORTH_BYTES = 160 << 20
+"""What processes must save together: each takes over half a second to start, in which some 60 MB could be read."""
+
+_MEMORY_FACTOR = 5  # a timeline of 200 MB takes some 820 MB at most while it is read
+_MAX_ENTRIES = 50_000
+_CGROUP = Path("/sys/fs/cgroup")
+_LIMITS = (
+    ("memory.max", "memory.current"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),  # of the first version
+)
+_MEMINFO = Path("/proc/meminfo")
+
+
+def size_of(run: Run) -> int:
+    """Add up the bytes that reading a run goes through; of a directory with very many files, some of them."""
+    root = run.path
+    if run.name == "torch_npu" and (root / OUTPUT).is_dir():
+        root = root / OUTPUT  # raw files beside it are not read
+    total = 0
+    pending = deque([root])
+    for _ in range(_MAX_ENTRIES):
+        if not pending:
+            break
+        path = pending.popleft()
+        with suppress(OSError):
+            if not path.is_dir():
+                total += path.stat().st_size
+            elif not path.is_symlink() or path == root:
+                pending.extend(list(path.iterdir())[:_MAX_ENTRIES])
+    return total
+
+
+def processes_for(sizes: Sequence[int]) -> int:
+    """Tell how many processes to read runs of these sizes with; 1 means to read them here, one after another.
+
+    No more than there are runs and cores, nor than fit into half of the free memory together.
+    """
+    if len(sizes) < 2:
+        return 1
+    fitting = free_memory() // 2 // max(1, max(sizes) * _MEMORY_FACTOR)
+    count = min(len(sizes), cores(), MAX_PROCESSES, fitting)
+    if count < 2:
+        return 1
+    saved = sum(sizes) - max(max(sizes), sum(sizes) // count)
+    return count if saved >= WORTH_BYTES else 1
+
+
+def cores() -> int:
+    """Count the cores that this process may use: of its affinity, and of its container's quota."""
+    try:
+        count = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        count = os.cpu_count() or 1
+    for read in (_quota, _old_quota):
+        with suppress(OSError, ValueError, ZeroDivisionError):
+            quota, period = read()
+            count = min(count, max(1, round(quota / period))) if quota > 0 else count
+    return count
+
+
+def free_memory() -> int:
+    """Give the bytes of memory that can still be had: of the machine, and of its container's limit."""
+    free = 1 << 62
+    with suppress(OSError, ValueError, StopIteration):
+        lines = _MEMINFO.read_text().splitlines()
+        free = int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10
+    for names in _LIMITS:
+        with suppress(OSError, ValueError):
+            limit, used = (int((_CGROUP / name).read_text()) for name in names)
+            free = min(free, max(0, limit - used))
+    return free
+
+
+def _quota() -> tuple[int, int]:
+    quota, _, period = (_CGROUP / "cpu.max").read_text().partition(" ")
+    return int(quota), int(period)
+
+
+def _old_quota() -> tuple[int, int]:
+    quota, period = (int((_CGROUP / "cpu" / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
+    return quota, period  # -1 for none

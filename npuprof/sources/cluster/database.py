@@ -1,0 +1,179 @@
+"""``cluster_analysis.db``: the analysis of a cluster in one database, with the names of tables of 2024 or of later.
+
+Source: formats/results.md sections 5.7 and 6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.cluster.communication import Frames, split_totals
+from npuprof.sources.cluster.groups import COLUMNS, groups_table
+from npuprof.sources.cluster.ranks import as_text, rank_of, ranks_of
+from npuprof.sources.cluster.steps import PLACES, whose_row
+from npuprof.sources.database.analyzer import DURATIONS
+from npuprof.sources.database.connection import Database
+from npuprof.sources.decimals import US_TO_NS, scaled_one
+
+_LIMIT = 5_000_000
+_MAX_OTHERS = 200
+_MAX_ROWS = 1_000_000  # of a table that nobody here knows
+_STEPS = "ClusterStepTraceTime"
+_GROUPS = ("CommunicationGroupMapping", "CommunicationGroup")
+_BASE, _HOSTS, _DEVICES = "ClusterBaseInfo", "HostInfo", "RankDeviceMap"
+_WHERE = {"step": "step", "ranks": "rank_set", "name": "hccl_op_name", "group": "group_name", "rank": "rank_id"}
+_PAIR = {"src_rank": "src_rank", "dst_rank": "dst_rank"}
+_LINK = {
+    "Transit Size(MB)": "transit_size",
+    "Transit Time(ms)": "transit_time",
+    "Bandwidth(GB/s)": "bandwidth",
+}
+_PACKETS = {"Package Size(MB)": "package_size", "Count": "count", "Total Duration(ms)": "total_duration"}
+_ELAPSED = "Elapse Time(ms)"
+_TIMES = {
+    "Start Timestamp(us)": "start_timestamp",
+    _ELAPSED: "elapsed_time",
+    "Transit Time(ms)": "transit_time",
+    "Wait Time(ms)": "wait_time",
+    "Synchronization Time(ms)": "synchronization_time",
+    "Idle Time(ms)": "idle_time",
+    "Wait Time Ratio": "wait_time_ratio",
+    "Synchronization Time Ratio": "synchronization_time_ratio",
+}
+_TIME_TABLES = ("ClusterCommunicationTime", "ClusterCommAnalyzerTime")
+_BANDWIDTH_TABLES = ("ClusterCommunicationBandwidth", "ClusterCommAnalyzerBandwidth")
+_MATRIX_TABLES = ("ClusterCommunicationMatrix", "ClusterCommAnalyzerMatrix")
+_KNOWN = {_STEPS, *_GROUPS, _BASE, _HOSTS, _DEVICES, *_TIME_TABLES, *_BANDWIDTH_TABLES, *_MATRIX_TABLES}
+
+
+def read_steps(database: Database) -> pd.DataFrame | None:
+    """Read the table ``step_times`` with the columns that the text result gives.
+
+    The numbers are microseconds, whatever the vendor's documentation says.
+    """
+    known = database.tables.get(_STEPS, {})
+    durations = {ours: theirs for ours, theirs in DURATIONS.items() if theirs in known}
+    places = [name for name in PLACES if name in known]
+    records = database.records(_STEPS, ["step", "type", "index", *durations.values(), *places], _LIMIT)
+    if not records:
+        return None
+    step, types, indexes, *values = zip(*records, strict=True)
+    columns: dict[str, Any] = {"step": _whole([str(one).removeprefix("step") for one in step])}
+    columns |= {name: _nanoseconds(column) for name, column in zip(durations, values[: len(durations)], strict=True)}
+    columns |= whose_row(types, [str(one) for one in indexes])
+    columns |= {name: _whole(map(str, column)) for name, column in zip(places, values[len(durations) :], strict=True)}
+    devices = {one["rank"]: one["device"] for one in read_devices(database)}
+    columns["device_id"] = pd.array([devices.get(rank) for rank in columns["rank"]], dtype="Int64")
+    return tables.build("step_times", columns)
+
+
+def read_groups(database: Database) -> pd.DataFrame | None:
+    """Read the groups in the columns of :func:`npuprof.sources.cluster.groups.read_groups`."""
+    table = next((name for name in _GROUPS if name in database.tables), None)
+    if table is None:
+        return None
+    records = database.records(table, ["type", "rank_set", "group_name", "group_id", "pg_name"], _LIMIT)
+    return groups_table(records, database.path.name, database.notes)
+
+
+def read_devices(database: Database) -> list[dict[str, Any]]:
+    """Read where each rank ran: rank, device and host, None for what is not told."""
+    hosts = dict(database.records(_HOSTS, ["hostUid", "hostName"], _LIMIT))
+    rows = database.records(_DEVICES, ["rankId", "deviceId", "hostUid"], _LIMIT)
+    return [
+        {"rank": rank_of(rank), "device": rank_of(device), "host": str(hosts.get(host) or host or "") or None}
+        for rank, device, host in rows
+        if rank_of(rank) is not None
+    ]
+
+
+def read_base(database: Database) -> dict[str, str]:
+    """Read what the database knows of the whole cluster, as text by name."""
+    return {str(key): str(value) for key, value in database.records(_BASE, ["key", "value"], _MAX_OTHERS)}
+
+
+def read_communication(database: Database, groups: pd.DataFrame | None) -> Frames:
+    """Read the frames that the text result gives; kind and ranks are those of the groups of the same name."""
+    ranks_by_group = {} if groups is None else dict(zip(groups["group"], groups["ranks"], strict=True))
+    link = {"link": "band_type", **_LINK, "Large Packet Ratio": "large_packet_ratio"}
+    between = {key: column for key, column in _WHERE.items() if key != "rank"} | _PAIR
+    plans = (
+        ("communication", _TIME_TABLES, {**_WHERE, **_TIMES}),
+        ("communication_bandwidth", _BANDWIDTH_TABLES, {**_WHERE, **link}),
+        ("communication_packets", _BANDWIDTH_TABLES, {**_WHERE, "link": "band_type", **_PACKETS}),
+        (
+            "communication_matrix",
+            _MATRIX_TABLES,
+            {**between, "Transport Type": "transport_type", **_LINK, "Op Name": "op_name"},
+        ),
+    )
+    found: Frames = {}
+    for name, candidates, columns in plans:
+        table = next((one for one in candidates if one in database.tables), None)
+        if table is None:
+            continue
+        wanted = {**columns}
+        if name == "communication":
+            wanted[_ELAPSED] = database.either(table, columns[_ELAPSED], "elapse_time")
+        # The file repeats a link for each size of its packets.
+        records = dict.fromkeys(database.records(table, list(wanted.values()), _LIMIT))
+        rows = [_placed(dict(zip(wanted, record, strict=True)), ranks_by_group) for record in records]
+        if name == "communication_packets":
+            rows = [row for row in rows if row["Count"]]
+        found |= split_totals(name, rows)
+    return found
+
+
+def read_others(database: Database) -> Frames:
+    """Read every further table, such as the sums of a recipe, under its own name and in its own columns."""
+    others = [name for name in database.tables if name not in _KNOWN]
+    frames = {}
+    for name in others[:_MAX_OTHERS]:
+        columns = list(database.tables[name])
+        frames[name] = pd.DataFrame.from_records(database.records(name, columns, _MAX_ROWS), columns=columns)
+    if len(others) > _MAX_OTHERS:
+        database.notes.warning(database.path.name, "a table is not read, there are too many", len(others) - _MAX_OTHERS)
+    return frames
+
+
+def empty_groups() -> pd.DataFrame:
+    """Make the frame of groups of an analysis that tells none."""
+    frame: pd.DataFrame = pd.DataFrame(columns=list(COLUMNS))
+    return frame
+
+
+def _placed(row: dict[str, Any], ranks_by_group: dict[str, str]) -> dict[str, Any]:
+    """Give a row with the columns of the text result first: step, kind, ranks, name, group, then whose it is."""
+    name = str(row.pop("name") or "")
+    group = str(row.pop("group") or "")
+    first = {
+        "step": str(row.pop("step") or "").removeprefix("step"),
+        "kind": _kind(name),
+        "ranks": as_text(ranks_of(row.pop("ranks"))) or ranks_by_group.get(group),
+        "name": name,
+        "group": group,
+    }
+    own: dict[str, Any] = {key: rank_of(row.pop(key)) for key in ("rank", "src_rank", "dst_rank") if key in row}
+    return {**first, **own, **row}
+
+
+def _kind(name: str) -> str | None:
+    """Tell the kind of an operator by its name, as the vendor's own tool does; None of a total over several."""
+    lower = name.lower()
+    if lower.startswith("total"):
+        return None
+    return "p2p" if any(word in lower for word in ("send", "recv", "receive")) else "collective"
+
+
+def _whole(texts: Any) -> Any:
+    values = [scaled_one(text, 1) for text in texts]
+    return pd.array([pd.NA if value is None or value < 0 else value for value in values], dtype="Int64")
+
+
+def _nanoseconds(values: Any) -> Any:
+    """Make nanoseconds of microseconds; the shortest text of a number is what the text result holds."""
+    known = [scaled_one(repr(value), US_TO_NS) if isinstance(value, int | float) else None for value in values]
+    return pd.array([pd.NA if value is None else value for value in known], dtype="Int64")

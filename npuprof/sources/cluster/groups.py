@@ -1,0 +1,73 @@
+"""Read ``communication_group.json``: which ranks talk to each other, and for which kind of parallelism.
+
+Source: formats/results.md section 6.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from npuprof.notes import Notes
+from npuprof.sources.cluster.ranks import as_text, ranks_of
+from npuprof.sources.communication_json import load_summary, mapping
+
+COLUMNS = ("kind", "ranks", "size", "group", "group_id", "parallel")
+_NAMED = "comm_group_parallel_info"
+_MAX_GROUPS = 1_000_000
+
+
+def read_groups(path: Path, notes: Notes) -> pd.DataFrame:
+    """Read the groups: kind (collective or p2p), ranks (as ``0, 1, 2``), size, group, group_id, parallel (tp, dp ...).
+
+    The old form has sets of ranks alone. The new form has them too, and the same groups again with their names: those
+    rows are taken, and of the sets only what no named group has.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or is no JSON.
+    """
+    plain = mapping(load_summary(path))
+    named = [one for one in _items(plain.get(_NAMED)) if isinstance(one, dict)]
+    rows = [
+        (_text(one.get("type")), one.get("rank_set"), one.get("group_name"), one.get("group_id"), one.get("pg_name"))
+        for one in named
+    ]
+    seen = Counter((row[0], as_text(ranks_of(row[1]))) for row in rows)
+    for kind, sets in plain.items():
+        if kind == _NAMED:
+            continue
+        for one in _items(sets):
+            key = (kind, as_text(ranks_of(one)))
+            seen[key] -= 1
+            if seen[key] < 0:
+                rows.append((kind, one, None, None, None))
+    return groups_table(rows, path.name, notes)
+
+
+def groups_table(rows: Iterable[tuple[Any, ...]], source: str, notes: Notes) -> pd.DataFrame:
+    """Make the frame of rows of kind, set of ranks, group, group id and parallelism; what has no ranks is counted."""
+    kept = []
+    lost = 0
+    for kind, ranks, *names in rows:
+        members = ranks_of(ranks)
+        lost += not members
+        if members:
+            kept.append((_text(kind), as_text(members), len(members), *map(_text, names)))
+    if lost:
+        notes.warning(source, "a group has no ranks and is left out", lost)
+    frame: pd.DataFrame = pd.DataFrame(kept, columns=list(COLUMNS))
+    return frame
+
+
+def _items(value: Any) -> list[Any]:
+    return value[:_MAX_GROUPS] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int) and value != "" else None

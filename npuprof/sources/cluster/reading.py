@@ -1,0 +1,141 @@
+"""Read one analysis of a cluster: its files in turn, each on its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from npuprof.errors import SourceError
+from npuprof.info import Info
+from npuprof.sources.base import Decoded
+from npuprof.sources.cluster import database as tables_of
+from npuprof.sources.cluster.communication import read_communication, read_matrix
+from npuprof.sources.cluster.groups import read_groups
+from npuprof.sources.cluster.layout import Kind, Layout
+from npuprof.sources.cluster.ranks import ranks_of
+from npuprof.sources.cluster.steps import read_steps
+from npuprof.sources.csv_table import read_statistic
+from npuprof.sources.database.connection import Database, open_database
+
+CLUSTER_ANALYSIS = "cluster analysis"
+"""What ``info.source`` says of such a profile."""
+GROUPS = "communication_groups"
+_STAMP = re.compile(r"_\d{14,17}$")  # of the export
+_MAX_PARALLEL = 100  # kinds of parallelism that a summary names
+
+
+class Reading:
+    """One reading of an analysis; what one file holds is kept when another is damaged."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        info = Info(name=layout.root.name, source=CLUSTER_ANALYSIS, recording=layout.root)
+        self.decoded = Decoded(info=info)
+        self._failed: list[SourceError] = []
+
+    def run(self, *, whole: bool = True) -> None:
+        """Read every file, or, to describe the analysis, the small ones alone.
+
+        Raises
+        ------
+        SourceError
+            If none could be read: the error of the first.
+        """
+        files, statistics = self._layout.files, self.decoded.statistics
+        self._attempt("steps", lambda path: self._keep_steps(read_steps(path, self.decoded.notes)))
+        self._attempt("groups", lambda path: self._keep({GROUPS: read_groups(path, self.decoded.notes)}))
+        if whole:
+            self._attempt("communication", lambda path: self._keep(read_communication(path)))
+            self._attempt("matrix", lambda path: self._keep(read_matrix(path)))
+        self._attempt("database", lambda path: self._database(path, whole=whole))
+        if whole:
+            self._recipes()
+        if self._failed and len(self._failed) == len(files):
+            raise self._failed[0]
+        for error in self._failed:
+            self.decoded.notes.error(self._layout.root.name, str(error))
+        for path in self._layout.beside:
+            self.decoded.notes.info(path.name, "another file of the same kind is read; load this one by itself")
+        self._tell_ranks(self.decoded.tables.get("step_times"), statistics.get(GROUPS, tables_of.empty_groups()))
+
+    def _attempt(self, kind: Kind, read: Callable[[Path], object]) -> None:
+        path = self._layout.files.get(kind)
+        if path is not None:
+            try:
+                read(path)
+            except SourceError as error:
+                self._failed.append(error)
+
+    def _keep(self, frames: dict[str, pd.DataFrame]) -> list[str]:
+        """Keep the frames that are not there yet; name the others."""
+        known = [name for name in frames if name in self.decoded.statistics]
+        self.decoded.statistics.update({name: frame for name, frame in frames.items() if name not in known})
+        return known
+
+    def _keep_steps(self, steps: pd.DataFrame) -> None:
+        self.decoded.tables["step_times"] = steps
+        devices = steps["device_id"].dropna().unique().tolist()
+        self.decoded.info.devices = sorted(int(device) for device in devices)
+
+    def _database(self, path: Path, *, whole: bool) -> None:
+        twice = []
+        with open_database(path, self.decoded.notes) as opened:
+            steps, groups = tables_of.read_steps(opened), tables_of.read_groups(opened)
+            if steps is not None and "step_times" in self.decoded.tables:
+                twice.append("step_times")
+            elif steps is not None:
+                self._keep_steps(steps)
+            if groups is not None:
+                twice += self._keep({GROUPS: groups})
+            if whole:
+                twice += self._keep(tables_of.read_communication(opened, groups))
+                twice += self._keep(tables_of.read_others(opened))
+            self._add_facts(opened)
+        if twice:
+            self.decoded.notes.info(path.name, f"the text files tell the same and are shown: {', '.join(twice)}")
+
+    def _recipes(self) -> None:
+        """Read what recipes left as text, each table under the names of its folder and file."""
+        for path in self._layout.recipes:
+            name = f"{path.parent.name}_{_STAMP.sub('', path.stem)}"
+            try:
+                self._keep({name: read_statistic(path, self.decoded.notes)})
+            except SourceError as error:
+                self.decoded.notes.warning(path.name, str(error))
+
+    def _add_facts(self, opened: Database) -> None:
+        info = self.decoded.info
+        for key, text in tables_of.read_base(opened).items():
+            info.metadata[key] = _plain(text)
+        devices = tables_of.read_devices(opened)
+        if devices:
+            info.metadata["rank_devices"] = devices
+
+    def _tell_ranks(self, steps: pd.DataFrame | None, groups: pd.DataFrame) -> None:
+        """Say in `metadata` which ranks there are, how they are grouped, and which stages the vendor found."""
+        metadata = self.decoded.info.metadata
+        sets = [ranks_of(text) for text in groups["ranks"]]
+        ranks = {rank for one in sets for rank in one} | {one["rank"] for one in metadata.get("rank_devices", [])}
+        stages: list[list[int]] = []
+        if steps is not None:
+            ranks |= {int(rank) for rank in steps["rank"].dropna().unique()}
+            stages = [ranks_of(text) for text in steps["ranks"].dropna().unique()]
+        parallel: dict[str, list[list[int]]] = {}
+        for name, one in zip(groups["parallel"], sets, strict=True):
+            if isinstance(name, str) and (name in parallel or len(parallel) < _MAX_PARALLEL):
+                parallel.setdefault(name, []).append(one)
+        told: dict[str, Any] = {"ranks": sorted(ranks), "stages": stages, "parallel_groups": parallel}
+        metadata.update({key: value for key, value in told.items() if value})
+
+
+def _plain(text: str) -> Any:
+    """Give what a text holds as JSON, or the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

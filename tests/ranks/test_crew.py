@@ -1,0 +1,165 @@
+"""Processes that read runs: each on its own, none left behind, none lost for another's fault."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from npuprof.profiles import read_run
+from npuprof.ranks import crew as crew_module
+from npuprof.ranks.crew import Crew, NoProcessesError
+from npuprof.ranks.worker import Failure, Task
+from npuprof.sources import single_file
+from npuprof.sources.base import Decoded
+from npuprof.sources.detect import Run
+
+ROWS = "Name,Start Time(us),Duration(us)\nA,1736408883674584.732\t,1\n"
+
+
+def _file(path: Path, rows: str = ROWS) -> Task:
+    path.write_text(rows)
+    return Task("single_file", path)
+
+
+def _children() -> set[int]:
+    """Give the processes that any thread of this one started."""
+    return {int(one) for listed in Path("/proc/self/task").glob("*/children") for one in listed.read_text().split()}
+
+
+def test_what_processes_read_is_what_is_read_here(tmp_path: Path) -> None:
+    tasks = [_file(tmp_path / f"{number}.csv", ROWS + f"B{number},1736408883674590.001\t,2\n") for number in range(3)]
+    before = _children()
+    with Crew(2) as crew:
+        outcomes = dict(crew.read(tasks))
+    assert sorted(outcomes) == [0, 1, 2]
+    for place, outcome in outcomes.items():
+        assert isinstance(outcome, Decoded)
+        here = read_run(Run("single_file", single_file, tasks[place].path))
+        pd.testing.assert_frame_equal(outcome.tables["kernels"], here.kernels)
+        assert outcome.info == here.info
+    assert _children() == before
+
+
+def test_a_broken_run_is_its_own_outcome_alone(tmp_path: Path) -> None:
+    tasks = [_file(tmp_path / "bad.csv", ""), _file(tmp_path / "good.csv"), Task("no_such_source", tmp_path)]
+    with Crew(2) as crew:
+        outcomes = dict(crew.read(tasks))
+    assert isinstance(outcomes[0], Failure)
+    assert "is empty" in outcomes[0].problem
+    assert isinstance(outcomes[1], Decoded)
+    assert isinstance(outcomes[2], Failure)
+    assert "load it by itself" in outcomes[2].problem
+
+
+@pytest.mark.parametrize(
+    ("ending", "told"),
+    [
+        ("os.kill(os.getpid(), 9)", "was killed, as happens when memory runs out"),
+        ("os.kill(os.getpid(), 11)", "died of SIGSEGV"),
+        ("sys.stderr.write('no more\\n'); sys.stderr.flush(); os._exit(3)", r"ended with 3 \(no more\)"),
+    ],
+)
+def test_a_process_that_dies_loses_its_run_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, told: str
+) -> None:
+    start = (
+        "import sys, os; sys.path[:] = sys.argv[1:]; import npuprof.ranks.worker as w; real = w.answer\n"
+        f"def answer(task):\n    if 'bad' in task.path.name: {ending}\n    return real(task)\n"
+        "w.answer = answer; w.main()"
+    )
+    monkeypatch.setattr(crew_module, "_START", start)
+    tasks = [_file(tmp_path / f"{name}.csv") for name in ("a", "bad", "b", "c")]
+    with Crew(2) as crew:
+        outcomes = dict(crew.read(tasks))
+    failed = outcomes.pop(1)
+    assert isinstance(failed, Failure)
+    with pytest.raises(AssertionError, match=told):
+        raise AssertionError(failed.problem)
+    assert all(isinstance(outcome, Decoded) for outcome in outcomes.values())
+
+
+def test_leaving_early_ends_every_process(tmp_path: Path) -> None:
+    before = _children()
+    with Crew(2) as crew:
+        outcomes = crew.read([_file(tmp_path / f"{number}.csv") for number in range(6)])
+        next(outcomes)
+        assert len(_children() - before) == 2
+        outcomes.close()
+        assert _children() == before
+
+
+def test_where_no_process_can_be_started_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in ("", "/no/such/python", "/bin/false"):
+        monkeypatch.setattr(sys, "executable", wrong)
+        with Crew(2) as crew, pytest.raises(NoProcessesError):
+            list(crew.read([_file(tmp_path / "a.csv")]))
+
+
+def _script(tmp_path: Path, tail: str) -> Path:
+    for number in range(2):
+        folder = tmp_path / "runs" / f"{number}_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+        folder.mkdir(parents=True)
+        (folder / "kernel_details.csv").write_text(ROWS)
+        (folder.parent / f"profiler_info_{number}.json").write_text("{}")
+    script = tmp_path / "train.py"
+    script.write_text(
+        textwrap.dedent(f"""
+        import json  # the one beside this script, which is no module of ours
+        import npuprof
+        print("trained")
+        runs = npuprof.load({str(tmp_path / "runs")!r})
+        """)
+        + tail
+    )
+    return script
+
+
+def test_a_script_without_a_guard_runs_once_and_its_neighbours_are_not_imported(tmp_path: Path) -> None:
+    script = _script(tmp_path, "print(len(runs.read(processes=2).table('kernels')), sorted(runs.failed))\n")
+    (tmp_path / "struct.py").write_text("raise RuntimeError('imported')\n")
+    ran = subprocess.run(
+        [sys.executable, "-P" if sys.version_info >= (3, 11) else "-E", str(script)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        timeout=60,
+        check=False,
+    )
+    assert ran.stdout.splitlines() == ["trained", "2 []"], ran.stderr
+
+
+def test_an_interrupt_ends_the_processes(tmp_path: Path) -> None:
+    slow = "import sys, time; sys.path[:] = sys.argv[1:]; import npuprof.ranks.worker as w\n"
+    slow += "w.answer = lambda task: time.sleep(60); w.main()"
+    script = _script(
+        tmp_path,
+        textwrap.dedent(f"""
+        import os, pathlib, threading, time
+        from npuprof.ranks import crew
+        crew._START = {slow!r}
+        def children():
+            tasks = pathlib.Path("/proc/self/task").glob("*/children")
+            return [one for task in tasks for one in task.read_text().split()]
+        def interrupt():
+            while len(children()) < 2:
+                time.sleep(0.01)
+            time.sleep(0.2)
+            os.kill(os.getpid(), {int(signal.SIGINT)})
+        threading.Thread(target=interrupt, daemon=True).start()
+        try:
+            runs.read(processes=2)
+        except KeyboardInterrupt:
+            print("interrupted", children())
+        """),
+    )
+    began = time.monotonic()
+    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.stdout.splitlines() == ["trained", "interrupted []"], ran.stderr
+    assert time.monotonic() - began < 30

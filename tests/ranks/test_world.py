@@ -1,0 +1,51 @@
+"""Which ranks there must have been."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from npuprof.info import Info
+from npuprof.ranks.world import host_of, in_words, place_of_ranks, ranks_told
+
+
+@pytest.mark.parametrize(
+    ("info", "count"),
+    [
+        (Info(), 0),
+        (Info(rank=2), 3),
+        (Info(metadata={"distributed_args": {"world_size": 4}}), 4),
+        (Info(rank=1, metadata={"parallel_group_info": {"g": {"global_ranks": [0, 5]}, "h": {}}}), 6),
+        (Info(source="cluster analysis", metadata={"ranks": [0, 7]}), 8),
+        (Info(metadata={"ranks": [0, 7]}), 0),  # its user's own
+    ],
+)
+def test_every_rank_that_is_told_of_is_known(info: Info, count: int) -> None:
+    assert ranks_told(info) == set(range(count))
+
+
+@pytest.mark.parametrize("wrong", [None, "4", True, -1, 10**12, {"size": 4}])
+def test_other_values_tell_nothing(wrong: Any) -> None:
+    groups = {"g": {"global_ranks": [wrong]}, "h": wrong, "i": {"global_ranks": wrong}}
+    told = {"distributed_args": {"world_size": wrong}, "parallel_group_info": groups}
+    assert not ranks_told(Info(metadata=told))
+    assert not ranks_told(Info(metadata={"distributed_args": wrong, "parallel_group_info": wrong}))
+
+
+def test_hosts_are_those_that_files_tell() -> None:
+    assert [host_of(Info(environment=told)) for told in ({"host": "a"}, {"hostname": "b"}, {"host": ""}, {})] == [
+        "a",
+        "b",
+        None,
+        None,
+    ]
+    told = {"rank_devices": [{"rank": 3, "device": 1, "host": "b"}, "x", {"rank": None}]}
+    assert place_of_ranks([Info(), Info(metadata=told)]) == {3: {"rank": 3, "device": 1, "host": "b"}}
+
+
+def test_ranks_are_written_as_stretches() -> None:
+    assert in_words([7, 0, 1, 2, 9]) == "0-2, 7, 9"
+    assert in_words([]) == ""
+    assert in_words(range(0, 200, 2), limit=3) == "0, 2, 4, ..."
+    assert in_words(range(1_000_000)) == "0-999999"
