@@ -37,3 +37,17 @@ def optional(values: Array, absent: tuple[int, ...] = ()) -> Any:
 def missing(count: int) -> Any:
     """Make an Int64 array without values."""
     return optional(np.full(count, ABSENT))
+
+
+def whole(values: Array) -> Any:
+    """Make an Int64 array of floats, rounded to whole numbers; <NA> for what is none, or is too large for one."""
+    sound = np.abs(values) < 1 << 62  # false for NaN too
+    return pd.arrays.IntegerArray(np.rint(np.where(sound, values, 0)).astype(np.int64), ~sound)
+
+
+def module_component(name: str) -> str:
+    """Give the `component` of `memory` for a module of the driver: ``GE (module)``.
+
+    Modules share names with allocators (GE) and with the process (APP), but count other things.
+    """
+    return f"{name} (module)"

@@ -9,6 +9,7 @@ Source: formats/results.md sections 0 and 4.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterable
 from io import StringIO
 from pathlib import Path
@@ -21,14 +22,19 @@ import pyarrow.csv
 
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
+from npuprof.progress import tell
+from npuprof.sources.arrow_decimals import scaled_column
 from npuprof.sources.columns import recoded
-from npuprof.sources.decimals import US_TO_NS, Ints, Mask, scaled
+from npuprof.sources.decimals import US_TO_NS, Ints, Mask
+from npuprof.sources.zipped import is_zipped, read_head, read_whole
 
 NONE = ("", "N/A", "INVALID_TYPE")
 _HEAD_BYTES = 1 << 16
 _MAX_COLUMNS = 2000
 _BLOCK_BYTES = 8 << 20  # one row cannot be longer than this
+_MAX_UNZIPPED_BYTES = 8 << 30
 _SENTINELS = ("4294967295",)
+_NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\ufffd]")
 _EARLIEST_MOMENT_US = 1e14  # in 1973; no duration is as long
 
 
@@ -51,16 +57,37 @@ class CsvTable:
     def __init__(self, path: Path, notes: Notes) -> None:
         self.source = path.name
         self._notes = notes
+        self._newest: tuple[str, Any] = ("", None)
         self.names = _header(path)
+        size = path.stat().st_size
+        tell(self.source, 0, size)
         self._cells = self._read(path)
+        tell(self.source, size, size)
         if not len(self):
             notes.info(self.source, "holds its line of column names and no rows")
 
     def _read(self, path: Path) -> Any:
-        unique = [f"{place}" for place in range(len(self.names))]
+        zipped = is_zipped(path)
+        content, problem = read_whole(path, _MAX_UNZIPPED_BYTES) if zipped else (read_head(path, _HEAD_BYTES), "")
+        if problem:
+            self._notes.warning(self.source, problem)
+        if len(content) < _HEAD_BYTES and b"\n" not in content.rstrip():
+            return pa.table({f"{place}": pa.array([], pa.string()) for place in range(len(self.names))})
+        try:
+            # Arrow takes a name that ends so for an archive, which this is not.
+            misnamed = path.suffix in (".gz", ".bz2")
+            source = pa.BufferReader(content) if zipped else pa.OSFile(str(path)) if misnamed else path
+            return _parse(source, len(self.names))
+        except pa.ArrowInvalid:
+            pass  # a row is damaged: found, and counted, below
+        except OSError as error:
+            raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
+        return self._read_damaged(path)
+
+    def _read_damaged(self, path: Path) -> Any:
+        """Read a file of which some rows are no rows; Arrow shows them as text, so that it must be UTF-8."""
+        content, _ = read_whole(path, _MAX_UNZIPPED_BYTES)
         bad_rows = 0
-        if path.stat().st_size <= _HEAD_BYTES and b"\n" not in path.read_bytes().rstrip():
-            return pa.table({name: pa.array([], pa.string()) for name in unique})
 
         def skip(_row: Any) -> str:
             nonlocal bad_rows
@@ -68,23 +95,14 @@ class CsvTable:
             return "skip"
 
         try:
-            cells = pyarrow.csv.read_csv(
-                path,
-                read_options=pyarrow.csv.ReadOptions(
-                    column_names=unique, skip_rows=1, block_size=_BLOCK_BYTES, use_threads=False
-                ),
-                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
-                convert_options=pyarrow.csv.ConvertOptions(
-                    column_types=dict.fromkeys(unique, pa.string()), strings_can_be_null=False, check_utf8=False
-                ),
-            )
-        except (pa.ArrowInvalid, OSError) as error:
+            cells = _parse(pa.BufferReader(content.decode("utf-8", "replace").encode()), len(self.names), skip)
+        except pa.ArrowInvalid as error:
             raise SourceError(f"{path} cannot be read as CSV: {error}; export the result again") from error
         if bad_rows:
             self._notes.warning(
                 self.source, "a row has another number of cells than the header and is left out", bad_rows
             )
-        return cells.combine_chunks()
+        return cells
 
     def __len__(self) -> int:
         return int(self._cells.num_rows)
@@ -96,13 +114,18 @@ class CsvTable:
     def keep(self, chosen: Mask) -> None:
         """Drop the rows that are not chosen."""
         self._cells = self._cells.filter(pa.array(chosen))
+        self._newest = ("", None)
 
     def text(self, name: str) -> Any:
         """Give a column's cells without white space around them, as an Arrow array; absent ones are null."""
+        if self._newest[0] == name and self._newest[1] is not None:
+            return self._newest[1]
         column = self._cells.column(self.names.index(name))
         column = column.chunk(0) if column.num_chunks else pa.array([], pa.string())
         trimmed = pc.utf8_trim_whitespace(_as_utf8(column))
-        return pc.if_else(pc.is_in(trimmed, value_set=pa.array(NONE)), pa.scalar(None, pa.string()), trimmed)
+        cells = pc.if_else(pc.is_in(trimmed, value_set=pa.array(NONE)), pa.scalar(None, pa.string()), trimmed)
+        self._newest = (name, cells)  # a column is asked what it holds before it is read
+        return cells
 
     def time_ns(self, name: str) -> tuple[Ints, Mask]:
         """Give a column of epoch microseconds as exact nanoseconds, and where it has one.
@@ -110,7 +133,7 @@ class CsvTable:
         A time with an exponent has been through a spreadsheet: its digits are gone, so it counts as absent.
         """
         column = self.text(name)
-        values, valid = scaled(column.fill_null("").to_pylist(), US_TO_NS, exponents=False)
+        values, valid = scaled_column(column, US_TO_NS, exponents=False)
         damaged = int((~valid & pc.is_valid(column).to_numpy(zero_copy_only=False)).sum())
         if damaged:
             self._notes.warning(
@@ -124,7 +147,7 @@ class CsvTable:
         for text in none:
             column = pc.if_else(pc.equal(column, text), pa.scalar(None, pa.string()), column)
         present = pc.is_valid(column).to_numpy(zero_copy_only=False)
-        values, valid = scaled(column.fill_null("").to_pylist(), multiplier)
+        values, valid = scaled_column(column, multiplier)
         self._note_unreadable(name, int((present & ~valid).sum()))
         return pd.arrays.IntegerArray(values, ~valid)
 
@@ -215,6 +238,22 @@ def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
     return frame
 
 
+def _parse(source: Any, count: int, handler: Callable[[Any], str] | None = None) -> Any:
+    """Parse the rows after the first into columns of text, called by their places."""
+    names = [f"{place}" for place in range(count)]
+    cells = pyarrow.csv.read_csv(
+        source,
+        read_options=pyarrow.csv.ReadOptions(
+            column_names=names, skip_rows=1, block_size=_BLOCK_BYTES, use_threads=False
+        ),
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=handler),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False, check_utf8=False
+        ),
+    )
+    return cells.combine_chunks()
+
+
 def _as_utf8(column: Any) -> Any:
     """Replace what is no UTF-8, such as a name in another encoding."""
     try:
@@ -227,8 +266,7 @@ def _as_utf8(column: Any) -> Any:
 
 def _header(path: Path) -> list[str]:
     try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        head = read_head(path, _HEAD_BYTES)
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
     if head.startswith(b"version https://git-lfs"):
@@ -237,7 +275,7 @@ def _header(path: Path) -> list[str]:
     if not text.strip():
         raise SourceError(f"{path} is empty: the export was stopped or the disk was full; export it again")
     line = text.splitlines()[0]
-    names = [] if "\0" in line else _cells(line)
+    names = [] if _NO_TEXT.search(line) else _cells(line)
     if not any(names) or len(names) > _MAX_COLUMNS:
         raise SourceError(f"{path} is no CSV with a line of column names; export the result again")
     return names

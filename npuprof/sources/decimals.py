@@ -47,6 +47,9 @@ def scaled(texts: Sequence[str], multiplier: int, *, exponents: bool = True) -> 
         Two arrays of the length of `texts`; where `valid` is false the text is no such number (or does not
         fit an int64) and the value is 0.
     """
+    alike = _alike(texts, multiplier) if len(texts) else None
+    if alike is not None:
+        return alike, np.ones(len(texts), np.bool_)
     values = np.zeros(len(texts), np.int64)
     valid = np.zeros(len(texts), np.bool_)
     if not len(texts):
@@ -74,6 +77,32 @@ def scaled_one(text: str, multiplier: int, *, exponents: bool = True) -> int | N
     if rounded > _MAX:
         return None
     return -rounded if stripped.startswith("-") else rounded
+
+
+def _alike(texts: Sequence[str], multiplier: int) -> Ints | None:
+    """Do it at once where all texts are of one length and have their point at one place; None where they are not."""
+    joined = "\n".join([*texts, ""]).encode("ascii", "replace")
+    width, rest = divmod(len(joined), len(texts))
+    point = joined.find(b".", 0, width)
+    places = width - 1 if point < 0 else point
+    decimals = width - 2 - places if point >= 0 else 0
+    if rest or not 0 < places <= 18 or decimals > _FRACTION_DIGITS:
+        return None
+    columns = np.ascontiguousarray(np.frombuffer(joined, np.uint8).reshape(-1, width).T)
+    if not (columns[-1] == ord("\n")).all() or (point >= 0 and not (columns[point] == ord(".")).all()):
+        return None
+    digits = columns - np.uint8(ord("0"))  # anything but a digit wraps to 10 or more
+    digits[[point, -1]] = 0  # the line ends are at -1, and `point` is -1 where there is none
+    if int(digits.max()) > 9:
+        return None
+    whole = _number(digits[:places].T, places)
+    if int(whole.max()) >= _MAX // multiplier - 1:
+        return None
+    whole *= multiplier
+    if decimals:
+        scale = 10**decimals
+        whole += (_number(digits[point + 1 : -1].T, decimals) * multiplier + scale // 2) // scale
+    return whole
 
 
 def _plain_digits(texts: Sequence[str], lengths: Ints, multiplier: int, values: Ints, valid: Mask) -> Mask:
@@ -142,7 +171,8 @@ def _amounts(group: npt.NDArray[np.uint8], point: int, lengths: Ints, multiplier
 def _number(digits: npt.NDArray[np.uint8], limit: int) -> Ints:
     number = np.zeros(len(digits), np.int64)
     for column in digits.T[-limit:]:
-        number = number * 10 + column
+        number *= 10
+        number += column
     return number
 
 

@@ -55,6 +55,7 @@ _SYNONYMS = {
 _TOTALS = {"aicore_time_ns": "aic_total_time_ns", "aiv_time_ns": "aiv_total_time_ns"}  # as raw data names them
 _UNITS = {"us": "ns", "%": "percent", "gb/s": "gb_s", "kb": "kb", "mb/s": "mb_s"}
 _UNIT = re.compile(r"(.*?)\s*\(([^()]*)\)")
+_COUNTER = re.compile(r"(?:aic|aiv|vec|mac|cube|scalar|mte\d|icache|total|memory)_.*|.*\(.*\)")
 _FORMAT_PREFIX = re.compile(r"FORMAT_(?=[A-Z])")
 
 
@@ -167,16 +168,18 @@ def operand_text(cell: str) -> str:
 
 
 def _counters(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
-    """Take the columns of no known meaning: the AI Core's counters, by whichever metrics were chosen."""
+    """Take the columns of no known meaning: the AI Core's counters, by whichever metrics were chosen; else names."""
     columns: dict[str, Any] = {}
     # A chip with separate cube and vector cores counts the cycles of each; others have one core, and its time.
     totals = _TOTALS if "aic_total_cycles" in table.names or "aiv_total_cycles" in table.names else {}
     for header in table.names:
-        if header in found.values() or not header or not table.is_numeric(header):
+        if header in found.values() or not header:
             continue
         name, unit = column_name(header)
         name = totals.get(name, name)
-        if unit == "us":
+        if not _COUNTER.fullmatch(header) and not table.is_numeric(header):
+            columns[name] = table.categories(header)
+        elif unit == "us":
             columns[name] = table.scaled(header, US_TO_NS)
         elif name.endswith(("_cycles", "_id")):
             columns[name] = table.whole(header)

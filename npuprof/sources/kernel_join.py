@@ -36,6 +36,8 @@ def take_task_numbers(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> tupl
     unmatched
         How many have no such task.
     """
+    if not len(device_tasks):
+        return kernels, len(kernels)
     row = _same(kernels, device_tasks)
     known = row >= 0
     joined = kernels.copy(deep=False)
@@ -49,6 +51,8 @@ def take_task_numbers(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> tupl
 
 def take_steps(communication: pd.DataFrame, listed: pd.DataFrame) -> pd.DataFrame:
     """Give communication operators of the timeline the type and step that the CSV lists for them."""
+    if not len(listed):
+        return communication
     row = _same(communication, listed)
     joined: pd.DataFrame = communication.copy(deep=False)
     known = row >= 0

@@ -1,6 +1,6 @@
-"""A folder of files that ``msprof --export`` wrote, outside the result that they came from.
+"""A folder of result files outside the result that they came from: of ``msprof --export``, torch_npu or MindSpore.
 
-Source: formats/results.md section 1.3.
+Source: formats/results.md sections 1.1 to 1.3.
 """
 
 from __future__ import annotations
@@ -8,14 +8,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from npuprof.errors import SourceError
+from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded
 from npuprof.sources.msprof import read_layout
 from npuprof.sources.msprof.layout import find_files
+from npuprof.sources.torch_npu.layout import find_files as find_torch_files
 
 
 def recognises(path: Path) -> bool:
     """Tell whether `path` is a directory with exported files right in it."""
-    return find_files(path) is not None
+    return find_files(path) is not None or find_torch_files(path) is not None
 
 
 def read(path: Path) -> Decoded:
@@ -26,7 +28,14 @@ def read(path: Path) -> Decoded:
     SourceError
         If there are none, or none can be read.
     """
-    layout = find_files(path)
-    if layout is None:
-        raise SourceError(f"{path} holds no file that msprof exported; give the directory of a result")
-    return read_layout(layout)
+    if (layout := find_files(path)) is not None:
+        return read_layout(layout)
+    copied = find_torch_files(path)
+    if copied is None:
+        raise SourceError(f"{path} holds no file that a profiler exported; give the directory of a result")
+    decoded = torch_npu.read_parsed(copied)
+    if copied.profiler_info is None and not len(decoded.tables.get("operators", ())):
+        if decoded.info.collector == "torch_npu":
+            decoded.info.collector = ""  # MindSpore names its files the same
+        decoded.info.source = "folder of result files"
+    return decoded

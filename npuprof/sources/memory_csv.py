@@ -1,9 +1,10 @@
 """Read the memory files of a result: memory record, operator memory, and the samples of device and modules.
 
 Units differ by front end (torch_npu writes MB, msprof KB) and stand in the column's name. Sizes are
-decimals of MB or KB that name whole bytes, and become those bytes exactly.
+decimals of MB or KB that name whole bytes, and become those bytes exactly. What MindSpore calls an MB in its memory
+record is 1000 KB of 1024 bytes.
 
-Source: formats/results.md section 4.
+Source: formats/results.md sections 1.2 and 4.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ import pandas as pd
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
+from npuprof.sources.columns import module_component
 from npuprof.sources.csv_table import CsvTable
 from npuprof.sources.decimals import KB_TO_BYTES, MB_TO_BYTES, US_TO_NS
 
 _UNITS = {"KB": KB_TO_BYTES, "MB": MB_TO_BYTES}
 _EVENTS = {"app": "APP", "device": "Device"}
+_MINDSPORE = ("MindSpore", "MindSpore+GE")
+_MINDSPORE_MB_TO_BYTES = 1000 * KB_TO_BYTES
 _DEVICE = re.compile(r"NPU:(\d+)")
 
 
 def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
     """Read allocator and process samples as the table ``memory``, sorted by time.
 
-    ``PTA+GE`` rows repeat each ``PTA`` and ``GE`` row as their sum; ``APP`` has only a reserved size.
+    ``PTA+GE`` and ``MindSpore+GE`` rows repeat each row of the two as their sum; ``APP`` has only a reserved size.
 
     Raises
     ------
@@ -48,10 +52,17 @@ def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
     }
     for name, stem in (("allocated", "Total Allocated"), ("reserved", "Total Reserved"), ("active", "Total Active")):
         if (found := _sized(table, stem)) is not None:
-            columns[f"{name}_bytes"] = table.scaled(*found)
+            header, worth = found
+            thousands = worth == MB_TO_BYTES and is_of_mindspore(columns["component"])
+            columns[f"{name}_bytes"] = table.scaled(header, _MINDSPORE_MB_TO_BYTES if thousands else worth)
     if "Stream Ptr" in table.names:
         columns["stream"] = table.whole("Stream Ptr")
     return tables.sort_by_time(tables.build("memory", columns))
+
+
+def is_of_mindspore(component: pd.Categorical) -> bool:
+    """Tell whether MindSpore wrote a memory record, by the components that only it has."""
+    return not set(component.categories).isdisjoint(_MINDSPORE)
 
 
 def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
@@ -86,7 +97,21 @@ def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
         columns["released_ns"] = columns["allocated_ns"] + table.scaled("Duration(us)", US_TO_NS)
     if "Stream Ptr" in table.names:
         columns["stream"] = table.whole("Stream Ptr")
+    columns |= _totals(table)
     return tables.build("allocations", columns)
+
+
+def _totals(table: CsvTable) -> dict[str, Any]:
+    """Give when a block was last used, and what its allocator held when it was taken and given back."""
+    columns: dict[str, Any] = {}
+    if "Active Release Time(us)" in table.names:
+        values, valid = table.time_ns("Active Release Time(us)")
+        columns["active_released_ns"] = pd.arrays.IntegerArray(values, ~valid)
+    for when in ("Allocation", "Release"):
+        for what in ("Allocated", "Reserved", "Active"):
+            if (found := _sized(table, f"{when} Total {what}")) is not None:
+                columns[f"{when.lower()}_total_{what.lower()}_bytes"] = table.scaled(*found)
+    return columns
 
 
 def read_device_memory(path: Path, notes: Notes) -> pd.DataFrame:
@@ -112,7 +137,9 @@ def read_device_memory(path: Path, notes: Notes) -> pd.DataFrame:
 
 
 def read_module_memory(path: Path, notes: Notes) -> pd.DataFrame:
-    """Read ``npu_module_mem``: what each component of CANN has reserved, as the table ``memory``; -1 is absent.
+    """Read ``npu_module_mem``: what each module has reserved, as the table ``memory``; -1 is absent.
+
+    Components are named ``HCCL (module)`` and so on: allocators share some of their names.
 
     Raises
     ------
@@ -123,7 +150,7 @@ def read_module_memory(path: Path, notes: Notes) -> pd.DataFrame:
     columns: dict[str, Any] = {
         "time_ns": table.time_ns("Timestamp(us)")[0],
         "device_id": _device(table),
-        "component": table.categories("Component"),
+        "component": table.categories("Component", module_component),
     }
     if (found := _sized(table, "Total Reserved")) is not None:
         sizes = table.scaled(*found)

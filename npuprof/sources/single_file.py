@@ -19,6 +19,7 @@ from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded
 from npuprof.sources.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.csv_table import column_names, read_statistic
+from npuprof.sources.framework import mindspore
 from npuprof.sources.kernel_details import read_kernel_details
 from npuprof.sources.memory_csv import (
     read_device_memory,
@@ -26,12 +27,17 @@ from npuprof.sources.memory_csv import (
     read_module_memory,
     read_operator_memory,
 )
-from npuprof.sources.msprof.csv_files import read_marks, read_steps, read_task_time
+from npuprof.sources.mindspore import holds_pipeline, read_pipeline_summary
+from npuprof.sources.msprof.csv_files import read_marks, read_task_time
+from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
 from npuprof.sources.step_csv import read_step_times
+from npuprof.sources.torch_npu.description import describe
+from npuprof.sources.torch_npu.layout import Layout
 from npuprof.sources.trace_json import is_trace
+from npuprof.sources.zipped import read_head
 
 _HEAD_BYTES = 1 << 16
-_EXPORTED = re.compile(r"(.+?)(?:_slice_\d+)?(?:_\d{14}|(?:_\d+){1,3})?")
+_EXPORTED = re.compile(r"(.+?)(?:_slice_\d+)?(?:_\d{14}|(?:_\d+){1,3})?(?:\.csv|\.json|\.txt)?")
 
 
 def _kernels(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
@@ -110,20 +116,38 @@ _SUMMED: tuple[frozenset[str], ...] = tuple(
         "Total Memory(KB)|Peak Used Memory(KB)",
         "Device_id|Recommend Disk(KB/s)",
         "Device_id|Recommend Speed(KB/s)",
-        "Operation|Stage|Occurrences",
+        "Process ID|Thread ID|Name|Time(%)",  # os_runtime_statistic
+        "Cpu Type|User(%)|Idle(%)",  # cpu_usage, sys_mem and process_*, of the device or the host
+        "PID|Name|CPU(%)",
+        "PID|Name|Size(pages)",
+        "Memory Total(kB)|Memory Free(kB)",
+        "Memory Total(KB)|Memory Free(KB)",
+        "Operation|Stage|Occurrences",  # MindSpore's dataset and minddata files, and those of its CPU operators
         "op_id|op_type|num_workers",
+        "op_type|type_occurrences",
+        "op_side|op_type|op_name",
+        "Name|Input Shapes",  # its operator_details
     )
 )
 _JSON = (
     (re.compile(rb'"Communication (?:Time|Bandwidth) Info"\s*:'), "communication"),
     (re.compile(rb'"Transport Type"\s*:'), "communication_matrix"),
+    (re.compile(rb'"(?:common_config|experimental_config|profiler_parameters|ms_profiler_info)"\s*:'), "profiler_info"),
+    (re.compile(rb'"(?:ENV_VARIABLES|distributed_args|parallel_group_info)"\s*:'), "profiler_metadata"),
 )
+_DESCRIPTIONS = ("profiler_info", "profiler_metadata")
 
 
 def recognises(path: Path) -> bool:
     """Tell, from its first bytes, whether `path` is one file of a result."""
     try:
-        return path.is_file() and (is_trace(path) or _json_kind(path) is not None or _is_csv(path))
+        return path.is_file() and (
+            is_trace(path)
+            or _json_kind(path) is not None
+            or bool(mindspore.kind_of(path))
+            or holds_pipeline(path)
+            or _is_csv(path)
+        )
     except OSError:
         return False
 
@@ -140,6 +164,17 @@ def read(path: Path) -> Decoded:
         return _timeline(path)
     decoded = Decoded(info=Info(name=path.name, recording=path))
     kind = _json_kind(path)
+    if kind in _DESCRIPTIONS:
+        return _description(path, kind)
+    if mindspore.kind_of(path):
+        mindspore.read_file(path, decoded)
+        decoded.info.collector = mindspore.COLLECTOR
+        decoded.info.source = f"single file, {next(iter({**decoded.tables, **decoded.statistics}))}"
+        return decoded
+    if holds_pipeline(path):
+        decoded.statistics.update(read_pipeline_summary(path))
+        decoded.info.collector, decoded.info.source = mindspore.COLLECTOR, f"single file, {_module(path)}"
+        return decoded
     if kind is not None:
         frames = (
             read_communication(path)
@@ -153,6 +188,8 @@ def read(path: Path) -> Decoded:
     for one in _TABLES:
         if one.fits(names):
             decoded.tables.update(one.read(path, decoded.notes))
+            if "steps" in decoded.tables:
+                decoded.statistics.update(read_step_trace(path))
             decoded.info.source = f"single file, {next(iter(decoded.tables))}"
             _name_devices(decoded)
             return decoded
@@ -172,14 +209,25 @@ def _timeline(path: Path) -> Decoded:
     return decoded
 
 
+def _description(path: Path, kind: str) -> Decoded:
+    """Read what the front end tells of a run, without its tables."""
+    decoded = Decoded()
+    info = path if kind == "profiler_info" else None
+    decoded.info = describe(Layout(path, None, None, info, None if info else path), decoded.notes)
+    decoded.info.source = f"single file, {kind}"
+    if kind == "profiler_metadata":
+        decoded.info.collector = ""  # torch_npu and MindSpore write the same
+    decoded.notes.info(path.name, "it tells of a run and holds no tables: give the directory that it lies in")
+    return decoded
+
+
 def _module(path: Path) -> str:
-    match = _EXPORTED.fullmatch(path.stem)
+    match = _EXPORTED.fullmatch(path.name.removesuffix(".gz"))
     return match[1] if match else path.stem
 
 
 def _json_kind(path: Path) -> str | None:
-    with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
+    head = read_head(path, _HEAD_BYTES)
     if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return None
     return next((kind for pattern, kind in _JSON if pattern.search(head)), None)

@@ -11,11 +11,12 @@ from typing import Any
 import pandas as pd
 
 from npuprof import tables
+from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.csv_table import CsvTable
 from npuprof.sources.decimals import US_TO_NS
 
-_COLUMNS = {
+DURATIONS = {
     "computing_ns": "Computing",
     "communication_ns": "Communication",
     "overlapped_ns": "Overlapped",
@@ -26,6 +27,7 @@ _COLUMNS = {
     "preparing_ns": "Preparing",
     "communication_not_overlapped_exclude_receive_ns": "Communication(Not Overlapped and Exclude Receive)",
 }
+"""The vendor's columns of microseconds by ours."""
 
 
 def read_step_times(path: Path, notes: Notes, device: int | None) -> pd.DataFrame:
@@ -36,9 +38,11 @@ def read_step_times(path: Path, notes: Notes, device: int | None) -> pd.DataFram
     Raises
     ------
     SourceError
-        As :class:`npuprof.sources.csv_table.CsvTable`.
+        As :class:`npuprof.sources.csv_table.CsvTable`, or if the file has no such column.
     """
     table = CsvTable(path, notes)
+    if set(DURATIONS.values()).isdisjoint(table.names):
+        raise SourceError(f"{path} has no column 'Computing', so it tells of no steps; is it another file?")
     columns: dict[str, Any] = {}
     if "Step" in table.names:
         columns["step"] = table.whole("Step")
@@ -46,7 +50,7 @@ def read_step_times(path: Path, notes: Notes, device: int | None) -> pd.DataFram
         columns["device_id"] = table.whole("Device_id")
     else:
         columns["device_id"] = pd.array([pd.NA if device is None else device] * len(table), dtype="Int64")
-    for name, header in _COLUMNS.items():
+    for name, header in DURATIONS.items():
         if header in table.names:
             columns[name] = table.scaled(header, US_TO_NS)
     return tables.build("step_times", columns)

@@ -8,9 +8,9 @@ Source: formats/results.md section 2.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from itertools import chain, count
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -19,68 +19,19 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.notes import Notes
-from npuprof.sources.columns import ABSENT, Array, Codes
-from npuprof.sources.decimals import Ints, column_ns
-from npuprof.sources.trace_json import Event
-from npuprof.sources.trace_layouts import Layout, layout_of
+from npuprof.sources.columns import Array, Codes
+from npuprof.sources.decimals import US_TO_NS, Ints, Mask, column_ns, scaled
+from npuprof.sources.gathering import MAX_NAME, Codebook, Columns, floats, whole_numbers
+from npuprof.sources.trace_json import UNREADABLE, Event
+from npuprof.sources.trace_layouts import VENDOR, Layout, Layouts
 
-_MAX_NAME = 64 << 10  # the longest text kept of a name, a stack or shapes
 _MAX_DURATION_US = 1e15  # 30 years; beyond it a duration is damage
 _MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
 _EXACT_FLOAT_US = 4e12  # up to here a float64 of microseconds steps by less than a nanosecond
 _RELATIVE_BEFORE_NS = 10**17  # 1973: a clock below it does not count from the epoch
+_MAX_EVENTS = 100_000_000  # twenty times what a front end writes at once
 
 
-class Codebook:
-    """Distinct values and their numbers, in the order first seen."""
-
-    def __init__(self) -> None:
-        self._numbers: defaultdict[Any, int] = defaultdict(count().__next__, {None: -1})
-
-    def codes(self, values: Iterable[Hashable]) -> Codes:
-        """Give each value its number; None is -1."""
-        return np.fromiter(map(self._numbers.__getitem__, values), np.int32)
-
-    @property
-    def values(self) -> list[Any]:
-        """Distinct values by number."""
-        return list(self._numbers)[1:]
-
-    def texts(self) -> list[str]:
-        """Give the distinct values as text, cut where they are longer than any name is; still distinct."""
-        return [
-            text if len(text) <= _MAX_NAME else f"{text[:_MAX_NAME]}... (cut, #{number})"
-            for number, text in enumerate(map(str, self.values))
-        ]
-
-
-class Columns:
-    """Columns of unlike rows gathered batch by batch, each in one array at the end."""
-
-    def __init__(self) -> None:
-        self._parts: defaultdict[str, list[Array]] = defaultdict(list)
-        self.books: defaultdict[str, Codebook] = defaultdict(Codebook)
-
-    def add(self, columns: dict[str, Array]) -> None:
-        """Append a batch: arrays of one length by column name, the same names every time."""
-        for name, values in columns.items():
-            self._parts[name].append(values)
-
-    def __getitem__(self, name: str) -> Array:
-        parts = self._parts[name]
-        if len(parts) > 1:
-            parts[:] = [np.concatenate(parts)]
-        return parts[0]
-
-    def __len__(self) -> int:
-        return sum(map(len, self._parts["start_ns"])) if self._parts else 0
-
-    def names(self, column: str) -> list[str]:
-        """Give the distinct texts that a column of codes refers to."""
-        return self.books[column].texts()
-
-
-@dataclass
 class Trace:
     """A timeline in columns.
 
@@ -94,24 +45,28 @@ class Trace:
     counters
         A row for each number of a counter event: ``start_ns``, ``pid``, ``name``, ``key`` (codes), ``value``,
         ``event`` (its number).
-    lanes
-        ``(pid, tid)`` by lane code.
+    lane_book, pid_book
+        ``(pid, tid)`` by lane code, process number by its code.
     processes, labels, sort_indexes
         Name, label and sort index of a process by pid.
     threads
         Name of a thread by ``(pid, tid)``.
+    events
+        How many there were.
     """
 
-    slices: defaultdict[str, Columns] = field(default_factory=lambda: defaultdict(Columns))
-    flows: Columns = field(default_factory=Columns)
-    counters: Columns = field(default_factory=Columns)
-    lane_book: Codebook = field(default_factory=Codebook)
-    pid_book: Codebook = field(default_factory=Codebook)
-    processes: dict[Any, str] = field(default_factory=dict)
-    labels: dict[Any, str] = field(default_factory=dict)
-    sort_indexes: dict[Any, int] = field(default_factory=dict)
-    threads: dict[tuple[Any, Any], str] = field(default_factory=dict)
-    events: int = 0
+    def __init__(self) -> None:
+        shared = {"name": Codebook(), "category": Codebook()}
+        self.slices: defaultdict[str, Columns] = defaultdict(lambda: Columns(shared))
+        self.flows = Columns(shared)
+        self.counters = Columns(shared)
+        self.lane_book = Codebook()
+        self.pid_book = Codebook()
+        self.processes: dict[Any, str] = {}
+        self.labels: dict[Any, str] = {}
+        self.sort_indexes: dict[Any, int] = {}
+        self.threads: dict[tuple[Any, Any], str] = {}
+        self.events = 0
 
     @property
     def lanes(self) -> list[tuple[Any, Any]]:
@@ -119,7 +74,9 @@ class Trace:
         return self.lane_book.values
 
 
-def gather(batches: Iterable[list[Event]], notes: Notes, source: str) -> Trace:
+def gather(
+    batches: Iterable[list[Event]], notes: Notes, source: str, layouts: Layouts = VENDOR, base_ns: int = 0
+) -> Trace:
     """Gather batches of events.
 
     Parameters
@@ -128,41 +85,116 @@ def gather(batches: Iterable[list[Event]], notes: Notes, source: str) -> Trace:
         What :func:`npuprof.sources.trace_json.read_events` gives.
     notes, source
         Where events without a time or of unknown kind are counted, and the file's name.
+    layouts
+        What the arguments of slices are.
+    base_ns
+        The moment from which times count: UTC epoch nanoseconds.
     """
     trace = Trace()
-    gatherer = _Gatherer(trace, notes, source)
+    gatherer = _Gatherer(trace, notes, source, layouts, base_ns)
     for batch in batches:
+        if trace.events + len(batch) > _MAX_EVENTS:
+            notes.error(source, f"it holds more than {_MAX_EVENTS} events; the rest is not read")
+            break
         trace.events += len(batch)
-        groups: defaultdict[tuple[str, str | None, Any], list[Event]] = defaultdict(list)
-        for key, event in zip(map(_GROUP, batch), batch, strict=True):
-            groups[key].append(event)
-        for (phase, category, pid), events in groups.items():
-            gatherer.add(phase, category, pid, events)
+        if batch:
+            gatherer.add(batch)
     gatherer.finish()
     return trace
 
 
-class _Gatherer:
-    """Puts groups of events of one phase, category and process into a trace."""
+@dataclass
+class _Batch:
+    """Events, and what all of them have, whatever their kind."""
 
-    def __init__(self, trace: Trace, notes: Notes, source: str) -> None:
+    events: list[Event]
+    kind: Codes
+    name: Codes
+    start_ns: Ints
+    timed: Mask
+
+    def chosen(self, rows: npt.NDArray[np.intp]) -> list[Event]:
+        """Give the events of some rows."""
+        return list(map(self.events.__getitem__, rows.tolist()))
+
+
+@dataclass
+class _Kinds:
+    """What the events of one phase, category, process and thread share, looked up once for each such kind.
+
+    The lists are by the kind's number; `groups` are sets of kinds that are taken in together.
+    """
+
+    layouts: Layouts
+    book: Codebook = field(default_factory=Codebook)
+    groups: Codebook = field(default_factory=Codebook)
+    group: list[int] = field(default_factory=list)
+    category: list[int] = field(default_factory=list)
+    phase: list[int] = field(default_factory=list)
+    lane: list[int] = field(default_factory=list)
+    pid: list[int] = field(default_factory=list)
+
+    def add(self, trace: Trace, phase: str, category: str | None, pid: Any, tid: Any) -> None:
+        """Take in a kind that was not seen before."""
+        on_lane = phase in _SLICE_PHASES or phase in _FLOW_PHASES
+        self.group.append(self.groups.code(_group_of(self.layouts, phase, category, pid)))
+        self.category.append(trace.flows.books["category"].code(category if phase in _SLICE_PHASES else category or ""))
+        self.phase.append(_FLOW_PHASES.get(phase, 0))
+        self.lane.append(trace.lane_book.code((pid, tid)) if on_lane else -1)
+        self.pid.append(trace.pid_book.code(pid) if phase == "C" else -1)
+
+
+def _group_of(layouts: Layouts, phase: str, category: str | None, pid: Any) -> Hashable:
+    """Give the phase, and of slices the layout if the category tells it; else what other slices may share it with."""
+    if phase not in _SLICE_PHASES:
+        return ("flow" if phase in _FLOW_PHASES else phase,)
+    layout = layouts.known(category)
+    return (phase, category, pid) if layout is None else (phase, layout.name)
+
+
+class _Gatherer:
+    """Puts batches of events into a trace."""
+
+    def __init__(self, trace: Trace, notes: Notes, source: str, layouts: Layouts, base_ns: int) -> None:
         self._trace, self._notes, self._source = trace, notes, source
+        self._layouts, self._base_ns = layouts, base_ns
+        self._kinds = _Kinds(layouts)
         self._float_times = 0
         self._relative = False
         self._events = 0
 
-    def add(self, phase: str, category: str | None, pid: Any, events: list[Event]) -> None:
-        """Take in events of one phase, category and process."""
-        if phase == "X":
-            self._add_slices(category, events)
-        elif phase in _FLOW_PHASES:
-            self._add_flows(phase, category, events)
+    def add(self, events: list[Event]) -> None:
+        """Take in events of any kinds."""
+        count = len(events)
+        kind = self._kinds.book.codes(map(_KIND, events), count)
+        self._meet(kind)
+        name = self._trace.flows.books["name"].codes(map(_NAME, events), count)
+        batch = _Batch(events, kind, name, *self._times(list(map(_TIME, events))))
+        group = np.array(self._kinds.group, np.int32)[kind]
+        order = np.argsort(group, kind="stable")
+        starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+        keys = self._kinds.groups.values
+        for rows in np.split(order, starts[1:]):
+            self._add_group(batch, keys[group[rows[0]]][0], rows)
+
+    def _meet(self, kind: Codes) -> None:
+        """Look up the kinds that are new."""
+        known, book = len(self._kinds.group), self._kinds.book
+        if int(kind.max()) >= known:
+            for key in book.values[known:]:
+                self._kinds.add(self._trace, *key)
+
+    def _add_group(self, batch: _Batch, phase: str, rows: npt.NDArray[np.intp]) -> None:
+        if phase == "M":
+            self._add_metadata(batch.chosen(rows))
+        elif phase in _SLICE_PHASES:
+            self._add_slices(phase, batch, self._timed(batch, rows))
+        elif phase == "flow":
+            self._add_flows(batch, self._timed(batch, rows))
         elif phase == "C":
-            self._add_counters(pid, events)
-        elif phase == "M":
-            self._add_metadata(events)
+            self._add_counters(batch, self._timed(batch, rows))
         else:
-            self._notes.info(self._source, f"events of phase {phase[:8]!r} are not read", len(events))
+            self._notes.info(self._source, f"events of phase {phase[:8]!r} are not read", len(rows))
 
     def finish(self) -> None:
         if self._float_times:
@@ -170,19 +202,25 @@ class _Gatherer:
         if self._relative:
             self._notes.warning(self._source, "times do not count from 1970 (an uptime or relative clock)")
 
-    def _add_slices(self, category: str | None, events: list[Event]) -> None:
-        layout = layout_of(category, events)
+    def _add_slices(self, phase: str, batch: _Batch, rows: npt.NDArray[np.intp]) -> None:
+        if not len(rows):
+            return
+        events = batch.chosen(rows)
+        layout = self._layouts.of(events[0].cat, events)
         columns = self._trace.slices[layout.name]
-        start_ns, events = self._times(events)
-        data: dict[str, Array] = {
-            "start_ns": start_ns,
-            "duration_ns": self._durations(list(map(_DURATION, events))),
-            "name": columns.books["name"].codes(map(_NAME, events)),
-            "lane": self._lanes(events),
-            "category": np.repeat(columns.books["category"].codes([category]), len(events)),
-        }
-        data.update(self._arguments(layout, columns, events))
-        columns.add(data)
+        columns.add(
+            {
+                "start_ns": batch.start_ns[rows],
+                "duration_ns": self._durations(list(map(_DURATION, events)) if phase == "X" else [0] * len(events)),
+                "name": batch.name[rows],
+                "lane": self._of_kinds(self._kinds.lane, batch, rows),
+                "category": self._of_kinds(self._kinds.category, batch, rows),
+                **self._arguments(layout, columns, events),
+            }
+        )
+
+    def _of_kinds(self, values: list[int], batch: _Batch, rows: npt.NDArray[np.intp]) -> Codes:
+        return np.array(values, np.int32)[batch.kind[rows]]
 
     def _arguments(self, layout: Layout, columns: Columns, events: list[Event]) -> dict[str, Array]:
         if not layout.fields:
@@ -191,8 +229,10 @@ class _Gatherer:
         found: dict[str, Array] = {}
         for name in layout.fields:
             values = list(map(attrgetter(name), args))
-            if name in layout.names:
-                found[name] = columns.books[name].codes(values)
+            if name in layout.raw:
+                found[name] = columns.books[name].codes(map(layout.raw[name], map(bytes, values)), len(values))
+            elif name in layout.names:
+                found[name] = columns.books[name].codes(values, len(values))
             else:
                 found[name] = floats(values) if name in layout.floats else whole_numbers(values)
         return found
@@ -202,44 +242,43 @@ class _Gatherer:
         try:
             joined = b",".join(map(_ARGS, events))  # Raw has the buffer protocol
             return list(msgspec.json.decode(b"[" + joined + b"]", type=list[kind]))
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             pass  # the bad ones are found, and counted, below
         decoder, decoded, lost = msgspec.json.Decoder(kind), [], 0
         for raw in map(_ARGS, events):
             try:
                 decoded.append(decoder.decode(raw))
-            except (msgspec.DecodeError, RecursionError):
+            except UNREADABLE:
                 decoded.append(decoder.decode(b"{}"))
                 lost += 1
         self._notes.warning(self._source, "the arguments of an event cannot be read", lost)
         return decoded
 
-    def _add_flows(self, phase: str, category: str | None, events: list[Event]) -> None:
-        flows = self._trace.flows
-        start_ns, events = self._times(events)
+    def _add_flows(self, batch: _Batch, rows: npt.NDArray[np.intp]) -> None:
+        flows, kinds = self._trace.flows, self._kinds
         flows.add(
             {
-                "start_ns": start_ns,
-                "lane": self._lanes(events),
-                "phase": np.full(len(events), _FLOW_PHASES[phase], np.int8),
-                "category": np.repeat(flows.books["category"].codes([category or ""]), len(events)),
-                "id": flows.books["id"].codes(map(str, map(_ID, events))),
+                "start_ns": batch.start_ns[rows],
+                "lane": self._of_kinds(kinds.lane, batch, rows),
+                "phase": self._of_kinds(kinds.phase, batch, rows),
+                "category": self._of_kinds(kinds.category, batch, rows),
+                "id": flows.books["id"].codes(map(str, map(_ID, batch.chosen(rows))), len(rows)),
             }
         )
 
-    def _add_counters(self, pid: Any, events: list[Event]) -> None:
+    def _add_counters(self, batch: _Batch, rows: npt.NDArray[np.intp]) -> None:
         counters = self._trace.counters
-        start_ns, events = self._times(events)
-        args = self._decode(events, dict[str, float | str | bool | None])
+        args = self._decode(batch.chosen(rows), dict[str, float | str | bool | None])
         sizes = np.fromiter(map(len, args), np.int64, len(args))
-        number = np.arange(self._events, self._events + len(events))
-        self._events += len(events)
+        number = np.arange(self._events, self._events + len(rows))
+        self._events += len(rows)
+        repeated = np.repeat(rows, sizes)
         counters.add(
             {
-                "start_ns": np.repeat(start_ns, sizes),
-                "pid": np.repeat(self._trace.pid_book.codes([pid]), sizes.sum()),
-                "name": np.repeat(counters.books["name"].codes(map(_NAME, events)), sizes),
-                "key": counters.books["key"].codes(chain.from_iterable(args)),
+                "start_ns": batch.start_ns[repeated],
+                "pid": self._of_kinds(self._kinds.pid, batch, repeated),
+                "name": batch.name[repeated],
+                "key": counters.books["key"].codes(chain.from_iterable(args), len(repeated)),
                 "value": floats(list(chain.from_iterable(map(dict.values, args)))),
                 "event": np.repeat(number, sizes),
             }
@@ -249,31 +288,32 @@ class _Gatherer:
         trace = self._trace
         for event, args in zip(events, self._decode(events, dict[str, Any]), strict=True):
             if event.name == "process_name":
-                trace.processes[event.pid] = str(args.get("name", ""))[:_MAX_NAME]
+                trace.processes[event.pid] = str(args.get("name", ""))[:MAX_NAME]
             elif event.name == "process_labels":
-                trace.labels[event.pid] = str(args.get("labels", ""))[:_MAX_NAME]
+                trace.labels[event.pid] = str(args.get("labels", ""))[:MAX_NAME]
             elif event.name == "process_sort_index" and isinstance(args.get("sort_index"), int):
                 trace.sort_indexes[event.pid] = args["sort_index"]
             elif event.name == "thread_name":
-                trace.threads[event.pid, event.tid] = str(args.get("name", ""))[:_MAX_NAME]
+                trace.threads[event.pid, event.tid] = str(args.get("name", ""))[:MAX_NAME]
 
-    def _lanes(self, events: list[Event]) -> Codes:
-        return self._trace.lane_book.codes(map(_LANE, events))
-
-    def _times(self, events: list[Event]) -> tuple[Ints, list[Event]]:
-        """Give exact starts, and the events that have one."""
-        values = list(map(_TIME, events))
-        start_ns, valid = column_ns(values)
-        valid &= np.abs(start_ns) < _MAX_TIME_NS
+    def _times(self, values: list[Any]) -> tuple[Ints, Mask]:
+        """Give exact starts, and which of them are valid."""
         kinds = set(map(type, values))
+        start_ns, valid = scaled(values, US_TO_NS, exponents=False) if kinds == {str} else column_ns(values)
+        valid &= np.abs(start_ns) < _MAX_TIME_NS
+        start_ns += self._base_ns
         if float in kinds:
             self._float_times += sum(type(value) is float and abs(value) > _EXACT_FLOAT_US for value in values)
-        if not valid.all():
-            self._notes.warning(self._source, "an event has no readable time and is left out", int((~valid).sum()))
-            events = [event for event, good in zip(events, valid.tolist(), strict=True) if good]
-            start_ns = start_ns[valid]
-        self._relative |= bool(len(start_ns)) and bool((start_ns < _RELATIVE_BEFORE_NS).any())
-        return start_ns, events
+        return start_ns, valid
+
+    def _timed(self, batch: _Batch, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """Give the rows that have a time; the others are counted."""
+        timed = batch.timed[rows]
+        if not timed.all():
+            self._notes.warning(self._source, "an event has no readable time and is left out", int((~timed).sum()))
+            rows = rows[timed]
+        self._relative |= bool((batch.start_ns[rows] < _RELATIVE_BEFORE_NS).any())
+        return rows
 
     def _durations(self, values: list[Any]) -> Ints:
         if str in set(map(type, values)):
@@ -291,46 +331,8 @@ class _Gatherer:
         return duration_ns
 
 
+_SLICE_PHASES = ("X", "i")  # an instant of MindSpore is an operator that took no time
 _FLOW_PHASES = {"s": 1, "t": 0, "f": -1}
 # Read a field of a million events without a bytecode loop.
-_GROUP = attrgetter("ph", "cat", "pid")
-_LANE = attrgetter("pid", "tid")
+_KIND = attrgetter("ph", "cat", "pid", "tid")
 _NAME, _TIME, _DURATION, _ID, _ARGS = map(attrgetter, ("name", "ts", "dur", "id", "args"))
-
-
-def whole_numbers(values: Sequence[Any]) -> Ints:
-    """Give an int64 array of numbers or digits; :data:`ABSENT` where there is none or it does not fit."""
-    kinds = set(map(type, values))
-    if kinds == {type(None)}:
-        return np.full(len(values), ABSENT, np.int64)
-    if kinds <= {int, type(None)}:
-        try:
-            return np.array(values if len(kinds) < 2 else [ABSENT if v is None else v for v in values], dtype=np.int64)
-        except OverflowError:
-            pass  # one does not fit: read one by one
-    return np.array([_whole(value) for value in values], dtype=np.int64)
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, str):
-        try:
-            value = int(value) if len(value) <= 20 else None
-        except ValueError:
-            return ABSENT
-    if isinstance(value, float):
-        value = int(value) if value.is_integer() else None
-    return value if isinstance(value, int) and ABSENT < value <= -(ABSENT + 1) else ABSENT
-
-
-def floats(values: Sequence[Any]) -> npt.NDArray[np.float64]:
-    """Give a float64 array of numbers or their texts; NaN where there is none."""
-    if str in set(map(type, values)):
-        values = [_float(value) for value in values]
-    return np.array(values, dtype=np.float64)
-
-
-def _float(value: Any) -> float | None:
-    try:
-        return None if value is None else float(value)
-    except ValueError:
-        return None

@@ -30,8 +30,10 @@ def operator_type(name: str) -> str:
 
 
 def group_name(thread: str) -> str:
-    """Give the group of a thread: ``Group 0 Communication`` is ``Group 0``."""
-    return thread.removesuffix(" Communication")
+    """Give the group of a thread: its name, or ``Group 0`` where it has only a number."""
+    group = thread.removesuffix(" Communication")
+    name = group.removeprefix("Group ")
+    return group if name.isdecimal() else name
 
 
 def plane_ids(threads: list[str]) -> Any:

@@ -14,6 +14,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.sources.columns import recoded
 from npuprof.sources.decimals import Ints
+from npuprof.sources.gathering import Columns
 from npuprof.sources.trace_columns import Trace
 
 _INSTANCE_KEYS = ("acc_id", "PA Link ID", "PCIE ID")  # arguments that say whose value it is
@@ -22,18 +23,23 @@ _SPELLINGS = {"write_bandwidth": "write_band_width"}  # newer versions spell a c
 _UNIT = re.compile(r"(.*?)\(([^()]*)\)")
 _PROCESS_UNITS = {"PCIe": "MB/s", "SIO": "MB/s", "QoS": "MB/s"}  # where the names do not tell
 _UNITS = {"KB", "MHz", "MB/s", "%", "mV", "W", "C"}
+_PORTS = ("NIC", "RoCE")
+_SHARES = ("Bandwidth Efficiency", "Error Rate", "Dropped Rate")  # fractions in a timeline, without a unit
+_HIT_RATE = "Hit Rate"
+_NOT_MEASURED = ("PCIe_nonpost_latency", "Rx")  # no device measures it; the vendor fills in 0
 
 
 def counters_table(trace: Trace, devices: dict[Any, int]) -> pd.DataFrame:
     """Make ``counters``: a row for each number, its counter named ``<process> <metric>``.
 
     One event may hold several numbers, and one counter's name may stand for several instances (an
-    accelerator's id is an argument beside the value).
+    accelerator's id is an argument beside the value). Names and units are those of
+    :mod:`npuprof.sources.raw.counter_rows`.
     """
     counters = trace.counters
     keys = counters.names("key")
     is_instance = np.isin(counters["key"], [code for code, key in enumerate(keys) if key in _INSTANCE_KEYS])
-    chosen = ~is_instance
+    chosen = ~is_instance & ~_filled_in(counters)
     instance = _instances(counters["event"], counters["value"], is_instance)[counters["event"][chosen]]
     columns = [*(counters[name][chosen].astype(np.int64) for name in ("pid", "name", "key")), instance]
     row, first = _distinct(columns)
@@ -51,11 +57,31 @@ def counters_table(trace: Trace, devices: dict[Any, int]) -> pd.DataFrame:
             "device_id": device[row],
             "counter": recoded(row, [one[0] for one in described]),
             "instance": recoded(row, [one[1] for one in described]),
-            "value": counters["value"][chosen],
+            "value": _in_percent(counters["value"][chosen], [one[0] for one in described], row),
             "unit": recoded(row, [one[2] for one in described]),
         },
     )
     return tables.sort_by_time(frame)
+
+
+def _filled_in(counters: Columns) -> Any:
+    event, key = (
+        np.array([name == wanted for name in counters.names(column)], np.bool_)[counters[column]]
+        for column, wanted in zip(("name", "key"), _NOT_MEASURED, strict=True)
+    )
+    return event & key
+
+
+def _in_percent(values: Any, names: list[str], row: Ints) -> Any:
+    """Give shares in percent.
+
+    Ports' shares are fractions. The hit rates of most versions are fractions too, under a name that says percent;
+    where one is above 1, they are what the name says.
+    """
+    ports = np.array([name.startswith(_PORTS) and name.endswith(_SHARES) for name in names], np.bool_)[row]
+    hits = np.array([name.endswith(_HIT_RATE) for name in names], np.bool_)[row]
+    fraction = ports | hits if not (values[hits] > 1).any() else ports
+    return np.where(fraction, values * 100, values)
 
 
 def _instances(events: Any, values: Any, chosen: Any) -> Any:
@@ -84,8 +110,10 @@ def _describe(process: str, event: str, key: str, instance: str | None) -> tuple
     named: str | None
     unit = match[2] if match else key if key in _UNITS else _PROCESS_UNITS.get(process)
     unit = "us" if event == "PCIe_nonpost_latency" else unit
+    if process in _PORTS:
+        unit = "%" if key.endswith(_SHARES) else "1/s" if key.endswith("Packets") else unit
     words = _SPELLINGS.get(event, event).replace("/", " ").removeprefix(process).lstrip("_").split()
-    if process in ("PCIe", "NIC", "RoCE"):  # one event holds several values there
+    if process in ("PCIe", *_PORTS):  # one event holds several values there
         words = [*(word for word in words if word not in ("Rx", "Tx")), *key.split()]
     die = _DIE.fullmatch(key)
     if process in ("NPU MEM", "QoS") and words:

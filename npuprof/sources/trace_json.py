@@ -12,20 +12,25 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
+from npuprof.progress import tell
 
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 1 << 20  # what is decoded of it stays in the processor's cache until it is in columns
 _MAX_EVENT_BYTES = 64 << 20  # an event that is longer is no event
 _MAX_FAILURES = 20_000  # a file with more damage than this is not read on
 _MAX_UNZIPPED_BYTES = 64 << 30
+_MAX_UNZIPPED_RATIO = 200  # a timeline shrinks to a tenth or a fortieth; what shrinks more was made to fill memory
+_UNZIPPED_ANYWAY_BYTES = 1 << 30
 _MAX_SPLITS = 16  # objects inside one event that may look like events themselves
 
 _KEY = rb'"(?:ph|name|pid|tid|ts|dur|cat|id|args|bp)"\s*:'
@@ -37,6 +42,7 @@ _LIST = re.compile(rb"\s*\[")
 _WRAPPED = re.compile(rb'"traceEvents"\s*:\s*\[')
 _NOT_A_NUMBER = re.compile(rb"([:\[,]\s*)(?:NaN|-?Infinity)\b")
 _LFS = b"version https://git-lfs"
+_GZIP = b"\x1f\x8b"
 
 
 class Event(msgspec.Struct, gc=False):
@@ -53,28 +59,49 @@ class Event(msgspec.Struct, gc=False):
     args: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class _ExactEvent(Event, gc=False):
+    """An event whose time, written as a number, stays the text that it is."""
+
+    ts: Any = None
+
+
 class _Wrapper(msgspec.Struct, gc=False):
     traceEvents: list[Event]  # noqa: N815 - the key's own name
 
 
-_LIST_DECODER = msgspec.json.Decoder(list[Event])
-_WRAPPER_DECODER = msgspec.json.Decoder(_Wrapper)
-_EVENT_DECODER = msgspec.json.Decoder(Event)
-_BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+class _ExactWrapper(msgspec.Struct, gc=False):
+    traceEvents: list[_ExactEvent]  # noqa: N815 - the key's own name
+
+
+class _Decoders(NamedTuple):
+    """How events are decoded: many, one, and those at the end of an object with them."""
+
+    list: msgspec.json.Decoder[Any]
+    event: msgspec.json.Decoder[Any]
+    wrapper: msgspec.json.Decoder[Any]
+
+
+_PLAIN = _Decoders(*map(msgspec.json.Decoder, (list[Event], Event, _Wrapper)))
+_EXACT = _Decoders(
+    *(msgspec.json.Decoder(kind, float_hook=str) for kind in (list[_ExactEvent], _ExactEvent, _ExactWrapper))
+)
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _HEAD_BYTES = 1 << 20
 
 
 def is_trace(path: Path) -> bool:
     """Tell, from its first bytes, whether a file is a timeline of Chrome events; unreadable is no."""
     try:
-        with _open(path) as stream:
-            head = stream.read(1 << 16)
+        with path.open("rb") as file:
+            head = _unzipped(file).read(1 << 16)
     except (OSError, EOFError, zlib.error):
         return False
     return _first_event(head) is not None and (_PHASE.search(head) is not None or _WRAPPED.search(head) is not None)
 
 
-def read_events(path: Path, notes: Notes, chunk_bytes: int = CHUNK_BYTES) -> Iterator[list[Event]]:
+def read_events(
+    path: Path, notes: Notes, chunk_bytes: int = CHUNK_BYTES, *, exact: bool = False
+) -> Iterator[list[Event]]:
     """Give the events of a timeline in file order, a list for each chunk of the text.
 
     Parameters
@@ -85,6 +112,8 @@ def read_events(path: Path, notes: Notes, chunk_bytes: int = CHUNK_BYTES) -> Ite
         Where repairs and losses are counted, under the file's name.
     chunk_bytes
         How much text to decode at a time.
+    exact
+        Whether times that are written as numbers come as texts, and not through a float.
 
     Raises
     ------
@@ -92,16 +121,17 @@ def read_events(path: Path, notes: Notes, chunk_bytes: int = CHUNK_BYTES) -> Ite
         If the file cannot be read or is no timeline at all.
     """
     try:
-        with _open(path) as stream:
-            yield from _Reader(path, stream, notes, chunk_bytes).batches()
+        with path.open("rb") as file:
+            yield from _Reader(path, file, notes, chunk_bytes, _EXACT if exact else _PLAIN).batches()
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
 
 
-def _open(path: Path) -> AbstractContextManager[io.BufferedIOBase]:
-    with path.open("rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if zipped else path.open("rb")
+def _unzipped(file: io.BufferedReader) -> io.BufferedIOBase:
+    """Give what an archive holds; of any other file, what is in it."""
+    zipped = file.read(len(_GZIP)) == _GZIP
+    file.seek(0)
+    return cast("io.BufferedIOBase", gzip.GzipFile(fileobj=file)) if zipped else file
 
 
 def _first_event(head: bytes) -> tuple[int, bool] | None:
@@ -117,72 +147,98 @@ def _first_event(head: bytes) -> tuple[int, bool] | None:
 class _Reader:
     """The state of one reading: the text not yet decoded, and what was lost so far."""
 
-    def __init__(self, path: Path, stream: io.BufferedIOBase, notes: Notes, chunk_bytes: int) -> None:
-        self._path, self._stream, self._notes, self._chunk_bytes = path, stream, notes, chunk_bytes
+    def __init__(
+        self, path: Path, file: io.BufferedReader, notes: Notes, chunk_bytes: int, decoders: _Decoders
+    ) -> None:
+        self._decoders = decoders
+        self._path, self._file, self._notes, self._chunk_bytes = path, file, notes, chunk_bytes
+        self._stream = _unzipped(file)
+        self._size = path.stat().st_size
         self._lost = 0  # runs of text between whole events
         self._failures = 0  # beginnings of events that did not decode
         self._damaged = False
         self._read_bytes = 0
+        self._max_bytes = self._limit()
+
+    def _limit(self) -> int:
+        if self._stream is self._file:
+            return sys.maxsize
+        return min(_MAX_UNZIPPED_BYTES, max(_UNZIPPED_ANYWAY_BYTES, self._size * _MAX_UNZIPPED_RATIO))
 
     def batches(self) -> Iterator[list[Event]]:
         """Give the events, a bounded piece of the file at a time."""
-        pending, wrapped = self._begin()
-        while self._failures <= _MAX_FAILURES and (block := self._read()):
-            events, pending = self._decode_whole_events(pending)
+        left, text, wrapped = b"", *self._begin()
+        # A block is only decoded when there is another: the last one, with whatever follows the events, is the end.
+        while self._failures <= _MAX_FAILURES and (block := self._read(max(self._chunk_bytes, len(left)))):
+            events, left = self._decode_whole_events(left, text)
             if events:
                 yield events
-            pending += block  # so that the last block, with whatever follows the events, is decoded as the end
-        yield self._decode_end(pending, wrapped)
+            text = block
+        yield self._decode_end(left + text, wrapped)
         self._note_losses()
 
     def _begin(self) -> tuple[bytes, bool]:
-        head = self._read()
+        head = self._read(self._chunk_bytes)
         if not head.strip():
             raise SourceError(f"{self._path} is empty: the export was stopped or the disk was full; export it again")
         if head.startswith(_LFS):
             raise SourceError(f"{self._path} is a git-LFS pointer, not the data; run `git lfs pull` beside it")
-        while (found := _first_event(head)) is None and len(head) < _HEAD_BYTES and (block := self._read()):
+        while (found := _first_event(head)) is None and len(head) < _HEAD_BYTES and (block := self._read(_HEAD_BYTES)):
             head += block
         if found is None:
             raise SourceError(f"{self._path} is no timeline: neither a JSON list of events nor an object with them")
         start, wrapped = found
         return head[start:], wrapped
 
-    def _read(self) -> bytes:
-        """Read a chunk; less at the end of the file, or where an archive is damaged."""
+    def _read(self, size: int) -> bytes:
+        """Read a block; less at the end of the file, or where an archive is damaged or holds too much."""
         parts: list[bytes] = []
-        left = min(self._chunk_bytes, _MAX_UNZIPPED_BYTES - self._read_bytes)
+        left = min(size, self._max_bytes - self._read_bytes)
         try:
             while left > 0 and (part := self._stream.read1(left)):
                 parts.append(part)
                 left -= len(part)
+            if not left and self._read_bytes + size >= self._max_bytes and self._stream.read1(1):
+                self._notes.error(
+                    self._path.name,
+                    f"the archive unpacks to more than {self._max_bytes >> 20} MiB; the rest is not read: if it is a "
+                    "timeline, unpack it and load that",
+                )
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             self._notes.warning(self._path.name, f"the gzip archive is damaged, its rest is lost: {error}")
         block = b"".join(parts)
         self._read_bytes += len(block)
+        tell(self._path.name, self._file.tell(), self._size)
         return block
 
-    def _decode_whole_events(self, text: bytes) -> tuple[list[Event], bytes]:
-        """Decode the events that `text` holds whole; give them and the text that is left."""
+    def _decode_whole_events(self, left: bytes, text: bytes) -> tuple[list[Event], bytes]:
+        """Decode the events that `left` and then `text` hold whole; give them and what is left of the text."""
         border = _last_border(text)
         if border is None:
-            if len(text) <= _MAX_EVENT_BYTES:
-                return [], text
-            self._lost += 1
-            return [], b""
+            text = left + text
+            if (border := _last_border(text)) is None:
+                if len(text) <= _MAX_EVENT_BYTES:
+                    return [], text
+                self._lost += 1
+                return [], b""
+            left = b""
         end, following = border
         try:
-            return _LIST_DECODER.decode(b"[" + text[:end] + b"]"), text[following:]
-        except _BAD:
+            whole: list[Event] = self._decoders.list.decode(b"".join((b"[", left, memoryview(text)[:end], b"]")))
+            return whole, text[following:]
+        except UNREADABLE:
+            text, following = left + text, len(left) + following
             events, kept = self._recover(text[:following])
             return events, text[kept:]
 
     def _decode_end(self, text: bytes, wrapped: bool) -> list[Event]:
         try:
             if wrapped:
-                return _WRAPPER_DECODER.decode(b'{"traceEvents":[' + text).traceEvents
-            return _LIST_DECODER.decode(b"[" + text)
-        except _BAD:
+                wrapper: _Wrapper = self._decoders.wrapper.decode(b'{"traceEvents":[' + text)
+                return wrapper.traceEvents
+            whole: list[Event] = self._decoders.list.decode(b"[" + text)
+            return whole
+        except UNREADABLE:
             events, kept = self._recover(text)
         begun = bool(text[kept:].strip())  # the last event has a beginning that did not decode
         self._lost += begun
@@ -198,7 +254,7 @@ class _Reader:
         events: list[Event] = []
         row, failed = 0, 0
         while row < len(starts) and self._failures <= _MAX_FAILURES:
-            event, used = _decode_one(text, starts[row], ends[row : row + _MAX_SPLITS])
+            event, used = _decode_one(self._decoders.event, text, starts[row], ends[row : row + _MAX_SPLITS])
             if event is None:
                 failed += 1
                 self._failures += 1
@@ -238,13 +294,16 @@ def _last_border(text: bytes) -> tuple[int, int] | None:
         window *= 8
 
 
-def _decode_one(text: bytes, start: int, ends: list[int]) -> tuple[Event | None, int]:
+def _decode_one(
+    decoder: msgspec.json.Decoder[Any], text: bytes, start: int, ends: list[int]
+) -> tuple[Event | None, int]:
     """Decode the event at `start`, which ends at one of `ends`; tell how many beginnings it took up."""
     for used, end in enumerate(ends, start=1):
         piece = text[start : text.rfind(b"}", start, end) + 1]  # whatever follows is not of the event
         for attempt in (piece, _readable(piece)):
-            with suppress(*_BAD):
-                return _EVENT_DECODER.decode(attempt), used
+            with suppress(*UNREADABLE):
+                event: Event = decoder.decode(attempt)
+                return event, used
     return None, 1  # the caller counts it as lost
 
 

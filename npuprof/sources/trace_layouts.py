@@ -8,8 +8,9 @@ Source: formats/results.md section 2.2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -50,6 +51,8 @@ class _TaskArgs(msgspec.Struct, gc=False):
     batch_id: Whole = msgspec.field(default=None, name="Batch Id")
     context_id: Whole = msgspec.field(default=None, name="Subtask Id")
     connection_id: Whole = None
+    copied_bytes: Whole = msgspec.field(default=None, name="size(B)")
+    copy_direction: Text = msgspec.field(default=None, name="operation")
 
 
 class _CommunicationArgs(msgspec.Struct, gc=False):
@@ -67,6 +70,12 @@ class _CommunicationArgs(msgspec.Struct, gc=False):
     size_bytes: Whole = msgspec.field(default=None, name="size(Byte)")
     link: Text = msgspec.field(default=None, name="link type")
     bandwidth_gb_s: Whole = msgspec.field(default=None, name="bandwidth(GB/s)")
+    rank_size: Whole = None
+    relay: Text = None
+    retry: Text = None
+    step_data_type: Text = msgspec.field(default=None, name="data type")
+    notify_id: Whole = None
+    estimated_us: Whole = msgspec.field(default=None, name="duration estimated(us)")
 
 
 class _MarkArgs(msgspec.Struct, gc=False):
@@ -87,13 +96,14 @@ class _PlainArgs(msgspec.Struct, gc=False):
 class Layout:
     """One kind of slice: the struct of its arguments, and which of its fields are names or floats.
 
-    The other fields are whole numbers.
+    The other fields are whole numbers. Names may be made of the undecoded bytes of an argument, by a function.
     """
 
     name: str
     args: type[msgspec.Struct]
     names: frozenset[str] = frozenset()
     floats: frozenset[str] = frozenset()
+    raw: Mapping[str, Callable[[bytes], str | None]] = field(default_factory=dict)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -110,9 +120,12 @@ OPERATOR = _layout("operator", _OperatorArgs, "input_shapes input_dtypes stack")
 QUEUE = _layout("queue", _QueueArgs)
 PYTHON = _layout("python", _PythonArgs)
 API = _layout("api", _ApiArgs, "level item")
-TASK = _layout("task", _TaskArgs, "task_type")
+TASK = _layout("task", _TaskArgs, "task_type copy_direction")
 COMMUNICATION = _layout(
-    "communication", _CommunicationArgs, "data_type algorithm task_type transport link", "bandwidth_gb_s"
+    "communication",
+    _CommunicationArgs,
+    "data_type algorithm task_type transport link relay retry step_data_type",
+    "bandwidth_gb_s estimated_us",
 )
 MARK = _layout("mark", _MarkArgs, "kind domain")
 ITERATION = _layout("iteration", _IterationArgs)
@@ -127,6 +140,7 @@ _BY_CATEGORY = {
 }
 _BY_KEY = (
     ("Task Type", TASK),
+    ("Sequence number", OPERATOR),  # MindSpore gives its operators no category
     ("level", API),
     ("alg_type", COMMUNICATION),
     ("data_type", COMMUNICATION),
@@ -138,13 +152,29 @@ _BY_KEY = (
 )
 
 
+def known_layout(category: str | None) -> Layout | None:
+    """Tell the layout of slices whose category alone tells it."""
+    return _BY_CATEGORY.get(category or "")
+
+
 def layout_of(category: str | None, events: Sequence[Event]) -> Layout:
     """Tell the layout of slices of one process and category."""
-    known = _BY_CATEGORY.get(category or "")
+    known = known_layout(category)
     if known is not None:
         return known
     keys = next((keys for event in events if (keys := _keys(event))), frozenset())
     return next((layout for key, layout in _BY_KEY if key in keys), PLAIN)
+
+
+class Layouts(NamedTuple):
+    """How the layout of slices is told: by the category alone, or by the category and their arguments."""
+
+    known: Callable[[str | None], Layout | None]
+    of: Callable[[str | None, Sequence[Event]], Layout]
+
+
+VENDOR = Layouts(known_layout, layout_of)
+"""Timelines of CANN, torch_npu and MindSpore."""
 
 
 def _keys(event: Event) -> frozenset[str]:

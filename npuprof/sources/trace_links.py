@@ -20,7 +20,7 @@ from npuprof.sources.trace_columns import Trace
 from npuprof.sources.trace_tables import TraceTables
 
 _DEVICE = ("tasks", "communication")
-_KINDS = {"async_task_queue": "enqueue", "fwdbwd": "forward_backward"}  # between two operators
+_KINDS = {"async_task_queue": "enqueue", "async_mindspore": "enqueue", "fwdbwd": "forward_backward"}  # of operators
 _LAUNCHES = "HostToDevice"
 _TORCH = "async_npu"
 
@@ -140,7 +140,7 @@ def _part(
     every = ["operators", "api", *_DEVICE]
     source_codes = np.array([every.index(name) for name in source])
     target_codes = np.array([every.index(name) for name in target])
-    kinds = ["operator_api", "api_task", *_KINDS.values()]
+    kinds = ["operator_api", "api_task", *dict.fromkeys(_KINDS.values())]
     frame: pd.DataFrame = pd.DataFrame(
         {
             "kind": tables.categorical(np.full(len(causes.row), kinds.index(kind)), kinds),

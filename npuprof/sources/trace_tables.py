@@ -20,10 +20,16 @@ from npuprof import tables
 from npuprof.notes import Notes
 from npuprof.sources.columns import ABSENT, SENTINELS, Array, Codes, missing, optional, recoded
 from npuprof.sources.decimals import Ints
+from npuprof.sources.gathering import Columns
+from npuprof.sources.mindspore.trace import sort_out
 from npuprof.sources.trace_calls import call_depth
-from npuprof.sources.trace_columns import Columns, Trace
+from npuprof.sources.trace_columns import Trace
 from npuprof.sources.trace_communication import group_name, operator_type, operators_of, plane_ids
 from npuprof.sources.trace_counters import counters_table
+from npuprof.sources.trace_iterations import take_iteration_parts
+from npuprof.sources.trace_slices import names as _names
+from npuprof.sources.trace_slices import span as _span
+from npuprof.sources.trace_slices import thread_numbers as _thread_numbers
 
 STEP_NAME = re.compile(r"ProfilerStep#(\d+)")
 _LEVELS = {"hccl": "communication"}
@@ -40,10 +46,11 @@ _NPU_LABEL = re.compile(r"NPU\s+(\d+)")
 
 @dataclass
 class TraceTables:
-    """The tables of one timeline, and the lane of every row of those that flows can touch."""
+    """The tables of one timeline, the lane of every row of those that flows can touch, and what no table holds."""
 
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     lanes: dict[str, Codes] = field(default_factory=dict)
+    statistics: dict[str, pd.DataFrame] = field(default_factory=dict)
 
 
 def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
@@ -51,7 +58,7 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
 
     A table of which the timeline has no event is left out.
     """
-    built = TraceTables()
+    built = TraceTables(statistics={**sort_out(trace), **take_iteration_parts(trace)})
     devices = device_ids(trace)
     makers: Mapping[str, Callable[[_Maker], None]] = {
         "operator": _Maker.operators,
@@ -217,6 +224,8 @@ class _Maker:
             "task_type": _names(slices, "task_type"),
             "name": _names(slices, "name"),
             "connection_id": optional(slices["connection_id"], SENTINELS),
+            "copied_bytes": optional(slices["copied_bytes"]),
+            "copy_direction": _names(slices, "copy_direction"),
         }
         self._put("tasks", tables.build("tasks", columns), slices["lane"])
 
@@ -241,6 +250,8 @@ class _Maker:
             "count": optional(slices["count"][chosen]),
             "connection_id": optional(slices["connection_id"][chosen], SENTINELS),
             "step": step_of(self._built.tables.get("steps"), slices["start_ns"][chosen]),
+            "rank_size": optional(slices["rank_size"][chosen]),
+            **{name: _flags(_names(slices, name, chosen)) for name in ("relay", "retry")},
         }
         self._put("communication", tables.build("communication", columns), slices["lane"][chosen])
 
@@ -254,12 +265,16 @@ class _Maker:
             "src_rank": optional(slices["src_rank"][chosen], SENTINELS),
             "dst_rank": optional(slices["dst_rank"][chosen], SENTINELS),
             "transport": _names(slices, "transport", chosen),
-            "link": _names(slices, "link", chosen, lambda link: None if link == "INVALID_TYPE" else link),
+            "link": _names(slices, "link", chosen, _valid),
             "size_bytes": optional(slices["size_bytes"][chosen]),
             "bandwidth_gb_s": slices["bandwidth_gb_s"][chosen],
             "stream_id": optional(slices["stream_id"][chosen], SENTINELS),
             "task_id": optional(slices["task_id"][chosen], SENTINELS),
             "context_id": optional(slices["context_id"][chosen], SENTINELS),
+            "data_type": _names(slices, "step_data_type", chosen, _valid),
+            "rdma_type": tables.categorical(np.full(len(lane), -1), []),  # a timeline does not tell it
+            "notify_id": optional(slices["notify_id"][chosen]),
+            "estimated_us": slices["estimated_us"][chosen],
         }
         if (operators := self._built.tables.get("communication")) is not None:
             of_operators = self._built.lanes["communication"]
@@ -334,36 +349,18 @@ def step_of(steps: pd.DataFrame | None, start_ns: Ints) -> Any:
     return steps["step"].array.take(np.where(inside, row, -1), allow_fill=True)
 
 
-def _thread_numbers(trace: Trace) -> Ints:
-    """Give each lane's thread number; one that is no number gets the next free one above all others."""
-    numbers = [tid if isinstance(tid, int) and abs(tid) < 1 << 62 else None for _, tid in trace.lanes]
-    free = max((number for number in numbers if number is not None), default=0) + 1
-    return np.array([free + row if number is None else number for row, number in enumerate(numbers)], np.int64)
+def _valid(name: str) -> str | None:
+    return None if name == "INVALID_TYPE" else name
 
 
-def _span(slices: Columns, chosen: Array | None = None) -> dict[str, Any]:
-    rows = slice(None) if chosen is None else chosen
-    return {"start_ns": slices["start_ns"][rows], "duration_ns": slices["duration_ns"][rows]}
-
-
-def _names(
-    slices: Columns, column: str, chosen: Array | None = None, change: Callable[[str], str | None] | None = None
-) -> pd.Categorical:
-    """Make a name column of the chosen rows; `change` is applied to each distinct text once."""
-    codes = slices[column] if chosen is None else slices[column][chosen]
-    texts = slices.names(column)
-    if chosen is None and change is None:
-        return tables.categorical(codes, texts)
-    if chosen is not None:
-        used = np.unique(codes[codes >= 0])
-        codes = np.where(codes < 0, -1, np.searchsorted(used, codes))
-        texts = [texts[code] for code in used.tolist()]
-    return recoded(codes, [change(text) for text in texts] if change else list(texts))
+def _flags(told: pd.Categorical) -> Any:
+    values = np.array([name == "yes" for name in told.categories] + [False], np.bool_)
+    return pd.arrays.BooleanArray(values[told.codes], told.codes < 0)
 
 
 def _joined_by(separator: str) -> Callable[[str], str]:
     """Make the change of the file's separator, ``;`` with a line end, into another."""
-    return lambda text: text.replace(";\r\n", separator).replace(";\n", separator)
+    return lambda text: text.replace(";\r\n", separator).replace(";\n", separator).replace("\r\n", separator)
 
 
 def _after_at(name: str) -> str:

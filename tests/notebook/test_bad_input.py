@@ -31,9 +31,9 @@ def assert_refused(kernel: Kernel, executed: Executed, ename: str, *words: str) 
     [
         ("--level 7", ["level", "none, 0, 1, 2"]),
         ("--aic-metrics Pipes", ["PipeUtilization", "MemoryAccess"]),
-        ("--activities gpu", ["cpu, npu"]),
+        ("--activities tpu", ["cpu, npu, gpu"]),
         ("--host-sys ram", ["cpu, mem, disk, network, osrt, numa"]),
-        ("--collector cuda", ["auto, acl, simulator"]),
+        ("--collector cuda", ["auto, acl, torch_npu", "simulator"]),
         ("--if-unavailable maybe", ["error", "run"]),
         ("--level", ["expected one argument"]),
         ("--depth 3", ["--depth", "--level", "--memory"]),

@@ -46,6 +46,7 @@ EDITS: list[tuple[str, Callable[[Any], object], str]] = [
     ("host/info.json", lambda info: info.pop("netCard"), "control_files_hold_what_is_looked_up"),
     ("host/info.json", lambda info: info["CPU"][0].update(Frequency=100), "control_files_hold_what_is_looked_up"),
     ("device_0/info.json.0", lambda info: info.update(DeviceInfo=[]), "control_files_hold_what_is_looked_up"),
+    ("device_0/info.json.0", lambda info: info.update(version="2.0"), "control_files_hold_what_is_looked_up"),
     ("device_0/sample.json", lambda sample: sample.pop("llc_profiling"), "control_files_hold_what_is_looked_up"),
     (
         "device_0/sample.json",

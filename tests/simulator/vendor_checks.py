@@ -50,6 +50,7 @@ def control_files_hold_what_is_looked_up(recording: Recording) -> None:
         assert {key: type(info[key]) for key in INFO} == INFO
         assert {key: type(sample[key]) for key in SAMPLE} == SAMPLE
         assert info["simulated"] is True
+        assert info["version"] == "1.0"  # by it the parser chooses the layouts of hbm and npu_mem
         # The two are merged, sample.json winning, and a null would delete a key.
         assert all(info[key] == sample[key] for key in info.keys() & sample.keys())
         assert None not in [*info.values(), *sample.values()]

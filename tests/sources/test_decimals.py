@@ -35,6 +35,34 @@ def test_any_decimals_are_exact(texts: list[str], multiplier: int) -> None:
         assert value == (exact if good else 0)
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 10**18 - 1), st.integers(0, 10**12 - 1)), min_size=1),
+    st.integers(1, 18),
+    st.integers(0, 12),
+    st.sampled_from([1, 1000, 1 << 20]),
+)
+def test_decimals_of_one_form_are_exact(
+    numbers: list[tuple[int, int]], width: int, places: int, multiplier: int
+) -> None:
+    texts = [
+        f"{whole % 10**width:0{width}d}" + (f".{part % 10**places:0{places}d}" if places else "")
+        for whole, part in numbers
+    ]
+    values, valid = scaled(texts, multiplier)
+    exact = [by_decimal(text, multiplier) for text in texts]
+    assert valid.tolist() == [one < 1 << 63 for one in exact]
+    assert values.tolist() == [one if one < 1 << 63 else 0 for one in exact]
+
+
+@given(
+    st.lists(st.sampled_from(["12.5", "3\n.5", "1\n25", "1.2\n", "12,5", "12.5\n", "1é.5", "9.9", "-1.5"]), min_size=1)
+)
+def test_what_is_no_number_is_found_among_texts_of_one_length(texts: list[str]) -> None:
+    values, valid = scaled(texts, US_TO_NS)
+    alone = [scaled_one(text, US_TO_NS) for text in texts]
+    assert [value if good else None for value, good in zip(values.tolist(), valid.tolist(), strict=True)] == alone
+
+
 @given(st.text(max_size=50))
 def test_any_text_is_read_or_refused_alike_alone_and_in_company(text: str) -> None:
     values, valid = scaled([text, "1.5"], US_TO_NS)

@@ -15,8 +15,8 @@ from npuprof.notes import Notes
 from npuprof.sources.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.csv_table import CsvTable, read_statistic
 from npuprof.sources.kernel_details import column_name, read_kernel_details
-from npuprof.sources.kernel_join import take_task_numbers
-from npuprof.sources.memory_csv import read_memory_record, read_operator_memory
+from npuprof.sources.kernel_join import take_steps, take_task_numbers
+from npuprof.sources.memory_csv import read_memory_record, read_module_memory, read_operator_memory
 from npuprof.sources.step_csv import read_step_times
 
 T = "1763600000000"
@@ -119,6 +119,9 @@ def test_kernels_take_the_numbers_of_their_tasks(tmp_path: Path) -> None:
     assert joined[["stream_id", "task_id", "batch_id", "connection_id"]].iloc[0].tolist() == [5, 6, 1, 9]
     assert (joined["task_type"].tolist(), lonely) == (["AI_CORE"], 0)
     assert take_task_numbers(kernels, device_tasks.assign(start_ns=[1]))[1] == 1
+    unchanged, lonely = take_task_numbers(kernels, tables.empty("tasks"))
+    assert (len(unchanged), lonely) == (1, 1)
+    assert len(take_steps(tables.empty("communication"), tables.empty("communication"))) == 0
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("MB", 1 << 20), ("KB", 1 << 10)])
@@ -143,6 +146,24 @@ def test_blocks_never_released_have_no_release(tmp_path: Path) -> None:
         [True, False],
         [False, True],
     )
+
+
+def test_blocks_know_what_their_allocator_held(tmp_path: Path) -> None:
+    held = [f"{when} Total {what}(MB)" for when in ("Allocation", "Release") for what in ("Allocated", "Reserved")]
+    header = ",".join(["Name", "Size(KB)", "Allocation Time(us)", "Active Release Time(us)", *held])
+    text = f"{header}\na,0.5,{T}001.0\t,{T}002.0\t,1,2,3,\n"
+    (block,) = read_operator_memory(write(tmp_path, text), Notes()).to_dict("records")
+    assert (block["allocation_total_allocated_bytes"], block["allocation_total_reserved_bytes"]) == (1 << 20, 2 << 20)
+    assert block["release_total_allocated_bytes"] == 3 << 20
+    assert pd.isna(block["release_total_reserved_bytes"])
+    assert block["active_released_ns"] - block["allocated_ns"] == 1000
+
+
+def test_modules_do_not_pass_for_allocators_of_their_name(tmp_path: Path) -> None:
+    text = f"Component,Timestamp(us),Total Reserved(MB),Device\nGE,{T}001.0\t,2,NPU:1\nAPP,{T}002.0\t,-1,NPU:1\n"
+    memory = read_module_memory(write(tmp_path, text), Notes())
+    assert memory["component"].tolist() == ["GE (module)", "APP (module)"]
+    assert memory["reserved_bytes"].tolist() == [2 << 20, pd.NA]
 
 
 def test_step_times_round_the_vendors_float_noise(tmp_path: Path) -> None:

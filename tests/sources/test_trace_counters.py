@@ -21,10 +21,10 @@ from .trace_maker import TraceMaker
             *("PCIe", "PCIe_cpl", {"Rx": 1.0, "Tx": 2.0}),
             [("PCIe cpl Rx", None, 1.0, "MB/s"), ("PCIe cpl Tx", None, 2.0, "MB/s")],
         ),
-        ("PCIe", "PCIe_nonpost_latency", {"Tx": 2.0}, [("PCIe nonpost_latency Tx", None, 2.0, "us")]),
+        ("PCIe", "PCIe_nonpost_latency", {"Rx": 0.0, "Tx": 2.0}, [("PCIe nonpost_latency Tx", None, 2.0, "us")]),
         (
-            *("NIC", "Port 3/Rx", {"Rx Packets": 1.0, "Rx Error Rate": 2.0}),
-            [("NIC Port Rx Packets", "3", 1.0, None), ("NIC Port Rx Error Rate", "3", 2.0, None)],
+            *("NIC", "Port 3/Rx", {"Rx Packets": 1.0, "Rx Error Rate": 0.25}),
+            [("NIC Port Rx Packets", "3", 1.0, "1/s"), ("NIC Port Rx Error Rate", "3", 25.0, "%")],
         ),
         (
             *("SIO", "req_rx", {"die 0": 1.0, "die 1": 2.0}),
@@ -37,6 +37,10 @@ from .trace_maker import TraceMaker
         ("Acc PMU", "write_bandwidth", {"value": 3}, [("Acc PMU write_band_width", None, 3.0, None)]),
         ("QoS", "QoS OTHERS", {"value": 3}, [("QoS", "OTHERS", 3.0, "MB/s")]),
         ("LLC", "LLC 1 Read/Hit Rate", {"Hit Rate(%)": 3}, [("LLC read Hit Rate", "1", 3.0, "%")]),
+        ("LLC", "LLC 1 Read/Hit Rate", {"Hit Rate(%)": 0.5}, [("LLC read Hit Rate", "1", 50.0, "%")]),
+        ("CPU Usage", "CPU 3", {"Usage(%)": 45.0}, [("CPU Usage CPU", "3", 45.0, "%")]),
+        ("Memory Usage", "Memory Usage", {"Usage(%)": 1.5}, [("Memory Usage", None, 1.5, "%")]),
+        ("AI Core Utilization", "Core 2", {"Utilization(%)": 9.0}, [("AI Core Utilization Core", "2", 9.0, "%")]),
     ],
 )
 def test_values_of_one_event_are_told_apart(

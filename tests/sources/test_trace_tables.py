@@ -14,7 +14,7 @@ from npuprof.sources.trace_columns import gather
 from npuprof.sources.trace_json import read_events
 from npuprof.sources.trace_links import build_links
 from npuprof.sources.trace_tables import build_tables
-from tests.sources.trace_maker import HOST, NPU, TraceMaker, ns, small_trace
+from tests.sources.trace_maker import HCCL, HOST, NPU, TraceMaker, ns, small_trace
 
 
 def load(maker: TraceMaker, tmp_path: Path) -> tuple[dict[str, pd.DataFrame], Notes]:
@@ -171,3 +171,27 @@ def test_a_packed_process_number_tells_the_device_of_old_results(tmp_path: Path)
     maker.slice(NPU, 2, "MatMul1", 1, 1, **task)
     found, _ = load(maker, tmp_path)
     assert found["tasks"]["device_id"].tolist() == [1]
+
+
+def test_what_newer_results_tell_of_copies_and_collectives(tmp_path: Path) -> None:
+    maker = TraceMaker()
+    maker.process(NPU, "Ascend Hardware", "NPU 1", 13)
+    maker.process(HCCL, "Communication", "NPU 1", 15)
+    maker.thread(HCCL, 0, "Group 10.0.0.1%eth0_60000_0_12 Communication")
+    maker.thread(HCCL, 1, "Plane 0")
+    copy: dict[str, Any] = {"Task Type": "SDMA_SQE", "Physic Stream Id": 3, "Task Id": 0, "size(B)": 4096}
+    maker.slice(NPU, 3, "MEMCPY_ASYNC", 1, 1, **copy, operation="host to device")
+    told: dict[str, Any] = {"rank_size": 8, "data_type": "FP32", "alg_type": "RING", "relay": "no", "retry": "yes"}
+    maker.slice(HCCL, 0, "hcom_allReduce__721_0_1", 5, 9, **told)
+    step: dict[str, Any] = {"task type": "Memcpy", "notify_id": "77", "data type": "FP32", "link type": "INVALID_TYPE"}
+    maker.slice(HCCL, 1, "Memcpy", 6, 2, **step, **{"duration estimated(us)": 12.5})
+    found, _ = load(maker, tmp_path)
+    assert found["tasks"]["copied_bytes"].tolist() == [4096]
+    assert found["tasks"]["copy_direction"].tolist() == ["host to device"]
+    (collective,) = found["communication"].to_dict("records")
+    assert collective["group"] == "10.0.0.1%eth0_60000_0_12"
+    assert (collective["rank_size"], collective["relay"], collective["retry"]) == (8, False, True)
+    (task,) = found["communication_tasks"].to_dict("records")
+    assert (task["data_type"], task["notify_id"], task["estimated_us"]) == ("FP32", 77, 12.5)
+    assert pd.isna(task["link"])
+    assert pd.isna(task["rdma_type"])

@@ -1,6 +1,8 @@
 """Parsed results of msprof, pyACL and TensorFlow: ``PROF_*`` with ``mindstudio_profiler_output``, or as CANN 5 and 6.
 
-A result may lack any of its files: what is there is read, what is not stays empty.
+A result may lack any of its files: what is there is read, what is not stays empty. Which of the three front ends
+asked for it is told only where the msprof command started the program; ``run.info.collector`` is empty otherwise, since
+the files of pyACL and of TensorFlow are the same.
 
 Source: formats/results.md.
 """

@@ -1,13 +1,10 @@
-"""CSV files of msprof that only it writes: tasks, marks and the ragged step trace.
+"""CSV files of msprof that only it writes: tasks and marks; the step trace has a neighbour of its own.
 
 Source: formats/results.md section 4.
 """
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +14,8 @@ import pandas as pd
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
-from npuprof.sources.csv_table import CsvTable, column_names
-from npuprof.sources.decimals import US_TO_NS, scaled_one
-
-_MAX_STEPS = 1_000_000
-_STEP_COLUMNS = ("Iteration ID", "Iteration End(us)", "Iteration Time(us)", "Model ID", "Device_id")
+from npuprof.sources.csv_table import CsvTable
+from npuprof.sources.decimals import US_TO_NS
 
 
 def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.DataFrame:
@@ -84,52 +78,6 @@ def read_marks(path: Path, notes: Notes) -> pd.DataFrame:
     if "Device_id" in table.names:
         columns["device_id"] = table.scaled("Device_id", 1, ("host",))
     return tables.sort_by_time(tables.build("marks", columns))
-
-
-def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
-    """Read the iterations of ``step_trace`` as the table ``steps``; its rows are of unlike length.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or holds no iterations.
-    """
-    names = column_names(path)
-    at = {name: names.index(name) for name in _STEP_COLUMNS if name in names}
-    if not {"Iteration ID", "Iteration End(us)", "Iteration Time(us)"} <= set(at):
-        raise SourceError(f"{path} has no column 'Iteration End(us)', so it is no step trace; is it another file?")
-    rows: list[list[int | None]] = []
-    lost = 0
-    for cells in islice(_rows(path), _MAX_STEPS):
-        cell = {name: cells[place].strip() if place < len(cells) else "" for name, place in at.items()}
-        end = scaled_one(cell["Iteration End(us)"], US_TO_NS, exponents=False)
-        duration = scaled_one(cell["Iteration Time(us)"], US_TO_NS)
-        if end is None or duration is None or duration < 0:
-            lost += 1
-            continue
-        others = [scaled_one(cell.get(name, ""), 1) for name in ("Iteration ID", "Device_id", "Model ID")]
-        rows.append([end - duration, duration, *others])
-    if lost:
-        notes.warning(path.name, "a row has no end or time of an iteration and is left out", lost)
-    columns = {
-        "start_ns": np.array([row[0] for row in rows], np.int64),
-        "duration_ns": np.array([row[1] for row in rows], np.int64),
-        **{
-            name: pd.array([row[place] for row in rows], dtype="Int64")
-            for place, name in ((2, "step"), (3, "device_id"), (4, "model_id"))
-        },
-    }
-    return tables.sort_by_time(tables.build("steps", columns))
-
-
-def _rows(path: Path) -> Iterator[list[str]]:
-    """Give the rows after the header; what is no UTF-8 is replaced, zero bytes are left out."""
-    try:
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            lines = (line.replace("\0", "") for line in file)
-            yield from islice(csv.reader(lines), 1, None)
-    except (OSError, csv.Error) as error:
-        raise SourceError(f"{path} cannot be read as CSV: {error}; export the result again") from error
 
 
 def _need(table: CsvTable, path: Path, *names: str) -> None:

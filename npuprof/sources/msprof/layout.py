@@ -14,15 +14,16 @@ from pathlib import Path
 
 OUTPUT = "mindstudio_profiler_output"
 ANALYZED = "analyze"
+_ANALYZED_FILES = ("communication.json", "communication_matrix.json")
 _OLD_FOLDERS = ("timeline", "summary")
 _MAX_LISTED = 100_000
 _SIDE = re.compile(r"host|device_(\d{1,4})")
 _NAME = re.compile(
-    r"(?P<module>[a-z][a-z0-9_]*?)(?:_slice_(?P<slice>\d{1,6}))?_(?P<stamp>\d{14})\.(?P<suffix>csv|json)"
+    r"(?P<module>[a-z][a-z0-9_]*?)(?:_slice_(?P<slice>\d{1,6}))?_(?P<stamp>\d{14})\.(?P<suffix>csv|json)(?:\.gz)?"
 )
 _OLD_NAME = re.compile(
     r"(?P<module>[a-z][a-z0-9_]*?)_(?P<numbers>\d{1,9}(?:_\d{1,9}){0,2})(?:_slice_(?P<slice>\d{1,6}))?"
-    r"\.(?P<suffix>csv|json)"
+    r"\.(?P<suffix>csv|json)(?:\.gz)?"
 )
 
 
@@ -61,7 +62,7 @@ class Layout:
     parts
         The export folder, or each device of the layout of CANN 5 and 6.
     analyzed
-        The folder of ``communication.json``, if there is one.
+        The folder of ``communication.json`` and ``communication_matrix.json``, if there is one.
     older
         How many files of earlier exports are left aside.
     """
@@ -99,7 +100,7 @@ def _find(path: Path) -> Layout | None:
         return None
     folder = path if path.name == OUTPUT else path / OUTPUT
     root = folder.parent
-    analyzed = root / ANALYZED if (root / ANALYZED / "communication.json").is_file() else None
+    analyzed = root / ANALYZED if any((root / ANALYZED / name).is_file() for name in _ANALYZED_FILES) else None
     if folder.is_dir():
         files, older = _newest(_named(folder))
         if files:

@@ -12,6 +12,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded
+from npuprof.sources.beside import note_databases
 from npuprof.sources.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.csv_table import read_statistic
 from npuprof.sources.kernel_details import read_kernel_details
@@ -22,8 +23,9 @@ from npuprof.sources.memory_csv import (
     read_module_memory,
     read_operator_memory,
 )
-from npuprof.sources.msprof.csv_files import read_marks, read_steps, read_task_time
-from npuprof.sources.msprof.layout import Layout, Part
+from npuprof.sources.msprof.csv_files import read_marks, read_task_time
+from npuprof.sources.msprof.layout import File, Layout, Part
+from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
 from npuprof.sources.msprof.timeline import read_timeline
 from npuprof.sources.stacking import merged, stacked
 from npuprof.sources.trace_tables import step_of
@@ -37,7 +39,11 @@ _MEMORY: dict[str, Callable[..., pd.DataFrame]] = {
     "npu_module_mem": read_module_memory,
 }
 _ALLOCATIONS = ("operator_memory", "ge_operator_memory")
-_IN_TABLES = {"op_summary", "task_time", "msprof_tx", *_MEMORY, *_ALLOCATIONS}
+_IN_TABLES = {"op_summary", "task_time", "msprof_tx", "step_trace", *_MEMORY, *_ALLOCATIONS}
+_ANALYZED: dict[str, Callable[[Path], Frames]] = {
+    "communication": read_communication,
+    "communication_matrix": lambda path: {"communication_matrix": read_communication_matrix(path)},
+}
 _EPOCH_FROM_NS = 10**17  # 1973; times below it count from the start of the machine
 _MOMENTS = ("start_ns", "time_ns")
 
@@ -64,6 +70,7 @@ class Reading:
             self.notes.info(
                 self._layout.root.name, "a file of an earlier export of the same data is left aside", self._layout.older
             )
+        note_databases(self._layout.root, self.notes)
         self.decoded.tables.update(merged([self._part(part) for part in self._layout.parts]))
         self._statistics()
         self._communication()
@@ -72,22 +79,29 @@ class Reading:
         self._name_devices()
 
     def _part(self, part: Part) -> Frames:
-        found = read_timeline(part, self.notes, self._failed)
+        untold: Frames = {}
+        found = read_timeline(part, self.notes, self._failed, untold)
         self._marks(part, found)
         self._steps(part, found)
         self._tasks(part, found)
         self._kernels(part, found)
         self._memory(part, found)
         _assign_steps(found)
-        self._place_on_epoch(found)
+        self._place_on_epoch({**found, **untold})
+        for name, frame in untold.items():
+            earlier = [self.decoded.statistics[name]] if name in self.decoded.statistics else []
+            self.decoded.statistics[name] = stacked([*earlier, frame]).reset_index(drop=True)
         return found
 
     def _each(self, part: Part, module: str, read: Callable[[Path], Any]) -> list[Any]:
         """Read the CSV files of a module; one that cannot be read is told, and the others are still read."""
+        return [found for _, found in self._pairs(part, module, read)]
+
+    def _pairs(self, part: Part, module: str, read: Callable[[Path], Any]) -> list[tuple[File, Any]]:
         results = []
         for file in part.of(module, "csv"):
             try:
-                results.append(read(file.path))
+                results.append((file, read(file.path)))
             except SourceError as error:
                 self._failed.append(error)
                 self.notes.error(file.path.name, str(error))
@@ -181,24 +195,29 @@ class Reading:
                 continue
             frames = []
             for part in self._layout.parts:
-                named = iter(part.of(module, "csv"))
-                for frame in self._each(part, module, lambda path: read_statistic(path, self.notes)):
-                    numbers = next(named).numbers
-                    frames.append(frame.assign(file_numbers=numbers) if numbers else frame)
+                for file, frame in self._pairs(part, module, lambda path: read_statistic(path, self.notes)):
+                    frames.append(frame.assign(file_numbers=file.numbers) if file.numbers else frame)
             if frames:
                 self.decoded.statistics[module] = pd.concat(frames, ignore_index=True)
+        self._step_trace()
+
+    def _step_trace(self) -> None:
+        found = [frames for part in self._layout.parts for frames in self._each(part, "step_trace", read_step_trace)]
+        for name in dict.fromkeys(name for frames in found for name in frames):
+            parts = [frames[name] for frames in found if name in frames]
+            self.decoded.statistics[name] = pd.concat(parts, ignore_index=True).drop_duplicates(ignore_index=True)
 
     def _communication(self) -> None:
         folder = self._layout.analyzed
         if folder is None:
             return
-        try:
-            self.decoded.statistics.update(read_communication(folder / "communication.json"))
-            if (matrix := folder / "communication_matrix.json").is_file():
-                self.decoded.statistics["communication_matrix"] = read_communication_matrix(matrix)
-        except SourceError as error:
-            self._failed.append(error)
-            self.notes.error(folder.name, str(error))
+        for name, read in _ANALYZED.items():
+            try:
+                if (path := folder / f"{name}.json").is_file():
+                    self.decoded.statistics.update(read(path))
+            except SourceError as error:
+                self._failed.append(error)
+                self.notes.error(f"{name}.json", str(error))
 
     def _name_devices(self) -> None:
         info = self.decoded.info

@@ -22,7 +22,9 @@ _SIDE_FILES = ("task_time", "hccl", "step_trace", "msprof_tx")  # msprof_*.json 
 _OF_DEVICE = ("tasks", "communication", "communication_tasks", "overlap", "steps", "counters")
 
 
-def read_timeline(part: Part, notes: Notes, failed: list[SourceError]) -> dict[str, pd.DataFrame]:
+def read_timeline(
+    part: Part, notes: Notes, failed: list[SourceError], statistics: dict[str, pd.DataFrame]
+) -> dict[str, pd.DataFrame]:
     """Read the tables of a timeline; empty where there is none.
 
     Parameters
@@ -31,6 +33,8 @@ def read_timeline(part: Part, notes: Notes, failed: list[SourceError]) -> dict[s
         The files; in an old result all are of one device, which they do not name.
     notes, failed
         Where files that cannot be read are told.
+    statistics
+        Takes what no table holds.
     """
     files = _chosen(part)
     if not files:
@@ -39,6 +43,7 @@ def read_timeline(part: Part, notes: Notes, failed: list[SourceError]) -> dict[s
     trace = gather(_batches(files, notes, failed), notes, source)
     built = build_tables(trace, notes, source)
     found = dict(built.tables)
+    statistics.update(built.statistics)
     if found:
         found["links"] = build_links(trace, built, notes, source)
     if part.device and not _names_devices(trace):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -132,7 +133,7 @@ def test_memory_is_bytes_whatever_the_unit(tmp_path: Path) -> None:
     )
     decoded = _read(tmp_path)
     memory = decoded.tables["memory"]
-    assert memory["component"].tolist() == ["APP", "Device", "GE", "RUNTIME", "SLOG"]
+    assert memory["component"].tolist() == ["APP", "Device", "GE", "RUNTIME (module)", "SLOG (module)"]
     assert memory["reserved_bytes"].tolist() == [3072, 3072, 16384, 5120, pd.NA]
     assert memory["hbm_bytes"].tolist()[:2] == [2048, 2048]
     assert memory["allocated_bytes"].tolist()[2] == 8704
@@ -211,3 +212,19 @@ def test_times_that_went_through_a_spreadsheet_are_told_not_used(tmp_path: Path)
     assert not len(decoded.tables["kernels"])
     assert "a spreadsheet may have rounded it" in _messages(decoded)
     assert "has no start or duration" in _messages(decoded)
+
+
+@pytest.mark.parametrize(("sample", "collector"), [({"app": "python3"}, "msprof"), ({"app": ""}, ""), (None, "")])
+def test_the_front_end_is_told_only_where_the_files_do(
+    tmp_path: Path, sample: dict[str, str] | None, collector: str
+) -> None:
+    # GIVEN a result of msprof's own start of a program, and one of pyACL or TensorFlow, which write the same files
+    root = result(tmp_path / "PROF_1")
+    if sample is not None:
+        (root / "host").mkdir()
+        (root / "host" / "info.json").write_text('{"pid_name": "python3"}')
+        (root / "host" / "sample.json").write_text(json.dumps(sample))
+    run = npuprof.load(root)
+    assert run.info.collector == collector
+    assert run.info.source == "msprof text result"
+    assert len(run.kernels) == 1

@@ -1,0 +1,96 @@
+"""Read ``minddata_pipeline_summary_*``: what MindSpore summed over its data pipeline, as JSON or as CSV.
+
+Both hold lists by name: some have a value for each operator of the pipeline, the others are times of the whole and
+what the vendor found wrong. The CSV has no line of column names, and its rows are of unlike length.
+
+Source: formats/results.md section 1.2.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+
+from npuprof.errors import SourceError
+from npuprof.sources.zipped import read_head, read_whole
+
+NAME = "minddata_pipeline_summary"
+_OPERATORS = "pipeline_ops"
+_OF_OPERATORS = (
+    "op_ids",
+    "op_names",
+    _OPERATORS,
+    "num_workers",
+    "queue_average_size",
+    "queue_utilization_pct",
+    "queue_empty_freq_pct",
+    "children_ids",
+    "parent_id",
+    "avg_cpu_pct",
+    "avg_cpu_pct_per_worker",
+)
+_TEXTS = ("op_names", _OPERATORS, "children_ids")
+_MAX_BYTES = 64 << 20
+_HEAD_BYTES = 1 << 12
+
+
+def holds_pipeline(path: Path) -> bool:
+    """Tell, from its first bytes, whether a file is such a summary."""
+    head = read_head(path, _HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
+    return head.startswith((b"op_ids,", b'{"op_ids"', b'{\n    "op_ids"')) or (
+        head.startswith(b"{") and b'"op_ids"' in head and b'"pipeline_ops"' in head
+    )
+
+
+def read_pipeline_summary(path: Path) -> dict[str, pd.DataFrame]:
+    """Read the file.
+
+    Returns
+    -------
+    ``minddata_pipeline_summary``: a row for each operator of the pipeline;
+    ``minddata_pipeline_findings``: `key` and `value` of all else that the file tells, as text.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or tells of no operators.
+    """
+    told = _load(path)
+    count = len(told.get(_OPERATORS, ()))
+    if not count:
+        raise SourceError(f"{path} tells of no operator of a data pipeline; is it another file?")
+    columns = {name: _column(name, told[name]) for name in _OF_OPERATORS if name in told and len(told[name]) == count}
+    findings = [(key, str(value)) for key, values in told.items() if key not in columns for value in values]
+    return {
+        NAME: pd.DataFrame(columns),
+        "minddata_pipeline_findings": pd.DataFrame(findings, columns=["key", "value"], dtype=object),
+    }
+
+
+def _column(name: str, values: list[Any]) -> Any:
+    if name in _TEXTS:
+        return pd.array([str(value) for value in values], dtype=object)
+    numbers = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").astype("float64")
+    return numbers.mask(numbers == -1) if name != "parent_id" else numbers  # -1 stands for what was not measured
+
+
+def _load(path: Path) -> dict[str, list[Any]]:
+    try:
+        content, problem = read_whole(path, _MAX_BYTES)
+        text = content.decode("utf-8-sig", "replace")
+        plain = msgspec.json.decode(text) if text.lstrip().startswith("{") else _rows(text)
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, csv.Error, RecursionError) as error:
+        raise SourceError(f"{path} is damaged: {problem or error}; analyse the result again") from error
+    return {str(key): value if isinstance(value, list) else [value] for key, value in plain.items()}
+
+
+def _rows(text: str) -> dict[str, list[Any]]:
+    lines = csv.reader(io.StringIO(text.replace("\0", ""), newline=""))
+    return {row[0]: list(row[1:]) for row in lines if row}

@@ -1,0 +1,74 @@
+"""What the native front end left in a recording: its raw directory, or the directory of a framework around one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from npuprof.errors import SourceError
+from npuprof.recording import STACKS_FILE_NAME, TRACE_FILE_NAME, Recording
+from npuprof.sources import kineto, raw
+from npuprof.sources.base import Decoded
+from npuprof.sources.selection import Part, Selection
+from npuprof.sources.torch_npu.layout import Layout, find
+from npuprof.sources.torch_npu.unparsed import read_layout
+
+_OF_FRAMEWORKS = ("*_ascend_pt", "*_ascend_ms")
+_RAW = "PROF_*"
+
+
+def read_native(path: Path, recording: Recording, part: Selection | Part | None) -> Decoded:
+    """Read what the front end wrote into a recording.
+
+    Parameters
+    ----------
+    path, recording
+        The recording, and what it tells of itself.
+    part
+        What is wanted of it; None for everything.
+
+    Raises
+    ------
+    SourceError
+        If there is nothing, nor sampled stacks, or if it cannot be read.
+    """
+    trace = path / TRACE_FILE_NAME
+    if trace.is_file():
+        return kineto.read(trace)
+    results = list(_results(path))
+    if results:
+        return _noting([one.root for one in results[:-1]], read_layout(results[-1], part, recording.raw_clock_epoch_ns))
+    runs = _directories(path, _RAW)
+    if runs:
+        return _noting(runs[:-1], raw.read(runs[-1], part))
+    decoded = Decoded()
+    if "npu" in recording.options.get("activities", ["npu"]):
+        decoded.notes.error(recording.collector, "the collector left no data: see its problems, if any are noted")
+        if not (path / STACKS_FILE_NAME).is_file():
+            raise SourceError(_no_data(path, recording))
+    return decoded
+
+
+def _results(path: Path) -> Iterator[Layout]:
+    for pattern in _OF_FRAMEWORKS:
+        for directory in _directories(path, pattern):
+            layout = find(directory)
+            if layout is not None and layout.is_raw:
+                yield layout
+
+
+def _directories(path: Path, pattern: str) -> list[Path]:
+    return sorted(child for child in path.glob(pattern) if child.is_dir())
+
+
+def _noting(earlier: list[Path], decoded: Decoded) -> Decoded:
+    for one in earlier:
+        decoded.notes.warning(
+            one.name, "an earlier start of the collector in this recording is not shown: load it by itself"
+        )
+    return decoded
+
+
+def _no_data(path: Path, recording: Recording) -> str:
+    told = "; ".join(recording.problems) or "the process may have ended before the collector wrote anything"
+    return f"{path} holds no data: {told}"

@@ -1,0 +1,49 @@
+"""Compressed files are read like plain ones, within bounds, and as far as they go where they are damaged."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from npuprof.errors import SourceError
+from npuprof.sources.zipped import is_zipped, read_head, read_whole
+
+CONTENT = b"".join(b"%d,%d\n" % (number, number * number) for number in range(20_000))
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "gz"])
+def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    path = tmp_path / "file.gz"  # the name says nothing
+    path.write_bytes(gzip.compress(CONTENT) if request.param else CONTENT)
+    return path
+
+
+def test_the_content_is_the_same(path: Path) -> None:
+    assert read_head(path, 100) == CONTENT[:100]
+    assert read_whole(path, len(CONTENT)) == (CONTENT, "")
+    assert is_zipped(path) == (path.read_bytes() != CONTENT)
+
+
+def test_a_content_beyond_the_bound_is_refused(path: Path) -> None:
+    with pytest.raises(SourceError, match="too large to be such a file"):
+        read_whole(path, len(CONTENT) - 1)
+
+
+def test_an_archive_that_grows_without_end_is_not_read_beyond_the_bound(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(bytes(8 << 20)))
+    with pytest.raises(SourceError, match="too large"):
+        read_whole(path, 1 << 20)
+    assert read_head(path, 10) == bytes(10)
+
+
+@pytest.mark.parametrize("lost", [1, 100, 5000])
+def test_what_a_cut_archive_still_holds_is_read(tmp_path: Path, lost: int) -> None:
+    path = tmp_path / "cut.gz"
+    path.write_bytes(gzip.compress(CONTENT)[:-lost])
+    content, problem = read_whole(path, len(CONTENT))
+    assert CONTENT.startswith(content)
+    assert len(content) > len(CONTENT) // 2
+    assert "the gzip archive is damaged" in problem
