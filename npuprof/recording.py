@@ -17,6 +17,7 @@ from npuprof.errors import OptionsError, SourceError
 
 FILE_NAME = "recording.json"
 STACKS_FILE_NAME = "python_stacks.parquet"
+METADATA_FILE_NAME = "profiler_metadata.json"
 TRACE_FILE_NAME = "torch_trace.json"
 _FORMAT = "npuprof-recording"
 _MAX_METADATA_BYTES = 1 << 20
@@ -89,6 +90,18 @@ class Recording:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)  # on a full disk every byte counts
             raise
+
+    def write_metadata(self) -> None:
+        """Write what the user attached as ``profiler_metadata.json`` too, where the frameworks' tools look for it.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        if self.metadata:
+            text = json.dumps(self.metadata, indent=1)
+            (self.directory / METADATA_FILE_NAME).write_text(text, encoding="utf-8")
 
     @classmethod
     def read(cls, directory: Path) -> Recording:

@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuprof import environment
+from npuprof import environment, run_history
 from npuprof.clock import Clock
 from npuprof.collectors.base import Collector
 from npuprof.collectors.capabilities import LACKING
@@ -103,6 +103,7 @@ class Running:
                 undo.pop_all()
             # The front end may take a while to start; the profiled code begins only now.
             self.recording.started_ns = self._step_start_ns = self._clock.realtime_ns()
+        run_history.tell()
 
     def _begin(self, undo: ExitStack) -> None:
         directory = self.recording.directory = _new_directory(self._options)
@@ -110,6 +111,7 @@ class Running:
         try:
             self.recording.versions = environment.versions()
             self.recording.started_ns = self._clock.realtime_ns()
+            self.recording.raw_clock_epoch_ns = self._clock.realtime_ns() - self._clock.monotonic_raw_ns()
             # Written at once, so that a run whose kernel is killed can be opened.
             self.recording.write()
             if self.native:
@@ -158,6 +160,17 @@ class Running:
                 self._result = load(self.recording.directory)
             return self._result
 
+    @property
+    def decoded(self) -> Profile | None:
+        """What :meth:`result` gave, if it has been called."""
+        return self._result
+
+    @property
+    def sample_count(self) -> int:
+        """How often Python's stacks have been looked at."""
+        stacks = self._stacks
+        return stacks.sample_count if stacks is not None else 0
+
     def abandon(self) -> None:
         """End what nobody stopped."""
         if self.collecting:
@@ -180,7 +193,13 @@ class Running:
             self.recording.failed = failed
             with ExitStack() as last_first:
                 last_first.callback(_release, self)
-                for part in (self.recording.write, self._write_stacks, self._stop_native, self._stop_sampling):
+                for part in (
+                    self.recording.write,
+                    self.recording.write_metadata,
+                    self._write_stacks,
+                    self._stop_native,
+                    self._stop_sampling,
+                ):
                     last_first.callback(_attempt, part, self.recording.problems)
 
     def _stop_sampling(self) -> None:
@@ -205,6 +224,7 @@ def _release(run: Running) -> None:
         _newest = run
         if _current is run:
             _current = None
+    run_history.tell_end(run)
 
 
 def current() -> Running | None:

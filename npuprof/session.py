@@ -291,21 +291,24 @@ class Session(EndedRuns):
             if (run := self._run) is not None and run.collecting:
                 run.recording.metadata[str(key)] = value
 
-    def add_metadata_json(self, key: str, value: str) -> None:
-        """Attach a fact that is JSON text already, as the frameworks' profilers take it.
+    def add_metadata_json(self, key: str, value: Any) -> None:
+        """Attach a fact that is JSON text already, or, as in the frameworks' examples, a list or another value.
 
         Raises
         ------
         OptionsError
-            If the text is not JSON, or is over a megabyte.
+            If the text is not JSON, JSON cannot hold the value, or it is over a megabyte.
         SessionError
             If the session has stopped.
         """
-        try:
-            parsed = json.loads(value)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise OptionsError(f"metadata {key!r} is not JSON text ({error}): use add_metadata() for values") from error
-        self.add_metadata(key, parsed)
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError) as error:
+                raise OptionsError(
+                    f"metadata {key!r} is not JSON text ({error}): use add_metadata() for text"
+                ) from None
+        self.add_metadata(key, value)
 
     def __enter__(self) -> Session:
         return self.start() if self._start_profile else self

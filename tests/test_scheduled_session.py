@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -197,14 +198,21 @@ def test_start_profile_false_leaves_the_start_to_the_user(make_session: MakeSess
 
 
 def test_metadata_goes_to_every_run_from_then_on(make_session: MakeSession) -> None:
-    session = make_session(schedule=schedule(wait=0, active=1, repeat=2))
+    session = make_session(schedule=schedule(wait=0, active=1, repeat=3))
     session.add_metadata("before", 1)
     session.start()
     session.step()
     session.add_metadata_json("second", '{"lr": [0.1]}')
     session.step()
+    session.add_metadata_json("third", [1, 2, 3])
     session.stop()
-    assert [run.recording.metadata for run in session._runs] == [{"before": 1}, {"before": 1, "second": {"lr": [0.1]}}]
+    written = json.loads((session.recording.directory / "profiler_metadata.json").read_text())
+    assert written == {"before": 1, "second": {"lr": [0.1]}, "third": [1, 2, 3]}
+    assert [list(run.recording.metadata) for run in session._runs] == [
+        ["before"],
+        ["before", "second"],
+        ["before", "second", "third"],
+    ]
     with pytest.raises(SessionError, match=r"before stop\(\)"):
         session.add_metadata("late", 1)
 

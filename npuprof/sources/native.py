@@ -15,6 +15,10 @@ from npuprof.sources.torch_npu.unparsed import read_layout
 
 _OF_FRAMEWORKS = ("*_ascend_pt", "*_ascend_ms")
 _RAW = "PROF_*"
+_NO_DEVICE = (
+    "CANN left no PROF_* directory, so nothing of the device was recorded: the framework does not say why, CANN's log "
+    "does (~/ascend/log, or ASCEND_PROCESS_LOG_PATH)"
+)
 
 
 def read_native(path: Path, recording: Recording, part: Selection | Part | None) -> Decoded:
@@ -37,16 +41,23 @@ def read_native(path: Path, recording: Recording, part: Selection | Part | None)
         return kineto.read(trace)
     results = list(_results(path))
     if results:
-        return _noting([one.root for one in results[:-1]], read_layout(results[-1], part, recording.raw_clock_epoch_ns))
+        decoded = read_layout(results[-1], part, recording.raw_clock_epoch_ns)
+        if _wants_device(recording) and not results[-1].raw:
+            decoded.notes.error(recording.collector, _NO_DEVICE)
+        return _noting([one.root for one in results[:-1]], decoded)
     runs = _directories(path, _RAW)
     if runs:
         return _noting(runs[:-1], raw.read(runs[-1], part))
     decoded = Decoded()
-    if "npu" in recording.options.get("activities", ["npu"]):
+    if _wants_device(recording):
         decoded.notes.error(recording.collector, "the collector left no data: see its problems, if any are noted")
         if not (path / STACKS_FILE_NAME).is_file():
             raise SourceError(_no_data(path, recording))
     return decoded
+
+
+def _wants_device(recording: Recording) -> bool:
+    return "npu" in recording.options.get("activities", ["npu"])
 
 
 def _results(path: Path) -> Iterator[Layout]:

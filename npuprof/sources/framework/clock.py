@@ -74,7 +74,10 @@ def _offset_of_end(end: dict[str, Any], notes: Notes) -> int:
     if stopped_ns is None or monotonic_ns is None:
         notes.warning(_SOURCE, "nothing tells the time of day: times of the framework count from the host's boot")
         return 0
-    notes.info(_SOURCE, "the time of day comes from a clock that may be slewed; times may be off by some milliseconds")
+    notes.info(
+        _SOURCE,
+        "the time of day comes from a clock that may be slewed: the longer the host has run, the more times may be off",
+    )
     return stopped_ns - monotonic_ns
 
 
