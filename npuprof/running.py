@@ -31,6 +31,7 @@ _process_lock = threading.RLock()
 _current: Running | None = None
 _newest: Running | None = None
 
+_SAMPLED_ONLY = "python stacks"  # the collector of a run that asks nothing of a native front end
 _MOST_OF_A_MESSAGE = 500
 _MOST_DOMAINS = 20_000  # markers with a domain that a recording keeps: about a megabyte
 _MOST_MESSAGES = 100_000  # different ones that are told apart
@@ -71,7 +72,7 @@ class Running:
         self.recording = Recording(
             directory=Path(),
             name=options.name,
-            collector=collector.name,
+            collector=collector.name if self.native else _SAMPLED_ONLY,
             simulated=collector.simulated and self.native,
             options=options.to_dict(),
             environment=environment.describe(),
@@ -80,7 +81,7 @@ class Running:
     def describe(self) -> str:
         """Say who holds the native profiler since when."""
         since = time.strftime("%H:%M:%S", time.localtime(self.recording.started_ns / 1e9))
-        return f"{self._title} has been collecting with {self.collector.name} since {since}"
+        return f"{self._title} has been collecting with {self.recording.collector} since {since}"
 
     def start(self) -> None:
         """Take this process's only place and start collecting; a failure undoes all of it.

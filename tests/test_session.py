@@ -293,6 +293,8 @@ def test_markers_reach_the_running_collector_and_cost_nothing_else(make_session:
 def test_cpu_alone_calls_no_native_profiler(tmp_path: Path, clock: FakeClock) -> None:
     collector = FakeCollector()
     options = Options(activities=("cpu",), output=tmp_path)
-    with Session(options, collector=collector, clock=clock):
+    with Session(options, collector=collector, clock=clock) as session:
         npuprof.mark("tick")
     assert collector.calls == []
+    assert session.recording.collector == "python stacks"
+    assert not session.recording.simulated
