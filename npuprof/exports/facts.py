@@ -101,7 +101,7 @@ def _second(epoch_ns: int) -> str:
 def _with_share(device: DeviceTimes | None, part_ns: int | None) -> str:
     if device is None or part_ns is None:
         return duration(None)
-    return f"{duration(part_ns)} ({share(part_ns, device.span_ns)})"
+    return f"{duration(part_ns)} ({share(part_ns, device.span_ns)} of the span)"
 
 
 def _devices(devices: Sequence[DeviceTimes]) -> Grid:
@@ -117,7 +117,7 @@ def _devices(devices: Sequence[DeviceTimes]) -> Grid:
         )
         for each in devices
     ]
-    headings = ("device", "span", "computing", "communication", "not overlapped", "free", "busy")
+    headings = ("device", "span", "computing", "communication", "not overlapped", "free", "busy of span")
     return Grid(DEVICE_TIME, headings, rows, 6)
 
 
@@ -134,7 +134,7 @@ def _top_ops(summary: Summary) -> Grid:
         for row in summary.top_ops.rename(columns={"count": "calls"}).itertuples(index=False)
     ]
     title = f"{_counted(len(rows), 'kernel')} with the most time in all"
-    return Grid(title, ("kernel", "type", "count", "total", "mean", "share"), rows, 4)
+    return Grid(title, ("kernel", "type", "count", "total", "mean", "of kernel time"), rows, 4)
 
 
 def _longest_kernels(summary: Summary) -> Grid:
@@ -146,13 +146,15 @@ def _longest_kernels(summary: Summary) -> Grid:
             _name(row.name),
             _name(row.op_type),
             _name(row.input_shapes),
+            count(int(row.row)),
             f"{row.device_id}:{stream}",
             duration(duration_ns),
         )
         for row, stream, duration_ns in zip(longest.itertuples(index=False), streams, durations, strict=True)
     ]
     title = f"{len(rows)} longest kernels" if len(rows) > 1 else "The longest kernel"
-    return Grid(title, ("kernel", "type", "input shapes", "device:stream", "duration"), rows, 2)
+    # The row of run.kernels tells apart what is alike in everything else.
+    return Grid(title, ("kernel", "type", "input shapes", "row", "device:stream", "duration"), rows, 3)
 
 
 def _top_api(summary: Summary) -> Grid:

@@ -10,11 +10,12 @@ from npuprof.recording import STACKS_FILE_NAME, TRACE_FILE_NAME, Recording
 from npuprof.sources import kineto, raw
 from npuprof.sources.base import Decoded
 from npuprof.sources.selection import Part, Selection
-from npuprof.sources.torch_npu.layout import Layout, find
+from npuprof.sources.torch_npu.layout import FRAMEWORK, Layout, find
 from npuprof.sources.torch_npu.unparsed import read_layout
 
 _OF_FRAMEWORKS = ("*_ascend_pt", "*_ascend_ms")
 _RAW = "PROF_*"
+_OF_OLDER_MINDSPORE = "profiler"  # where its releases before the *_ascend_ms directories wrote
 _NO_DEVICE = (
     "CANN left no PROF_* directory, so nothing of the device was recorded: the framework does not say why, CANN's log "
     "does (~/ascend/log, or ASCEND_PROCESS_LOG_PATH)"
@@ -43,9 +44,9 @@ def read_native(path: Path, recording: Recording, part: Selection | Part | None)
     if results:
         decoded = read_layout(results[-1], part, recording.raw_clock_epoch_ns)
         if _wants_device(recording) and not results[-1].raw:
-            decoded.notes.error(recording.collector, _NO_DEVICE)
+            _note_missing_device(decoded, recording)
         return _noting([one.root for one in results[:-1]], decoded)
-    runs = _directories(path, _RAW)
+    runs = _directories(path, _RAW) or _directories(path / _OF_OLDER_MINDSPORE, _RAW)
     if runs:
         return _noting(runs[:-1], raw.read(runs[-1], part))
     decoded = Decoded()
@@ -60,12 +61,23 @@ def _wants_device(recording: Recording) -> bool:
     return "npu" in recording.options.get("activities", ["npu"])
 
 
+def _note_missing_device(decoded: Decoded, recording: Recording) -> None:
+    device = recording.versions.get("mindspore_device", "Ascend")
+    if device == "Ascend":
+        decoded.notes.error(recording.collector, _NO_DEVICE)
+    else:
+        decoded.notes.warning(recording.collector, f"MindSpore ran on {device or 'an unknown device'}, not on an NPU")
+
+
 def _results(path: Path) -> Iterator[Layout]:
     for pattern in _OF_FRAMEWORKS:
         for directory in _directories(path, pattern):
             layout = find(directory)
             if layout is not None and layout.is_raw:
                 yield layout
+    # What a simulated framework does is recorded beside the simulated device.
+    if (path / FRAMEWORK).is_dir() and (layout := find(path)) is not None and layout.is_raw:
+        yield layout
 
 
 def _directories(path: Path, pattern: str) -> list[Path]:

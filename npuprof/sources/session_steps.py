@@ -10,7 +10,8 @@ from npuprof.sources.launch_steps import assign_steps
 from npuprof.sources.trace_tables import step_of
 
 _ON_HOST, _ON_DEVICE = "operators", ("kernels", "communication")
-_MARK_THE_WINDOW = ("torch_npu", "kineto")  # their first step begins with the window, whether or not one ever ends
+# Their first step begins with the window, whether or not one ever ends.
+_MARK_THE_WINDOW = ("torch_npu", "kineto", "mindspore")
 
 
 def take_steps(frames: dict[str, pd.DataFrame], steps: pd.DataFrame, collector: str) -> None:
@@ -23,7 +24,7 @@ def take_steps(frames: dict[str, pd.DataFrame], steps: pd.DataFrame, collector: 
     steps
         The table ``steps`` of the session; empty where ``step()`` was never called.
     collector
-        The front end. Where no step was ended, that of torch_npu or of torch is the whole window, and no step.
+        The front end. Where no step was ended, that of torch_npu, torch or MindSpore is the whole window, and no step.
     """
     if len(steps):
         frames["steps"] = steps

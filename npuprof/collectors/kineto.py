@@ -1,0 +1,174 @@
+"""The collector of torch's own profiler (Kineto): PyTorch's operators, and a GPU where there is one.
+
+It knows no NPU. One object records one window; the trace that it writes at the end lies in the recording.
+Source: the documentation of ``torch.profiler`` (torch 2.1 to 2.13).
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import re
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from npuprof.collectors import capabilities
+from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
+from npuprof.options import Options
+from npuprof.recording import TRACE_FILE_NAME
+
+# Kineto writes names into its JSON as they are: these would end the text that they stand in.
+_BREAKS_JSON = re.compile(r'["\\\x00-\x1f]')
+
+
+class KinetoCollector:
+    """Collects with ``torch.profiler``."""
+
+    name = "kineto"
+    simulated = False
+
+    def __init__(self) -> None:
+        self._torch: ModuleType | None = None
+        self._profile: Any = None
+        self._directory = Path()
+        self._first_step = 0
+        self._marks = False
+        self._ranges: dict[int, Any] = {}  # open ranges by our handle
+        self._handles = itertools.count(1)
+
+    def load(self) -> ModuleType:
+        """Import torch.
+
+        Raises
+        ------
+        FrontEndAbsentError
+            If it is not installed, or fails while it is imported.
+        """
+        try:
+            torch = importlib.import_module("torch")
+            importlib.import_module("torch.profiler")
+        except (ImportError, OSError, RuntimeError) as error:
+            raise FrontEndAbsentError(
+                f"torch cannot be imported ({error}): `pip install torch`. Where it fails because of torch_npu, which "
+                "it loads by itself, set TORCH_DEVICE_BACKEND_AUTOLOAD=0 before the process starts"
+            ) from error
+        return torch
+
+    def check(self, options: Options) -> None:
+        """Refuse what torch's profiler cannot do; see :class:`npuprof.collectors.base.Collector`."""
+        capabilities.check(self.name, options)
+        torch = self.load()
+        if "cpu" not in options.activities:
+            if options.shapes:
+                raise OptionsError("shapes are recorded with operators: add cpu to activities, or leave shapes out")
+            if not torch.cuda.is_available():
+                raise OptionsError("torch finds no GPU on this machine: add cpu to activities")
+        if _is_profiling(torch):
+            raise CollectorError(
+                "a profiler of torch is collecting in this process already, which can have only one: stop it first"
+            )
+
+    def drives(self, options: Options) -> bool:
+        """Tell that torch is always asked: the ``cpu`` activity is its operators."""
+        return True
+
+    def takes_stacks(self, options: Options) -> bool:
+        """Tell whether torch's own tracer records every Python call; it does not for the modules alone."""
+        return options.stacks
+
+    def start(self, options: Options, directory: Path) -> None:
+        """Start collecting; on a failure nothing is left running."""
+        self._torch = torch = self.load()
+        kinds = torch.profiler.ProfilerActivity
+        wanted = {"cpu": kinds.CPU, "gpu": kinds.CUDA}
+        present = [wanted[name] for name in options.activities if name == "cpu" or torch.cuda.is_available()]
+        with ExitStack() as undo:
+            undo.callback(self._abandon, torch)
+            try:
+                self._profile = torch.profiler.profile(
+                    activities=present,
+                    schedule=lambda _: torch.profiler.ProfilerAction.RECORD,  # with any schedule, it marks the steps
+                    record_shapes=options.shapes,
+                    profile_memory=options.memory,
+                    with_stack=options.stacks,
+                    with_flops=options.flops,
+                    with_modules=options.modules,
+                )
+                self._profile.step_num, self._first_step = self._first_step, 0
+                self._profile.start()
+            except Exception as error:
+                raise CollectorError(
+                    f"torch.profiler.profile cannot be started ({error}): check that no other profiler is running"
+                ) from error
+            undo.pop_all()
+        self._directory = directory
+        self._marks = options.marks
+
+    def _abandon(self, torch: ModuleType) -> None:
+        profile, self._profile = self._profile, None
+        if profile is not None and _is_profiling(torch):
+            with suppress(Exception):  # what failed at the start is told
+                profile.stop()
+
+    def stop(self) -> None:
+        """Stop collecting and write the trace."""
+        self._marks = False
+        profile, self._profile = self._profile, None
+        if profile is None:
+            return
+        for handle in list(self._ranges):
+            self.range_stop(handle)
+        try:
+            profile.stop()
+            profile.export_chrome_trace(str(self._directory / TRACE_FILE_NAME))
+        except Exception as error:
+            raise CollectorError(f"torch.profiler.profile cannot be stopped, or write its trace ({error})") from error
+
+    def step(self, number: int) -> None:
+        """Begin the next ``ProfilerStep#`` of the trace."""
+        if self._profile is None:
+            self._first_step = number
+        else:
+            self._profile.step()
+
+    def mark(self, message: str, domain: str = "", stream: Any = None) -> None:
+        """Record a moment, as a range that ends at once."""
+        if self._marks:
+            self.range_stop(self.range_start(message))
+
+    def range_start(self, message: str, domain: str = "") -> int:
+        """Open a range and give its handle, or 0 when markers are not collected."""
+        if not self._marks or self._torch is None:
+            return 0
+        opened = self._torch.profiler.record_function(_readable(message))
+        opened.__enter__()
+        handle = next(self._handles)
+        self._ranges[handle] = opened
+        return handle
+
+    def range_stop(self, handle: int) -> None:
+        """Close a range; one that ended with the session is ignored."""
+        if (opened := self._ranges.pop(handle, None)) is not None:
+            opened.__exit__(None, None, None)
+
+    def versions(self) -> Mapping[str, str]:
+        """Tell the versions of torch and of CUDA, and the GPU."""
+        found: dict[str, str] = {}
+        if (torch := self._torch) is not None:
+            found["torch"] = str(torch.__version__)
+            if torch.version.cuda:
+                found["cuda"] = str(torch.version.cuda)
+            found["chip"] = str(torch.cuda.get_device_name()) if torch.cuda.is_available() else "no GPU"
+        return found
+
+
+def _is_profiling(torch: ModuleType) -> bool:
+    return bool(torch.autograd._profiler_enabled())
+
+
+def _readable(message: str) -> str:
+    # Text may hold halves of characters, which have no bytes: a question mark stands for each.
+    return _BREAKS_JSON.sub("'", message).encode(errors="replace").decode()

@@ -1,0 +1,61 @@
+"""Causes and effects in a trace of torch's profiler, as ``links``.
+
+An operator and the calls of the GPU's runtime that it made share an external id, a call and what it launched a
+correlation; forward and backward operators are joined by flows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.notes import Notes
+from npuprof.sources import trace_links
+from npuprof.sources.columns import ABSENT
+from npuprof.sources.decimals import Ints
+from npuprof.sources.kineto.rows import row_of
+from npuprof.sources.trace_columns import Trace
+from npuprof.sources.trace_tables import TraceTables
+
+_NAMES = ("kind", "source_table", "target_table")
+
+
+def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> pd.DataFrame:
+    """Make ``links`` between the rows of `built`."""
+    frames = built.tables
+    parts = [
+        trace_links.build_links(trace, built, notes, source),
+        _joined(frames, "operator_api", "operators", "api", "external_id"),
+        _joined(frames, "api_task", "api", "tasks", "connection_id"),
+    ]
+    full = [part for part in parts if len(part)]
+    if not full:
+        return tables.empty("links")
+    links = pd.concat([part.astype(dict.fromkeys(_NAMES, object)) for part in full], ignore_index=True)
+    return tables.build("links", {name: links[name].array for name in links.columns})
+
+
+def _joined(frames: dict[str, pd.DataFrame], kind: str, source: str, target: str, key: str) -> pd.DataFrame:
+    """Link each row of the target to the row of the source that has its key."""
+    if source not in frames or target not in frames:
+        return tables.empty("links")
+    causes, effects = _keys(frames[source], key), _keys(frames[target], key)
+    cause = row_of(causes, effects)
+    rows = np.flatnonzero(cause >= 0)
+    same = np.zeros(len(rows), np.int8)
+    return tables.build(
+        "links",
+        {
+            "kind": tables.categorical(same, [kind]),
+            "source_table": tables.categorical(same, [source]),
+            "source_row": cause[rows],
+            "target_table": tables.categorical(same, [target]),
+            "target_row": rows,
+        },
+    )
+
+
+def _keys(frame: pd.DataFrame, key: str) -> Ints:
+    keys: Ints = frame[key].to_numpy(dtype=np.int64, na_value=ABSENT)
+    return keys

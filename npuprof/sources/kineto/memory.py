@@ -1,0 +1,84 @@
+"""The ``[memory]`` events of torch's allocators: the tables ``memory`` and ``allocations``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.notes import Notes
+from npuprof.sources.columns import ABSENT, Array, missing, optional
+from npuprof.sources.decimals import Ints
+from npuprof.sources.gathering import Columns
+
+_CPU = 0
+_COMPONENTS = {0: "CPU", 1: "CUDA"}  # torch's numbers of kinds of devices
+
+
+def read_memory(slices: Columns, notes: Notes, source: str) -> dict[str, pd.DataFrame]:
+    """Make both tables of a trace's instants; nothing where it has none of memory.
+
+    A block that is freed without having been allocated in the recording, or the other way round, has one time only.
+    """
+    if not len(slices):
+        return {}
+    is_memory = np.array([*(name == "[memory]" for name in slices.names("name")), False], np.bool_)[slices["name"]]
+    is_memory &= slices["allocated_bytes"] != ABSENT
+    if strange := int((~is_memory).sum()):
+        notes.info(source, "instants of kinds that no table takes are left out", strange)
+    rows = np.flatnonzero(is_memory)
+    rows = rows[np.argsort(slices["start_ns"][rows], kind="stable")]
+    if not len(rows):
+        return {}
+    kind, device = slices["device_type"][rows], slices["device"][rows]
+    on_cpu = kind == _CPU
+    columns = {
+        "time_ns": slices["start_ns"][rows],
+        "device_id": optional(np.where(on_cpu, ABSENT, device), (-1,)),
+        "component": _components(kind),
+        "allocated_bytes": optional(slices["allocated_bytes"][rows]),
+        # The allocator of the CPU keeps nothing in reserve, and writes 0.
+        "reserved_bytes": optional(np.where(on_cpu, ABSENT, slices["reserved_bytes"][rows])),
+        "active_bytes": missing(len(rows)),
+    }
+    return {"memory": tables.build("memory", columns), "allocations": _allocations(slices, rows)}
+
+
+def _components(kind: Ints) -> pd.Categorical:
+    distinct, codes = np.unique(kind, return_inverse=True)
+    told = [_COMPONENTS.get(number, f"device type {number}") for number in distinct.tolist()]
+    return tables.categorical(codes, told)
+
+
+def _allocations(slices: Columns, rows: Array) -> pd.DataFrame:
+    """Join each block's beginning with its end: the next event of its address."""
+    address, size, time_ns = (slices[name][rows] for name in ("address", "size_bytes", "start_ns"))
+    kind, device = slices["device_type"][rows], slices["device"][rows]
+    known = (address != ABSENT) & (size != ABSENT) & (size != 0)
+    kept = np.flatnonzero(known)
+    order = kept[np.lexsort((kept, address[kept], device[kept], kind[kept]))]
+    begins = size[order] > 0
+    same = np.zeros(len(order), np.bool_)
+    for key in (address, device, kind):
+        equal = key[order][1:] == key[order][:-1]
+        same[:-1] = equal if key is address else same[:-1] & equal
+    freed = np.append(~begins[1:], False) & same & begins  # the next event of the address ends the block
+    ends_known = np.append(False, freed[:-1])
+    block = begins | ~ends_known
+    first = np.flatnonzero(block)
+    end = np.where(freed[first], time_ns[order][np.minimum(first + 1, len(order) - 1)], ABSENT)
+    start = np.where(begins[first], time_ns[order][first], ABSENT)
+    end = np.where(begins[first], end, time_ns[order][first])
+    chosen = order[first]
+    columns = {
+        "name": tables.categorical(np.full(len(chosen), -1), []),
+        "size_bytes": np.abs(size[chosen]),
+        "allocated_ns": optional(start),
+        "released_ns": optional(end),
+        "device_id": optional(np.where(kind[chosen] == _CPU, ABSENT, device[chosen]), (-1,)),
+        "stream": missing(len(chosen)),
+    }
+    when = np.where(start == ABSENT, end, start)
+    frame = tables.build("allocations", columns).iloc[np.argsort(when, kind="stable")]
+    ordered: pd.DataFrame = frame.reset_index(drop=True)
+    return ordered

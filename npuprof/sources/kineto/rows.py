@@ -1,0 +1,17 @@
+"""Rows by their ids."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuprof.sources.columns import ABSENT, Array
+from npuprof.sources.decimals import Ints
+
+
+def row_of(ids: Ints, wanted: Ints) -> Array:
+    """Find the first row that has each id; -1 where none has, or where there is no id."""
+    if not len(ids):
+        return np.full(len(wanted), -1)
+    order = np.argsort(ids, kind="stable")
+    rows = order[np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)]
+    return np.where((ids[rows] == wanted) & (wanted != ABSENT), rows, -1)

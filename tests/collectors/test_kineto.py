@@ -1,0 +1,168 @@
+"""Torch's own profiler, driven for real where torch is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import npuprof
+from npuprof import tables
+from npuprof.collectors.kineto import KinetoCollector
+from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
+from npuprof.options import Options
+from npuprof.recording import TRACE_FILE_NAME
+from npuprof.session import Session
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The real torch; it must not load torch_npu, which may be installed beside it without CANN."""
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed for this Python")
+    monkeypatch.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+    return importlib.import_module("torch")
+
+
+def _train(torch: Any) -> None:
+    weight = torch.ones(3, 5, requires_grad=True)
+    (torch.ones(2, 3) @ weight).sum().backward()
+
+
+def _session(output: Path, **options: Any) -> Session:
+    return npuprof.profile(collector="kineto", output=output, **options)
+
+
+def test_a_cpu_run_becomes_operators_memory_steps_and_marks(torch: Any, tmp_path: Path) -> None:
+    with _session(tmp_path, shapes=True, memory=True, flops=True) as session:
+        for _ in range(2):
+            with npuprof.range("train", "mine"):
+                _train(torch)
+            npuprof.mark('a "quoted"\nmessage')
+            session.step()
+    run = session.result
+    for name in tables.NAMES:
+        tables.check(name, getattr(run, name))
+    assert (run.info.collector, run.info.versions["torch"]) == ("kineto", torch.__version__)
+    assert not run.info.simulated
+    assert run.steps["step"].tolist() == [0, 1]
+    products = run.operators[run.operators["name"] == "aten::mm"]
+    assert products["step"].tolist() == [0, 0, 1, 1]
+    assert products["input_shapes"].iloc[0] == "2,3;3,5"
+    assert products["input_dtypes"].iloc[0] == "float;float"
+    backward = run.operators[run.operators["name"] == "MmBackward0"]["sequence_number"]
+    assert set(backward) <= set(products["sequence_number"].dropna())
+    assert (run.links["kind"] == "forward_backward").any()
+    assert (run.memory["component"] == "CPU").all()
+    assert run.memory["allocated_bytes"].max() >= 60
+    assert run.allocations["size_bytes"].min() > 0
+    assert run.marks["message"].tolist() == 2 * ["train", "a 'quoted''message"]
+    assert run.marks["domain"].tolist()[0] == "mine"
+    started, stopped = run.info.started_ns, run.info.stopped_ns
+    assert started is not None
+    assert stopped is not None
+    assert run.operators["start_ns"].between(started, stopped).all()
+
+
+def test_stacks_are_torchs_own_and_are_not_sampled_as_well(torch: Any, tmp_path: Path) -> None:
+    with _session(tmp_path, stacks=True) as session:
+        _train(torch)
+    run = session.result
+    product = run.operators[run.operators["name"] == "aten::mm"].iloc[0]
+    assert "test_kineto.py" in product["stack"].splitlines()[0]
+    assert run.python["name"].str.contains("_train").any()
+    assert sorted(path.name for path in session.recording.directory.iterdir()) == ["recording.json", TRACE_FILE_NAME]
+    assert not len(run.steps)
+
+
+@pytest.mark.parametrize("modules", [False, True])
+def test_without_stacks_python_calls_are_sampled(torch: Any, tmp_path: Path, modules: bool) -> None:
+    with _session(tmp_path, modules=modules) as session:
+        _train(torch)
+    assert (session.recording.directory / "python_stacks.parquet").is_file()
+
+
+def test_each_cycle_of_a_schedule_is_a_recording(torch: Any, tmp_path: Path) -> None:
+    with _session(tmp_path, schedule=npuprof.schedule(wait=1, active=1, repeat=2)) as session:
+        for _ in range(4):
+            _train(torch)
+            session.step()
+    assert [run.steps["step"].tolist() for run in session.results] == [[1], [3]]
+    assert all(set(run.operators["step"].dropna()) == set(run.steps["step"]) for run in session.results)
+    traces = sorted(tmp_path.glob(f"*/{TRACE_FILE_NAME}"))
+    # In torch's own viewers too; a last step begins where each recording ends.
+    assert [npuprof.load(trace).steps["step"].tolist() for trace in traces] == [[1, 2], [3, 4]]
+
+
+def test_the_trace_opens_by_itself_too(torch: Any, tmp_path: Path) -> None:
+    with _session(tmp_path) as session:
+        _train(torch)
+    alone = npuprof.load(session.recording.directory / TRACE_FILE_NAME)
+    assert len(alone.operators) == len(session.result.operators)
+    assert alone.info.source == "torch profiler trace"
+
+
+def test_an_exception_leaves_no_profiler_running(torch: Any, tmp_path: Path) -> None:
+    session = _session(tmp_path)
+
+    def fail() -> None:
+        with session:
+            npuprof.range_start("left open")
+            raise ValueError("from the code")
+
+    with pytest.raises(ValueError, match="from the code"):
+        fail()
+    assert not torch.autograd._profiler_enabled()
+    assert session.result.info.failed == "ValueError: from the code"
+    with _session(tmp_path) as again:
+        _train(torch)
+    assert len(again.result.operators)
+
+
+def test_a_start_that_fails_leaves_nothing(torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = torch.profiler.profile.start
+
+    def broken(profile: Any) -> None:
+        start(profile)
+        raise RuntimeError("no more events")
+
+    monkeypatch.setattr(torch.profiler.profile, "start", broken)
+    with pytest.raises(CollectorError, match=r"cannot be started \(no more events\)"):
+        _session(tmp_path).start()
+    assert not torch.autograd._profiler_enabled()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_profiler_of_the_users_own_is_respected(torch: Any, tmp_path: Path) -> None:
+    own = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    with own, pytest.raises(CollectorError, match="a profiler of torch is collecting in this process already"):
+        _session(tmp_path).start()
+    assert len(own.events()) >= 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_gpu_that_is_not_there_is_refused_where_nothing_else_is_asked(torch: Any) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(OptionsError, match="torch finds no GPU on this machine: add cpu"):
+        KinetoCollector().check(Options(collector="kineto", activities=("gpu",)))
+
+
+def test_what_only_an_npu_has_is_refused(torch: Any) -> None:
+    with pytest.raises(OptionsError, match="kineto has no gc_detect_threshold"):
+        KinetoCollector().check(Options(collector="kineto", gc_detect_threshold=1))
+    with pytest.raises(OptionsError, match="kineto has no npu activity"):
+        KinetoCollector().check(Options(collector="kineto", activities=("npu",)))
+
+
+@pytest.mark.parametrize("broken", [ImportError("no module"), OSError("libtorch.so"), RuntimeError("autoload")])
+def test_an_import_that_fails_means_absent(monkeypatch: pytest.MonkeyPatch, broken: Exception) -> None:
+    def fail(name: str) -> ModuleType:
+        raise broken
+
+    monkeypatch.setattr("npuprof.collectors.kineto.importlib.import_module", fail)
+    with pytest.raises(FrontEndAbsentError, match=f"{broken}.*pip install torch.*TORCH_DEVICE_BACKEND_AUTOLOAD=0"):
+        KinetoCollector().check(Options(collector="kineto"))

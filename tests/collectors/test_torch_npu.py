@@ -1,0 +1,379 @@
+"""The real torch_npu under a stand-in for CANN: what it asks of the native collector, and what becomes of its files."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import npuprof
+from npuprof import tables
+from tests.collectors.stand_in import Outcome, StandIn
+from tests.notebook.kernel import Kernel
+
+_RUN = ["aclprofInit", "aclprofCreateConfig", "aclprofStart", "aclprofRegisterDeviceCallback"]
+_END = ["aclprofStop", "aclprofDestroyConfig", "aclprofFinalize"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one set of options must ask of the native collector; no mask: nothing at all."""
+
+    mask: int | None
+    metric: int = 1
+    settings: dict[int, str] = field(default_factory=dict)
+
+
+_NO_METRIC = 255
+_OPTIONS: dict[str, tuple[dict[str, Any], Asked]] = {
+    "level none": ({"level": "none"}, Asked(0x80, _NO_METRIC)),
+    "level 0": ({"level": 0, "marks": False}, Asked(0x801, _NO_METRIC)),
+    "level 1": ({"level": 1, "marks": False}, Asked(0x27)),
+    "level 2": ({"level": 2, "marks": False}, Asked(0x12F)),
+    "marks": ({"level": 1}, Asked(0xA7)),
+    "no metric": ({"aic_metrics": "none", "marks": False}, Asked(0x27, _NO_METRIC)),
+    "arithmetic": ({"aic_metrics": "ArithmeticUtilization", "marks": False}, Asked(0x27, 0)),
+    "memory metric": ({"aic_metrics": "Memory", "marks": False}, Asked(0x27, 2)),
+    "memory L0": ({"aic_metrics": "MemoryL0", "marks": False}, Asked(0x27, 3)),
+    "conflicts": ({"aic_metrics": "ResourceConflictRatio", "marks": False}, Asked(0x27, 4)),
+    "memory UB": ({"aic_metrics": "MemoryUB", "marks": False}, Asked(0x27, 5)),
+    "L2 metric": ({"aic_metrics": "L2Cache", "marks": False}, Asked(0x27, 6)),
+    "l2": ({"l2": True, "marks": False}, Asked(0x37)),
+    "memory": ({"memory": True, "marks": False}, Asked(0x1027, settings={3: "50"})),
+    "io": ({"sys_io": True, "marks": False}, Asked(0x27, settings={5: "100"})),
+    "links": ({"sys_interconnection": True, "marks": False}, Asked(0x27, settings={6: "50"})),
+    "host": ({"host_sys": ["cpu"], "marks": False}, Asked(0x27, settings={8: "cpu"})),
+    "shapes at level 0": ({"level": 0, "shapes": True, "marks": False}, Asked(0x801, _NO_METRIC)),
+    "simplify": ({"data_simplification": False, "marks": False}, Asked(0x27)),
+    "the host alone": ({"activities": ["cpu"]}, Asked(None)),
+}
+
+_EACH = """
+import torch, npuprof
+for name, options in json.load(open("options.json")).items():
+    note(f"== {name}")
+    with npuprof.profile(collector="torch_npu", output="recordings", **options) as session:
+        torch.ones(3) + 1
+    tell([name, session.recording.problems])
+"""
+
+_TRAINING = """
+import gc, torch, npuprof
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+
+def train():
+    loss = model(torch.rand(4, 8)).sum()
+    loss.backward()
+    return loss
+"""
+
+
+@pytest.fixture(scope="module")
+def by_option(stand_in: StandIn, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The native calls of each set of options, all profiled by one process."""
+    directory = tmp_path_factory.mktemp("options")
+    (directory / "options.json").write_text(json.dumps({name: options for name, (options, _) in _OPTIONS.items()}))
+    outcome = stand_in.run(_EACH, directory)
+    assert outcome.told == [[name, []] for name in _OPTIONS]
+    parts = re.split(r"^== (.*)\n", "\n".join([*outcome.calls, ""]), flags=re.MULTILINE)
+    return {name: calls.splitlines() for name, calls in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+@pytest.mark.parametrize("name", _OPTIONS)
+def test_each_option_asks_for_its_mask_metric_and_settings(by_option: dict[str, list[str]], name: str) -> None:
+    asked, calls = _OPTIONS[name][1], [call for call in by_option[name] if call.startswith("aclprof")]
+    if asked.mask is None:
+        assert calls == []
+        return
+    assert [call.split()[0] for call in calls if not call.startswith("aclprofSetConfig")] == _RUN + _END
+    config = next(call for call in calls if call.startswith("aclprofCreateConfig"))
+    assert f"aic={asked.metric} " in config
+    assert config.endswith(f"mask={asked.mask:#x}")
+    settings = [re.search(r"type=(\d+) val=(\S+) ", call) for call in calls if call.startswith("aclprofSetConfig")]
+    assert {int(found[1]): found[2] for found in settings if found} == asked.settings
+    assert len(settings) == len(asked.settings)
+
+
+@pytest.fixture(scope="module")
+def trained(stand_in: StandIn, tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Path]:
+    """Two steps with everything that the framework records, and where their recording is."""
+    directory = tmp_path_factory.mktemp("training")
+    outcome = stand_in.run(
+        _TRAINING
+        + """
+with npuprof.profile(
+    collector="torch_npu", output="out", stacks=True, shapes=True, memory=True, gc_detect_threshold=0
+) as session:
+    for epoch in range(2):
+        with npuprof.range("epoch", "training"):
+            train()
+        npuprof.mark("done")
+        open_range = npuprof.range_start("left open")
+        gc.collect()
+        session.step()
+tell([str(session.recording.directory), session.recording.problems, session.recording.versions])
+""",
+        directory,
+    )
+    path, problems, versions = outcome.told[0]
+    assert problems == []
+    assert versions["torch_npu"].startswith("2.")
+    assert versions["chip"] == "Ascend910B2"
+    return outcome, Path(path)
+
+
+def test_a_run_starts_and_stops_the_collector_once(trained: tuple[Outcome, Path]) -> None:
+    outcome, path = trained
+    calls = outcome.names()
+    assert [calls.count(call) for call in (*_RUN, *_END)] == [1] * (len(_RUN) + len(_END))
+    assert outcome.calls[-1] == "aclFinalize"
+    assert any(call.startswith(f"aclprofInit {path}/") for call in outcome.calls)
+
+
+def test_markers_and_steps_reach_the_native_layer_and_none_is_left_open(trained: tuple[Outcome, Path]) -> None:
+    calls = "\n".join(trained[0].calls)
+    assert len(re.findall(r"mstxDomainRangeStartA training epoch -> (\d+)", calls)) == 2
+    assert len(re.findall(r"mstxDomainRangeEnd training \d+", calls)) == 2
+    assert len(re.findall(r"aclprofMarkEx done stream=\(nil\)", calls)) == 2
+    assert re.findall(r"mstxRangeStartA (ProfilerStep#\d)", calls) == [f"ProfilerStep#{step}" for step in range(3)]
+    started = re.findall(r"mstxRangeStartA .* -> (\d+)", calls)
+    assert sorted(re.findall(r"mstxRangeEnd (\d+)", calls)) == sorted(started)
+    assert calls.rindex("mstxRangeEnd") < calls.index("aclprofStop")
+
+
+def test_the_frameworks_files_become_operators_python_calls_and_steps(trained: tuple[Outcome, Path]) -> None:
+    run = npuprof.load(trained[1])
+    for name in tables.NAMES:
+        tables.check(name, getattr(run, name))
+    assert (run.info.collector, run.info.source) == ("torch_npu", "recording, torch_npu raw files")
+    assert run.steps["step"].tolist() == [0, 1]
+    linear = run.operators[run.operators["name"] == "aten::addmm"]
+    assert linear["step"].tolist() == [0, 0, 1, 1]
+    assert linear["input_shapes"].iloc[0] == "16;4,8;8,16;;"
+    assert linear["stack"].str.contains("train").all()
+    assert "nn.Module: Linear_0" in set(run.python["name"])
+    assert not (trained[1] / "python_stacks.parquet").exists()
+    collected = run.marks[run.marks["message"] == "GC"]
+    assert len(collected) >= 2
+    notes = run.notes
+    assert "nothing of the device was recorded" in notes[notes["severity"] == "error"]["message"].iloc[0]
+
+
+def test_operators_lie_within_the_steps_that_the_session_timed(trained: tuple[Outcome, Path]) -> None:
+    run = npuprof.load(trained[1])
+    start, end = run.info.started_ns, run.info.stopped_ns
+    assert start is not None
+    assert end is not None
+    own = run.operators[run.operators["name"].str.startswith("aten::")]
+    assert own["start_ns"].between(start, end).all()
+    assert not run.notes["message"].str.contains("slewed").any()
+
+
+def test_a_selected_step_is_read_by_the_sessions_number(trained: tuple[Outcome, Path]) -> None:
+    run = npuprof.load(trained[1], steps=1)
+    assert set(run.operators["step"].dropna()) == {1}
+
+
+def test_nothing_is_printed_of_what_every_run_makes_the_vendor_say(trained: tuple[Outcome, Path]) -> None:
+    assert "profiler.py" not in trained[0].output
+    assert "Incorrect schedule" not in trained[0].output
+
+
+_MARKING = """
+import npuprof
+for options in {"mstx_domain_include": ["keep"]}, {"mstx_domain_exclude": ["drop", "default"]}:
+    with npuprof.profile(collector="torch_npu", output="out", **options):
+        for domain in "keep", "drop", "":
+            npuprof.mark(f"moment {domain}", domain)
+            with npuprof.range(f"range {domain}", domain):
+                pass
+"""
+
+
+def test_domains_choose_among_markers(stand_in: StandIn, tmp_path: Path) -> None:
+    calls = stand_in.run(_MARKING, tmp_path).calls
+    assert [call.split(" stream")[0] for call in calls if "moment" in call] == 2 * ["aclprofMarkEx moment keep"]
+    ranges = [call.partition(" -> ")[0] for call in calls if "range" in call]
+    assert ranges == 2 * ["mstxDomainRangeStartA keep range keep"]
+
+
+def test_a_marker_on_a_stream_is_noted_by_the_device(stand_in: StandIn, tmp_path: Path) -> None:
+    outcome = stand_in.run(
+        """
+import torch_npu, npuprof
+with npuprof.profile(collector="torch_npu", output="out"):
+    stream = torch_npu.npu.current_stream()
+    npuprof.mark("here", stream=stream.npu_stream)
+    tell(stream.npu_stream)
+""",
+        tmp_path,
+    )
+    assert f"aclprofMarkEx here stream={outcome.told[0]:#x}" in outcome.calls
+
+
+def test_a_run_without_steps_has_none(stand_in: StandIn, tmp_path: Path) -> None:
+    outcome = stand_in.run(
+        _TRAINING
+        + """
+with npuprof.profile(collector="torch_npu", output="out") as session:
+    train()
+run = session.result
+tell([len(run.steps), int(run.operators["step"].notna().sum()), len(run.operators) > 0])
+""",
+        tmp_path,
+    )
+    assert outcome.told == [[0, 0, True]]
+
+
+def test_each_cycle_of_a_schedule_is_a_recording(stand_in: StandIn, tmp_path: Path) -> None:
+    outcome = stand_in.run(
+        _TRAINING
+        + """
+schedule = npuprof.schedule(wait=1, warmup=1, active=2, repeat=2)
+with npuprof.profile(collector="torch_npu", output="out", schedule=schedule) as session:
+    for _ in range(8):
+        train()
+        session.step()
+tell([run.steps["step"].tolist() for run in session.results])
+tell([sorted(set(run.operators["step"].dropna().tolist())) for run in session.results])
+""",
+        tmp_path,
+    )
+    assert outcome.told == [[[2, 3], [6, 7]], [[2, 3], [6, 7]]]
+    assert outcome.names() == 2 * (_RUN + _END)
+    results = sorted((tmp_path / "out").glob("*/*_ascend_pt"))
+    # The vendor's own viewers know the steps by the same numbers; a last one begins where each recording ends.
+    assert [npuprof.load(result).steps["step"].tolist() for result in results] == [[2, 3, 4], [6, 7, 8]]
+
+
+def test_an_exception_in_the_profiled_code_leaves_nothing_running(stand_in: StandIn, tmp_path: Path) -> None:
+    outcome = stand_in.run(
+        _TRAINING
+        + """
+try:
+    with npuprof.profile(collector="torch_npu", output="out", stacks=True):
+        train()
+        raise KeyboardInterrupt
+except KeyboardInterrupt:
+    note("== ended")
+with npuprof.profile(collector="torch_npu", output="out") as session:
+    train()
+tell(len(session.result.operators) > 0)
+""",
+        tmp_path,
+    )
+    assert outcome.told == [True]
+    before = outcome.calls[: outcome.calls.index("== ended")]
+    assert [call.split()[0] for call in before if call.startswith("aclprof")] == _RUN + _END
+    assert outcome.names() == 2 * (_RUN + _END)
+
+
+def test_a_start_that_fails_says_why_and_leaves_nothing(stand_in: StandIn, tmp_path: Path) -> None:
+    outcome = stand_in.run(
+        _TRAINING
+        + """
+from npuprof.errors import CollectorError
+import torch_npu
+interface = torch_npu.profiler.profiler_interface
+native = interface._start_profiler
+
+def broken(*arguments):
+    native(*arguments)
+    raise RuntimeError("no more handles")
+
+interface._start_profiler = broken
+try:
+    with npuprof.profile(collector="torch_npu", output="out"):
+        train()
+except CollectorError as error:
+    tell([str(error), os.listdir("out")])
+note("== ended")
+interface._start_profiler = native
+with npuprof.profile(collector="torch_npu", output="out") as session:
+    train()
+tell([session.recording.problems, len(session.result.operators) > 0])
+""",
+        tmp_path,
+    )
+    message, left = outcome.told[0]
+    assert "torch_npu.profiler.profile.start failed: Call start failed. Exception: no more handles" in message
+    assert left == []
+    assert outcome.told[1] == [[], True]
+    before = outcome.calls[: outcome.calls.index("== ended")]
+    assert [call.split()[0] for call in before if call.startswith("aclprof")] == _RUN + _END
+
+
+def test_a_machine_without_a_device_is_told_so(stand_in: StandIn, tmp_path: Path) -> None:
+    outcome = stand_in.run(
+        """
+import npuprof
+from npuprof.errors import CollectorError
+try:
+    with npuprof.profile(collector="torch_npu", output="out"):
+        pass
+except CollectorError as error:
+    tell([str(error), os.listdir("out")])
+""",
+        tmp_path,
+        CANN_DEVICES="0",
+    )
+    message, left = outcome.told[0]
+    assert "No NPUs are available): check the device with `npu-smi info`" in message
+    assert left == []
+    assert outcome.names() == []
+
+
+def test_a_profiler_of_the_users_own_is_respected(stand_in: StandIn, tmp_path: Path) -> None:
+    outcome = stand_in.run(
+        _TRAINING
+        + """
+import torch_npu
+from npuprof.errors import CollectorError
+from torch_npu.profiler import profile, tensorboard_trace_handler
+own = profile(on_trace_ready=tensorboard_trace_handler(os.getcwd() + "/own", analyse_flag=False))
+with npuprof.profile(collector="torch_npu", output="out"):
+    train()
+own.start()
+note("== own")
+try:
+    with npuprof.profile(collector="torch_npu", output="out"):
+        train()
+except CollectorError as error:
+    tell(str(error))
+note("== refused")
+own.stop()
+tell([len(os.listdir("own")), len(os.listdir("out"))])
+""",
+        tmp_path,
+    )
+    assert "a profiler of torch_npu is collecting in this process already" in outcome.told[0]
+    assert outcome.told[1] == [1, 1]
+    between = outcome.calls[outcome.calls.index("== own") + 1 : outcome.calls.index("== refused")]
+    assert between == []
+
+
+@pytest.mark.kernel
+def test_the_cell_magic_in_a_real_kernel(stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "calls.log"
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(stand_in.libraries))
+    monkeypatch.setenv("CANN_CALLS", str(log))
+    with Kernel(tmp_path) as kernel:
+        assert kernel.run("%load_ext npuprof\nimport torch, torch_npu").status == "ok"
+        done = kernel.run("%%npuprof --stacks --level 2\nprint('in the cell')\ntorch.ones(3) + 1")
+        assert done.status == "ok", done.traceback()
+        assert done.has_report
+        assert done.stream() == "in the cell\n"
+        told = kernel.run("import npuprof\nrun = npuprof.last()\nrun.info.collector, len(run.operators) > 0")
+        assert told.value == "('torch_npu', True)"
+        failed = kernel.run("%%npuprof\nraise ValueError('from the cell')")
+        assert failed.status == "error"
+        assert "from the cell" in failed.traceback()
+        kernel.wait_until_nothing_is_aborted()
+        assert kernel.run("npuprof.last().info.failed").value == "'ValueError: from the cell'"
+    calls = [line.split()[0] for line in log.read_text().splitlines() if line.startswith("aclprof")]
+    assert calls == 2 * (_RUN + _END)
+    assert "mask=0x1af" in log.read_text()

@@ -1,0 +1,128 @@
+"""Our options as torch_npu takes them, and what is refused because torch_npu would drop it."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from npuprof.collectors.torch_npu import TorchNpuCollector
+from npuprof.collectors.torch_npu_settings import experimental_arguments, profile_arguments
+from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
+from npuprof.options import Options
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules of the names that are imported, without anything in them."""
+    for name in ("torch", "torch_npu", "torch_npu.profiler"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+
+
+def test_every_argument_of_the_vendor_comes_from_an_option() -> None:
+    options = Options(
+        level=2,
+        aic_metrics="MemoryUB",
+        l2=True,
+        data_simplification=False,
+        record_op_args=True,
+        op_attr=True,
+        gc_detect_threshold=2,
+        export_type=("text", "db"),
+        host_sys=("cpu", "numa"),
+        mstx_domain_include=("train",),
+        sys_io=True,
+        sys_interconnection=True,
+    )
+    assert experimental_arguments(options) == {
+        "profiler_level": "Level2",
+        "aic_metrics": "MemoryUB",
+        "l2_cache": True,
+        "msprof_tx": False,
+        "mstx": True,
+        "data_simplification": False,
+        "record_op_args": True,
+        "op_attr": True,
+        "gc_detect_threshold": 2.0,
+        "export_type": ["text", "db"],
+        "host_sys": ["cpu", "numa"],
+        "mstx_domain_include": ["train"],
+        "mstx_domain_exclude": [],
+        "sys_io": True,
+        "sys_interconnection": True,
+    }
+    switches = profile_arguments(Options(shapes=True, memory=True, stacks=True, flops=True, modules=True))
+    assert list(switches) == ["record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules"]
+    assert all(switches.values())
+
+
+@pytest.mark.parametrize(("level", "name"), [("none", "Level_none"), (0, "Level0"), (1, "Level1")])
+def test_levels_by_their_names_and_metrics_off_where_the_vendor_would_turn_them_off(level: Any, name: str) -> None:
+    told = experimental_arguments(Options(level=level, aic_metrics="none"))
+    assert (told["profiler_level"], told["aic_metrics"]) == (name, "AiCoreNone")
+
+
+def test_without_the_device_nothing_is_asked_of_it() -> None:
+    told = experimental_arguments(Options(activities=("cpu",), marks=True, mstx_domain_exclude=("x",)))
+    assert (told["profiler_level"], told["mstx"], told["mstx_domain_exclude"]) == ("Level0", False, [])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"activities": ("npu",), "shapes": True}, "records shapes with the operators of the framework: add cpu"),
+        ({"activities": ("npu",), "gc_detect_threshold": 0}, "records gc_detect_threshold with the operators"),
+        ({"activities": ("cpu",), "level": "none"}, "level none records markers by the device: add npu"),
+        ({"op_attr": True}, "add db to export_type"),
+        ({"op_attr": True, "export_type": ("db",), "level": "none"}, "op_attr needs operators"),
+        ({"data_process": True}, "torch_npu has no data_process"),
+        ({"aicpu": True}, "comes with level 2"),
+        ({"activities": ("gpu",)}, "torch_npu has no gpu activity"),
+    ],
+)
+@pytest.mark.usefixtures("installed")
+def test_what_would_be_dropped_is_refused_with_the_reason(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(OptionsError, match=told):
+        TorchNpuCollector().check(Options(**options))
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_feature_that_cann_does_not_advertise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("npuprof.collectors.cann_features.advertised", lambda: frozenset({"ATTR"}))
+    with pytest.raises(OptionsError, match="MemoryAccess is not offered by this chip and CANN"):
+        TorchNpuCollector().check(Options(aic_metrics="MemoryAccess"))
+    TorchNpuCollector().check(Options(op_attr=True, export_type=("db",)))
+
+
+@pytest.mark.usefixtures("installed")
+def test_arguments_of_operators_are_refused_without_the_library_that_dumps_them() -> None:
+    with pytest.raises(OptionsError, match=r"libascend_dump\.so of CANN, which is not found"):
+        TorchNpuCollector().check(Options(record_op_args=True))
+
+
+@pytest.mark.parametrize("variable", ["PROFILER_SAMPLECONFIG", "PROFILING_MODE"])
+@pytest.mark.usefixtures("installed")
+def test_a_process_that_msprof_profiles_is_told_so(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "dynamic")
+    with pytest.raises(CollectorError, match=f"{variable} is set, as the msprof tool does"):
+        TorchNpuCollector().check(Options())
+
+
+@pytest.mark.parametrize("broken", [ImportError("no module"), OSError("libhccl.so"), RuntimeError("autoload")])
+def test_an_import_that_fails_means_absent(monkeypatch: pytest.MonkeyPatch, broken: Exception) -> None:
+    def fail(name: str) -> ModuleType:
+        raise broken
+
+    monkeypatch.setattr("npuprof.collectors.torch_npu.importlib.import_module", fail)
+    with pytest.raises(FrontEndAbsentError, match=f"{broken}.*TORCH_DEVICE_BACKEND_AUTOLOAD=0"):
+        TorchNpuCollector().check(Options())
+
+
+def test_every_python_call_is_recorded_by_torch_only_where_it_is_asked_to() -> None:
+    taken = [
+        TorchNpuCollector().takes_stacks(options)
+        for options in (Options(stacks=True), Options(modules=True), Options(flops=True))
+    ]
+    assert taken == [True, True, False]

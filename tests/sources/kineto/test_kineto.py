@@ -1,0 +1,281 @@
+"""Traces of torch's profiler: exact times, operators, GPU tasks and what caused them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import npuprof
+from npuprof import tables
+from npuprof.errors import SourceError
+from npuprof.profiles import Profile
+from npuprof.sources import kineto
+from npuprof.sources.detect import detect
+from npuprof.sources.kineto.layouts import joined
+from npuprof.sources.kineto.tables import short_name
+from tests.sources.kineto.traces import PROCESS, KinetoTrace, ns
+
+_KERNEL = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, Array<char*, 1> >(int, float)"
+)
+
+
+@pytest.fixture
+def trace() -> KinetoTrace:
+    """A step on the CPU and a GPU: a copy, an operator with a kernel, its backward, blocks of memory."""
+    trace = KinetoTrace(head={"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "GPU X"}], "with_stack": 1})
+    trace.slice("user_annotation", "ProfilerStep#7", 0.001, 100.5, External_id=1)
+    trace.slice("user_annotation", "forward", 1.25, 40, External_id=2)
+    trace.slice("python_function", "train.py(3): step", 0.5, 90, Python_id=1, Python_parent_id=None)
+    trace.slice("python_function", "nn.Module: Linear_0", 1.5, 30, Python_id=2, Python_parent_id=1)
+    trace.slice("python_function", "linear.py(9): forward", 1.75, 29, Python_id=3, Python_parent_id=2)
+    shapes = {"Input_Dims": [[16], [4, 8], []], "Input_type": ["float", "float", "Scalar"]}
+    trace.operator("aten::addmm", 2.125, 20, 10, Sequence_number=3, Fwd_thread_id=0, **shapes)
+    trace.operator("aten::fill_", 3, 5, 11)
+    trace.slice("cuda_runtime", "cudaLaunchKernel", 4, 2, cbid=211, correlation=77, External_id=11)
+    trace.slice("cuda_runtime", "cudaMemcpyAsync", 12, 3, cbid=41, correlation=78, External_id=10)
+    trace.on_gpu(
+        "kernel",
+        _KERNEL,
+        8.002,
+        6.5,
+        0,
+        stream=7,
+        correlation=77,
+        External_id=11,
+        grid=[4, 2, 1],
+        block=[128, 1, 1],
+        registers_per_thread=16,
+        shared_memory=1024,
+    )
+    trace.on_gpu("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 16, 4, 0, stream=7, correlation=78, bytes=4096)
+    trace.on_gpu("gpu_user_annotation", "forward", 8, 12, 0, stream=7, External_id=2)
+    trace.operator("AddmmBackward0", 60, 10, 20, Sequence_number=3, Fwd_thread_id=1)
+    for phase, moment in (("s", 2.125), ("f", 60)):
+        trace.add(phase, "fwdbwd", moment, cat="fwdbwd", id=5)
+    trace.memory(2.5, 512, 4096, 512)
+    trace.memory(50.5, -512, 4096, 0)
+    trace.memory(3.5, 2048, 8192, 2048, device=0, reserved=1 << 20)
+    trace.add("i", "Record Window End", 101, pid="", tid="", s="g")
+    return trace
+
+
+@pytest.fixture
+def run(trace: KinetoTrace, tmp_path: Path) -> Profile:
+    run = npuprof.load(trace.write(tmp_path / "t.json"))
+    for name in tables.NAMES:
+        tables.check(name, getattr(run, name))
+    return run
+
+
+def test_a_trace_is_known_for_what_it_is_and_never_as_an_npu_s(run: Profile) -> None:
+    info = run.info
+    assert (info.collector, info.source, info.chip, info.devices) == ("kineto", "torch profiler trace", "GPU X", [0])
+    assert info.options == {"stacks": True}
+    assert not info.simulated
+    assert (info.started_ns, info.stopped_ns) == (ns(0.001), ns(100.501))
+    assert not len(run.notes)
+
+
+def test_times_are_exact_however_far_they_are_from_the_base(run: Profile) -> None:
+    assert run.steps[["step", "start_ns", "duration_ns"]].values.tolist() == [[7, ns(0.001), 100_500]]
+    assert run.operators["start_ns"].tolist() == [ns(2.125), ns(3), ns(60)]
+    assert run.kernels["start_ns"].tolist() == [ns(8.002)]
+
+
+@given(st.integers(0, 8_000_000_000_000_000))
+def test_any_time_of_three_decimals_is_exact(relative_ns: int) -> None:
+    moment = f"{relative_ns // 1000}.{relative_ns % 1000:03d}"
+    text = '{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, '
+    text += f'"ts": {moment}, "dur": 1.001}}], "baseTimeNanoseconds": 1000000000000000001}}'
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "t.json"
+        path.write_text(text)
+        operators = kineto.read(path).tables["operators"]
+    assert operators["start_ns"].tolist() == [1_000_000_000_000_000_001 + relative_ns]
+    assert operators["duration_ns"].tolist() == [1001]
+
+
+def test_operators_have_shapes_numbers_steps_and_the_stack_of_python_calls_around_them(run: Profile) -> None:
+    first, second, backward = (run.operators.iloc[row] for row in range(3))
+    assert (first["name"], first["input_shapes"], first["input_dtypes"]) == (
+        "aten::addmm",
+        "16;4,8;",
+        "float;float;Scalar",
+    )
+    assert (first["sequence_number"], first["step"], first["thread_id"]) == (3, 7, PROCESS)
+    assert first["stack"] == "linear.py(9): forward\ntrain.py(3): step"
+    assert pd.isna(second["input_shapes"])
+    assert backward["stack"] == "train.py(3): step"
+    assert run.python["depth"].tolist() == [0, 1, 2]
+
+
+def test_ranges_of_the_user_are_marks_with_the_time_that_the_gpu_spent_on_them(run: Profile) -> None:
+    assert run.marks["message"].tolist() == ["forward"]
+    mark = run.marks.iloc[0]
+    assert (mark["start_ns"], mark["duration_ns"]) == (ns(1.25), 40_000)
+    assert (mark["device_start_ns"], mark["device_duration_ns"]) == (ns(8), 12_000)
+
+
+def test_what_ran_on_the_gpu_are_tasks_and_kernels(run: Profile) -> None:
+    assert run.tasks["task_type"].tolist() == ["kernel", "gpu_memcpy"]
+    assert run.tasks["stream_id"].tolist() == [7, 7]
+    assert run.tasks["copied_bytes"].tolist()[1] == 4096
+    kernel = run.kernels.iloc[0]
+    assert (kernel["op_name"], kernel["op_type"]) == ("aten::fill_", "vectorized_elementwise_kernel")
+    assert (kernel["name"], kernel["block_num"], kernel["threads_per_block"]) == (_KERNEL, 8, 128)
+    assert (kernel["step"], kernel["shared_memory_bytes"], kernel["connection_id"]) == (7, 1024, 77)
+
+
+def test_a_collective_is_communication_and_no_kernel(trace: KinetoTrace, tmp_path: Path) -> None:
+    told = {"Collective_name": "allreduce", "dtype": "Float", "In_msg_nelems": 65664, "Process_Group_Name": "0"}
+    trace.operator("nccl:all_reduce", 25, 4, 12)
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    trace.on_gpu("kernel", name, 30, 9, 0, stream=20, correlation=80, External_id=12, Group_size=2, **told)
+    run = npuprof.load(trace.write(tmp_path / "t.json"))
+    tables.check("communication", run.communication)
+    assert run.kernels["op_name"].tolist() == ["aten::fill_"]
+    row = run.communication.iloc[0]
+    assert (row["op_type"], row["data_type"], row["count"], row["group"]) == ("allreduce", "Float", 65664, "0")
+    assert (row["name"], row["start_ns"], row["rank_size"], row["step"]) == (name, ns(30), 2, 7)
+    assert run.tasks["name"].tolist()[-1] == name
+
+
+def test_causes_lead_from_the_operator_over_the_call_to_the_task(run: Profile) -> None:
+    rows = [tuple(row) for row in run.links.astype(object).values.tolist()]
+    assert sorted(rows) == [
+        ("api_task", "api", 0, "tasks", 0),
+        ("api_task", "api", 1, "tasks", 1),
+        ("forward_backward", "operators", 0, "operators", 2),
+        ("operator_api", "operators", 0, "api", 1),
+        ("operator_api", "operators", 1, "api", 0),
+    ]
+    assert run.api["level"].tolist() == ["runtime", "runtime"]
+
+
+def test_allocations_live_from_one_event_of_their_address_to_the_next(run: Profile) -> None:
+    assert run.memory["component"].tolist() == ["CPU", "CUDA", "CPU"]
+    assert run.memory["device_id"].fillna(-1).tolist() == [-1, 0, -1]
+    assert run.memory["reserved_bytes"].fillna(-1).tolist() == [-1, 1 << 20, -1]
+    assert run.allocations["size_bytes"].tolist() == [512, 2048]
+    assert run.allocations["allocated_ns"].tolist() == [ns(2.5), ns(3.5)]
+    assert run.allocations["released_ns"].fillna(-1).tolist() == [ns(50.5), -1]
+
+
+def test_a_block_freed_that_was_allocated_before_has_its_end_only(tmp_path: Path) -> None:
+    trace = KinetoTrace()
+    trace.operator("aten::add", 0, 1, 1)
+    trace.memory(1, -64, 4096, 0)
+    trace.memory(2, 32, 4096, 32)
+    trace.memory(3, 16, 4096, 48)  # the end of the one before was lost
+    blocks = kineto.read(trace.write(tmp_path / "t.json")).tables["allocations"]
+    assert blocks["size_bytes"].tolist() == [64, 32, 16]
+    assert blocks["allocated_ns"].fillna(-1).tolist() == [-1, ns(2), ns(3)]
+    assert blocks["released_ns"].fillna(-1).tolist() == [ns(1), -1, -1]
+
+
+@pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
+def test_older_versions_tell_the_base_behind_the_events(trace: KinetoTrace, tmp_path: Path, name: str) -> None:
+    trace.base_behind = True
+    path = trace.write(tmp_path / name)
+    assert detect(path).found[0].name == "kineto"
+    assert npuprof.load(path).operators["start_ns"].iloc[0] == ns(2.125)
+
+
+def test_times_of_day_need_no_base(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    event = (
+        '{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1736408883674584.732, "dur": 3}'
+    )
+    path.write_text('{"schemaVersion": 1, "traceEvents": [' + event + "]}")
+    assert kineto.read(path).tables["operators"]["start_ns"].tolist() == [1_736_408_883_674_584_732]
+
+
+def test_other_timelines_are_not_taken_for_ones_of_torch(tmp_path: Path) -> None:
+    path = tmp_path / "trace_view.json"
+    path.write_text(json.dumps({"traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": "1.0", "dur": 1}]}))
+    assert not kineto.recognises(path)
+    assert not kineto.recognises(tmp_path)
+    assert not kineto.recognises(tmp_path / "absent")
+
+
+def test_a_cut_trace_gives_what_is_whole_and_says_so(trace: KinetoTrace, tmp_path: Path) -> None:
+    path = tmp_path / "cut.json"
+    path.write_text(trace.text()[:2500])
+    decoded = kineto.read(path)
+    assert len(decoded.tables["operators"]) == 2
+    assert decoded.notes.to_frame()["message"].str.contains("incomplete").any()
+
+
+def test_a_name_with_a_quote_that_torch_did_not_escape_costs_only_its_own_event(
+    trace: KinetoTrace, tmp_path: Path
+) -> None:
+    path = tmp_path / "quote.json"
+    path.write_text(trace.text().replace('"name": "aten::fill_"', '"name": "aten::"fill"'))
+    decoded = kineto.read(path)
+    assert decoded.tables["operators"]["name"].tolist() == ["aten::addmm", "AddmmBackward0"]
+    assert (decoded.notes.to_frame()["severity"] == "warning").any()
+
+
+def test_no_trace_at_all_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "empty.json"
+    path.write_text("")
+    with pytest.raises(SourceError, match="is empty"):
+        kineto.read(path)
+
+
+@given(st.binary(max_size=400), st.integers(0, 3000))
+def test_damage_never_ends_the_reading_badly(noise: bytes, place: int) -> None:
+    from tempfile import TemporaryDirectory
+
+    trace = KinetoTrace()
+    trace.operator("aten::add", 0, 1, 1, Input_Dims=[[2], [3, 4]])
+    trace.on_gpu("kernel", _KERNEL, 2, 1, 0, correlation=1, grid=[1, 2, 3])
+    trace.memory(3, 16, 4096, 48)
+    text = trace.text().encode()
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "t.json"
+        path.write_bytes(text[:place] + noise + text[place + len(noise) :])
+        try:
+            decoded = kineto.read(path)
+        except SourceError:
+            return
+    for name, frame in decoded.tables.items():
+        tables.check(name, frame)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"", None),
+        (b"null", None),
+        (b"[]", None),
+        (b"[[16], [4, 8], []]", "16;4,8;"),
+        (b'["float", "Scalar"]', "float;Scalar"),
+        (b'"16;4"', "16;4"),
+        (b"[[1", None),
+        (b"\xff", None),
+    ],
+)
+def test_lists_of_shapes_and_dtypes_as_the_tables_write_them(raw: bytes, text: str | None) -> None:
+    assert joined(raw) == text
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        (_KERNEL, "vectorized_elementwise_kernel"),
+        ("void at::native::(anonymous namespace)::softmax<float>(float*)", "softmax"),
+        ("ampere_sgemm_32x32_sliced1x4_tn", "ampere_sgemm_32x32_sliced1x4_tn"),
+        ("", ""),
+    ],
+)
+def test_a_kernel_is_called_by_its_function(symbol: str, name: str) -> None:
+    assert short_name(symbol) == name
