@@ -7,6 +7,14 @@ import platform
 import sys
 from importlib import metadata
 
+ASKING = ("NPUPROF_OPTIONS", "MS_PROFILER_OPTIONS")
+"""The variables that ask for a session when npuprof is imported."""
+
+
+def of_own_process() -> dict[str, str]:
+    """Give the environment for a process of npuprof's own, which collects nothing whatever the user's says."""
+    return {name: value for name, value in os.environ.items() if name not in ASKING}
+
 
 def versions() -> dict[str, str]:
     """Give the versions of npuprof and Python; a collector adds those of its front end."""

@@ -13,6 +13,7 @@ import itertools
 import threading
 from contextlib import ContextDecorator
 from types import TracebackType
+from typing import Any
 
 from npuprof import running
 from npuprof.errors import OptionsError
@@ -30,7 +31,7 @@ class _Pushed(threading.local):
 _pushed = _Pushed()
 
 
-def mark(message: str, domain: str = "", *, stream: int | None = None) -> None:
+def mark(message: str, domain: str = "", *, stream: Any = None) -> None:
     """Record a moment.
 
     Parameters
@@ -40,8 +41,8 @@ def mark(message: str, domain: str = "", *, stream: int | None = None) -> None:
     domain
         The group that it belongs to; markers can be chosen by it.
     stream
-        A stream's native handle, on which the device notes the moment too: pyACL's, or torch_npu's
-        ``stream.npu_stream``.
+        A stream, on which the device notes the moment too: pyACL's or torch_npu's ``stream.npu_stream``, by its
+        native handle; MindSpore's ``mindspore.runtime.Stream`` itself.
 
     Raises
     ------

@@ -14,6 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from npuprof import environment
 from npuprof.errors import NpuprofError, OptionsError
 
 if TYPE_CHECKING:
@@ -80,7 +81,12 @@ def analyse_in_background(path: Path, *, step_list: Iterable[int] | None = None,
         with (path / "analyse.log").open("wb") as log:
             # A session of its own: an interrupt of the kernel is not meant for it.
             process = subprocess.Popen(  # noqa: S603 - this interpreter and this module
-                arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=environment.of_own_process(),
             )
     except OSError as error:
         raise NpuprofError(f"no process can be started to analyse {path} ({error}): use mode='sync'") from error

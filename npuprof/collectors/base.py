@@ -68,7 +68,10 @@ class Collector(Protocol):
         ...
 
     def step(self, number: int) -> None:
-        """Take note that an iteration begins; does nothing where the front end has no iterations."""
+        """Take note that an iteration begins; does nothing where the front end has no iterations.
+
+        Before a start it tells the number of the iteration in which that comes, where it is not the first.
+        """
         ...
 
     def mark(self, message: str, domain: str = "", stream: int | None = None) -> None:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import IO, BinaryIO, cast
 
+from npuprof import environment
 from npuprof.ranks.handover import packed, receive, send
 from npuprof.ranks.worker import READY, Failure, Task
 from npuprof.sources.base import Decoded
@@ -110,7 +111,7 @@ class _Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._said,
-                env={**os.environ, **dict.fromkeys(_ONE_THREAD, "1")},
+                env={**environment.of_own_process(), **dict.fromkeys(_ONE_THREAD, "1")},
             )
         except OSError as error:
             self._said.close()

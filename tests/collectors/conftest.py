@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from npuprof.collectors.mindspore import MindSporeCollector
+from tests.collectors import mindspore_double
+from tests.collectors.mindspore_double import Double, MakeMindSpore
 from tests.collectors.stand_in import StandIn, build, why_absent
 
 
@@ -13,3 +18,15 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> StandIn:
     if reason := why_absent():
         pytest.skip(reason)
     return build(tmp_path_factory.mktemp("cann"))
+
+
+@pytest.fixture
+def make_mindspore(monkeypatch: pytest.MonkeyPatch) -> MakeMindSpore:
+    """Make a collector over a stand-in for MindSpore, which runs on an NPU unless told otherwise."""
+
+    def make(**how: Any) -> tuple[MindSporeCollector, Double]:
+        double = Double(**{"device": "Ascend", **how})
+        mindspore_double.install(monkeypatch, double)
+        return MindSporeCollector(), double
+
+    return make

@@ -1,0 +1,203 @@
+"""Callbacks for ``mindspore.train.Model``: profile some steps or epochs of a training, or those that a file asks for.
+
+MindSpore runs the methods of any subclass of its ``Callback``. The classes here become one when they are made, so that
+this module needs no MindSpore; without it they are plain objects with the same methods, for other training loops.
+
+Source: ``seeds/000`` (mindspore.Profiler, start and stop) and ``seeds/003`` (Preparing the Training Script).
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from contextlib import suppress
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from npuprof import dynamic
+from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError
+
+if TYPE_CHECKING:
+    from npuprof.session import Session
+
+
+class _Callback:
+    """An object that MindSpore takes for a callback, where MindSpore is imported when it is made."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        """Make it an object of MindSpore's class too."""
+        base = getattr(sys.modules.get("mindspore"), "Callback", None)
+        if base is None or issubclass(cls, base):
+            return object.__new__(cls)
+        return object.__new__(type(cls.__name__, (cls, base), {"__module__": cls.__module__, "__doc__": cls.__doc__}))
+
+
+class _StopAt(_Callback):
+    """Starts a session when a count comes to a number, and stops it when the same count ends at another."""
+
+    _counts: str  # the attribute of MindSpore's run context
+
+    def __init__(self, start: int, stop: int, profiler: Session | None, options: dict[str, Any]) -> None:
+        for name, value, least in (("start", start, 1), ("stop", stop, start)):
+            if type(value) is not int or value < least:
+                raise OptionsError(
+                    f"the {name} of {type(self).__name__} must be a whole number of at least {least}, not {value!r}: "
+                    "MindSpore counts from 1"
+                )
+        if profiler is not None and options:
+            raise OptionsError(f"{type(self).__name__} takes a profiler or the options of one, not both")
+        super().__init__()
+        if profiler is None:
+            from npuprof.session import profile
+
+            profiler = profile(start_profile=False, **options)
+        self.start, self.stop, self.profiler = start, stop, profiler
+        self._begun = False
+        self._seen = 0
+
+    def on_train_begin(self, run_context: Any) -> None:  # noqa: ARG002 - MindSpore's Callback has it
+        """Refuse, before the first step, what the front end cannot do."""
+        if self.profiler.collector.drives(self.profiler.options):
+            self.profiler.collector.check(self.profiler.options)
+
+    def _begin(self, run_context: Any) -> None:
+        self._seen = self._count(run_context)
+        # Where data is sunk, steps are counted by the epoch: the first one may lie in the middle.
+        if self._begun or not self.start <= self._seen <= self.stop:
+            return
+        self._begun = True
+        try:
+            self.profiler.start()
+        except NpuprofError as error:
+            _warn(f"{type(self).__name__} profiles nothing, and the training goes on: {error}")
+
+    def _finish(self, run_context: Any) -> None:
+        self._seen = self._count(run_context)
+        if self._seen >= self.stop:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._begun and self.profiler.active:
+            with suppress(SessionError):  # a schedule came to no recorded step, of which the user has been warned
+                self.profiler.stop()
+
+    def _count(self, run_context: Any) -> int:
+        return int(getattr(run_context.original_args(), self._counts))
+
+    def on_train_end(self, run_context: Any) -> None:  # noqa: ARG002 - MindSpore's Callback has it
+        """Stop what a training that ended before its time left running, and tell where it never came so far."""
+        self._stop()
+        if not self._begun:
+            _warn(f"{type(self).__name__} profiled nothing: the training came to {self._seen}, not to {self.start}")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, NpuprofWarning, stacklevel=4)
+
+
+class StopAtStep(_StopAt):
+    """Profiles the steps from one to another, both included; for data that is not sunk to the device.
+
+    Parameters
+    ----------
+    start_step, stop_step
+        Numbers of steps, counted from 1.
+    profiler
+        The session to start and stop, made with ``npuprof.profile(start_profile=False)``; one is made from `options`
+        when not given. Its ``result`` is the run.
+    **options
+        The fields of :class:`npuprof.options.Options`.
+
+    Raises
+    ------
+    OptionsError
+        If a number is none, or an option has a wrong value.
+
+    Examples
+    --------
+    >>> callback = npuprof.callbacks.StopAtStep(10, 12, level=1)
+    >>> model.train(1, data, callbacks=[callback])
+    >>> run = callback.profiler.result
+    """
+
+    _counts = "cur_step_num"
+
+    def __init__(self, start_step: int, stop_step: int, profiler: Session | None = None, **options: Any) -> None:
+        super().__init__(start_step, stop_step, profiler, options)
+
+    def on_train_step_begin(self, run_context: Any) -> None:
+        """Start before the first step."""
+        self._begin(run_context)
+
+    def on_train_step_end(self, run_context: Any) -> None:
+        """End a step, and stop after the last."""
+        if self._begun and self.profiler.active:
+            self.profiler.step()
+        self._finish(run_context)
+
+
+class StopAtEpoch(_StopAt):
+    """Profiles the epochs from one to another, both included; for data that is sunk to the device.
+
+    Parameters
+    ----------
+    start_epoch, stop_epoch
+        Numbers of epochs, counted from 1.
+    profiler, **options
+        As :class:`StopAtStep` takes them.
+
+    Raises
+    ------
+    OptionsError
+        If a number is none, or an option has a wrong value.
+    """
+
+    _counts = "cur_epoch_num"
+
+    def __init__(self, start_epoch: int, stop_epoch: int, profiler: Session | None = None, **options: Any) -> None:
+        super().__init__(start_epoch, stop_epoch, profiler, options)
+
+    def on_train_epoch_begin(self, run_context: Any) -> None:
+        """Start before the first epoch."""
+        self._begin(run_context)
+
+    def on_train_epoch_end(self, run_context: Any) -> None:
+        """Stop after the last epoch."""
+        self._finish(run_context)
+
+
+class DynamicMonitor(_Callback):
+    """Lets a file ask for steps to be profiled while the training runs; see :mod:`npuprof.dynamic`.
+
+    Parameters
+    ----------
+    cfg_path
+        The directory of ``profiler_config.json``; one with MindSpore's keys is written at once where there is none.
+    collector
+        The front end, as in :class:`npuprof.options.Options`.
+
+    Raises
+    ------
+    OptionsError, SourceError
+        As :func:`npuprof.dynamic.init`.
+    """
+
+    def __init__(self, cfg_path: str | PathLike[str], collector: str = "auto") -> None:
+        super().__init__()
+        self.cfg_path, self.collector = cfg_path, collector
+        self._watch()
+
+    def _watch(self) -> None:
+        dynamic.init(self.cfg_path, keys="mindspore", collector=self.collector)
+
+    def on_train_begin(self, run_context: Any) -> None:  # noqa: ARG002 - MindSpore's Callback has it
+        """Count this training's steps from 1."""
+        self._watch()
+
+    def on_train_step_end(self, run_context: Any) -> None:  # noqa: ARG002 - as above
+        """End a step, and look whether the file has changed."""
+        dynamic.step()
+
+    def on_train_end(self, run_context: Any) -> None:  # noqa: ARG002 - as above
+        """End a run that the file asked for, and watch no longer."""
+        dynamic.close()

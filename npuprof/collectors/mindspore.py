@@ -1,0 +1,337 @@
+"""The MindSpore collector: ``mindspore.profiler.profile`` around the profiled code, or the older ``Profiler``.
+
+One object records one window; when to record is the session's affair. The ``*_ascend_ms`` directory that MindSpore
+writes lies in the recording, raw, because npuprof decodes it. Without an NPU, MindSpore records its operators on the
+CPU. Source: formats/frontends.md section 1.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import itertools
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from npuprof.collectors import capabilities
+from npuprof.collectors import mindspore_settings as settings
+from npuprof.collectors import mindspore_state as state
+from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning
+from npuprof.options import Options
+
+ENVIRONMENT = "MS_PROFILER_OPTIONS"
+_OTHER_PROFILERS = ("PROFILER_SAMPLECONFIG", "PROFILING_MODE")  # with either of these, the NPU records nothing
+_NPU = "Ascend"
+_MANY_STEPS = 2**31 - 1  # its own schedule should never end: the session's decides
+_ENUMS = {
+    "profiler_level": "ProfilerLevel",
+    "aic_metrics": "AicoreMetrics",
+    "aicore_metrics": "AicoreMetrics",
+    "activities": "ProfilerActivity",
+    "export_type": "ExportType",
+    "host_sys": "HostSystem",
+}
+
+
+class MindSporeCollector:
+    """Collects with MindSpore's profiler: CANN and the device, and the operators of MindSpore."""
+
+    name = "mindspore"
+    simulated = False
+
+    def __init__(self) -> None:
+        self._mindspore: ModuleType | None = None
+        self._profile: Any = None
+        self._place: state.Place | None = None
+        self._has_steps = False
+        self._marks: Any = None  # MindSpore's mstx while markers are collected
+        self._lacks_marks = False  # though they were asked for
+        self._has_domains = False
+        self._told: set[str] = set()
+        self._ranges: dict[int, tuple[int, str]] = {}  # open ranges: the id of mstx and its domain, by our handle
+        self._handles = itertools.count(1)
+
+    def load(self) -> ModuleType:
+        """Import MindSpore.
+
+        Raises
+        ------
+        FrontEndAbsentError
+            If it is not installed, fails while it is imported, or has no profiler.
+        """
+        try:
+            mindspore = importlib.import_module("mindspore")
+            profiler = importlib.import_module("mindspore.profiler")
+        except (ImportError, OSError, RuntimeError) as error:
+            raise FrontEndAbsentError(
+                f"MindSpore cannot be imported ({error}): install the version that fits your CANN toolkit "
+                "(pip install mindspore), and `source set_env.sh`"
+            ) from error
+        if not hasattr(profiler, "profile") and not hasattr(profiler, "Profiler"):
+            raise FrontEndAbsentError(
+                f"the module mindspore at {getattr(mindspore, '__file__', '?')} has no profiler: "
+                "it is too old, or another package of that name hides MindSpore"
+            )
+        return mindspore
+
+    def check(self, options: Options) -> None:
+        """Refuse what MindSpore cannot do or would coerce; see :class:`npuprof.collectors.base.Collector`."""
+        capabilities.check(self.name, options)
+        settings.refuse_coerced(options)
+        settings.known_arguments(options, _known(self.load().profiler))
+        for variable in _OTHER_PROFILERS:
+            if os.environ.get(variable) and "npu" in options.activities:
+                raise CollectorError(
+                    f"{variable} is set, as the msprof tool does: MindSpore records nothing of the NPU then. "
+                    f"Run without msprof, or `unset {variable}` and start the process anew"
+                )
+        if state.is_collecting():
+            begun = f", begun by {ENVIRONMENT} when MindSpore was imported" if os.environ.get(ENVIRONMENT) else ""
+            remedy = f"unset {ENVIRONMENT} and start the process anew" if begun else "stop it first"
+            raise CollectorError(
+                f"a profiler of MindSpore is collecting in this process already{begun}; it can have only one: {remedy}"
+            )
+
+    def drives(self, options: Options) -> bool:
+        """Tell that MindSpore is always asked: the ``cpu`` activity is its operators."""
+        return True
+
+    def takes_stacks(self, options: Options) -> bool:
+        """Tell whether MindSpore records Python calls itself, which it does on an NPU alone."""
+        return options.stacks and self._device_target() == _NPU
+
+    def start(self, options: Options, directory: Path) -> None:
+        """Start collecting into `directory`; on a failure everything begun is ended again."""
+        self._mindspore = mindspore = self.load()
+        self._told.clear()
+        self._place = state.Place()
+        with _passed_on() as messages, ExitStack() as undo:
+            undo.callback(self._abandon)
+            self._place.clear()
+            self._profile = _make(mindspore.profiler, options, directory)
+            _raise_errors("mindspore.profiler.profile", messages)
+            self._profile.start()
+            _raise_errors("mindspore.profiler.profile.start", messages)
+            if not any(directory.glob("*_ascend_ms")) and not (directory / "profiler").is_dir():
+                raise CollectorError(
+                    f"mindspore.profiler.profile.start made no *_ascend_ms in {directory}, and records nothing: "
+                    + ("; ".join(messages.warnings) or "it says nothing of the reason")
+                )
+            undo.pop_all()
+        self._has_steps = hasattr(mindspore.profiler, "profile") and not options.data_process
+        if options.marks and "npu" in options.activities:
+            self._take_marks(mindspore.profiler)
+        self._tell_of_missing_device(options)
+
+    def _take_marks(self, profiler: ModuleType) -> None:
+        self._marks = getattr(profiler, "mstx", None)
+        self._lacks_marks = self._marks is None
+        self._has_domains = self._marks is not None and "domain" in _parameters(self._marks.mark)
+
+    def _tell_of_missing_device(self, options: Options) -> None:
+        target = self._device_target()
+        if "npu" in options.activities and target != _NPU:
+            _warn(
+                f"MindSpore's device is {target or 'unknown'}, not {_NPU}: its operators are recorded, and nothing of "
+                f"an NPU, markers included. Set the device before, or ask for the activities cpu alone"
+            )
+
+    def _device_target(self) -> str:
+        get = getattr(self._mindspore, "get_context", None)
+        try:
+            return str(get("device_target")) if get is not None else ""
+        except (ValueError, RuntimeError):  # the backend that was chosen is not there
+            return ""
+
+    def stop(self) -> None:
+        """Stop collecting, whatever single calls come to."""
+        if self._profile is None:
+            return
+        left: list[str] = []
+        with _passed_on() as messages, ExitStack() as last_first:
+            last_first.callback(self._forget)
+            last_first.callback(lambda: left.extend(state.end_what_is_left()))
+            last_first.callback(_end, self._profile)
+            last_first.callback(self._end_marks)
+        _raise_errors("mindspore.profiler.profile.stop", messages, left)
+
+    def _end_marks(self) -> None:
+        marks, self._marks, self._lacks_marks = self._marks, None, False
+        for number, domain in self._ranges.values():
+            marks.range_end(number, **self._domain(domain))
+        self._ranges.clear()
+
+    def _abandon(self) -> None:
+        """End what a start that failed may have begun."""
+        try:
+            if self._profile is not None:
+                state.end_what_is_left()
+        finally:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._ranges.clear()
+        if self._profile is not None:
+            self._profile._has_started = False  # or it would stop once more when it is forgotten
+        self._profile = None
+        if self._place is not None:
+            self._place.restore()
+        self._place = None
+
+    def step(self, number: int) -> None:
+        """Begin the next ``ProfilerStep#``, by which the vendor's tools know iterations."""
+        if self._profile is not None and self._has_steps:
+            with _passed_on():
+                self._profile.step()
+
+    def mark(self, message: str, domain: str = "", stream: Any = None) -> None:
+        """Record a moment with mstx; on the device too where a ``mindspore.runtime.Stream`` is given."""
+        if not self._can_mark():
+            return
+        if isinstance(stream, int):
+            self._tell_once(
+                "MindSpore marks on a stream only where it is given as mindspore.runtime.Stream, not by its handle: "
+                "the moment is marked on the host"
+            )
+            stream = None
+        self._marks.mark(_text(message), stream, **self._domain(domain))
+
+    def range_start(self, message: str, domain: str = "") -> int:
+        """Open a range of mstx and give its handle, or 0 when markers are not collected."""
+        if not self._can_mark():
+            return 0
+        number = self._marks.range_start(_text(message), **self._domain(domain))
+        if not number:
+            return 0
+        handle = next(self._handles)
+        self._ranges[handle] = (number, domain)
+        return handle
+
+    def range_stop(self, handle: int) -> None:
+        """Close a range; one that ended with the session is ignored."""
+        number, domain = self._ranges.pop(handle, (0, ""))
+        if number and self._marks is not None:
+            self._marks.range_end(number, **self._domain(domain))
+
+    def _can_mark(self) -> bool:
+        if self._lacks_marks:
+            self._tell_once(
+                "this release of MindSpore has no markers: what npuprof.mark and range name is not recorded"
+            )
+        return self._marks is not None
+
+    def _domain(self, domain: str) -> dict[str, str]:
+        if not domain:
+            return {}
+        if not self._has_domains:
+            self._tell_once("the markers of this release of MindSpore have no domains: they are marked without")
+            return {}
+        return {"domain": _text(domain)}
+
+    def _tell_once(self, message: str) -> None:
+        if message not in self._told:
+            self._told.add(message)
+            _warn(message)
+
+    def versions(self) -> Mapping[str, str]:
+        """Tell MindSpore's version, and the kind of device that it runs on."""
+        if self._mindspore is None:
+            return {}
+        return {"mindspore": str(self._mindspore.__version__), "mindspore_device": self._device_target()}
+
+
+def _make(profiler: ModuleType, options: Options, directory: Path) -> Any:
+    """Make the vendor's object for one window, not yet started."""
+    arguments = _members(profiler, settings.known_arguments(options, _known(profiler)))
+    try:
+        if not hasattr(profiler, "profile"):
+            return profiler.Profiler(start_profile=False, output_path=str(directory), **arguments)
+        handler = profiler.tensorboard_trace_handler(str(directory), analyse_flag=False)
+        if handler is not None:
+            return _make_profile(profiler, options, arguments, handler)
+    except Exception as error:
+        raise CollectorError(
+            f"MindSpore's profiler cannot be made ({error}): check the device with `npu-smi info`, that CANN "
+            "fits this MindSpore, and that this MindSpore has the option that it names"
+        ) from error
+    # Without a handler it would record into ./data.
+    raise CollectorError(
+        f"MindSpore does not take {directory} as a directory: choose another with --output, of letters, "
+        "digits, hyphens and underscores and without links"
+    )
+
+
+def _make_profile(profiler: ModuleType, options: Options, arguments: dict[str, Any], handler: Any) -> Any:
+    # With a schedule, it marks steps and drops data_process.
+    schedule = None if options.data_process else profiler.schedule(wait=0, active=_MANY_STEPS)
+    in_config = _parameters(profiler._ExperimentalConfig) & arguments.keys()
+    config = profiler._ExperimentalConfig(**{name: arguments.pop(name) for name in in_config})
+    return profiler.profile(
+        start_profile=False, schedule=schedule, on_trace_ready=handler, experimental_config=config, **arguments
+    )
+
+
+def _known(profiler: ModuleType) -> frozenset[str]:
+    """Give the names of what this release can be asked."""
+    if hasattr(profiler, "profile"):
+        return _parameters(profiler.profile) | _parameters(profiler._ExperimentalConfig)
+    return state.parameters() or settings.DOCUMENTED
+
+
+def _parameters(kind: Any) -> frozenset[str]:
+    return frozenset(inspect.signature(kind).parameters)
+
+
+def _members(profiler: ModuleType, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the members of MindSpore's enums in place of their names."""
+    given = dict(arguments)
+    for name in _ENUMS.keys() & given.keys():
+        members = getattr(profiler, _ENUMS[name], None)
+        names = given[name]
+        try:
+            given[name] = [members[one] for one in names] if isinstance(names, list) else members[names]  # type: ignore[index]
+        except (KeyError, TypeError) as error:
+            raise CollectorError(
+                f"this release of MindSpore has no {_ENUMS[name]}.{error.args[0] if error.args else names}: "
+                "leave it out, or upgrade MindSpore"
+            ) from error
+    return given
+
+
+def _end(profile: Any) -> None:
+    """Stop, and give back what the older ``Profiler`` keeps until it has analysed."""
+    profile.stop()
+    if not hasattr(profile, "analyse"):
+        return
+    if state.interface() is None:
+        profile.analyse()  # in these releases nothing else ends a run
+    else:
+        state.end_what_is_left(("finalize", "clear"))
+
+
+@contextmanager
+def _passed_on() -> Iterator[state.LoggedMessages]:
+    """Take what MindSpore logs in the block; what it warns of beyond what is usual is told as a warning."""
+    with state.logged_messages() as messages:
+        yield messages
+    for message in messages.warnings:
+        _warn(f"MindSpore: {message}")
+
+
+def _raise_errors(call: str, messages: state.LoggedMessages, more: list[str] | None = None) -> None:
+    if errors := [*messages.errors, *(more or ())]:
+        raise CollectorError(f"{call} failed: {'; '.join(dict.fromkeys(errors))}")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, NpuprofWarning, stacklevel=4)
+
+
+def _text(message: str) -> str:
+    # Text may hold halves of characters, which have no bytes: a question mark stands for each.
+    return message.encode(errors="replace").decode()

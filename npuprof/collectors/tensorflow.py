@@ -1,0 +1,178 @@
+"""The TensorFlow collector: the local window ``npu_bridge.profiler.profiler.Profiler`` around the profiled code.
+
+The window records what ``tf.Session.run`` does on the NPU in it. More can be collected over a whole session only,
+which the session's configuration asks for: :mod:`npuprof.tensorflow` makes it.
+
+Source: formats/frontends.md section 4; ``seeds/002`` (Collection Operations); the TF Adapter's page on ``Profiler``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from npuprof.collectors import capabilities
+from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning, OptionsError
+from npuprof.options import Options
+
+LEVELS = {0: "L0", 1: "L1", 2: "L2"}
+METRICS = (
+    "ArithmeticUtilization",
+    "PipeUtilization",
+    "Memory",
+    "MemoryL0",
+    "MemoryUB",
+    "ResourceConflictRatio",
+    "L2Cache",
+)
+"""What the window counts."""
+
+_IN_WINDOW = frozenset(
+    ("level", "aic_metrics", "activities", "stacks", "shapes", "marks", "output", "name", "collector")
+)
+_WHOLE = (
+    "It begins with the next session that is made: give that the configuration of npuprof.tensorflow.session_config, "
+    "run_config or global_options"
+)
+# The window excludes what these begin with the session; GE has names of its own.
+_WHOLE_SESSION = ("PROFILING_MODE", "GE_PROFILING_MODE")
+
+
+class TensorFlowCollector:
+    """Collects with the window of Ascend's TensorFlow adapter."""
+
+    name = "tensorflow"
+    simulated = False
+
+    def __init__(self) -> None:
+        self._window: Any = None
+        self._directory: Path | None = None
+        self._told_of_marks = False
+
+    def load(self) -> Any:
+        """Import the window's class.
+
+        Raises
+        ------
+        FrontEndAbsentError
+            If the adapter is not installed, or fails while it is imported.
+        """
+        try:
+            return importlib.import_module("npu_bridge.profiler.profiler").Profiler
+        except (ImportError, OSError, RuntimeError, AttributeError) as error:
+            reason = error
+        try:  # the adapter of TensorFlow 2 has it in its module for code of TensorFlow 1
+            return importlib.import_module("npu_device.compat.v1.npu_init").profiler.Profiler
+        except (ImportError, OSError, RuntimeError, AttributeError):
+            raise FrontEndAbsentError(
+                f"npu_bridge.profiler.profiler cannot be imported ({reason}): install the TensorFlow adapter that fits "
+                "your CANN toolkit, and `source set_env.sh`"
+            ) from reason
+
+    def check(self, options: Options) -> None:
+        """Refuse what the window cannot do; see :class:`npuprof.collectors.base.Collector`."""
+        capabilities.check(self.name, options)
+        refuse_beyond_window(options)
+        self.load()
+        for variable in _WHOLE_SESSION:
+            if os.environ.get(variable, "false").lower() not in ("", "false"):
+                raise CollectorError(
+                    f"{variable} is set, by which TensorFlow collects over the whole session and has no window beside: "
+                    f"load what it wrote with npuprof.load, or `unset {variable}` and start the process anew"
+                )
+
+    def drives(self, options: Options) -> bool:
+        """Tell whether the device is asked for; the window knows nothing else."""
+        return "npu" in options.activities
+
+    def takes_stacks(self, options: Options) -> bool:
+        """Tell that Python calls are not recorded by the window."""
+        return False
+
+    def start(self, options: Options, directory: Path) -> None:
+        """Open the window, which writes into `directory`."""
+        make = self.load()
+        metrics = "" if options.aic_metrics == "none" else str(options.aic_metrics)
+        try:
+            window = make(level=LEVELS[int(options.level)], aic_metrics=metrics, output_path=str(directory))
+            window.__enter__()
+        except Exception as error:
+            raise CollectorError(
+                f"npu_bridge's Profiler cannot be opened ({error}): it needs a tf.Session on the NPU, one window at a "
+                "time, and no profiling_mode or enable_profiling in the session's configuration"
+            ) from error
+        self._window, self._directory, self._told_of_marks = window, directory, False
+
+    def stop(self) -> None:
+        """Close the window."""
+        window, directory = self._window, self._directory
+        self._window = self._directory = None
+        if window is None or directory is None:
+            return
+        try:
+            window.__exit__(None, None, None)
+        except Exception as error:
+            raise CollectorError(f"npu_bridge's Profiler cannot be closed ({error})") from error
+        if not any(directory.glob("PROF_*")):
+            raise CollectorError(
+                "npu_bridge's Profiler wrote nothing: it records what tf.Session.run does on the NPU while it is open, "
+                f"and nothing else. For Estimator, Keras and eager code, collect over a whole session. {_WHOLE}"
+            )
+
+    def step(self, number: int) -> None:
+        """Do nothing: the window knows no iterations, and the session keeps them."""
+
+    def mark(self, message: str, domain: str = "", stream: Any = None) -> None:
+        """Tell, once a run, that the window records no markers."""
+        if self._window is not None and not self._told_of_marks:
+            self._told_of_marks = True
+            warnings.warn(
+                "npu_bridge's Profiler records no markers: what npuprof.mark and npuprof.range name is not in this run",
+                NpuprofWarning,
+                stacklevel=3,
+            )
+
+    def range_start(self, message: str, domain: str = "") -> int:
+        """Give 0, because markers are not collected."""
+        self.mark(message, domain)
+        return 0
+
+    def range_stop(self, handle: int) -> None:
+        """Do nothing, because there are no ranges."""
+
+    def versions(self) -> Mapping[str, str]:
+        """Tell the versions of TensorFlow and the adapter, as far as they are imported and tell them."""
+        names = ("tensorflow", "npu_bridge", "npu_device")
+        told = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
+        return {name: str(version) for name, version in told.items() if version is not None}
+
+
+def refuse_beyond_window(options: Options) -> None:
+    """Refuse what the window would leave out, or count though it was not asked to.
+
+    Raises
+    ------
+    OptionsError
+        With the reason, and where it can be had.
+    """
+    if "npu" not in options.activities:
+        return
+    if options.level == "none":
+        raise OptionsError(f"TensorFlow's window records no markers, so level none is nothing to it. {_WHOLE}")
+    if options.level == 0 and options.shapes:
+        raise OptionsError("CANN records shapes from level 1 on: set level 1 or 2, or leave shapes out")
+    if options.level != 0 and options.aic_metrics not in METRICS:
+        asked = "counts PipeUtilization where nothing else" if options.aic_metrics == "none" else "does not count what"
+        raise OptionsError(f"TensorFlow's window {asked} is asked for: choose aic_metrics of {', '.join(METRICS)}")
+    usual = Options(level=options.level, activities=options.activities, collector=options.collector)
+    for field in fields(Options):
+        if field.name not in _IN_WINDOW and getattr(options, field.name) != getattr(usual, field.name):
+            raise OptionsError(
+                f"TensorFlow collects {field.name} over a whole session only, and not in a window of it. {_WHOLE}"
+            )

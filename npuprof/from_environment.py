@@ -1,0 +1,107 @@
+"""A session that the environment asks for: it begins when npuprof is imported and ends with the process.
+
+``NPUPROF_OPTIONS`` holds the JSON form of :class:`npuprof.options.Options`. Where it is not set,
+``MS_PROFILER_OPTIONS`` is understood as MindSpore documents it, unless MindSpore is installed: that starts its own
+profiler by this variable when it is imported, and a process has one.
+
+Whatever is wrong with a variable, or with collecting, is told on standard error: neither the import nor the program
+fails because of it. npuprof's own command and workers are not collected from.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npuprof.environment import ASKING
+
+if TYPE_CHECKING:
+    from npuprof.options import Options
+    from npuprof.session import Session
+
+
+_VARIABLE, _OF_MINDSPORE = ASKING
+_COMMAND = "npuprof"  # the command that npuprof installs
+
+_logger = logging.getLogger("npuprof")
+_session: Session | None = None
+
+
+def options(environ: Mapping[str, str]) -> tuple[Options | None, str]:
+    """Read what an environment asks for; what is wrong or was changed is logged.
+
+    Returns
+    -------
+    options
+        What to collect; None where nothing is asked for.
+    variable
+        The variable that asks; empty where none is set.
+
+    Raises
+    ------
+    OptionsError
+        If ``NPUPROF_OPTIONS`` is no JSON object of options.
+    """
+    from npuprof.collectors.registry import is_installed
+
+    if text := environ.get(_VARIABLE):
+        from npuprof.options import Options
+
+        return Options.from_json(text), _VARIABLE
+    if (text := environ.get(_OF_MINDSPORE)) and not is_installed("mindspore"):
+        from npuprof import mindspore_options
+
+        asked, told = mindspore_options.read(text)
+        for line in told:
+            _logger.warning("npuprof: %s: %s", _OF_MINDSPORE, line)
+        return asked, _OF_MINDSPORE
+    return None, ""
+
+
+def start() -> Session | None:
+    """Start what this process's environment asks for, once; give the session, or None where there is none."""
+    global _session
+    if _session is not None or Path(sys.argv[0]).name == _COMMAND:
+        return _session
+    name = _VARIABLE if os.environ.get(_VARIABLE) else _OF_MINDSPORE
+    try:
+        asked, name = options(os.environ)
+        if asked is None:
+            return None
+        from npuprof.session import Session
+
+        session = Session(asked, title=f"the session of {name}").start()
+    except Exception as error:  # noqa: BLE001 - the user's program must go on without it
+        _logger.error("npuprof: %s: nothing is collected: %s", name, error)
+        return None
+    _session = session
+    atexit.register(_finish, session, os.getpid())
+    _tell(f"{name}: collecting with {session.collector.name} ({session.reason}) into {session.recording.directory}")
+    return session
+
+
+def _finish(session: Session, pid: int) -> None:
+    """End the session with its process; a forked child leaves it to its parent."""
+    if os.getpid() != pid:
+        return
+    try:
+        if session.active:
+            session.stop()
+        recording = session.recording
+    except Exception as error:  # noqa: BLE001 - the other handlers of the process's end must run
+        _logger.error("npuprof: the session could not be ended: %s", error)
+        return
+    for problem in recording.problems:
+        _logger.warning("npuprof: %s", problem)
+    _tell(f"the recording is {recording.directory}: open it with npuprof.load({str(recording.directory)!r})")
+
+
+def _tell(message: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):  # a process may have closed its standard error, or have none
+        sys.stderr.write(f"npuprof: {message}\n")

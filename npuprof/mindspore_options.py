@@ -1,0 +1,210 @@
+"""What MindSpore's ``MS_PROFILER_OPTIONS`` asks for, as our options.
+
+MindSpore puts a default in the place of what it does not understand and goes on, and so does this; each such case is
+told. The names that older releases documented are known too.
+
+Source: formats/frontends.md section 1; ``seeds/003`` (Preparing the Training Script, method 2).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from npuprof.errors import OptionsError
+from npuprof.option_values import listed
+from npuprof.options import AIC_METRICS, Options
+
+_LEVELS: Mapping[str, str | int] = {"LevelNone": "none", "Level0": 0, "Level1": 1, "Level2": 2}
+_NO_METRICS = ("None", "AiCoreNone", "AicoreNone")  # the value, its name, and how the pages spell it
+_OLDER_METRICS: Mapping[int, str] = {
+    -1: "none",
+    0: "ArithmeticUtilization",
+    1: "PipeUtilization",
+    2: "Memory",
+    3: "MemoryL0",
+    4: "ResourceConflictRatio",
+    5: "MemoryUB",
+    6: "L2Cache",
+}
+_HOST = ("cpu", "mem", "disk", "network", "osrt")
+_ACTIVITIES: Mapping[str, str] = {"CPU": "cpu", "NPU": "npu", "GPU": "gpu"}
+_SWITCHES: Mapping[str, str] = {
+    "with_stack": "stacks",
+    "host_stack": "stacks",
+    "profile_memory": "memory",
+    "hbm_ddr": "memory",
+    "data_process": "data_process",
+    "parallel_strategy": "parallel_strategy",
+    "l2_cache": "l2",
+    "sys_io": "sys_io",
+    "sys_interconnection": "sys_interconnection",
+    "pcie": "sys_interconnection",
+    "sync_enable": "sync_enable",
+    "data_simplification": "data_simplification",
+    "record_shapes": "shapes",
+    "mstx": "marks",
+}
+_USUAL: Mapping[str, Any] = {"sync_enable": True, "data_simplification": True}
+_OF_DEVICE = ("memory", "l2", "sys_io", "sys_interconnection", "host_sys")
+_NOT_HERE = ("schedule", "on_trace_ready")
+_WITHOUT_EFFECT = {
+    "start_profile": "it starts with the process",
+    "op_time": "operators are the activities",
+    "profile_framework": "the framework is the activity CPU",
+    "timeline_limit": "the timeline has no limit",
+}
+_OUTPUT = "./data"
+
+
+def read(text: str) -> tuple[Options | None, list[str]]:
+    """Read the variable.
+
+    Parameters
+    ----------
+    text
+        Its value, the JSON text of an object.
+
+    Returns
+    -------
+    options
+        What to collect; None where ``start`` is not true, or nothing can be collected.
+    told
+        What was changed, left out or not understood, in words for the user.
+    """
+    try:
+        plain = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return None, [f"it is not valid JSON ({error}), so nothing is collected"]
+    if not isinstance(plain, dict):
+        return None, [f"it must be a JSON object, not {type(plain).__name__}, so nothing is collected"]
+    if plain.get("start") is not True:
+        wrong = "start" in plain and plain["start"] is not False
+        return None, [f"start must be true or false, not {plain['start']!r}, and counts as false"] if wrong else []
+    reading = _Reading(plain)
+    try:
+        return reading.options(), reading.told
+    except OptionsError as error:
+        return None, [*reading.told, f"{error}; nothing is collected"]
+
+
+class _Reading:
+    """The values of one object, each taken once."""
+
+    def __init__(self, plain: Mapping[str, Any]) -> None:
+        self._plain = plain
+        self._known = {"start"}
+        self.told: list[str] = []
+
+    def options(self) -> Options:
+        """Give our options; what was changed is told from then on."""
+        asked = self._switches()
+        asked["activities"] = self._list("activities", _ACTIVITIES.get, ["CPU", "NPU"])
+        asked["export_type"] = self._list("export_type", {"text": "text", "db": "db"}.get, ["text"])
+        asked["host_sys"] = self._list("host_sys", {name: name for name in _HOST}.get, [])
+        for name in ("mstx_domain_include", "mstx_domain_exclude"):
+            asked[name] = self._list(name, _word, [])
+        asked["output"] = self._take("output_path", _word, _OUTPUT)
+        self._levels(asked)
+        self._combine(asked)
+        self._tell_of_the_rest()
+        return Options.from_dict(asked)
+
+    def _take(self, name: str, form: Callable[[Any], Any], usual: Any, shown: str = "") -> Any:
+        self._known.add(name)
+        if (value := self._plain.get(name)) is None:
+            return usual
+        try:
+            taken = form(value)
+        except TypeError:  # a list or an object where a word is looked up
+            taken = None
+        if taken is None:
+            self.told.append(f"{name} cannot be {value!r}, and is taken as {shown or repr(usual)}")
+        return usual if taken is None else taken
+
+    def _list(self, name: str, form: Callable[[Any], str | None], usual: list[str]) -> list[str]:
+        def every(values: Any) -> list[str] | None:
+            items = [form(value) for value in values] if isinstance(values, list) else [None]
+            return None if None in items else [item for item in items if item is not None]
+
+        taken: list[str] | None = self._take(name, every, None, repr(usual))
+        return [form(value) or "" for value in usual] if taken is None else taken
+
+    def _switches(self) -> dict[str, Any]:
+        asked: dict[str, Any] = {}
+        for name, option in _SWITCHES.items():
+            usual = _USUAL.get(option, False)
+            asked[option] = self._take(name, _flag, usual) or asked.get(option, False)
+        return asked
+
+    def _levels(self, asked: dict[str, Any]) -> None:
+        level = self._take("profiler_level", _LEVELS.get, None, "Level0")
+        metrics = self._take("aic_metrics", _metrics_by_value, None, "None")
+        older = self._take("aicore_metrics", _metrics_by_number, None, "None")
+        communication = self._take(
+            "profile_communication", lambda value: value if isinstance(value, bool) else None, False
+        )
+        if metrics is None:
+            metrics = older
+            if level is None and type(self._plain.get("aicore_metrics")) is int and older not in (None, "none"):
+                level = 1
+                self.told.append("aicore_metrics by its number is of older releases: level 1 counts it here")
+        level = 0 if level is None else level
+        if communication and level in ("none", 0):
+            level = 1
+            self.told.append("profile_communication is of older releases: level 1 records it here")
+        if level == "none" and not asked["marks"]:
+            level = 0
+            self.told.append("LevelNone records markers only, and without mstx is taken as Level0")
+        on_device = "npu" in asked["activities"]
+        if metrics not in (None, "none") and (level in ("none", 0) or not on_device):
+            metrics = "none"
+            self.told.append("metrics are counted by the NPU from Level1 on, and left out")
+        if metrics == "none" and level in (1, 2) and on_device:
+            metrics = None
+            self.told.append(f"Level{level} counts PipeUtilization where no metrics are asked for")
+        asked |= {"level": level, "aic_metrics": metrics}
+
+    def _combine(self, asked: dict[str, Any]) -> None:
+        if "npu" not in asked["activities"]:
+            self._leave_out(asked, _OF_DEVICE, "are collected by the NPU")
+        if "cpu" not in asked["activities"]:
+            self._leave_out(asked, ("shapes", "stacks"), "are recorded on the CPU")
+        domains = ("mstx_domain_include", "mstx_domain_exclude")
+        if not asked["marks"]:
+            self._leave_out(asked, domains, "choose among the markers of mstx")
+        if all(asked[name] for name in domains):
+            self._leave_out(asked, domains[1:], "are not looked at beside mstx_domain_include")
+
+    def _leave_out(self, asked: dict[str, Any], names: tuple[str, ...], reason: str) -> None:
+        if dropped := [name for name in names if asked[name]]:
+            self.told.append(f"{listed(dropped)} {reason}, and left out")
+            asked |= {name: type(asked[name])() for name in dropped}
+
+    def _tell_of_the_rest(self) -> None:
+        for name in self._plain:
+            if name in _WITHOUT_EFFECT:
+                self.told.append(f"{name} has no effect: {_WITHOUT_EFFECT[name]}")
+            elif name in _NOT_HERE:
+                self.told.append(f"{name} cannot be given by the environment, and is left out")
+            elif name not in self._known:
+                self.told.append(f"{name} is unknown, and left out")
+
+
+def _word(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _metrics_by_value(value: Any) -> str | None:
+    if value in _NO_METRICS:
+        return "none"
+    return str(value) if value in AIC_METRICS else None
+
+
+def _metrics_by_number(value: Any) -> str | None:
+    return _OLDER_METRICS.get(value) if type(value) is int else _metrics_by_value(value)

@@ -1,0 +1,322 @@
+"""What is asked of MindSpore's profiler for each option, and what becomes of its refusals."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import npuprof
+from npuprof.collectors import registry
+from npuprof.collectors.mindspore import MindSporeCollector
+from npuprof.collectors.simulator import SimulatorCollector
+from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning, OptionsError
+from npuprof.options import Options
+from npuprof.simulator import npu
+from tests.collectors.mindspore_double import MakeMindSpore as Make
+from tests.collectors.mindspore_double import names_of
+
+# An option, and what the vendor's arguments then hold; members of enums by their names.
+_ASKED: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {"profiler_level": "Level1", "aic_metrics": "PipeUtilization", "activities": ["CPU", "NPU"], "mstx": True}),
+    ({"level": "none"}, {"profiler_level": "LevelNone", "aic_metrics": "AiCoreNone", "mstx": True}),
+    ({"level": 0, "marks": False}, {"profiler_level": "Level0", "aic_metrics": "AiCoreNone", "mstx": False}),
+    ({"level": 2, "aic_metrics": "L2Cache"}, {"profiler_level": "Level2", "aic_metrics": "L2Cache"}),
+    ({"activities": "cpu"}, {"activities": ["CPU"], "profiler_level": "Level0", "mstx": False}),
+    ({"activities": "cpu,gpu", "sync_enable": False}, {"activities": ["CPU", "GPU"], "sync_enable": False}),
+    ({}, {"sync_enable": True, "data_simplification": True, "export_type": ["Text"], "host_sys": []}),
+    ({"memory": True}, {"profile_memory": True}),
+    ({"stacks": True}, {"with_stack": True}),
+    ({"shapes": True}, {"record_shapes": True}),
+    ({"l2": True}, {"l2_cache": True}),
+    ({"parallel_strategy": True}, {"parallel_strategy": True}),
+    ({"data_process": True}, {"data_process": True, "schedule": None}),
+    ({"sys_io": True, "sys_interconnection": True}, {"sys_io": True, "sys_interconnection": True}),
+    ({"host_sys": "osrt,cpu"}, {"host_sys": ["CPU", "OSRT"]}),
+    ({"data_simplification": False}, {"data_simplification": False}),
+    ({"export_type": "db,text"}, {"export_type": ["Text", "Db"]}),
+    ({"mstx_domain_include": "a,b"}, {"mstx_domain_include": ["a", "b"], "mstx_domain_exclude": []}),
+    ({"mstx_domain_exclude": "c"}, {"mstx_domain_include": [], "mstx_domain_exclude": ["c"]}),
+]
+
+_REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"aic_metrics": "none"}, "counts PipeUtilization at level 1"),
+    ({"level": "none", "activities": "cpu"}, "add npu to activities"),
+    ({"activities": "npu", "shapes": True}, "MindSpore records shapes with its operators"),
+    ({"activities": "npu", "memory": True}, "MindSpore records memory with its operators"),
+    ({"activities": "npu", "data_process": True}, "MindSpore records data_process with its operators"),
+    ({"host_sys": "cpu,numa"}, "no numa among host_sys"),
+    ({"sync_enable": False}, "operators on a GPU"),
+    ({"modules": True}, "mindspore has no modules"),
+    ({"llc_profiling": "read", "memory": True}, "mindspore has no llc_profiling"),
+    ({"memory": True, "memory_freq": 10}, "rate of its own"),
+]
+
+
+@pytest.mark.parametrize(("options", "asked"), _ASKED, ids=[", ".join(options) or "defaults" for options, _ in _ASKED])
+def test_what_each_option_asks_of_mindspore(
+    make_mindspore: Make, tmp_path: Path, options: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    mindspore, double = make_mindspore()
+    mindspore.check(Options(**options))
+    mindspore.start(Options(**options), tmp_path)
+    mindspore.stop()
+    assert {name: names_of(double.given[name]) for name in asked} == asked
+    assert double.coerced == []
+
+
+@pytest.mark.parametrize(("options", "told"), _REFUSED, ids=[", ".join(options) for options, _ in _REFUSED])
+def test_what_mindspore_would_change_in_silence_is_refused(
+    make_mindspore: Make, options: dict[str, Any], told: str
+) -> None:
+    mindspore, double = make_mindspore()
+    with pytest.raises(OptionsError, match=told):
+        mindspore.check(Options(**options))
+    assert double.calls == []
+
+
+def test_whatever_is_not_refused_is_taken_as_it_is(make_mindspore: Make, tmp_path: Path) -> None:
+    mindspore, double = make_mindspore()
+    taken = 0
+    switches = ("shapes", "data_process", "marks", "l2")
+    names = ("level", "aic_metrics", "activities", *switches)
+    for values in itertools.product(
+        ("none", 0, 1, 2), (None, "Memory"), ("cpu", "npu", "cpu,npu"), *[(False, True)] * len(switches)
+    ):
+        try:
+            options = Options.from_dict(dict(zip(names, values, strict=True)))
+            mindspore.check(options)
+        except OptionsError:
+            continue
+        mindspore.start(options, tmp_path)
+        mindspore.stop()
+        taken += 1
+    assert taken > 50
+    assert double.coerced == []
+
+
+def test_a_run_is_started_and_ended_once_and_read_without_the_vendors_parser(
+    make_mindspore: Make, tmp_path: Path
+) -> None:
+    _, double = make_mindspore(device="CPU")
+    with npuprof.profile(collector="mindspore", activities="cpu", output=tmp_path) as prof:
+        pass
+    assert double.calls == ["init", "start", "stop", "finalize", "clear"]
+    run = prof.result
+    assert run.operators["name"].tolist() == ["MatMul", "ReLU"]
+    assert run.info.collector == "mindspore"
+    assert run.info.versions["mindspore"] == "2.10"
+    assert prof.recording.problems == []
+
+
+def test_the_device_is_read_from_the_raw_data_inside_mindspores_directory(make_mindspore: Make, tmp_path: Path) -> None:
+    make_mindspore(npu=SimulatorCollector())
+    with npuprof.profile(collector="mindspore", output=tmp_path) as prof:
+        npu.asarray([1.0, 2.0]) + 1.0
+        prof.step()
+    run = prof.result
+    assert len(run.kernels) == 1
+    assert run.kernels["step"].tolist() == [0]
+    assert run.operators["name"].tolist() == ["MatMul", "ReLU"]
+    assert (run.info.collector, run.info.simulated) == ("mindspore", True)
+    assert "error" not in set(run.notes["severity"])
+
+
+def test_a_run_whose_device_was_missing_says_so(make_mindspore: Make, tmp_path: Path) -> None:
+    make_mindspore(device="CPU")
+    session = npuprof.profile(collector="mindspore", output=tmp_path)
+    with pytest.warns(NpuprofWarning, match="not Ascend"):
+        session.start()
+    session.stop()
+    notes = session.result.notes
+    assert "MindSpore ran on CPU, not on an NPU" in set(notes["message"])
+    assert "error" not in set(notes["severity"])
+
+
+def test_steps_are_marked_unless_the_data_pipeline_is_recorded_which_excludes_them(
+    make_mindspore: Make, tmp_path: Path
+) -> None:
+    mindspore, double = make_mindspore()
+    for options in (Options(), Options(data_process=True)):
+        mindspore.start(options, tmp_path)
+        mindspore.step(1)
+        mindspore.stop()
+    assert double.calls.count("step") == 1
+    assert double.coerced == []
+
+
+def test_markers_reach_mstx_with_their_domains(make_mindspore: Make, tmp_path: Path) -> None:
+    mindspore, double = make_mindspore()
+    stream = object()  # stands for a mindspore.runtime.Stream
+    mindspore.start(Options(), tmp_path)
+    mindspore.mark("epoch")
+    mindspore.mark("epoch", "train", stream)
+    outer, inner = mindspore.range_start("forward", "train"), mindspore.range_start("attention")
+    mindspore.range_stop(outer)
+    mindspore.range_stop(inner)
+    mindspore.range_stop(inner)
+    assert double.marks == [
+        ("mark", "epoch", None, "default"),
+        ("mark", "epoch", stream, "train"),
+        ("start", "forward", None, "train"),
+        ("start", "attention", None, "default"),
+        ("end", 3, "train"),
+        ("end", 4, "default"),
+    ]
+    mindspore.stop()
+    mindspore.mark("late")
+    assert len(double.marks) == 6
+
+
+def test_a_range_that_is_open_at_the_end_is_closed_with_the_run(make_mindspore: Make, tmp_path: Path) -> None:
+    mindspore, double = make_mindspore()
+    mindspore.start(Options(), tmp_path)
+    handle = mindspore.range_start("forward", "train")
+    mindspore.stop()
+    mindspore.range_stop(handle)
+    assert double.marks == [("start", "forward", None, "train"), ("end", 1, "train")]
+
+
+def test_a_stream_by_its_handle_is_told_once_and_the_moment_marked_on_the_host(
+    make_mindspore: Make, tmp_path: Path
+) -> None:
+    mindspore, double = make_mindspore()
+    mindspore.start(Options(), tmp_path)
+    with pytest.warns(NpuprofWarning, match=r"mindspore\.runtime\.Stream"):
+        mindspore.mark("a", stream=281)
+    mindspore.mark("b \ud83d", stream=281)  # a second warning would be an error here
+    assert double.marks == [("mark", "a", None, "default"), ("mark", "b ?", None, "default")]
+    mindspore.stop()
+
+
+@pytest.mark.parametrize("options", [{"marks": False}, {"activities": "cpu"}])
+def test_without_markers_none_is_made(make_mindspore: Make, tmp_path: Path, options: dict[str, Any]) -> None:
+    mindspore, double = make_mindspore()
+    mindspore.start(Options(**options), tmp_path)
+    mindspore.mark("tick")
+    assert mindspore.range_start("forward") == 0
+    mindspore.stop()
+    assert double.marks == []
+
+
+def test_a_device_other_than_the_npu_is_told(make_mindspore: Make, tmp_path: Path) -> None:
+    mindspore, _ = make_mindspore(device="CPU")
+    with pytest.warns(NpuprofWarning, match=r"MindSpore's device is CPU, not Ascend"):
+        mindspore.start(Options(), tmp_path)
+    assert mindspore.range_start("forward") == 0
+    mindspore.stop()
+
+
+@pytest.mark.parametrize(("device", "takes"), [("Ascend", True), ("CPU", False)])
+def test_stacks_are_mindspores_own_on_an_npu_and_sampled_elsewhere(
+    make_mindspore: Make, tmp_path: Path, device: str, takes: bool
+) -> None:
+    mindspore, _ = make_mindspore(device=device)
+    options = Options(activities=("cpu",), stacks=True)
+    mindspore.start(options, tmp_path)
+    assert mindspore.takes_stacks(options) == takes
+    assert not mindspore.takes_stacks(Options())
+    mindspore.stop()
+
+
+@pytest.mark.parametrize(
+    ("fail", "told"),
+    [
+        ({"start": "no device"}, r"start failed: Call to start failed\. Exception: no device"),
+        ({"handler": "invalid path"}, "choose another with --output"),
+        ({"profile": "CANN does not match"}, "CANN does not match.*npu-smi"),
+        ({"directory": "read only"}, "made no .*_ascend_ms"),
+    ],
+)
+def test_a_start_that_fails_is_an_error_and_leaves_nothing_running(
+    make_mindspore: Make, tmp_path: Path, fail: dict[str, str], told: str
+) -> None:
+    mindspore, double = make_mindspore(fail=fail)
+    double.context._on_trace_ready_output_path = "own"
+    with pytest.raises(CollectorError, match=told):
+        mindspore.start(Options(), tmp_path)
+    assert not double.interface.is_initialized
+    assert double.calls in ([], ["init", "start", "stop", "finalize", "clear"])
+    assert double.context._on_trace_ready_output_path == "own"
+
+
+def test_a_stop_that_fails_is_told_and_the_remaining_calls_are_made(make_mindspore: Make, tmp_path: Path) -> None:
+    mindspore, double = make_mindspore(fail={"stop": "broken"})
+    mindspore.start(Options(), tmp_path)
+    with pytest.raises(CollectorError, match=r"stop failed: .*broken"):
+        mindspore.stop()
+    assert double.calls == ["init", "start", "stop", "finalize", "clear"]
+    del double.fail["stop"]
+    mindspore.start(Options(), tmp_path)
+    mindspore.stop()
+
+
+def test_where_the_users_profilers_write_is_as_before(make_mindspore: Make, tmp_path: Path) -> None:
+    mindspore, double = make_mindspore()
+    double.context._on_trace_ready_output_path = double.paths._dir_path = "own"
+    mindspore.start(Options(), tmp_path)
+    assert double.paths._dir_path == str(tmp_path)
+    mindspore.stop()
+    assert (double.context._on_trace_ready_output_path, double.paths._dir_path) == ("own", "own")
+
+
+def test_what_mindspore_warns_of_is_told_but_not_what_it_says_of_every_run(
+    make_mindspore: Make, tmp_path: Path
+) -> None:
+    mindspore, double = make_mindspore(warn={"start": "the driver is old"})
+    with pytest.warns(NpuprofWarning) as caught:
+        mindspore.start(Options(), tmp_path)
+    mindspore.stop()  # any other warning would be an error here
+    assert [str(warning.message) for warning in caught] == ["MindSpore: the driver is old"]
+    assert double.logger.filters == []
+
+
+def test_a_profiler_of_the_users_own_is_not_disturbed(make_mindspore: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    mindspore, double = make_mindspore()
+    double.interface.is_initialized = True
+    with pytest.raises(CollectorError, match=r"collecting in this process already.*stop it first"):
+        mindspore.check(Options())
+    monkeypatch.setenv("MS_PROFILER_OPTIONS", '{"start": true}')
+    with pytest.raises(CollectorError, match=r"begun by MS_PROFILER_OPTIONS.*unset MS_PROFILER_OPTIONS"):
+        mindspore.check(Options())
+    assert double.calls == []
+
+
+@pytest.mark.parametrize("variable", ["PROFILING_MODE", "PROFILER_SAMPLECONFIG"])
+def test_msprof_around_the_process_is_refused_where_the_npu_is_asked_for(
+    make_mindspore: Make, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    mindspore, _ = make_mindspore()
+    monkeypatch.setenv(variable, "dynamic")
+    with pytest.raises(CollectorError, match=f"unset {variable}"):
+        mindspore.check(Options())
+    mindspore.check(Options(activities=("cpu",)))
+
+
+@pytest.mark.parametrize("broken", [ImportError("no"), OSError("libmindspore.so"), RuntimeError("backend")])
+def test_an_import_that_fails_means_absent(monkeypatch: pytest.MonkeyPatch, broken: Exception) -> None:
+    def fail(name: str) -> ModuleType:
+        raise broken
+
+    monkeypatch.setattr("npuprof.collectors.mindspore.importlib.import_module", fail)
+    with pytest.raises(FrontEndAbsentError, match="pip install mindspore"):
+        MindSporeCollector().check(Options())
+
+
+def test_another_package_of_that_name_is_not_mindspore(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = ModuleType("mindspore")
+    package.profiler = ModuleType("mindspore.profiler")  # type: ignore[attr-defined]  # a stand-in
+    monkeypatch.setitem(sys.modules, "mindspore", package)
+    monkeypatch.setitem(sys.modules, "mindspore.profiler", package.profiler)
+    with pytest.raises(FrontEndAbsentError, match="has no profiler"):
+        MindSporeCollector().check(Options())
+
+
+def test_auto_takes_mindspore_where_it_is_imported(make_mindspore: Make) -> None:
+    make_mindspore()
+    choice = registry.choose("auto")
+    assert (choice.collector.name, choice.reason) == ("mindspore", "mindspore is imported in this process")

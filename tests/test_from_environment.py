@@ -1,0 +1,137 @@
+"""A session asked for by the environment: begins at the import, ends with the process, never breaks either."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import npuprof
+from npuprof import from_environment
+from npuprof.errors import OptionsError
+from npuprof.options import Options
+
+_PROGRAM = """
+import npuprof
+from npuprof.simulator import npu
+npu.asarray([1.0, 2.0]) + 1.0
+{more}
+print("the program ran")
+"""
+
+
+def _run(tmp_path: Path, variables: dict[str, str], more: str = "") -> subprocess.CompletedProcess[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("NPUPROF_", "MS_PROF"))}
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", _PROGRAM.format(more=more)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**environ, **variables},
+        timeout=60,
+    )
+
+
+def _ours(output: Path, **options: Any) -> dict[str, str]:
+    plain = {"collector": "simulator", "activities": ["npu"], "output": str(output), **options}
+    return {"NPUPROF_OPTIONS": json.dumps(plain)}
+
+
+def test_it_collects_from_the_import_to_the_end_and_says_where_the_recording_is(tmp_path: Path) -> None:
+    done = _run(tmp_path, _ours(tmp_path / "out", name="env"))
+    assert (done.returncode, done.stdout) == (0, "the program ran\n")
+    (recording,) = (tmp_path / "out").iterdir()
+    assert f"NPUPROF_OPTIONS: collecting with simulator (asked for) into {recording}" in done.stderr
+    assert f"npuprof.load('{recording}')" in done.stderr
+    run = npuprof.load(recording)
+    assert len(run.kernels) == 1
+    assert run.info.name == "env"
+    assert not [message for message in run.notes["message"] if "nobody stopped" in message]
+
+
+def test_a_program_that_fails_is_recorded_all_the_same(tmp_path: Path) -> None:
+    done = _run(tmp_path, _ours(tmp_path / "out"), more="raise ValueError('its own')")
+    assert done.returncode == 1
+    assert "ValueError: its own" in done.stderr
+    assert len(npuprof.load(next((tmp_path / "out").iterdir())).kernels) == 1
+
+
+def test_a_forked_child_leaves_the_session_to_its_parent(tmp_path: Path) -> None:
+    more = "import os, sys\nif os.fork() == 0: sys.exit()\nos.wait()"
+    done = _run(tmp_path, _ours(tmp_path / "out"), more)
+    assert (done.returncode, done.stdout) == (0, "the program ran\n")
+    assert done.stderr.count("open it with") == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("{", "not valid JSON"),
+        ("[1]", "must be a JSON object"),
+        ('{"level": 7}', "level must be one of none, 0, 1, 2"),
+        ('{"lvl": 1}', "unknown option lvl"),
+        ('{"collector": "torch_npu"}', "cannot be imported"),
+        ('{"collector": "simulator", "output": "/proc/none"}', "choose a directory"),
+    ],
+)
+def test_a_wrong_value_is_told_and_the_program_runs(tmp_path: Path, value: str, told: str) -> None:
+    if "torch_npu" in value:
+        (tmp_path / "torch_npu.py").write_text("raise OSError('no CANN')")
+        (tmp_path / "torch.py").write_text("")
+    done = _run(tmp_path, {"NPUPROF_OPTIONS": value})
+    assert (done.returncode, done.stdout) == (0, "the program ran\n")
+    assert "NPUPROF_OPTIONS: nothing is collected: " in done.stderr
+    assert told in done.stderr
+
+
+@pytest.mark.parametrize("variables", [{}, {"NPUPROF_OPTIONS": ""}, {"MS_PROFILER_OPTIONS": ""}])
+def test_where_nothing_is_asked_for_nothing_is_imported_for_it(tmp_path: Path, variables: dict[str, str]) -> None:
+    more = "import sys; print([name for name in sys.modules if 'from_env' in name or 'mindspore' in name])"
+    done = _run(tmp_path, variables, more)
+    assert (done.stdout, done.stderr) == ("[]\nthe program ran\n", "")
+
+
+def test_mindspores_variable_is_understood_where_mindspore_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("npuprof.collectors.registry.is_installed", lambda name: False)
+    asked, name = from_environment.options({"MS_PROFILER_OPTIONS": '{"start": true, "nonsense": 1}'})
+    assert (asked, name) == (Options(level=0, marks=False, output=Path("data")), "MS_PROFILER_OPTIONS")
+    assert "nonsense is unknown" in caplog.text
+
+
+def test_mindspores_variable_is_left_to_mindspore_where_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("npuprof.collectors.registry.is_installed", lambda name: name == "mindspore")
+    assert from_environment.options({"MS_PROFILER_OPTIONS": '{"start": true}'}) == (None, "")
+
+
+def test_our_own_variable_comes_first() -> None:
+    asked, name = from_environment.options({"MS_PROFILER_OPTIONS": "{", "NPUPROF_OPTIONS": '{"level": 2}'})
+    assert (asked, name) == (Options(level=2), "NPUPROF_OPTIONS")
+    with pytest.raises(OptionsError):
+        from_environment.options({"NPUPROF_OPTIONS": "{"})
+
+
+def test_a_session_of_the_users_own_beside_it_is_told_who_collects(tmp_path: Path) -> None:
+    more = (
+        "try:\n    npuprof.profile(collector='simulator').start()\n"
+        "except npuprof.NpuprofError as error:\n    print(error)"
+    )
+    done = _run(tmp_path, _ours(tmp_path / "out"), more)
+    assert "the session of NPUPROF_OPTIONS has been collecting with simulator" in done.stdout
+
+
+def test_npuprofs_own_processes_inherit_no_wish_to_collect(tmp_path: Path) -> None:
+    more = "import npuprof.environment\nprint(npuprof.environment.of_own_process().get('NPUPROF_OPTIONS'))"
+    assert _run(tmp_path, _ours(tmp_path / "out"), more).stdout == "None\nthe program ran\n"
+
+
+def test_the_command_is_not_collected_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NPUPROF_OPTIONS", _ours(tmp_path)["NPUPROF_OPTIONS"])
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/npuprof", "doctor"])
+    assert from_environment.start() is None
