@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 
 from npuprof.collectors.acl import AclCollector
+from npuprof.options import Options
 
 
 class SimulatorCollector(AclCollector):
@@ -18,3 +20,12 @@ class SimulatorCollector(AclCollector):
         from npuprof.simulator import acl
 
         return acl
+
+    def start(self, options: Options, directory: Path) -> None:
+        """Start collecting; a simulated framework's operators are left out where only the device is asked for."""
+        super().start(options, directory)
+        from npuprof import simulator
+
+        recorder = simulator.current().recorder
+        if recorder is not None and "cpu" not in options.activities:
+            recorder.without_framework()

@@ -9,6 +9,15 @@ Use
 >>> task = device.launch("Add", inputs=[simulator.Tensor((1024,), "float16")])
 >>> device.synchronize()
 
+Arrays that work like NumPy's are in :mod:`npuprof.simulator.npu`. Ordinary torch code runs on it in a ``with`` block:
+
+>>> with simulator.torch():
+...     loss.backward()
+
+and several ranks, each in a thread with a device of its own, talk to each other and leave a recording each:
+
+>>> simulator.ranks(8).run(lambda rank: rank.all_reduce(gradient), "runs")
+
 Whatever it writes says that it is simulated (``"simulated": true`` in ``info.json``).
 """
 
@@ -16,6 +25,9 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from npuprof.clock import Clock
@@ -26,7 +38,9 @@ from npuprof.simulator.tensors import Tensor
 
 if TYPE_CHECKING:
     from npuprof.simulator import acl
+    from npuprof.simulator.cluster.ranks import Ranks as ranks  # noqa: N813 - called as a function is
     from npuprof.simulator.synthesis import synthesise
+    from npuprof.simulator.torch_front import simulated_torch as torch
 
 __all__ = [
     "Device",
@@ -38,16 +52,32 @@ __all__ = [
     "acl",
     "configure",
     "current",
+    "ranks",
     "reset",
     "synthesise",
+    "torch",
+    "using",
 ]
 
 _current = Simulator()
 
 
+_of_thread: ContextVar[Simulator | None] = ContextVar("npuprof_machine", default=None)
+
+
 def current() -> Simulator:
-    """Give the simulated machine of this process."""
-    return _current
+    """Give the simulated machine of this process, or of the simulated rank that the calling thread is."""
+    return _of_thread.get() or _current
+
+
+@contextmanager
+def using(machine: Simulator) -> Iterator[Simulator]:
+    """Let `machine` be the current one of this thread (and asynchronous task) in the ``with`` block."""
+    token = _of_thread.set(machine)
+    try:
+        yield machine
+    finally:
+        _of_thread.reset(token)
 
 
 def configure(
@@ -104,9 +134,13 @@ if hasattr(os, "register_at_fork"):
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when asked for: neither is needed to import the package quickly.
+    # Loaded when asked for: none of them is needed to import the package quickly.
     if name == "acl":
         return importlib.import_module("npuprof.simulator.acl")
     if name == "synthesise":
         return importlib.import_module("npuprof.simulator.synthesis").synthesise
+    if name == "ranks":
+        return importlib.import_module("npuprof.simulator.cluster.ranks").Ranks
+    if name == "torch":
+        return importlib.import_module("npuprof.simulator.torch_front").simulated_torch
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,6 +13,7 @@ ACL_API = 0x1
 TASK_TIME = 0x2
 AICORE_METRICS = 0x4
 L2CACHE = 0x10
+HCCL_TRACE = 0x20
 TRAINING_TRACE = 0x40
 MSPROFTX = 0x80
 RUNTIME_API = 0x100
@@ -69,6 +70,11 @@ class Collection:
     def operator_details(self) -> bool:
         """Whether types, shapes and block counts of operators are wanted: level 1 and above."""
         return self._asks(TASK_TIME | TASK_TIME_L2 | TASK_TIME_L3)
+
+    @cached_property
+    def communication(self) -> bool:
+        """Whether it is wanted what communication operators and their steps carry."""
+        return self._asks(HCCL_TRACE)
 
     @cached_property
     def counters(self) -> bool:

@@ -24,7 +24,7 @@ _DRIVER_VERSION = 467993
 _CANN_VERSION = "8.3.0"
 
 
-def info(chip: Chip, device_id: int | None, monotonic_ns: int) -> dict[str, Any]:
+def info(chip: Chip, device_id: int | None, monotonic_ns: int, rank_id: int = -1) -> dict[str, Any]:
     """Give ``info.json`` of the host (`device_id` is ``None``) or of a device; it says that it is simulated."""
     cpus = os.cpu_count() or 1
     return {
@@ -45,7 +45,7 @@ def info(chip: Chip, device_id: int | None, monotonic_ns: int) -> dict[str, Any]
         "sysClockFreq": os.sysconf("SC_CLK_TCK"),
         "cpuCores": 1,
         "netCardNums": 0,
-        "rank_id": -1,
+        "rank_id": rank_id,
         "drvVersion": _DRIVER_VERSION,
         "cannVersion": _CANN_VERSION,
         "hostUid": "0",
@@ -110,7 +110,7 @@ def sample(collection: Collection, device_id: int | None, result_dir: str) -> di
         "msproftx": _switch(collection.marks),
         "acl": _switch(collection.acl_api),
         "runtimeApi": _switch(collection.runtime_api),
-        "hcclTrace": "off",
+        "hcclTrace": _switch(collection.communication),
         "taskMemory": _switch(collection.allocations),
         "qosEvents": "",
         "instrProfilingFreq": 1000,

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from npuprof.simulator.chips import Chip
+from npuprof.simulator.host_side import HostCall, HostSide
 from npuprof.simulator.memory import DeviceMemory
 from npuprof.simulator.streams import MAX_COPY_BYTES, QUEUE_DEPTH, TASK_IDS, CopyKind, Event, Stream, Task
 from npuprof.simulator.tensors import Tensor
 from npuprof.simulator.work import Core, Operator, block_count, estimate
 
 if TYPE_CHECKING:
+    from npuprof.simulator.communication import Collective, Step
     from npuprof.simulator.host_records import Mark
     from npuprof.simulator.state import Simulator
 
@@ -27,15 +29,7 @@ _COPY_FLOOR_NS = 2_000
 _MAX_STREAMS = 2048  # stream ids have 11 bits
 
 
-class HostCall(NamedTuple):
-    """One call on the host: the thread, and when it began and ended on the monotonic clock."""
-
-    thread_id: int
-    begin_ns: int
-    end_ns: int
-
-
-class Device:
+class Device(HostSide):
     """One NPU.
 
     Parameters
@@ -49,24 +43,10 @@ class Device:
     """
 
     def __init__(self, simulator: Simulator, device_id: int, chip: Chip) -> None:
-        self._simulator = simulator
-        self.device_id = device_id
-        self.chip = chip
+        super().__init__(simulator, device_id, chip)
         self.memory = DeviceMemory(device_id, chip.hbm_bytes)
-        # The device has booted at another time than the host, so its counter starts elsewhere.
-        self._counter_offset = (device_id + 1) << 32
         self._streams: dict[int, Stream] = {}
         self.default_stream = self.create_stream()
-
-    # -- clock ---------------------------------------------------------------------------------------------
-
-    def tick_at(self, monotonic_raw_ns: int) -> int:
-        """Give the device's counter at the first tick that is not before a moment of the host."""
-        return -(-monotonic_raw_ns // self.chip.tick_ns) + self._counter_offset
-
-    def ns_at(self, tick: int) -> int:
-        """Give the moment on the host's monotonic clock of a value of the device's counter (exact)."""
-        return (tick - self._counter_offset) * self.chip.tick_ns
 
     # -- streams and events --------------------------------------------------------------------------------
 
@@ -253,6 +233,50 @@ class Device:
         self._end_call(call)
         return tasks
 
+    # -- communication -------------------------------------------------------------------------------------
+
+    def begin_communication(self, duration_ns: int) -> HostCall:
+        """Begin the call of a communication operator, which takes so long on the host."""
+        with self._simulator.lock:
+            call = self._begin_call()
+        return call._replace(end_ns=call.begin_ns + duration_ns)
+
+    def ready_ns(self, streams: Sequence[Stream], call: HostCall) -> int:
+        """Give when streams have run what they hold and a task of `call` could begin, on the host's clock."""
+        with self._simulator.lock:
+            earliest = self.tick_at(call.begin_ns + self.chip.launch_latency_ns)
+            return self.ns_at(max([earliest, *(stream.end_tick for stream in streams)]))
+
+    def communicate(
+        self, collective: Collective, steps: Sequence[Step], planes: Sequence[Stream], call: HostCall, start_ns: int
+    ) -> list[Task]:
+        """Run the steps of a communication operator.
+
+        Parameters
+        ----------
+        collective, steps
+            The operator and its steps in order.
+        planes
+            The stream of each plane.
+        call
+            From :meth:`begin_communication`.
+        start_ns
+            When all ranks are ready, on the host's clock.
+        """
+        with self._simulator.lock:
+            for stream in planes:
+                if stream.next_task_id + len(steps) > TASK_IDS:
+                    stream.next_task_id = TASK_IDS  # a wrap of the ids comes before the first step
+            tasks = []
+            for step in steps:
+                until = 0 if step.since_start_ns is None else self.tick_at(start_ns + step.since_start_ns)
+                ticks = -(-step.duration_ns // self.chip.tick_ns)
+                tasks.append(self._enqueue(planes[step.plane], call, ticks, until_tick=until))
+            if (recorder := self._simulator.recorder) is not None:
+                recorder.communicated(self, collective, steps, tasks, call)
+        self._end_call(call)
+        return tasks
+
     # -- internals -----------------------------------------------------------------------------------------
 
     def _operator(
@@ -306,22 +330,6 @@ class Device:
     def _begin_call(self) -> HostCall:
         self._simulator.activate(self)
         return self._call_now()
-
-    def _call_now(self) -> HostCall:
-        begin_ns = self._simulator.clock.monotonic_raw_ns()
-        return HostCall(threading.get_native_id(), begin_ns, begin_ns + self.chip.launch_host_ns)
-
-    def _end_call(self, call: HostCall) -> None:
-        """Return after the call's end, so that calls of a thread do not touch; nearly always it is over by now."""
-        # The system's sleep lasts far longer than a launch, so this spins, unless the clock stands still.
-        clock = self._simulator.clock
-        before_ns = clock.monotonic_raw_ns()
-        while before_ns <= call.end_ns:
-            now_ns = clock.monotonic_raw_ns()
-            if now_ns <= before_ns:
-                clock.sleep_until_ns(call.end_ns + 1)
-                return
-            before_ns = now_ns
 
     def _enqueue(self, stream: Stream, call: HostCall, ticks: int, until_tick: int = 0) -> Task:
         """Give the next task of a stream its id and its time; the caller holds the lock."""

@@ -113,6 +113,10 @@ class DeviceRecords:
         """Note that a stream reaches an event, or waits for one, in `task`."""
         self._task(task, _SQE_EVENT_RECORD if task_type == "EVENT_RECORD" else _SQE_EVENT_WAIT)
 
+    def communication(self, task: Task, sqe_type: int) -> None:
+        """Note that a step of a communication operator runs as `task`."""
+        self._task(task, sqe_type)
+
     def flip(self, stream_id: int, count: int, tick: int) -> None:
         """Note that the task ids of a stream begin again at a tick."""
         data = layouts.TS_TRACK_FLIP.pack(0, layouts.TS_FLIP, layouts.TS_TRACK_FLIP.size, 0, tick, stream_id, count, 0)

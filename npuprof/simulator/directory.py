@@ -21,6 +21,8 @@ _HOST_RECORD_SIZES = {
     "aging.additional.context_id_info": layouts.CONTEXT_ID_INFO.size,
     "aging.additional.msproftx": layouts.MARK.size,
     "aging.additional.task_memory_info": layouts.TASK_MEMORY_INFO.size,
+    "aging.additional.hccl_info": layouts.HCCL_INFO.size,
+    "aging.compact.hccl_op_info": layouts.HCCL_OP_INFO.size,
 }
 _DEVICE_RECORD_SIZES = {
     "stars_soc.data": layouts.STARS_SOC.size,
@@ -48,6 +50,8 @@ class ProfDirectory:
         What is simulated, and what was asked for.
     realtime_ns, monotonic_ns
         The moment of the start on both clocks.
+    rank_id
+        The process's number among those that work together, -1 when it is alone.
 
     Raises
     ------
@@ -55,16 +59,25 @@ class ProfDirectory:
         If it cannot be made.
     """
 
-    def __init__(self, parent: Path, chip: Chip, collection: Collection, realtime_ns: int, monotonic_ns: int) -> None:
+    def __init__(
+        self,
+        parent: Path,
+        chip: Chip,
+        collection: Collection,
+        realtime_ns: int,
+        monotonic_ns: int,
+        rank_id: int = -1,
+    ) -> None:
         self._chip = chip
         self._collection = collection
+        self._rank_id = rank_id
         self._started = control.moment("Begin", realtime_ns, monotonic_ns)
         self._monotonic_ns = monotonic_ns
         self._devices: list[int] = []
         self._streams: dict[str, SliceFile] = {}
         self.path = _make_directory(parent, realtime_ns)
         self._make_data_folder(self._host)
-        self._write(self._host / "info.json", control.to_json(control.info(chip, None, monotonic_ns)))
+        self._write(self._host / "info.json", control.to_json(control.info(chip, None, monotonic_ns, rank_id)))
         self._write(self._host / "sample.json", control.to_json(control.sample(collection, None, str(self._host))))
         self._write(self._host / "start_info", control.to_json(self._started))
         self._write(self._host / "host_start.log", control.anchor(monotonic_ns, monotonic_ns, "Host"))
@@ -78,8 +91,9 @@ class ProfDirectory:
         folder = self.path / f"device_{device_id}"
         self._make_data_folder(folder)
         self._devices.append(device_id)
+        info = control.info(self._chip, device_id, self._monotonic_ns, self._rank_id)
         for name, content in (
-            ("info.json.{}", control.to_json(control.info(self._chip, device_id, self._monotonic_ns))),
+            ("info.json.{}", control.to_json(info)),
             ("sample.json", control.to_json(control.sample(self._collection, device_id, str(folder)))),
             ("start_info.{}", control.to_json(self._started)),
             ("host_start.log.{}", control.anchor(monotonic_ns, monotonic_ns, f"Device{device_id}")),

@@ -13,7 +13,8 @@ from npuprof.simulator.tensors import Tensor
 from npuprof.simulator.work import Core, Operator
 
 if TYPE_CHECKING:
-    from npuprof.simulator.device import Device, HostCall
+    from npuprof.simulator.device import Device
+    from npuprof.simulator.host_side import HostCall
 
 DESTROYED = 0xFFFF  # flip count of a stream that is gone
 

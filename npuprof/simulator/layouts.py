@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _FIELD = re.compile(r"(?:@(\d+)\s+)?(\w+):(\d*)([a-zA-Z])")
-_BYTES = {"B": 1, "b": 1, "H": 2, "h": 2, "I": 4, "i": 4, "Q": 8, "q": 8, "s": 1}
+_BYTES = {"B": 1, "b": 1, "H": 2, "h": 2, "I": 4, "i": 4, "Q": 8, "q": 8, "d": 8, "s": 1}
 
 
 class Layout:
@@ -68,7 +68,7 @@ class Layout:
 def _numpy_format(count: str, code: str) -> Any:
     if code == "s":
         return f"S{count}"
-    scalar = f"<{'u' if code.isupper() else 'i'}{_BYTES[code]}"
+    scalar = f"<{'f' if code == 'd' else 'u' if code.isupper() else 'i'}{_BYTES[code]}"
     return (scalar, (int(count),)) if count else scalar
 
 
@@ -92,6 +92,12 @@ TASK_MEMORY_INFO = Layout(
     256,
     _HEADER + "address:Q size_bytes:q name:Q allocated_bytes:Q reserved_bytes:Q device_id:I device_type:I",
 )
+HCCL_INFO = Layout(
+    256,
+    _HEADER + "item:Q tag:Q group:Q local_rank:I remote_rank:I rank_size:I workflow:I plane:I context:I notify:Q "
+    "stage:I role:I estimated_us:d source:Q target:Q size_bytes:Q op_type:I data_type:I link:I transport:I rdma:I",
+)
+HCCL_OP_INFO = Layout(64, _HEADER + "flags:B data_type:B algorithm:Q count:Q group:Q")
 MARK_MAGIC = 0x5A5A
 MARK_TAG = 120
 MARK_MESSAGE_BYTES = 156

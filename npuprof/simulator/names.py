@@ -5,22 +5,31 @@ Source: formats/raw.md sections 2.6 and 4.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 LEVEL_MARK = 20500
 LEVEL_ACL = 20000
 LEVEL_NODE = 10000
+LEVEL_COMMUNICATION = 5500
 LEVEL_RUNTIME = 5000
 
 # Classes of acl calls: the high half of their type.
 CLASS_RUNTIME = 3
 CLASS_OPERATOR = 5
+CLASS_COMMUNICATION = 7
+# Of node calls: those of communication operators.
+CLASS_COLLECTIVE = 2
 
 NODE_BASIC_INFO = 0
 NODE_TENSOR_INFO = 1
 NODE_CONTEXT_ID_INFO = 4
 NODE_LAUNCH = 5
 NODE_TASK_MEMORY = 6
+NODE_HCCL_OP_INFO = 10
+COMMUNICATION_HCCL_INFO = 1
+COMMUNICATION_MASTER = 0x010001
+COMMUNICATION_SLAVE = 0x010002
 RUNTIME_TASK_TRACK = 802
 RUNTIME_MEMCPY_INFO = 801
 
@@ -28,7 +37,11 @@ TASK_KERNEL_AICORE = 0
 TASK_EVENT_RECORD = 2
 TASK_STREAM_WAIT_EVENT = 3
 TASK_MEMCPY_ASYNC = 5
+TASK_NOTIFY_WAIT = 14
+TASK_NOTIFY_RECORD = 15
+TASK_RDMA_SEND = 16
 TASK_KERNEL_AIVEC = 66
+TASK_REDUCE_ASYNC_V2 = 92
 TASK_FLIP = 98
 TASK_KERNEL_MIX_AIC = 108
 TASK_KERNEL_MIX_AIV = 109
@@ -51,6 +64,17 @@ _FIXED_TYPES = {
     (LEVEL_RUNTIME, RUNTIME_TASK_TRACK): "task_track",
     (LEVEL_RUNTIME, RUNTIME_MEMCPY_INFO): "memcpy_info",
     (LEVEL_MARK, 0): "msproftx",
+}
+# Registered by the communication library, which a process loads when it communicates.
+_COMMUNICATION_TYPES = {
+    (LEVEL_NODE, NODE_HCCL_OP_INFO): "hccl_op_info",
+    (LEVEL_COMMUNICATION, COMMUNICATION_HCCL_INFO): "hccl_info",
+    (LEVEL_COMMUNICATION, COMMUNICATION_MASTER): "master",
+    (LEVEL_COMMUNICATION, COMMUNICATION_SLAVE): "slave",
+    (LEVEL_RUNTIME, TASK_NOTIFY_WAIT): "NOTIFY_WAIT",
+    (LEVEL_RUNTIME, TASK_NOTIFY_RECORD): "NOTIFY_RECORD",
+    (LEVEL_RUNTIME, TASK_RDMA_SEND): "RDMA_SEND",
+    (LEVEL_RUNTIME, TASK_REDUCE_ASYNC_V2): "REDUCE_ASYNC_V2",
 }
 _FIRST_RUNTIME_API = 1001
 
@@ -78,7 +102,8 @@ class Names:
         self._hashes: dict[str, int] = {}
         self._types: dict[tuple[int, int, str], int] = {}
         self._hash_lines: list[str] = []
-        self._type_lines = [f"{level}_{number}:{name}\n" for (level, number), name in _FIXED_TYPES.items()]
+        self._type_lines = _lines(_FIXED_TYPES)
+        self._communicates = False
 
     def hash(self, name: str) -> int:
         """Give the hash of a name and remember it for the dictionary."""
@@ -99,8 +124,18 @@ class Names:
             self._type_lines.append(f"{level}_{known}:{name}\n")
         return known
 
+    def communicate(self) -> None:
+        """Register the types of communication, once."""
+        if not self._communicates:
+            self._communicates = True
+            self._type_lines += _lines(_COMMUNICATION_TYPES)
+
     def take_lines(self) -> tuple[bytes, bytes]:
         """Give the new lines of the hash and the type dictionary, and forget that they are new."""
         lines = _encoded("".join(self._hash_lines)), _encoded("".join(self._type_lines))
         self._hash_lines, self._type_lines = [], []
         return lines
+
+
+def _lines(types: Mapping[tuple[int, int], str]) -> list[str]:
+    return [f"{level}_{number}:{name}\n" for (level, number), name in types.items()]

@@ -7,20 +7,24 @@ it has run, so its records wait in order of time until the clock has passed them
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuprof.clock import Clock
 from npuprof.simulator import device_records, host_records
 from npuprof.simulator.collection import Collection
+from npuprof.simulator.communication import Collective, CommunicationRecords, Step, sqe_of
 from npuprof.simulator.directory import ProfDirectory
+from npuprof.simulator.framework import Block, FrameworkFiles, OperatorCall
 from npuprof.simulator.names import Names
 from npuprof.simulator.samples import MemorySampler
 from npuprof.simulator.streams import CopyKind, Stream, Task
 from npuprof.simulator.work import Estimate, Operator
 
 if TYPE_CHECKING:
-    from npuprof.simulator.device import Device, HostCall
+    from npuprof.simulator.device import Device
+    from npuprof.simulator.host_side import HostCall
     from npuprof.simulator.state import Simulator
 
 _BATCH_RECORDS = 2048
@@ -59,13 +63,17 @@ class Recorder:
         self.error: OSError | None = None
         self._names = Names()
         self._host = host_records.HostRecords(self._names)
+        self._communication = CommunicationRecords(self._names)
         self._devices: dict[int, device_records.DeviceRecords] = {}
         self._samplers: dict[int, MemorySampler] = {}
         self._mark_ids = itertools.count(1)
         self._unwritten = 0
         realtime_ns, monotonic_ns = _same_moment(simulator.clock)
         self._started_ns = self._written_ns = monotonic_ns
-        self._directory = ProfDirectory(parent, simulator.chip, collection, realtime_ns, monotonic_ns)
+        self._directory = ProfDirectory(
+            parent, simulator.chip, collection, realtime_ns, monotonic_ns, simulator.rank_id
+        )
+        self._framework: FrameworkFiles | None = FrameworkFiles(parent)
         self._write_dictionaries()
         for device in simulator.active_devices:
             self.open_device(device)
@@ -135,6 +143,27 @@ class Recorder:
             sampler.traffic(tasks[0].start_ns, tasks[-1].end_ns, size_bytes * reads, size_bytes * writes)
         self._batch(call.end_ns)
 
+    def communicated(
+        self, device: Device, collective: Collective, steps: Sequence[Step], tasks: Sequence[Task], call: HostCall
+    ) -> None:
+        """Record that a communication operator was launched, and will run as `tasks`, one for each step."""
+        wanted, makes = self.collection, self._communication
+        if wanted.acl_api:
+            self._api(makes.library_call(collective, call))
+        records = self._devices.get(device.device_id)
+        if wanted.tasks and records is not None:
+            self._api(makes.node_call(collective, call))
+            for number, (step, task) in enumerate(zip(steps, tasks, strict=True)):
+                self._api(makes.step_call(number, step, call))
+                self._on_host("aging.compact.task_track", makes.step_track(number, step, task, call))
+                if wanted.communication:
+                    info = makes.step_info(number, step, collective, call)
+                    self._on_host("aging.additional.hccl_info", info)
+                records.communication(task, sqe_of(step))
+            if wanted.communication:
+                self._on_host("aging.compact.hccl_op_info", makes.operator(collective, call))
+        self._batch(call.end_ns)
+
     def event_recorded(self, device: Device, task: Task, call: HostCall) -> None:
         """Record that a stream will reach an event in `task`."""
         self._event(device, task, call, "aclrtRecordEvent", "EventRecord", "EVENT_RECORD")
@@ -187,6 +216,34 @@ class Recorder:
             self._on_host("aging.additional.task_memory_info", record)
         self._batch(call.end_ns)
 
+    # -- what a framework tells ----------------------------------------------------------------------------
+
+    @property
+    def takes_framework(self) -> bool:
+        """Whether calls of a framework's operators are wanted."""
+        return self._framework is not None and self.error is None
+
+    def without_framework(self) -> None:
+        """Leave out calls of a framework's operators, where only the device was asked for."""
+        self._framework = None
+
+    def operator_called(self, call: OperatorCall) -> None:
+        """Record that a framework's operator was called; one that began before the recording is no part of it."""
+        if self._framework is not None and call.begin_ns >= self._started_ns:
+            self._tell(lambda files: files.call(call))
+
+    def block_changed(self, block: Block) -> None:
+        """Record that a framework's allocator gave out a block or took one back."""
+        if self._framework is not None and self.collection.allocations and block.time_ns >= self._started_ns:
+            self._tell(lambda files: files.block(block))
+
+    def _tell(self, what: Callable[[FrameworkFiles], None]) -> None:
+        if self._framework is not None and self.error is None:
+            try:
+                what(self._framework)
+            except OSError as error:
+                self._fail(error)
+
     # -- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -198,6 +255,8 @@ class Recorder:
         if self.error is None:
             try:
                 self._write(clock.monotonic_raw_ns(), everything=True)
+                if self._framework is not None:
+                    self._framework.flush()
                 self._directory.close(*_same_moment(clock, later=True))
             except OSError as error:
                 self._fail(error)

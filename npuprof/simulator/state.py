@@ -11,7 +11,9 @@ from npuprof.simulator.chips import CHIPS
 from npuprof.simulator.device import Device
 from npuprof.simulator.handles import Handles
 from npuprof.simulator.marker import Marker
+from npuprof.simulator.models import Model
 from npuprof.simulator.profiler import NativeProfiler
+from npuprof.simulator.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from npuprof.simulator.recorder import Recorder
@@ -46,6 +48,8 @@ class Simulator:
         What the host's stamps come from and what synchronising waits on.
     busy
         Make every start of the profiler fail as if another process held it (100042).
+    rank_id
+        Its number among the processes that work together, -1 when it is alone.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Simulator:
         devices: int = 1,
         clock: Clock | None = None,
         busy: bool = False,
+        rank_id: int = -1,
     ) -> None:
         if chip not in CHIPS:
             raise ValueError(f"no chip {chip!r} is simulated: choose from {', '.join(CHIPS)}")
@@ -65,11 +70,14 @@ class Simulator:
         self.chip = CHIPS[chip]
         self.semantics: Semantics = semantics
         self.busy = busy
+        self.rank_id = rank_id
         self.recorder: Recorder | None = None
         self.handles = Handles()
         self.profiler = NativeProfiler(self)
         self.marker = Marker(self)
         self.runtime = Runtime()
+        self.models: dict[int, Model] = {}
+        self.subscriptions = Subscriptions(self)
         self._active: set[int] = set()
         self.devices = tuple(Device(self, number, self.chip) for number in range(devices))
 
@@ -106,3 +114,4 @@ class Simulator:
         """Start anew in the child of a fork: the recording and whoever held the lock are the parent's."""
         self.lock = threading.RLock()
         self.profiler.after_fork()
+        self.subscriptions = Subscriptions(self)

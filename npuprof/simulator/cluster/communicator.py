@@ -1,0 +1,200 @@
+"""A group of ranks that talk to each other, as one of them sees it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from npuprof.simulator.cluster import values
+from npuprof.simulator.cluster.channels import Channel
+from npuprof.simulator.cluster.exchange import Exchange, RankError
+from npuprof.simulator.cluster.links import Topology
+from npuprof.simulator.cluster.plans import Kind, plan
+from npuprof.simulator.cluster.values import ReduceOperator
+from npuprof.simulator.communication import Collective
+from npuprof.simulator.device import Device
+from npuprof.simulator.npu.streams import launch_stream
+from npuprof.simulator.streams import Event
+from npuprof.simulator.tensors import Tensor
+
+# By what is done: the operator of the communication library, and its call.
+_NAMES: dict[Kind, tuple[str, str]] = {
+    "all_reduce": ("hcom_allReduce_", "HcclAllReduce"),
+    "all_gather": ("hcom_allGather_", "HcclAllGather"),
+    "reduce_scatter": ("hcom_reduceScatter_", "HcclReduceScatter"),
+    "broadcast": ("hcom_broadcast_", "HcclBroadcast"),
+    "send": ("hcom_send_", "HcclSend"),
+    "recv": ("hcom_receive_", "HcclRecv"),
+}
+
+
+class _Offer(NamedTuple):
+    """What a rank brings to a meeting."""
+
+    kind: Kind
+    detail: str
+    operand: Tensor
+    values: Any
+    ready_ns: int
+
+
+class Work:
+    """A collective that has been launched: `result` is what it gives, and right already.
+
+    Attributes
+    ----------
+    result
+        What the collective returns when it is not asynchronous.
+    """
+
+    def __init__(self, result: Any, channel: Channel, ended: Event, device: Device) -> None:
+        self.result = result
+        self._channel = channel
+        self._ended = ended
+        self._device = device
+
+    def wait(self) -> Any:
+        """Let what this thread launches from now on wait for the collective; gives its result."""
+        self._channel.wait(self._ended, launch_stream(self._device))
+        return self.result
+
+
+class Communicator:
+    """The collectives of one rank in one group.
+
+    Arrays of NumPy and of the simulated NPU and tensors of torch can be given; their values come out right. On the
+    device, the tasks run on streams of the group: they start when the calling thread's stream has run what it holds and
+    every rank is there, and that stream then waits for them, unless ``async_op`` is set.
+
+    Parameters
+    ----------
+    rank
+        This rank.
+    ranks
+        The group.
+    device
+        The device of this rank.
+    exchange
+        Where the ranks meet.
+    topology
+        Where they are.
+    name
+        The group's name.
+    """
+
+    def __init__(
+        self, rank: int, ranks: Sequence[int], device: Device, exchange: Exchange, topology: Topology, name: str
+    ) -> None:
+        self.rank = rank
+        self.ranks = tuple(ranks)
+        self.name = name
+        self._device = device
+        self._exchange = exchange
+        self._topology = topology
+        self._channel = Channel(device)
+        self._turn: dict[tuple[int, ...], int] = {}
+
+    @property
+    def size(self) -> int:
+        """How many ranks are in the group."""
+        return len(self.ranks)
+
+    def all_reduce(self, x: Any, op: ReduceOperator = "sum", *, async_op: bool = False) -> Any:
+        """Replace `x`, in place, by the sum (``prod``, ``max``, ``min``) over all ranks; gives `x`, or the `Work`."""
+        offers, work = self._run("all_reduce", x, op)
+        values.store(x, values.reduced([offer.values for offer in offers], op))
+        return self._given(work, x, async_op)
+
+    def broadcast(self, x: Any, src: int = 0, *, async_op: bool = False) -> Any:
+        """Replace `x`, in place, by that of rank `src`; gives `x`, or the `Work`."""
+        self._check_member(src)
+        offers, work = self._run("broadcast", x, f"from rank {src}", root=src)
+        values.store(x, offers[self.ranks.index(src)].values)
+        return self._given(work, x, async_op)
+
+    def all_gather(self, x: Any, *, async_op: bool = False) -> Any:
+        """Give the `x` of every rank of the group, in order, as a list; or the `Work`."""
+        offers, work = self._run("all_gather", x, "")
+        return self._given(work, [values.like(x, values.snapshot(offer.values)) for offer in offers], async_op)
+
+    def reduce_scatter(self, x: Any, op: ReduceOperator = "sum", *, async_op: bool = False) -> Any:
+        """Give this rank's part, along the first axis, of the sum over all ranks; or the `Work`.
+
+        Raises
+        ------
+        ValueError
+            If the axis has no equal part for each rank.
+        """
+        length = values.describe(x).shape[:1]
+        if not length or length[0] % self.size:
+            raise ValueError(f"reduce_scatter needs a first axis that {self.size} ranks can divide, not {length}")
+        offers, work = self._run("reduce_scatter", x, op)
+        whole = values.reduced([offer.values for offer in offers], op)
+        mine = values.part(whole, self.ranks.index(self.rank), self.size)
+        return self._given(work, values.like(x, mine), async_op)
+
+    def barrier(self) -> None:
+        """Wait on the host until every rank is here: a reduction of one element, as HCCL's is."""
+        self.all_reduce(np.zeros(1, np.float32))
+        self._device.synchronize(launch_stream(self._device))
+
+    def send(self, x: Any, dst: int, *, async_op: bool = False) -> Any:
+        """Send `x` to rank `dst`, which must receive it; gives `x`, or the `Work`."""
+        self._check_member(dst)
+        _, work = self._run("send", x, f"to rank {dst}", pair=(self.rank, dst))
+        return self._given(work, x, async_op)
+
+    def recv(self, x: Any, src: int, *, async_op: bool = False) -> Any:
+        """Replace `x`, in place, by what rank `src` sends; gives `x`, or the `Work`."""
+        self._check_member(src)
+        offers, work = self._run("recv", x, f"from rank {src}", pair=(src, self.rank))
+        values.store(x, offers[0].values)
+        return self._given(work, x, async_op)
+
+    def _check_member(self, rank: int) -> None:
+        if rank not in self.ranks:
+            raise ValueError(f"rank {rank} is not in the group {self.name}, which has {list(self.ranks)}")
+
+    def _run(
+        self, kind: Kind, x: Any, detail: str, *, pair: tuple[int, int] | None = None, root: int | None = None
+    ) -> tuple[list[_Offer], Work]:
+        operand = values.describe(x)
+        members = self.ranks if pair is None else pair
+        if pair is not None and pair[0] == pair[1]:
+            raise ValueError(f"rank {self.rank} cannot send to itself")
+        self._turn[members] = turn = self._turn.get(members, 0) + 1
+        own_plan = plan(kind, members, self.rank, operand.size_bytes, self._topology, root)
+        count = math.prod(operand.shape)
+        collective = Collective(*_NAMES[kind], self.name, self.rank, len(self.ranks), operand.dtype, count, own_plan)
+        stream = launch_stream(self._device)
+        begun = self._channel.begin(collective, stream)
+        offer = _Offer(kind, detail, operand, values.snapshot(x), begun.ready_ns)
+        told = f"{kind}({operand.dtype}{list(operand.shape)}{', ' if detail else ''}{detail}) of {self.name}"
+        key = (self.name, members, pair is not None, turn)
+        offers: list[_Offer] = self._exchange.meet(key, self.rank, members, offer, told)
+        _check_agreement(members, offers, pair is not None)
+        _, ended = self._channel.finish(begun, collective, max(one.ready_ns for one in offers))
+        return offers, Work(None, self._channel, ended, self._device)
+
+    def _given(self, work: Work, result: Any, async_op: bool) -> Any:
+        work.result = result
+        return work if async_op else work.wait()
+
+
+def _check_agreement(ranks: Sequence[int], offers: Sequence[_Offer], is_pair: bool) -> None:
+    """Refuse a collective in which ranks do different things; all of them come to the same verdict."""
+    first = offers[0]
+    for rank, offer in zip(ranks, offers, strict=True):
+        same = offer.operand == first.operand and (is_pair or offer[:2] == first[:2])
+        if not same:
+            raise RankError(
+                f"ranks {ranks[0]} and {rank} do not fit together: {_told(first)} and {_told(offer)}; all ranks of a "
+                "group must call the same collectives, with equal shapes and data types, in the same order"
+            )
+
+
+def _told(offer: _Offer) -> str:
+    return f"{offer.kind} {offer.detail} of {offer.operand.dtype}{list(offer.operand.shape)}"

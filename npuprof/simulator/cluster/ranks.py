@@ -1,0 +1,277 @@
+"""Several ranks in one process: a thread and a simulated machine for each, and a recording for each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeVar
+
+from npuprof.clock import Clock, SystemClock
+from npuprof.recording import Recording
+from npuprof.simulator import codes, using
+from npuprof.simulator.cluster.communicator import Communicator
+from npuprof.simulator.cluster.exchange import Exchange, RankError
+from npuprof.simulator.cluster.links import LINKS, RANKS_PER_SERVER, Topology
+from npuprof.simulator.collection import (
+    ACL_API,
+    AICORE_METRICS,
+    HCCL_TRACE,
+    METRIC_NONE,
+    MSPROFTX,
+    TASK_MEMORY,
+    TASK_TIME,
+    TASK_TIME_L0,
+)
+from npuprof.simulator.device import Device
+from npuprof.simulator.pmu import PIPE_UTILIZATION
+from npuprof.simulator.state import Simulator
+from npuprof.simulator.virtual_clock import VirtualClock
+
+Result = TypeVar("Result")
+
+_LEVELS = {
+    0: ACL_API | TASK_TIME_L0,
+    1: ACL_API | TASK_TIME | AICORE_METRICS | HCCL_TRACE | MSPROFTX,
+}
+_WORLD = "hccl_world_group"
+
+
+class Rank(Communicator):
+    """One rank: its device, and the collectives over all ranks.
+
+    Attributes
+    ----------
+    rank
+        Its number.
+    machine
+        Its simulated machine, which has one device, as a process with ASCEND_RT_VISIBLE_DEVICES sees it.
+    """
+
+    def __init__(
+        self, rank: int, ranks: Sequence[int], machine: Simulator, exchange: Exchange, place: Topology
+    ) -> None:
+        super().__init__(rank, ranks, machine.device(0), exchange, place, _WORLD)
+        self.machine = machine
+        self._groups: dict[tuple[int, ...], Communicator] = {}
+        self._steps: list[tuple[int, int, int]] = []
+        self._step_start_ns = machine.clock.realtime_ns()
+
+    @property
+    def device(self) -> Device:
+        """The rank's simulated NPU."""
+        return self._device
+
+    def group(self, ranks: Sequence[int]) -> Communicator:
+        """Give the collectives over some of the ranks, of which this must be one.
+
+        Raises
+        ------
+        ValueError
+            If it is not, or one of them does not exist.
+        """
+        chosen = tuple(sorted(set(ranks)))
+        if self.rank not in chosen or not set(chosen) <= set(self.ranks):
+            raise ValueError(f"a group for rank {self.rank} must hold it and others of {list(self.ranks)}, not {ranks}")
+        if chosen not in self._groups:
+            name = f"group_{'_'.join(map(str, chosen))}"
+            self._groups[chosen] = Communicator(self.rank, chosen, self._device, self._exchange, self._topology, name)
+        return self._groups[chosen]
+
+    def host_work(self, seconds: float) -> None:
+        """Let the host be busy for a while, with reading data for example."""
+        clock = self.machine.clock
+        clock.sleep_until_ns(clock.monotonic_raw_ns() + round(seconds * 1e9))
+
+    def step(self) -> None:
+        """End an iteration and begin the next."""
+        now_ns = self.machine.clock.realtime_ns()
+        self._steps.append((len(self._steps), self._step_start_ns, now_ns))
+        self._step_start_ns = now_ns
+
+    @property
+    def steps(self) -> list[tuple[int, int, int]]:
+        """Number, start and end of every iteration that has ended, in UTC epoch nanoseconds."""
+        return list(self._steps)
+
+
+class Ranks:
+    """Some simulated ranks; :func:`npuprof.simulator.ranks` makes them.
+
+    Parameters
+    ----------
+    size
+        How many.
+    per_server
+        How many of them share a server, and its HCCS links; those of different servers talk over RoCE.
+    chip
+        A key of :data:`npuprof.simulator.chips.CHIPS`.
+    clock
+        Makes the clock of a rank from its number. All must show the same time. By default each has a
+        :class:`~npuprof.simulator.virtual_clock.VirtualClock` from one moment on, so that a run comes out the same
+        however busy this computer is.
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        *,
+        per_server: int = RANKS_PER_SERVER,
+        chip: str = "910B",
+        clock: Callable[[int], Clock] | None = None,
+    ) -> None:
+        if size < 1 or per_server < 1:
+            raise ValueError("ranks needs at least one rank, and at least one for each server")
+        self.size = size
+        self._topology = Topology(per_server, LINKS)
+        self._chip = chip
+        self._clock = clock
+
+    def run(
+        self,
+        work: Callable[[Rank], Result],
+        output: str | Path | None = None,
+        *,
+        level: int = 1,
+        memory: bool = False,
+        name: str = "ranks",
+    ) -> list[Result]:
+        """Run a function once for each rank, all at the same time, and record it.
+
+        Inside it, :func:`npuprof.simulator.current` is the rank's machine, so that arrays of
+        :mod:`npuprof.simulator.npu` and ``npuprof.simulator.torch()`` work on its device.
+
+        Parameters
+        ----------
+        work
+            Called with the :class:`Rank`.
+        output
+            Where to make the directories ``rank_0``, ``rank_1`` ..., which must not exist; nothing is recorded if it is
+            not given. ``npuprof.load(output)`` reads them together.
+        level
+            0 for tasks alone, 1 for operators, shapes, counters and what communication carries as well.
+        memory
+            Whether to record allocations.
+        name
+            What to call the runs.
+
+        Returns
+        -------
+        list
+            What the function returned, by rank.
+
+        Raises
+        ------
+        RankError
+            If a rank fails; the others are ended where they wait for it, and what was recorded stays.
+        ValueError
+            If there is no such level.
+        FileExistsError
+            If a directory of a rank exists.
+        """
+        if level not in _LEVELS:
+            raise ValueError(f"level {level!r} is not simulated for ranks: choose 0 or 1")
+        mask = _LEVELS[level] | (TASK_MEMORY if memory else 0)
+        exchange = Exchange(self.size)
+        start = VirtualClock(_Still(SystemClock()))
+        with ExitStack() as ended:
+            ranks = []
+            for number in range(self.size):
+                clock = VirtualClock(start) if self._clock is None else self._clock(number)
+                machine = Simulator(chip=self._chip, clock=clock, rank_id=number)
+                ended.callback(machine.profiler.complete)
+                rank = Rank(number, range(self.size), machine, exchange, self._topology)
+                if output is not None:
+                    begin = _start(rank, Path(output) / f"rank_{number}", mask, name)
+                    ended.callback(begin)
+                ranks.append(rank)
+            return _run_all(ranks, exchange, work)
+
+
+class _Still:
+    """One moment of a clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._realtime_ns, self._monotonic_ns = clock.realtime_ns(), clock.monotonic_raw_ns()
+
+    def realtime_ns(self) -> int:
+        return self._realtime_ns
+
+    def monotonic_raw_ns(self) -> int:
+        return self._monotonic_ns
+
+    def sleep_until_ns(self, monotonic_raw_ns: int) -> None:
+        del monotonic_raw_ns
+
+
+def _start(rank: Rank, directory: Path, mask: int, name: str) -> Callable[[], None]:
+    """Start the recording of a rank; gives what completes it."""
+    directory.mkdir(mode=0o700, parents=True)
+    profiler = rank.machine.profiler
+    metric = PIPE_UTILIZATION if mask & AICORE_METRICS else METRIC_NONE
+    handle = profiler.create_config([0], metric, mask)
+    for code in (profiler.init(str(directory)), profiler.start(handle)):
+        if code != codes.SUCCESS:
+            raise OSError(f"the simulated profiler of rank {rank.rank} cannot record into {directory} (code {code})")
+    rank.machine.activate(rank.device)
+    recording = Recording(
+        directory,
+        f"{name} rank {rank.rank}",
+        "simulator",
+        simulated=True,
+        options={"activities": ["npu", "cpu"]},
+        started_ns=rank.machine.clock.realtime_ns(),
+        metadata={"distributed_args": {"world_size": rank.size, "rank": rank.rank}},
+    )
+    recording.write()
+
+    def complete() -> None:
+        code = profiler.complete()
+        if code != codes.SUCCESS:
+            recording.problems.append(f"the recording could not be written completely (code {code}): free some space")
+        recording.steps = rank.steps
+        recording.stopped_ns = rank.machine.clock.realtime_ns()
+        recording.write()
+
+    return complete
+
+
+def _run_all(ranks: Sequence[Rank], exchange: Exchange, work: Callable[[Rank], Result]) -> list[Result]:
+    results: dict[int, Result] = {}
+    errors: dict[int, BaseException] = {}
+
+    def run(rank: Rank) -> None:
+        try:
+            with using(rank.machine):
+                results[rank.rank] = work(rank)
+        except BaseException as error:  # noqa: BLE001 - told to the caller and to the other ranks
+            errors[rank.rank] = error
+            exchange.leave(rank.rank, f"rank {rank.rank} has failed: {type(error).__name__}: {error}")
+        else:
+            exchange.leave(rank.rank)
+
+    threads = [
+        threading.Thread(target=run, args=(rank,), name=f"simulated rank {rank.rank}", daemon=True) for rank in ranks
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        exchange.leave(-1, "the run was interrupted")
+        raise
+    if errors:
+        # Those that only waited for a rank that failed come after it.
+        number = min(errors, key=lambda rank: (isinstance(errors[rank], RankError), rank))
+        error = errors[number]
+        if isinstance(error, RankError):
+            raise error
+        raise RankError(f"simulated rank {number} failed: {type(error).__name__}: {error}") from error
+    return [results[number] for number in range(len(ranks))]

@@ -1,0 +1,122 @@
+"""The files of torch_npu's own profiler, for what a simulated framework does: calls of operators, and blocks of memory.
+
+They lie in ``FRAMEWORK`` beside the ``PROF_*`` directory and stand on the same clock.
+Source: formats/frontends.md section 2.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from npuprof.simulator.slices import append_file
+
+FOLDER = "FRAMEWORK"
+_OPERATORS = "torch.op_range"
+_BLOCKS = "torch.memory_usage"
+_PENDING_BYTES = 1 << 20
+_MAX_TEXT = 1 << 16
+
+_HEAD = struct.Struct("<HI")
+_CALL = struct.Struct("<3q4QBB")
+_BLOCK = struct.Struct("<7q2b3B2Q")
+_KIND_CALL, _KIND_BLOCK = 1, 3
+_NAME, _DTYPES, _SHAPES = 2, 3, 4
+_NPU = 20  # torch's number of the device type
+_BLOCK_EVENTS = {"allocated": 0, "released": 1}
+
+BlockEvent: TypeAlias = Literal["allocated", "released"]
+
+
+class OperatorCall(NamedTuple):
+    """A call of a framework's operator, on the host's monotonic clock.
+
+    Attributes
+    ----------
+    name, thread_id, begin_ns, end_ns
+        What was called, where and when.
+    sequence
+        The number that a call of the forward pass shares with the one that it causes in the backward pass; -1 for none.
+    forward_thread
+        In the backward pass: the number of the thread of the forward pass; 0 elsewhere.
+    shapes, dtypes
+        Of the inputs: axes joined by ``,`` and operands by ``;``, types by ``;``.
+    """
+
+    name: str
+    thread_id: int
+    begin_ns: int
+    end_ns: int
+    sequence: int = -1
+    forward_thread: int = 0
+    shapes: str = ""
+    dtypes: str = ""
+
+
+class Block(NamedTuple):
+    """A block of the framework's allocator that was given out or taken back, and the totals after that."""
+
+    event: BlockEvent
+    thread_id: int
+    time_ns: int
+    address: int
+    size_bytes: int
+    allocated_bytes: int
+    reserved_bytes: int
+    device_id: int
+
+
+class FrameworkFiles:
+    """The files being written; the folder is made when there is something to write.
+
+    Parameters
+    ----------
+    parent
+        Where the ``PROF_*`` directory lies too.
+    """
+
+    def __init__(self, parent: Path) -> None:
+        self._folder = parent / FOLDER
+        self._pending: dict[str, bytearray] = {}
+
+    def call(self, call: OperatorCall) -> None:
+        """Take a call of an operator."""
+        stamps = (call.begin_ns, call.end_ns, call.sequence)
+        threads = (call.thread_id, call.thread_id, call.forward_thread)
+        fields = ((_NAME, call.name), (_DTYPES, call.dtypes), (_SHAPES, call.shapes))
+        texts = b"".join(_record(kind, text.encode(errors="replace")[:_MAX_TEXT]) for kind, text in fields if text)
+        self._add(_OPERATORS, _record(_KIND_CALL, _CALL.pack(*stamps, os.getpid(), *threads, 0, 0) + texts))
+
+    def block(self, block: Block) -> None:
+        """Take a block that was given out or taken back."""
+        size = block.size_bytes if block.event == "allocated" else -block.size_bytes
+        totals = (block.allocated_bytes, block.reserved_bytes, block.allocated_bytes, 0)
+        device = (_NPU, block.device_id, 0, _BLOCK_EVENTS[block.event], 0)
+        payload = _BLOCK.pack(block.address, block.time_ns, size, *totals, *device, block.thread_id, os.getpid())
+        self._add(_BLOCKS, _record(_KIND_BLOCK, payload))
+
+    def flush(self) -> None:
+        """Write what is pending.
+
+        Raises
+        ------
+        OSError
+            If the system refuses; what is pending is dropped.
+        """
+        pending, self._pending = self._pending, {}
+        if pending:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+        for name, data in pending.items():
+            append_file(self._folder / name, bytes(data))
+
+    def _add(self, name: str, data: bytes) -> None:
+        waiting = self._pending.setdefault(name, bytearray())
+        waiting += data
+        if len(waiting) > _PENDING_BYTES:
+            self.flush()
+
+
+def _record(kind: int, payload: bytes) -> bytes:
+    return _HEAD.pack(kind, len(payload)) + payload

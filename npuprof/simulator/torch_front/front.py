@@ -1,0 +1,280 @@
+"""The context itself: what torch dispatches goes to the CPU as always, and beside that to the simulated device."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import Counter
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+from npuprof.errors import NpuprofWarning
+from npuprof.simulator import Tensor, npu
+from npuprof.simulator.device import Device
+from npuprof.simulator.framework import OperatorCall
+from npuprof.simulator.npu.streams import device_of, launch_stream
+from npuprof.simulator.torch_front import load_torch, table
+from npuprof.simulator.torch_front.calls import Calls, Node
+from npuprof.simulator.torch_front.lowering import Call, Lowered, lower
+from npuprof.simulator.torch_front.residence import residence_of
+from npuprof.simulator.virtual_clock import VirtualClock
+
+_NAMESPACE = "aten"
+_OF_THE_HOST = frozenset({"profiler", "prim", "c10d_functional", "_c10d_functional", "c10d"})
+_OPEN_RANGE, _CLOSE_RANGE = ("_record_function_enter_new", "_record_function_enter"), ("_record_function_exit",)
+_DISPATCH_NS = 3_000  # modelled: what torch itself takes for a call, where the clock does not measure it
+_MOST_NAMED = 12
+_MAX_NODE = 1 << 63
+
+
+class Front:
+    """Torch on one simulated device; :func:`npuprof.simulator.torch` makes it.
+
+    Attributes
+    ----------
+    launched
+        How many kernels were launched, by operator type.
+    estimated
+        How often operators were called that the table does not have, by name (``aten::name``): one kernel of that
+        name stood for each call, estimated as an elementwise one.
+    """
+
+    simulated = True
+
+    def __init__(self, device: int = 0) -> None:
+        self.launched: Counter[str] = Counter()
+        self.estimated: Counter[str] = Counter()
+        self._device_id = device
+        self._device: Device = device_of(device)
+        self._entered: list[ExitStack] = []
+        self._told: set[str] = set()
+
+    def __enter__(self) -> Front:
+        self._device = device_of(self._device_id)  # the machine may have been reconfigured since
+        calls = Calls(self._device)
+        with ExitStack() as undo:
+            undo.callback(calls.close_node)
+            undo.enter_context(_mode(self, calls))
+            self._entered.append(undo.pop_all())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._entered.pop().__exit__(kind, error, traceback)
+        if new := {name: count for name, count in self.estimated.items() if name not in self._told}:
+            self._told.update(new)
+            named = ", ".join(f"{name} ({count})" for name, count in list(new.items())[:_MOST_NAMED])
+            more = f" and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
+            warnings.warn(
+                f"the simulated NPU has no model of {named}{more}: each call counts as one elementwise kernel, so that "
+                "its time is a rough guess",
+                NpuprofWarning,
+                stacklevel=2,
+            )
+
+    def synchronize(self) -> None:
+        """Wait until the device has run everything."""
+        npu.synchronize(self._device_id)
+
+    def run(self, calls: Calls, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compute a call on the CPU and launch it on the device."""
+        begin_ns = self._begin()
+        result = func(*args, **kwargs)
+        self._inside(calls, begin_ns)
+        operands, outputs = tuple(_leaves((*args, *kwargs.values()))), tuple(_leaves((result,)))
+        if func.namespace not in _OF_THE_HOST and not func.is_view:
+            self._launch(func, (*args, *kwargs.values()), operands, outputs)
+        self._end(calls, func, begin_ns, operands)
+        return result
+
+    def run_composite(self, calls: Calls, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Any) -> Any:
+        """Call an operator that consists of others, which come here one by one."""
+        begin_ns = self._begin()
+        with mode:
+            result = func.decompose(*args, **kwargs)
+        self._end(calls, func, begin_ns, tuple(_leaves((*args, *kwargs.values()))))
+        return result
+
+    # -- the host --------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> int:
+        clock = self._device.clock
+        begin_ns = clock.monotonic_raw_ns()
+        if isinstance(clock, VirtualClock):
+            clock.pass_ns(_DISPATCH_NS)
+        return begin_ns
+
+    def _inside(self, calls: Calls, begin_ns: int) -> None:
+        torch = load_torch()
+        node = torch._C._current_autograd_node()
+        found = None
+        if node is not None:
+            sequence = node._sequence_nr()
+            found = Node(node.name(), sequence if sequence < _MAX_NODE else -1)
+        calls.inside(found, torch._C._current_graph_task_id(), begin_ns)
+
+    def _end(self, calls: Calls, func: Any, begin_ns: int, operands: tuple[Any, ...]) -> None:
+        sequence = calls.sees(load_torch()._C._autograd._get_sequence_nr())
+        if not self._device.takes_calls:
+            return
+        described = [_describe(one) for one in operands]
+        calls.called(
+            OperatorCall(
+                func._schema.name,
+                threading.get_native_id(),
+                begin_ns,
+                self._device.clock.monotonic_raw_ns(),
+                sequence,
+                0,
+                ";".join(",".join(map(str, one.shape)) for one in described),
+                ";".join(one.dtype for one in described),
+            )
+        )
+
+    # -- the device ------------------------------------------------------------------------------------------------
+
+    def _launch(self, func: Any, args: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+        # An operator of somebody's own keeps its namespace, so that it is not taken for aten's.
+        full_name = func._schema.name
+        raw_name = full_name.removeprefix(f"{_NAMESPACE}::").replace("::", "_")
+        in_place = raw_name.endswith("_") and not raw_name.endswith("__")
+        name = raw_name[:-1] if in_place else raw_name
+        if name in table.READS_A_VALUE:
+            self._read_back(operands)
+            return
+        if name in table.NOTHING or not self._takes_part(operands, outputs):
+            return
+        described = tuple(_described(one) for one in args)
+        call = Call(name, func._overloadname, described, tuple(_describe(one) for one in outputs), in_place)
+        lowered = lower(call)
+        self._make_resident(operands, outputs)
+        self._launch_all(full_name, lowered)
+        if name in table.READ_BACK or _selects(name, operands):
+            self._wait_for(8 * max(1, len(outputs)))
+
+    def _takes_part(self, operands: tuple[Any, ...], outputs: tuple[Any, ...]) -> bool:
+        """Tell whether a call is the device's: one of scalars that the host holds is not, as on a real NPU."""
+        tensors = (*operands, *outputs)
+        if not tensors or not all(_has_plain_storage(one) for one in tensors):
+            return False
+        residence = residence_of(self._device)
+        return any(one.dim() or residence.holds(one.untyped_storage()) for one in tensors)
+
+    def _make_resident(self, operands: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+        residence = residence_of(self._device)
+        made = {id(one.untyped_storage()) for one in outputs} - {id(one.untyped_storage()) for one in operands}
+        for one in operands:
+            storage = one.untyped_storage()
+            # A scalar of the host goes along with the launch.
+            if (one.dim() or residence.holds(storage)) and storage.nbytes() and residence.hold(storage):
+                self._device.copy("host_to_device", storage.nbytes(), launch_stream(self._device))
+        for one in outputs:
+            storage = one.untyped_storage()
+            if id(storage) in made and storage.nbytes():
+                residence.hold(storage)
+
+    def _launch_all(self, full_name: str, lowered: Lowered) -> None:
+        stream = launch_stream(self._device)
+        for launch in lowered.launches:
+            kernel = launch.kernel
+            self._device.launch(
+                kernel.op_type,
+                core=kernel.core,
+                inputs=launch.inputs,
+                outputs=launch.outputs,
+                flops=launch.flops,
+                read_bytes=launch.read_bytes,
+                name=kernel.node,
+                api=kernel.api,
+                stream=stream,
+            )
+            self.launched[kernel.op_type] += 1
+        if not lowered.known:
+            self.estimated[full_name] += 1
+
+    def _read_back(self, operands: tuple[Any, ...]) -> None:
+        residence = residence_of(self._device)
+        if any(residence.holds(one.untyped_storage()) for one in operands):
+            self._wait_for(max(one.element_size() for one in operands))
+
+    def _wait_for(self, size_bytes: int) -> None:
+        stream = launch_stream(self._device)
+        self._device.copy("device_to_host", size_bytes, stream)
+        self._device.synchronize(stream)
+
+
+def _mode(front: Front, calls: Calls) -> Any:
+    """Make the dispatch mode of torch; its class can only be made where torch is."""
+    torch = load_torch()
+    base: Any = torch.utils._python_dispatch.TorchDispatchMode
+    calls.starts_at(torch._C._autograd._get_sequence_nr())
+
+    class SimulatedNpu(base):  # type: ignore[misc]  # torch may be absent where types are checked
+        """Sees every operator that torch dispatches in this thread."""
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        ) -> Any:
+            del types
+            named = kwargs or {}
+            short = func._schema.name.rpartition("::")[2]
+            if short in _OPEN_RANGE:
+                calls.open_range(str(args[0]) if args else "")
+            elif short in _CLOSE_RANGE:
+                calls.close_range()
+            elif _is_composite(torch, func):
+                return front.run_composite(calls, func, args, named, self)
+            else:
+                return front.run(calls, func, args, named)
+            return func(*args, **named)
+
+    return SimulatedNpu()
+
+
+def _is_composite(torch: Any, func: Any) -> bool:
+    """Tell whether an operator has no kernel but only consists of others, as inference mode lets them through."""
+    if func.namespace != _NAMESPACE:
+        return False
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    return bool(func._can_decompose() and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key))
+
+
+def _selects(name: str, operands: tuple[Any, ...]) -> bool:
+    return name == "index" and any(str(one.dtype) in ("torch.bool", "torch.uint8") for one in operands[1:])
+
+
+def _has_plain_storage(tensor: Any) -> bool:
+    """Tell whether a tensor is a plain one of the CPU, as those of the device stand for here."""
+    torch = load_torch()
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        return False
+    try:
+        tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):  # a tensor around another one, of torch.func for example
+        return False
+    return True
+
+
+def _leaves(values: tuple[Any, ...] | list[Any]) -> list[Any]:
+    """Give the tensors among arguments or results, those in lists too, in order."""
+    tensor = load_torch().Tensor
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += _leaves(value)
+    return found
+
+
+def _describe(tensor: Any) -> Tensor:
+    return Tensor(tuple(int(length) for length in tensor.shape), str(tensor.dtype).rpartition(".")[2])
+
+
+def _described(value: Any) -> Any:
+    """Put descriptions in the place of tensors, and tuples in that of lists."""
+    if isinstance(value, (list, tuple)):
+        return tuple(_described(one) for one in value)
+    return _describe(value) if isinstance(value, load_torch().Tensor) else value

@@ -1,0 +1,394 @@
+"""Which operators of CANN an aten operator becomes, as data.
+
+Types and calls are those that profiles of torch_npu show on a 910B. The number after a call is how many operations it
+makes for each element of its largest operand. An operator that is not here is estimated as an elementwise one and named
+after itself: see :func:`npuprof.simulator.torch_front.lowering.lower`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from npuprof.simulator.npu.launches import Kernel
+from npuprof.simulator.work import Core
+
+# aten name: type, call without "aclnn", call with a scalar operand (where it has another name)
+_ELEMENTWISE: Mapping[str, str] = {
+    "add": "Add Add Adds",
+    "sub": "Sub Sub Subs",
+    "rsub": "Sub Rsub Rsubs",
+    "mul": "Mul Mul Muls",
+    "div": "RealDiv Div Divs",
+    "floor_divide": "FloorDiv FloorDivide FloorDivides",
+    "remainder": "FloorMod RemainderTensorTensor RemainderTensorScalar",
+    "fmod": "Mod FmodTensor FmodScalar",
+    "pow": "Pow PowTensorTensor PowTensorScalar",
+    "neg": "Neg Neg",
+    "abs": "Abs Abs",
+    "sign": "Sign Sign",
+    "sgn": "Sign Sign",
+    "exp": "Exp Exp",
+    "exp2": "Exp2 Exp2",
+    "expm1": "Expm1 Expm1",
+    "log": "Log Log",
+    "log2": "Log2 Log2",
+    "log10": "Log10 Log10",
+    "log1p": "Log1p Log1p",
+    "sqrt": "Sqrt Sqrt",
+    "rsqrt": "Rsqrt Rsqrt",
+    "square": "Square Square",
+    "reciprocal": "Reciprocal Reciprocal",
+    "sin": "Sin Sin",
+    "cos": "Cos Cos",
+    "tan": "Tan Tan",
+    "asin": "Asin Asin",
+    "acos": "Acos Acos",
+    "atan": "Atan Atan",
+    "atan2": "Atan2 Atan2",
+    "sinh": "Sinh Sinh",
+    "cosh": "Cosh Cosh",
+    "tanh": "Tanh Tanh",
+    "erf": "Erf Erf",
+    "erfc": "Erfc Erfc",
+    "erfinv": "Erfinv Erfinv",
+    "floor": "Floor Floor",
+    "ceil": "Ceil Ceil",
+    "trunc": "Trunc Trunc",
+    "round": "Round Round",
+    "frac": "Sub Frac",
+    "maximum": "Maximum Maximum",
+    "minimum": "Minimum Minimum",
+    "clamp": "ClipByValueV2 Clamp",
+    "clamp_min": "Maximum ClampMin",
+    "clamp_max": "Minimum ClampMax",
+    "eq": "Equal EqTensor EqScalar",
+    "ne": "NotEqual NeTensor NeScalar",
+    "lt": "Less LtTensor LtScalar",
+    "le": "LessEqual LeTensor LeScalar",
+    "gt": "Greater GtTensor GtScalar",
+    "ge": "GreaterEqual GeTensor GeScalar",
+    "logical_and": "LogicalAnd LogicalAnd",
+    "logical_or": "LogicalOr LogicalOr",
+    "logical_not": "LogicalNot LogicalNot",
+    "logical_xor": "LogicalXor LogicalXor",
+    "bitwise_and": "BitwiseAnd BitwiseAndTensor BitwiseAndScalar",
+    "bitwise_or": "BitwiseOr BitwiseOrTensor BitwiseOrScalar",
+    "bitwise_xor": "BitwiseXor BitwiseXorTensor BitwiseXorScalar",
+    "bitwise_not": "Invert BitwiseNot",
+    "__and__": "BitwiseAnd BitwiseAndTensor BitwiseAndScalar",
+    "__or__": "BitwiseOr BitwiseOrTensor BitwiseOrScalar",
+    "isnan": "IsNan IsNan",
+    "isinf": "IsInf IsInf",
+    "isfinite": "IsFinite IsFinite",
+    "where": "SelectV2 SWhere",
+    "masked_fill": "MaskedFill MaskedFillTensor MaskedFillScalar",
+    "lerp": "Lerp Lerp Lerps",
+    "addcmul": "Addcmul Addcmul",
+    "addcdiv": "Addcdiv Addcdiv",
+    "nan_to_num": "NanToNum NanToNum",
+    "relu": "Relu Relu",
+    "relu6": "Relu6 Hardtanh",
+    "threshold_backward": "ThresholdGradV2D ThresholdBackward",
+    "sigmoid": "Sigmoid Sigmoid",
+    "hardtanh": "ClipByValueV2 Hardtanh",
+    "hardtanh_backward": "HardtanhGrad HardtanhBackward",
+    "hardswish": "HardSwish Hardswish",
+    "hardswish_backward": "HardSwishGrad HardswishBackward",
+    "hardsigmoid": "HardSigmoid Hardsigmoid",
+    "hardsigmoid_backward": "HardSigmoidGrad HardsigmoidBackward",
+    "leaky_relu": "LeakyRelu LeakyRelu",
+    "leaky_relu_backward": "LeakyReluGrad LeakyReluBackward",
+    "elu": "EluV2 Elu",
+    "elu_backward": "EluGradV2 EluBackward",
+    "tanh_backward": "TanhGrad TanhBackward",
+    "sigmoid_backward": "SigmoidGrad SigmoidBackward",
+    "_prelu_kernel": "PRelu PRelu",
+    "_prelu_kernel_backward": "PReluGrad PReluBackward",
+    "xlogy": "Xlogy XLogYTensor XLogYScalarOther",
+    "searchsorted": "SearchSorted SearchSorted",
+    "bucketize": "SearchSorted Bucketize",
+}
+
+# aten name: type, call, operations an element
+_HEAVIER: Mapping[str, str] = {
+    "gelu": "Gelu Gelu 8",
+    "gelu_backward": "GeluGrad GeluBackward 12",
+    "silu": "Swish Silu 4",
+    "silu_backward": "SwishGrad SiluBackward 6",
+    "mish": "Mish Mish 6",
+    "mish_backward": "MishGrad MishBackward 8",
+    "softplus": "SoftplusV2 Softplus 4",
+    "softplus_backward": "SoftplusV2Grad SoftplusBackward 4",
+    "log_sigmoid_forward": "LogSigmoid LogSigmoid 4",
+    "log_sigmoid_backward": "LogSigmoidGrad LogSigmoidBackward 4",
+    "glu": "GLU Glu 4",
+    "glu_backward": "GLUGrad GluBackward 6",
+    "_softmax": "SoftmaxV2 Softmax 5",
+    "_safe_softmax": "SoftmaxV2 Softmax 5",
+    "_log_softmax": "LogSoftmaxV2 LogSoftmax 5",
+    "_softmax_backward_data": "SoftmaxGrad SoftmaxBackward 4",
+    "_log_softmax_backward_data": "LogSoftmaxGrad LogSoftmaxBackward 4",
+    "native_layer_norm": "LayerNormV4 LayerNorm 8",
+    "native_layer_norm_backward": "LayerNormGradV3 LayerNormBackward 12",
+    "_fused_rms_norm": "RmsNorm RmsNorm 5",
+    "_fused_rms_norm_backward": "RmsNormGrad RmsNormGrad 8",
+    "native_group_norm": "GroupNorm GroupNorm 8",
+    "native_group_norm_backward": "GroupNormGrad GroupNormBackward 12",
+    "mse_loss": "MseLoss MseLoss 2",
+    "mse_loss_backward": "MseLossGrad MseLossBackward 3",
+    "l1_loss": "LpLoss L1Loss 2",
+    "smooth_l1_loss": "SmoothL1LossV2 SmoothL1Loss 4",
+    "smooth_l1_loss_backward": "SmoothL1LossGradV2 SmoothL1LossBackward 4",
+    "huber_loss": "SmoothL1LossV2 SmoothL1Loss 4",
+    "huber_loss_backward": "SmoothL1LossGradV2 SmoothL1LossBackward 4",
+    "binary_cross_entropy": "BinaryCrossEntropy BinaryCrossEntropy 6",
+    "binary_cross_entropy_backward": "BinaryCrossEntropyGrad BinaryCrossEntropyBackward 6",
+    "binary_cross_entropy_with_logits": "SigmoidCrossEntropyWithLogitsV2 BinaryCrossEntropyWithLogits 8",
+    "max_pool2d_with_indices": "MaxPool3DWithArgmaxV2 MaxPool2dWithIndices 4",
+    "max_pool2d_with_indices_backward": "MaxPool3DGradWithArgmax MaxPool2dWithIndicesBackward 2",
+    "max_pool3d_with_indices": "MaxPool3DWithArgmaxV2 MaxPool3dWithArgmax 4",
+    "max_pool3d_with_indices_backward": "MaxPool3DGradWithArgmax MaxPool3dWithArgmaxBackward 2",
+    "avg_pool2d": "AvgPoolV2 AvgPool2d 4",
+    "avg_pool2d_backward": "AvgPoolV2Grad AvgPool2dBackward 4",
+    "_adaptive_avg_pool2d": "AdaptiveAvgPool2d AdaptiveAvgPool2d 1",
+    "_adaptive_avg_pool2d_backward": "AdaptiveAvgPool2dGrad AdaptiveAvgPool2dBackward 1",
+    "upsample_nearest2d": "UpsampleNearest UpsampleNearest2d 1",
+    "upsample_nearest2d_backward": "UpsampleNearestGrad UpsampleNearest2dBackward 1",
+    "upsample_bilinear2d": "UpsampleBilinear2d UpsampleBilinear2d 8",
+    "upsample_bilinear2d_backward": "UpsampleBilinear2dGrad UpsampleBilinear2dBackward 8",
+    "upsample_bicubic2d": "UpsampleBicubic2d UpsampleBicubic2d 32",
+    "upsample_bicubic2d_backward": "UpsampleBicubic2dGrad UpsampleBicubic2dBackward 32",
+    "grid_sampler_2d": "GridSampler2D GridSampler2D 16",
+    "grid_sampler_2d_backward": "GridSampler2DGrad GridSampler2DBackward 16",
+    "_ctc_loss": "CTCLossV2 CtcLoss 8",
+    "_ctc_loss_backward": "CTCLossV2Grad CtcLossBackward 8",
+    "_cdist_forward": "Cdist Cdist 3",
+    "_cdist_backward": "CdistGrad CdistBackward 3",
+    "histc": "Histogram Histc 2",
+    "median": "Median Median 8",
+    "aminmax": "Aminmax Aminmax 2",
+    "sort": "Sort Sort 16",
+    "argsort": "Sort Argsort 16",
+    "topk": "TopKV3 Topk 8",
+    "linalg_vector_norm": "LpNormV2 LinalgVectorNorm 2",
+    "norm": "LpNormV2 Norm 2",
+    "_weight_norm_interface": "LpNormV2 LinalgVectorNorm 3",
+    "bernoulli": "StatelessBernoulli Bernoulli 10",
+    "uniform": "StatelessRandomUniformV2 InplaceUniform 10",
+    "normal": "StatelessRandomNormalV2 InplaceNormal 20",
+    "random": "StatelessRandomUniformInt InplaceRandom 10",
+    "exponential": "StatelessExponential InplaceExponential 12",
+    "rand": "StatelessRandomUniformV2 InplaceUniform 10",
+    "rand_like": "StatelessRandomUniformV2 InplaceUniform 10",
+    "randn": "StatelessRandomNormalV2 InplaceNormal 20",
+    "randn_like": "StatelessRandomNormalV2 InplaceNormal 20",
+    "randint": "StatelessRandomUniformInt InplaceRandom 10",
+    "randint_like": "StatelessRandomUniformInt InplaceRandom 10",
+    "randperm": "StatelessRandperm Randperm 16",
+    "multinomial": "MultinomialWithReplacement Multinomial 16",
+    "native_dropout_backward": "DropOutDoMask DropoutBackward 2",
+    "sum": "ReduceSum ReduceSum 1",
+    "nansum": "ReduceNansum ReduceNansum 1",
+    "mean": "ReduceMean Mean 1",
+    "prod": "ReduceProd Prod 1",
+    "amax": "ReduceMax Amax 1",
+    "amin": "ReduceMin Amin 1",
+    "max": "ReduceMax Max 1",
+    "min": "ReduceMin Min 1",
+    "all": "ReduceAll All 1",
+    "any": "ReduceAny Any 1",
+    "argmax": "ArgMaxV2 ArgMax 1",
+    "argmin": "ArgMin ArgMin 1",
+    "var": "ReduceVar Var 3",
+    "var_mean": "ReduceVar VarMean 3",
+    "std": "ReduceStdV2Update Std 3",
+    "std_mean": "ReduceStdV2Update StdMean 3",
+    "logsumexp": "LogSumExp LogSumExp 4",
+    "cumsum": "Cumsum Cumsum 1",
+    "cumprod": "Cumprod Cumprod 1",
+}
+
+# aten name: type and call of what only moves data; it reads and writes each operand once
+_MOVES: Mapping[str, str] = {
+    "cat": "ConcatD Cat",
+    "stack": "Pack Stack",
+    "split_with_sizes_copy": "SplitV SplitWithSize",
+    "unbind_copy": "Unpack Unbind",
+    "clone": "TensorMove InplaceCopy",
+    "copy": "TensorMove InplaceCopy",
+    "_to_copy": "TensorMove InplaceCopy",
+    "constant_pad_nd": "PadV3 ConstantPadNd",
+    "roll": "Roll Roll",
+    "flip": "ReverseV2 Flip",
+    "repeat": "Tile Repeat",
+    "repeat_interleave": "RepeatInterleave RepeatInterleave",
+    "tril": "Tril Tril",
+    "triu": "Triu Triu",
+    "diag_embed": "Diag Diag",
+    "scatter": "ScatterElementsV2 Scatter",
+    "scatter_add": "ScatterElementsV2 ScatterAdd",
+    "scatter_reduce": "ScatterElementsV2 ScatterAdd",
+    "index_add": "InplaceIndexAdd IndexAdd",
+    "index_copy": "ScatterUpdate IndexCopy",
+    "index_put": "IndexPutV2 IndexPutImpl",
+    "_index_put_impl": "IndexPutV2 IndexPutImpl",
+    "_unsafe_index_put": "IndexPutV2 IndexPutImpl",
+    "slice_backward": "StridedSliceAssignV2 InplaceCopy",
+    "select_backward": "StridedSliceAssignV2 InplaceCopy",
+    "slice_scatter": "StridedSliceAssignV2 InplaceCopy",
+    "fill": "Fill InplaceFillScalar",
+    "zero": "ZerosLike InplaceZero",
+    "zeros": "ZerosLike InplaceZero",
+    "zeros_like": "ZerosLike InplaceZero",
+    "new_zeros": "ZerosLike InplaceZero",
+    "ones": "Fill InplaceOne",
+    "ones_like": "OnesLike InplaceOne",
+    "new_ones": "Fill InplaceOne",
+    "full": "Fill InplaceFillScalar",
+    "full_like": "Fill InplaceFillScalar",
+    "new_full": "Fill InplaceFillScalar",
+    "scalar_tensor": "Fill InplaceFillScalar",
+    "arange": "Range Arange",
+    "linspace": "LinSpace Linspace",
+    "eye": "Eye Eye",
+    "tril_indices": "Range Arange",
+    "triu_indices": "Range Arange",
+    "unfold_backward": "UnfoldGrad UnfoldGrad",
+    "im2col": "Im2col Im2col",
+    "col2im": "Col2im Im2colBackward",
+    "one_hot": "OneHot OneHot",
+    "pixel_shuffle": "Transpose Permute",
+    "reflection_pad2d": "PadV3 ReflectionPad2d",
+    "replication_pad2d": "PadV3 ReplicationPad2d",
+}
+
+# aten name: type and call of what reads only the part of its first operand that it writes
+_PARTS: Mapping[str, str] = {
+    "embedding": "GatherV2 Embedding",
+    "index": "Index Index",
+    "_unsafe_index": "Index Index",
+    "index_select": "GatherV2 IndexSelect",
+    "gather": "GatherElements Gather",
+    "take": "GatherV2 Take",
+    "nll_loss_forward": "NLLLoss NLLLoss",
+    "nll_loss2d_forward": "NLLLoss NLLLoss2d",
+    "nll_loss_backward": "NLLLossGrad NLLLossBackward",
+    "nll_loss2d_backward": "NLLLossGrad NLLLoss2dBackward",
+    "_embedding_bag": "EmbeddingBag EmbeddingBag",
+    "_embedding_bag_backward": "EmbeddingDenseGradV2 EmbeddingDenseBackward",
+    "diagonal_copy": "DiagPart Diag",
+    "embedding_dense_backward": "EmbeddingDenseGradV2 EmbeddingDenseBackward",
+}
+
+# aten name: type, call and operations of what must wait for the device to know the shape of what it gives
+_READ_BACK: Mapping[str, str] = {
+    "nonzero": "NonZero NonzeroV2 1",
+    "masked_select": "MaskedSelect MaskedSelect 1",
+    "unique_consecutive": "UniqueConsecutive UniqueConsecutive 2",
+    "_unique2": "UniqueWithCountsAndSorting Unique2 16",
+    "unique_dim": "UniqueDim UniqueDim 16",
+    "bincount": "Bincount Bincount 1",
+    "equal": "TensorEqual Equal 1",
+    "allclose": "IsClose IsClose 2",
+}
+
+# Two kernels after one another, each over all operands.
+_PAIRS: Mapping[str, tuple[str, str]] = {
+    "native_batch_norm": ("BNTrainingReduce BatchNorm 3", "BNTrainingUpdate BatchNorm 4"),
+    "_native_batch_norm_legit": ("BNTrainingReduce BatchNorm 3", "BNTrainingUpdate BatchNorm 4"),
+    "_native_batch_norm_legit_no_training": ("BNInfer BatchNorm 2", ""),
+    "native_batch_norm_backward": (
+        "BNTrainingUpdateGrad BatchNormBackward 4",
+        "BNTrainingReduceGrad BatchNormBackward 4",
+    ),
+    "native_dropout": ("StatelessDropOutGenMask DropoutGenMaskV2 10", "DropOutDoMask DropoutDoMask 2"),
+}
+
+FOREACH = "_foreach_"
+FUSED = "_fused_"
+FUSED_OPTIMIZERS: Mapping[str, Kernel] = {
+    "adam": Kernel("ApplyAdamD", "aclnnApplyAdam", operations=12),
+    "adamw": Kernel("ApplyAdamWV2", "aclnnApplyAdamWV2", operations=14),
+    "sgd": Kernel("SGD", "aclnnSgd", operations=4),
+    "adagrad": Kernel("ApplyAdagradD", "aclnnApplyAdagrad", operations=6),
+}
+
+CAST = Kernel("Cast", "aclnnCast")
+MATMUL = Kernel("MatMulV3", "aclnnMatmul", "AI_CORE", 2, "Common")
+BATCHED = Kernel("BatchMatMulV3", "aclnnBatchMatMul", "AI_CORE", 2, "Common")
+CONVOLUTION = Kernel("Conv2D", "aclnnConvolution", "AI_CORE", 2, "")
+CONVOLUTION_INPUT = Kernel("Conv2DBackpropInput", "aclnnConvolutionBackward", "AI_CORE", 2, "")
+CONVOLUTION_WEIGHT = Kernel("Conv2DBackpropFilter", "aclnnConvolutionBackward", "AI_CORE", 2, "")
+BIAS_GRADIENT = Kernel("ReduceSum", "aclnnConvolutionBackward")
+ATTENTION = Kernel("FlashAttentionScore", "aclnnFlashAttentionScore", "MIX_AIC", 2, "")
+ATTENTION_GRADIENT = Kernel("FlashAttentionScoreGrad", "aclnnFlashAttentionScoreGrad", "MIX_AIC", 2, "")
+RECURRENT = Kernel("DynamicRNN", "aclnnLstm", "MIX_AIC", 2, "")
+RECURRENT_GRADIENT = Kernel("DynamicRNNGrad", "aclnnLstmBackward", "MIX_AIC", 2, "")
+
+NOTHING = frozenset(
+    (
+        *("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize", "set"),
+        *("_unsafe_view", "_reshape_alias", "lift_fresh", "lift", "alias", "detach", "view", "_conj", "is_same_size"),
+        *(
+            "unsafe_split",
+            "unsafe_split_with_sizes",
+            "unsafe_chunk",
+            "record_stream",
+            "_has_compatible_shallow_copy_type",
+            "is_pinned",
+            "_nested_tensor_size",
+        ),
+        *(
+            "sym_size",
+            "sym_stride",
+            "sym_numel",
+            "sym_storage_offset",
+            "stride",
+            "size",
+            "dim",
+            "numel",
+            "is_contiguous",
+        ),
+    )
+)
+"""Operators without a kernel, beside all that only give a view."""
+
+READS_A_VALUE = frozenset({"_local_scalar_dense", "item", "is_nonzero"})
+"""Operators that copy a value to the host and wait for it."""
+
+
+def kernel_of(words: str, operations: int | None = None, core: Core = "AI_VECTOR_CORE") -> Kernel:
+    """Make a kernel of ``type call [operations]``."""
+    op_type, call, *rest = words.split()
+    count = operations if operations is not None else int(rest[0]) if rest and rest[0].isdecimal() else 1
+    return Kernel(op_type, f"aclnn{call}", core, count)
+
+
+def _kernels() -> Iterator[tuple[str, tuple[Kernel, ...]]]:
+    for name, words in {**_HEAVIER, **_READ_BACK}.items():
+        yield name, (kernel_of(words),)
+    for name, words in _ELEMENTWISE.items():
+        yield name, (kernel_of(words, 1),)
+    for name, words in _MOVES.items():
+        yield name, (kernel_of(words, 0),)
+    for name, words in _PARTS.items():
+        yield name, (kernel_of(words, 1)._replace(reads_part=True),)
+    for name, pair in _PAIRS.items():
+        yield name, tuple(kernel_of(words) for words in pair if words)
+
+
+def _scalar_calls() -> Iterator[tuple[str, str]]:
+    for name, words in _ELEMENTWISE.items():
+        _, _, *call = words.split()
+        if call:
+            yield name, f"aclnn{call[0]}"
+
+
+KERNELS: Mapping[str, tuple[Kernel, ...]] = dict(_kernels())
+"""Kernels by aten name, in the order in which they run."""
+
+WITH_SCALAR: Mapping[str, str] = dict(_scalar_calls())
+"""The call by aten name where the other operand is a scalar and the call then has another name."""
+
+READ_BACK = frozenset(_READ_BACK)
+"""Operators whose result's shape depends on values: the host waits for it."""
