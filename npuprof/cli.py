@@ -1,4 +1,4 @@
-"""The command line: ``npuprof demo``, ``npuprof open PATH`` and ``npuprof doctor``."""
+"""The command line: ``npuprof demo``, ``npuprof open PATH``, ``npuprof run SCRIPT`` and ``npuprof doctor``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from npuprof.errors import NpuprofError
 from npuprof.options import DEFAULT_OUTPUT
+from npuprof.reading_words import add_reading_words, reading_arguments
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,10 +34,22 @@ def _parser() -> argparse.ArgumentParser:
     open_ = commands.add_parser("open", help="read a recording or result and print its summary")
     open_.add_argument("path", type=Path, help="what to read")
     open_.add_argument("--html", type=Path, help="also write one self-contained page to this file")
+    add_reading_words(open_)
     open_.set_defaults(run=_open)
+
+    # Its words are read as those of the magic are; without a prefix, none of them is an option here.
+    run = commands.add_parser("run", help="run a script under msprof", add_help=False, prefix_chars="\0")
+    run.add_argument("words", nargs=argparse.REMAINDER, help="options, the script, and its arguments")
+    run.set_defaults(run=_run)
 
     doctor = commands.add_parser("doctor", help="tell what this machine can profile with, and what is missing")
     doctor.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="directory of recordings (%(default)s)")
+    doctor.add_argument(
+        "--verify",
+        action="store_true",
+        help="profile a small known workload with each front end, judge what is decoded, and write one file for a "
+        "bug report",
+    )
     doctor.set_defaults(run=_doctor)
     return parser
 
@@ -53,7 +66,7 @@ def _demo(parsed: argparse.Namespace) -> int:
 def _open(parsed: argparse.Namespace) -> int:
     from npuprof.profiles import Profile, open_path
 
-    profile = open_path(parsed.path)
+    profile = open_path(parsed.path, **reading_arguments(parsed))
     print(repr(profile))  # noqa: T201
     if parsed.html is not None:
         if not isinstance(profile, Profile):
@@ -62,11 +75,43 @@ def _open(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _run(parsed: argparse.Namespace) -> int:
+    from npuprof.applications import run_application
+    from npuprof.notebook.run_words import UsageError, run_words, usage
+    from npuprof.profiles import load
+
+    if not parsed.words or parsed.words[0] in ("-h", "--help"):
+        print(usage())  # noqa: T201
+        return 0 if parsed.words else 2
+    try:
+        words = run_words(parsed.words)
+    except UsageError as error:
+        print(f"npuprof run: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    recording = run_application(words.program, words.options, echo=sys.stdout.write, timeout_s=words.timeout_s)
+    print(f"\nThe recording is {recording.directory}")  # noqa: T201
+    if words.report:
+        print(repr(load(recording.directory)))  # noqa: T201
+    if recording.failed:
+        raise NpuprofError(f"the program failed: {recording.failed}")
+    return 0
+
+
 def _doctor(parsed: argparse.Namespace) -> int:
     from npuprof.doctor import diagnose
 
+    if parsed.verify:
+        return _verify(parsed.output)
     findings = diagnose(parsed.output)
     width = max(len(finding.subject) for finding in findings)
     for finding in findings:
         print(f"{finding.state:8}{finding.subject:{width + 2}}{finding.detail}")  # noqa: T201
     return 1 if any(finding.state == "problem" for finding in findings) else 0
+
+
+def _verify(output: Path) -> int:
+    from npuprof.verification import verify
+
+    verdict = verify(output)
+    print(f"\n{verdict.text}\nThe file to attach to a bug report: {verdict.report}")  # noqa: T201
+    return 0 if verdict.passed else 1

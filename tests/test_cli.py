@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import npuprof
 from npuprof import cli
 from npuprof.profiles import Profile
+from npuprof.simulator import synthesise
 from npuprof.sources.base import Decoded
 from tests import factories
 
@@ -19,6 +21,27 @@ def test_open_prints_the_summary_and_writes_the_page(tmp_path: Path, capsys: pyt
     assert "training step" in shown
     assert str(tmp_path / "page.html") in shown
     assert (tmp_path / "page.html").stat().st_size > 100_000
+
+
+def test_open_reads_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(synthesise(tmp_path, launches=400))
+    whole = npuprof.load(path)
+    start_ns, end_ns = whole.kernels["start_ns"].iloc[[100, 300]]
+    assert whole.info.started_ns is not None
+    since = f"+{start_ns - whole.info.started_ns}ns"
+    assert cli.main(["open", path, "--start", since, "--end", str(end_ns), "--source", "raw"]) == 0
+    part = npuprof.load(path, start=start_ns, end=end_ns)
+    assert capsys.readouterr().out == f"{part!r}\n"
+    assert 0 < len(part.kernels) < len(whole.kernels)
+
+
+def test_open_reads_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = str(Profile(Decoded(factories.profile(5), factories.info())).save(tmp_path / "saved"))
+    number = int(npuprof.load(saved).steps["step"].iloc[0])
+    assert cli.main(["open", saved, "--steps", str(number)]) == 0
+    assert capsys.readouterr().out == f"{npuprof.load(saved, steps=number)!r}\n"
+    assert cli.main(["open", saved, "--steps", "3;4"]) == 1
+    assert capsys.readouterr().err.startswith("npuprof: --steps is '3;4'; give numbers or ranges")
 
 
 def test_a_path_that_cannot_be_opened_is_one_line_and_status_1(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,12 +28,28 @@ def scaled_column(column: Any, multiplier: int, *, exponents: bool = True) -> tu
     return scaled(column.fill_null("").to_pylist(), multiplier, exponents=exponents)
 
 
+def characters(column: Any) -> npt.NDArray[np.uint8]:
+    """Give the bytes of all texts of an Arrow array of strings, one behind the other, as they lie in its memory."""
+    _, ends, data = column.buffers()
+    if not len(column) or data is None:
+        return np.empty(0, np.uint8)
+    first, last = np.frombuffer(ends, np.int32)[[column.offset, column.offset + len(column)]].tolist()
+    return np.frombuffer(data, np.uint8)[first:last]
+
+
 def _as_decimals(column: Any, multiplier: int) -> tuple[Ints, Mask] | None:
-    # Arrow takes exponents too, but whether one is allowed is for the long way to say.
-    if any(pc.any(pc.match_substring(column, letter)).as_py() for letter in "eE"):
+    data = characters(column)
+    # Arrow takes exponents and hexadecimals too, but whether one is allowed is for the long way to say.
+    if len(data) and int(data.max()) >= ord("E"):
         return None
+    valid = _valid(column)
+    if multiplier == 1:
+        try:
+            return _filled(column.cast(pa.int64())).to_numpy(zero_copy_only=False), valid
+        except pa.ArrowInvalid:
+            pass  # such as 5.0
     try:
-        decimals = column.cast(pa.decimal128(_PRECISION, _DIGITS[multiplier])).fill_null(0)
+        decimals = _filled(column.cast(pa.decimal128(_PRECISION, _DIGITS[multiplier])))
     except pa.ArrowInvalid:
         return None
     # A decimal lies in memory as a whole number of 16 bytes; one that fits an int64 has its sign in the upper half.
@@ -41,4 +58,14 @@ def _as_decimals(column: Any, multiplier: int) -> tuple[Ints, Mask] | None:
     values = halves[:, 0].copy()
     if not np.array_equal(values >> 63, halves[:, 1]):
         return None
-    return values, pc.is_valid(column).to_numpy(zero_copy_only=False)
+    return values, valid
+
+
+def _filled(column: Any) -> Any:
+    return column.fill_null(0) if column.null_count else column
+
+
+def _valid(column: Any) -> Mask:
+    if not column.null_count:
+        return np.ones(len(column), np.bool_)
+    return np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), np.bool_)

@@ -15,6 +15,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +24,7 @@ import pyarrow.csv
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.progress import tell
-from npuprof.sources.arrow_decimals import scaled_column
+from npuprof.sources.arrow_decimals import characters, scaled_column
 from npuprof.sources.columns import recoded
 from npuprof.sources.decimals import US_TO_NS, Ints, Mask
 from npuprof.sources.zipped import is_zipped, read_head, read_whole
@@ -79,7 +80,7 @@ class CsvTable:
             source = pa.BufferReader(content) if zipped else pa.OSFile(str(path)) if misnamed else path
             return _parse(source, len(self.names))
         except pa.ArrowInvalid:
-            pass  # a row is damaged: found, and counted, below
+            pass  # a row is damaged or no UTF-8: found, and counted, below
         except OSError as error:
             raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
         return self._read_damaged(path)
@@ -120,12 +121,13 @@ class CsvTable:
         """Give a column's cells without white space around them, as an Arrow array; absent ones are null."""
         if self._newest[0] == name and self._newest[1] is not None:
             return self._newest[1]
-        column = self._cells.column(self.names.index(name))
-        column = column.chunk(0) if column.num_chunks else pa.array([], pa.string())
-        trimmed = pc.utf8_trim_whitespace(_as_utf8(column))
-        cells = pc.if_else(pc.is_in(trimmed, value_set=pa.array(NONE)), pa.scalar(None, pa.string()), trimmed)
+        cells = _without_none(self._raw(name))
         self._newest = (name, cells)  # a column is asked what it holds before it is read
         return cells
+
+    def _raw(self, name: str) -> Any:
+        column = self._cells.column(self.names.index(name))
+        return column.combine_chunks() if column.num_chunks else pa.array([], pa.string())
 
     def time_ns(self, name: str) -> tuple[Ints, Mask]:
         """Give a column of epoch microseconds as exact nanoseconds, and where it has one.
@@ -134,7 +136,7 @@ class CsvTable:
         """
         column = self.text(name)
         values, valid = scaled_column(column, US_TO_NS, exponents=False)
-        damaged = int((~valid & pc.is_valid(column).to_numpy(zero_copy_only=False)).sum())
+        damaged = int(len(valid) - np.count_nonzero(valid)) - column.null_count
         if damaged:
             self._notes.warning(
                 self.source, f"{name!r}: a time cannot be read (a spreadsheet may have rounded it)", damaged
@@ -146,9 +148,8 @@ class CsvTable:
         column = self.text(name)
         for text in none:
             column = pc.if_else(pc.equal(column, text), pa.scalar(None, pa.string()), column)
-        present = pc.is_valid(column).to_numpy(zero_copy_only=False)
         values, valid = scaled_column(column, multiplier)
-        self._note_unreadable(name, int((present & ~valid).sum()))
+        self._note_unreadable(name, int(len(valid) - np.count_nonzero(valid)) - column.null_count)
         return pd.arrays.IntegerArray(values, ~valid)
 
     def whole(self, name: str) -> Any:
@@ -185,10 +186,10 @@ class CsvTable:
 
     def categories(self, name: str, change: Callable[[str], str | None] | None = None) -> pd.Categorical:
         """Give a column of names; `change` is applied to each distinct one."""
-        encoded = self.text(name).dictionary_encode()
-        names = encoded.dictionary.to_pylist()
-        changed = [change(text) if change else text for text in names]
-        return recoded(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), changed)
+        encoded = self._raw(name).dictionary_encode()
+        names = _without_none(encoded.dictionary).to_pylist()  # few: far less to trim than all cells
+        changed = [change(text) if change and text is not None else text for text in names]
+        return recoded(encoded.indices.to_numpy(zero_copy_only=False), changed)
 
     def _note_unreadable(self, name: str, count: int) -> None:
         if count:
@@ -239,29 +240,38 @@ def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
 
 
 def _parse(source: Any, count: int, handler: Callable[[Any], str] | None = None) -> Any:
-    """Parse the rows after the first into columns of text, called by their places."""
+    """Parse the rows after the first into columns of text, called by their places.
+
+    That cells have line ends is always expected, though few do: where a file is cut within one otherwise, Arrow may
+    give another last row without an error.
+    """
     names = [f"{place}" for place in range(count)]
-    cells = pyarrow.csv.read_csv(
+    return pyarrow.csv.read_csv(
         source,
         read_options=pyarrow.csv.ReadOptions(
-            column_names=names, skip_rows=1, block_size=_BLOCK_BYTES, use_threads=False
+            # The handler counts rows, which is Python's.
+            column_names=names,
+            skip_rows=1,
+            block_size=_BLOCK_BYTES,
+            use_threads=handler is None,
         ),
         parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=handler),
         convert_options=pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False, check_utf8=False
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
         ),
     )
-    return cells.combine_chunks()
 
 
-def _as_utf8(column: Any) -> Any:
-    """Replace what is no UTF-8, such as a name in another encoding."""
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        raw = column.cast(pa.binary(), safe=False).to_pylist()
-        return pa.array([cell.decode("utf-8", "replace") for cell in raw], pa.string())
-    return column
+def _without_none(column: Any) -> Any:
+    """Give an array of text without white space around its cells; those that stand for no value are null."""
+    data = characters(column)
+    lowest, highest = (int(data.min()), int(data.max())) if len(data) else (0, 0)
+    # A look at the bytes tells what a column of numbers needs no look at each cell for.
+    trimmed = column if ord(" ") < lowest and highest < 127 else pc.utf8_trim_whitespace(column)
+    none = pc.equal(trimmed, "") if highest < ord("A") else pc.is_in(trimmed, value_set=pa.array(NONE))
+    if not pc.any(none).as_py():
+        return trimmed
+    return pc.if_else(none, pa.scalar(None, pa.string()), trimmed)
 
 
 def _header(path: Path) -> list[str]:

@@ -6,8 +6,9 @@ once, and a row takes the bytes of its numbers.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -19,6 +20,9 @@ from npuprof.sources.decimals import Ints
 
 MAX_NAME = 64 << 10
 """The longest text kept of a name, a stack or shapes."""
+
+_NONE = (1 << 64) - 1  # what an unsigned number without a value is written as
+_DIGITS = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 
 
 class Codebook:
@@ -86,8 +90,11 @@ class Columns:
         return self.books[column].texts()
 
 
-def whole_numbers(values: Sequence[Any]) -> Ints:
-    """Give an int64 array of numbers or digits; :data:`ABSENT` where there is none or it does not fit."""
+def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = None) -> Ints:
+    """Give an int64 array of numbers or digits; :data:`ABSENT` where there is none or it does not fit.
+
+    `lost` is told how many do not fit, if there are any.
+    """
     kinds = set(map(type, values))
     if kinds == {type(None)}:
         return np.full(len(values), ABSENT, np.int64)
@@ -96,7 +103,19 @@ def whole_numbers(values: Sequence[Any]) -> Ints:
             return np.array(values if len(kinds) < 2 else [ABSENT if v is None else v for v in values], dtype=np.int64)
         except OverflowError:
             pass  # one does not fit: read one by one
-    return np.array([_whole(value) for value in values], dtype=np.int64)
+    found = np.array([_whole(value) for value in values], dtype=np.int64)
+    if lost is not None and (
+        count := sum(_is_too_large(values[row]) for row in np.flatnonzero(found == ABSENT).tolist())
+    ):
+        lost(count)
+    return found
+
+
+def _is_too_large(value: Any) -> bool:
+    """Tell whether what is no int64 is a whole number all the same, and not one that stands for none."""
+    if isinstance(value, str):
+        return _DIGITS.fullmatch(value) is not None and value != str(_NONE)
+    return isinstance(value, int) and value != _NONE
 
 
 def _whole(value: Any) -> int:

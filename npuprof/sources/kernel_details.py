@@ -9,13 +9,13 @@ Source: formats/results.md section 3.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from npuprof import tables
@@ -26,6 +26,7 @@ from npuprof.sources.decimals import US_TO_NS, Mask
 
 COMMUNICATION_CORES = ("HCCL", "COMMUNICATION")
 _COMMUNICATION_NAME = "hcom_"
+_OF_BOTH = ("start_ns", "duration_ns", "device_id", "name", "op_type", "step")  # kernels and communication operators
 
 _SYNONYMS = {
     "step": ("Step Id", "Step ID"),
@@ -94,42 +95,43 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
     missing = [_SYNONYMS[key][0] for key in ("name", "start", "duration") if key not in found]
     if missing:
         raise SourceError(f"{path} has no column {missing[0]!r}, so it is no table of kernels; is it another file?")
-    _, timed = table.time_ns(found["start"])
+    start, timed = table.time_ns(found["start"])
     duration = table.scaled(found["duration"], US_TO_NS)
     usable = timed & ~np.asarray(duration.isna())
     if not usable.all():
         notes.warning(path.name, "a row has no start or duration and is left out", int((~usable).sum()))
         table.keep(usable)
-    columns = {**_identity(table, found, default_device), **_properties(table, found), **_counters(table, found)}
-    is_communication = _communication_rows(table, found)
-    kernels = {name: values[~is_communication] for name, values in columns.items()}
-    operators: dict[str, Any] = {
-        name: columns[name][is_communication]
-        for name in ("start_ns", "duration_ns", "device_id", "name", "op_type", "step")
-        if name in columns
-    }
+        start, duration = start[usable], duration[usable]
+    columns = {"start_ns": start, "duration_ns": duration.to_numpy(np.int64), **_identity(table, found, default_device)}
+    columns.update(_properties(table, found))
+    columns.update(_counters(table, found))
+    is_communication = _communication_rows(columns)
+    operators = _rows({name: columns[name] for name in _OF_BOTH if name in columns}, is_communication)
+    kernels = _rows(columns, ~is_communication) if is_communication.any() else columns
     return KernelDetails(
-        tables.sort_by_time(tables.build("kernels", _with_used_names(kernels))),
-        tables.sort_by_time(tables.build("communication", _with_used_names(operators))),
+        tables.sort_by_time(tables.build("kernels", kernels)),
+        tables.sort_by_time(tables.build("communication", operators)),
     )
 
 
-def _communication_rows(table: CsvTable, found: dict[str, str]) -> Mask:
+def _communication_rows(columns: dict[str, Any]) -> Mask:
     """Tell the rows of communication operators: by their core, and at Level0, where it is N/A, by their name."""
-    named = pc.starts_with(table.text(found["name"]), _COMMUNICATION_NAME).fill_null(False)
-    if "core" not in found:
-        return np.asarray(named.to_numpy(zero_copy_only=False), np.bool_)
-    core = table.text(found["core"])
-    known = pc.is_in(core, value_set=pa.array(COMMUNICATION_CORES))
-    rows = pc.or_(known, pc.and_(pc.is_null(core), named))
-    return np.asarray(rows.to_numpy(zero_copy_only=False), np.bool_)
+    named = _is(columns["name"], lambda name: name.startswith(_COMMUNICATION_NAME))
+    if "core" not in columns:
+        return named
+    core: pd.Categorical = columns["core"]
+    return _is(core, lambda name: name in COMMUNICATION_CORES) | (named & np.asarray(core.codes < 0))
+
+
+def _is(names: pd.Categorical, what: Callable[[str], bool]) -> Mask:
+    """Tell where a column holds one of the names that are so; each name is asked once."""
+    table = np.array([*map(what, names.categories), False], np.bool_)
+    rows: Mask = table[names.codes]  # code -1, absent, takes the last entry
+    return rows
 
 
 def _identity(table: CsvTable, found: dict[str, str], default_device: int) -> dict[str, Any]:
-    columns: dict[str, Any] = {
-        "start_ns": table.time_ns(found["start"])[0],
-        "duration_ns": table.scaled(found["duration"], US_TO_NS).to_numpy(np.int64),
-    }
+    columns: dict[str, Any] = {}
     if "device_id" in found:
         columns["device_id"] = table.whole(found["device_id"]).fillna(default_device).to_numpy(np.int64)
     else:
@@ -144,9 +146,11 @@ def _properties(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
         if name in found:
             columns[name] = table.whole(found[name])
     columns["name"] = columns["op_name"] = table.categories(found["name"])
-    for name, source in (("op_type", "op_type"), ("core", "core"), ("task_type", "core"), ("op_state", "op_state")):
-        if source in found:
-            columns[name] = table.categories(found[source])
+    for name in ("op_type", "core", "op_state"):
+        if name in found:
+            columns[name] = table.categories(found[name])
+    if "core" in columns:
+        columns["task_type"] = columns["core"]
     if "hf32" in found:
         columns["hf32"] = pd.array(pc.equal(table.text(found["hf32"]), "YES").to_pylist(), dtype="boolean")
     for side in ("input", "output"):
@@ -196,8 +200,10 @@ def column_name(header: str) -> tuple[str, str]:
     return "_".join(word for word in words if word), unit
 
 
-def _with_used_names(columns: dict[str, Any]) -> dict[str, Any]:
+def _rows(columns: dict[str, Any], chosen: Mask) -> dict[str, Any]:
+    """Take rows of all columns, and of names only those that are still there."""
+    taken = {name: values[chosen] for name, values in columns.items()}
     return {
         name: values.remove_unused_categories() if isinstance(values, pd.Categorical) else values
-        for name, values in columns.items()
+        for name, values in taken.items()
     }

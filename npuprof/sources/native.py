@@ -45,6 +45,8 @@ def read_native(path: Path, recording: Recording, part: Selection | Part | None)
         decoded = read_layout(results[-1], part, recording.raw_clock_epoch_ns)
         if _wants_device(recording) and not results[-1].raw:
             _note_missing_device(decoded, recording)
+        if results[-1].root == path:  # it was no torch_npu that wrote them
+            decoded.info.source = "raw files of simulated torch"
         return _noting([one.root for one in results[:-1]], decoded)
     runs = _directories(path, _RAW) or _directories(path / _OF_OLDER_MINDSPORE, _RAW)
     if runs:

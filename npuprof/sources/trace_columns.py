@@ -234,8 +234,11 @@ class _Gatherer:
             elif name in layout.names:
                 found[name] = columns.books[name].codes(values, len(values))
             else:
-                found[name] = floats(values) if name in layout.floats else whole_numbers(values)
+                found[name] = floats(values) if name in layout.floats else whole_numbers(values, self._too_large)
         return found
+
+    def _too_large(self, count: int) -> None:
+        self._notes.warning(self._source, "a whole number of an event's arguments is too large; taken as absent", count)
 
     def _decode(self, events: list[Event], kind: Any) -> list[Any]:
         """Decode arguments in one call; one by one where some do not fit."""

@@ -128,10 +128,12 @@ COMMUNICATION = _layout(
     "bandwidth_gb_s estimated_us",
 )
 MARK = _layout("mark", _MarkArgs, "kind domain")
+PAUSE = _layout("pause", _PlainArgs)
 ITERATION = _layout("iteration", _IterationArgs)
 
 _BY_CATEGORY = {
     "Iteration Time": ITERATION,
+    "GC": PAUSE,
     "cpu_op": OPERATOR,
     "user_annotation": OPERATOR,
     "enqueue": QUEUE,

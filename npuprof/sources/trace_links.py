@@ -23,6 +23,7 @@ _DEVICE = ("tasks", "communication")
 _KINDS = {"async_task_queue": "enqueue", "async_mindspore": "enqueue", "fwdbwd": "forward_backward"}  # of operators
 _LAUNCHES = "HostToDevice"
 _TORCH = "async_npu"
+_MARKS = "MsTx"
 
 Rows = npt.NDArray[np.int64]
 
@@ -39,7 +40,8 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
 
     ``operator_api`` links start at the operator that torch says caused a device task. They end at the CANN
     call that launched the task, or at the task itself where the result has no such call (Level0).
-    ``api_task`` links go from a CANN call to a task or a communication operator.
+    ``api_task`` links go from a CANN call to a task or a communication operator, ``mark`` links from a mark to its
+    device side in ``tasks``.
     """
     if not len(trace.flows):
         return tables.empty("links")
@@ -57,6 +59,8 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
     has_call = calls >= 0
     parts.append(_part("operator_api", _only(causes, has_call), Ends(np.zeros_like(calls), calls), target=("api",)))
     parts.append(_part("operator_api", _only(causes, ~has_call), effects, target=_DEVICE))
+    begins, ends = finder.pairs(_MARKS, notes, source)
+    parts.append(_part("mark", finder.at(begins, ("marks",)), finder.at(ends, ("tasks",)), ("marks",), ("tasks",)))
     links = pd.concat(parts, ignore_index=True)
     kept = links[(links["source_row"] >= 0) & (links["target_row"] >= 0)].drop_duplicates()
     return tables.build("links", {name: kept[name].array for name in kept.columns})
@@ -137,10 +141,10 @@ def _part(
     source: tuple[str, ...] = ("operators",),
     target: tuple[str, ...] = ("operators",),
 ) -> pd.DataFrame:
-    every = ["operators", "api", *_DEVICE]
+    every = ["operators", "api", *_DEVICE, "marks"]
     source_codes = np.array([every.index(name) for name in source])
     target_codes = np.array([every.index(name) for name in target])
-    kinds = ["operator_api", "api_task", *dict.fromkeys(_KINDS.values())]
+    kinds = ["operator_api", "api_task", *dict.fromkeys(_KINDS.values()), "mark"]
     frame: pd.DataFrame = pd.DataFrame(
         {
             "kind": tables.categorical(np.full(len(causes.row), kinds.index(kind)), kinds),
@@ -151,3 +155,28 @@ def _part(
         }
     )
     return frame
+
+
+def renumbered(links: pd.DataFrame, name: str, former: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
+    """Let links lead to the rows of another form of a table; those whose row it does not have are left out.
+
+    Parameters
+    ----------
+    links
+        The table ``links``.
+    name
+        The table that was exchanged.
+    former, frame
+        Its rows before and now; they are the same where their times and threads are, those alike in order.
+    """
+    keys = ["start_ns", "duration_ns", "thread_id"]
+    before, now = (
+        one[keys].assign(turn=one.groupby(keys).cumcount(), row=np.arange(len(one))) for one in (former, frame)
+    )
+    row = before.merge(now, "left", [*keys, "turn"])["row_y"].to_numpy(np.int64, na_value=-1)
+    moved = links.copy()
+    for side in ("source", "target"):
+        mine = (links[f"{side}_table"] == name).to_numpy()
+        moved.loc[mine, f"{side}_row"] = row[links.loc[mine, f"{side}_row"].to_numpy()]
+    kept: pd.DataFrame = moved[(moved["source_row"] >= 0) & (moved["target_row"] >= 0)].reset_index(drop=True)
+    return kept

@@ -27,6 +27,7 @@ from npuprof.sources.trace_columns import Trace
 from npuprof.sources.trace_communication import group_name, operator_type, operators_of, plane_ids
 from npuprof.sources.trace_counters import counters_table
 from npuprof.sources.trace_iterations import take_iteration_parts
+from npuprof.sources.trace_marks import marks_rows
 from npuprof.sources.trace_slices import names as _names
 from npuprof.sources.trace_slices import span as _span
 from npuprof.sources.trace_slices import thread_numbers as _thread_numbers
@@ -41,6 +42,7 @@ _OVERLAP = {
     "Not Overlapped": "communication_not_overlapped",
     "Free": "free",
 }
+_BESIDE = {"operator": "queue", "mark": "pause"}  # slices of another layout that go into the same table
 _NPU_LABEL = re.compile(r"NPU\s+(\d+)")
 
 
@@ -72,7 +74,7 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
     }
     maker = _Maker(trace, built, devices, notes, source)
     for layout, make in makers.items():
-        if len(trace.slices[layout]) or (layout == "operator" and len(trace.slices["queue"])):
+        if len(trace.slices[layout]) or len(trace.slices[_BESIDE.get(layout, layout)]):
             make(maker)
     if len(trace.counters):
         built.tables["counters"] = counters_table(trace, devices)
@@ -300,17 +302,8 @@ class _Maker:
         self._put("overlap", tables.build("overlap", columns), slices["lane"][chosen])
 
     def marks(self) -> None:
-        """Make ``marks`` of markers and ranges."""
-        slices = self._trace.slices["mark"]
-        columns = {
-            **_span(slices),
-            "message": _names(slices, "name"),
-            "domain": _names(slices, "domain"),
-            "thread_id": self._threads[slices["lane"]],
-            "kind": _names(slices, "kind"),
-            "category": optional(slices["mark_category"], SENTINELS),
-        }
-        self._put("marks", tables.build("marks", columns), slices["lane"])
+        """Make ``marks`` of markers, ranges and pauses of the garbage collector."""
+        self._put("marks", *marks_rows(self._trace, self._threads))
 
     def iterations(self) -> None:
         """Make steps of a model's iterations, where the framework marked none."""

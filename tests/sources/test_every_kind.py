@@ -14,7 +14,8 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.profiles import Profile
-from tests.sources.kinds import KINDS, Kind
+from tests.sources.kind import Kind
+from tests.sources.kinds import KINDS
 from tests.sources.msprof.results import STAMP, csv, device_trace
 from tests.sources.trace_maker import at, ns, small_trace
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
+from npuprof.sources import csv_table
 from npuprof.sources.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.csv_table import CsvTable, read_statistic
 from npuprof.sources.kernel_details import column_name, read_kernel_details
@@ -184,6 +191,27 @@ def test_cells_may_hold_line_ends_quotes_and_bad_bytes(tmp_path: Path) -> None:
     table = CsvTable(write(tmp_path, b'a,b\n"x\ny;\nz",1\n"say ""hi""",\xff\n'), Notes())
     assert table.text("a").to_pylist() == ["x\ny;\nz", 'say "hi"']
     assert table.text("b").to_pylist() == ["1", "\ufffd"]
+
+
+@given(
+    st.lists(st.tuples(st.text('ab,\n"\t 9é', max_size=8), st.integers(0, 99)), min_size=1, max_size=30),
+    st.integers(40, 90),
+)
+def test_cells_are_the_same_wherever_the_file_is_cut(rows: list[tuple[str, int]], block: int) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([("a", "b"), *rows])
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_table, "_BLOCK_BYTES", block)
+        table = CsvTable(write(Path(folder), text.getvalue()), Notes())
+    assert table.text("a").to_pylist() == [cell.strip() or None for cell, _ in rows]
+    assert table.text("b").to_pylist() == [str(number) for _, number in rows]
+
+
+def test_a_column_of_names_is_trimmed_and_has_no_none(tmp_path: Path) -> None:
+    table = CsvTable(write(tmp_path, "a,b\nx\t,1\n N/A,2\n,N/A\nx,INVALID_TYPE\ny, 3\n"), Notes())
+    assert table.categories("a").tolist() == ["x", np.nan, np.nan, "x", "y"]
+    assert table.text("b").to_pylist() == ["1", "2", None, None, "3"]
+    assert table.whole("b").tolist() == [1, 2, pd.NA, pd.NA, 3]
 
 
 def test_a_header_alone_is_an_empty_table(tmp_path: Path) -> None:

@@ -154,3 +154,24 @@ def test_a_cut_gzip_gives_what_is_there(tmp_path: Path) -> None:
     assert 5000 < len(found) < 15_000
     assert found == expected(rows)[: len(found)]
     assert any("gzip" in message for message in messages(notes))
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("chunk_bytes", [40, 1 << 20])
+def test_a_time_written_as_a_number_keeps_all_its_digits_where_it_is_asked_to(
+    tmp_path: Path, wrapped: bool, chunk_bytes: int
+) -> None:
+    path = tmp_path / "trace.json"
+    moments = ["1736408883674584.732", "12", "0.001"]
+    listed = ", ".join(f'{{"ph": "X", "ts": {moment}, "dur": 1.5}}' for moment in moments)
+    path.write_text(f'{{"traceEvents": [{listed}]}}' if wrapped else f"[{listed}]")
+    read = [event for batch in read_events(path, Notes(), chunk_bytes, exact=True) for event in batch]
+    assert [str(event.ts) for event in read] == moments
+    assert [event.dur for event in read] == [1.5, 1.5, 1.5]
+
+
+def test_a_damaged_event_does_not_cost_the_digits_of_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text('[{"ph": "X", "name": "a"b", "ts": 1.0}, {"ph": "X", "ts": 1736408883674584.732}]')
+    read = [event for batch in read_events(path, Notes(), exact=True) for event in batch]
+    assert [event.ts for event in read] == ["1736408883674584.732"]

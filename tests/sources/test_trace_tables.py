@@ -12,9 +12,10 @@ from npuprof import tables
 from npuprof.notes import Notes
 from npuprof.sources.trace_columns import gather
 from npuprof.sources.trace_json import read_events
-from npuprof.sources.trace_links import build_links
+from npuprof.sources.trace_links import build_links, renumbered
+from npuprof.sources.trace_marks import add_device_sides
 from npuprof.sources.trace_tables import build_tables
-from tests.sources.trace_maker import HCCL, HOST, NPU, TraceMaker, ns, small_trace
+from tests.sources.trace_maker import GC, HCCL, HOST, NPU, TraceMaker, ns, small_trace
 
 
 def load(maker: TraceMaker, tmp_path: Path) -> tuple[dict[str, pd.DataFrame], Notes]:
@@ -154,6 +155,85 @@ def test_damaged_fields_are_left_out_and_counted(tmp_path: Path) -> None:
     assert counts["an event has no readable time and is left out"] == 1
     assert counts["an event has no valid duration; taken as 0"] == 1
     assert sum(count for message, count in counts.items() if "arguments" in message) == 2
+
+
+def test_numbers_too_large_for_a_column_are_absent_and_counted(tmp_path: Path) -> None:
+    maker = TraceMaker()
+    for number in (3, 1 << 63, -(1 << 80), str(1 << 70), "9" * 400, (1 << 64) - 1, "N/A", None):
+        maker.slice(HOST, 1, "op", 0, 1, "cpu_op", **{"Sequence number": number, "Fwd thread id": 5})
+    found, notes = load(maker, tmp_path)
+    assert found["operators"]["sequence_number"].tolist() == [3] + [pd.NA] * 7
+    assert found["operators"]["forward_thread_id"].tolist() == [5] * 8
+    told = notes.to_frame()
+    assert told[["severity", "count"]].to_numpy().tolist() == [["warning", 4]]
+    assert "too large" in told["message"].iloc[0]
+
+
+def test_pauses_of_the_garbage_collector_are_marks(tmp_path: Path) -> None:
+    maker = TraceMaker()
+    maker.slice(HOST, 7, "step", 4, 9, event_type="start/end", domain="default")
+    maker.process(GC, "Python GC", "CPU", 1)
+    maker.slice(GC, 7, "GC", 2, 1.5, "GC")
+    maker.slice(GC, 7, "GC", 6, 0.25, "GC")
+    found, notes = load(maker, tmp_path)
+    marks = found["marks"][["start_ns", "duration_ns", "message", "domain", "thread_id"]]
+    assert marks.astype(object).to_numpy().tolist() == [
+        [ns(2), 1500, "GC", "python_gc", 7],
+        [ns(4), 9000, "step", "default", 7],
+        [ns(6), 250, "GC", "python_gc", 7],
+    ]
+    assert not len(notes)
+
+
+def test_pauses_alone_are_marks(tmp_path: Path) -> None:
+    maker = TraceMaker()
+    maker.slice(GC, 7, "GC", 2, 1.5, "GC")
+    found, _ = load(maker, tmp_path)
+    assert found["marks"]["domain"].tolist() == ["python_gc"]
+
+
+def test_marks_lead_to_their_device_side(tmp_path: Path) -> None:
+    maker = TraceMaker()
+    maker.slice(HOST, 7, "unseen", 1, 50, event_type="marker", domain="default")
+    for row, us in enumerate((30.25, 10.125)):
+        maker.slice(HOST, 7, f"mark {row}", us, 50, event_type="marker_ex", domain="default")
+        maker.slice(NPU, 2, f"mark {row}", us + 20, 40, **{"Physic Stream Id": 2, "Task Id": 900 + row})
+        maker.flow("MsTx", str(4000000100 + row), (HOST, 7, us), (NPU, 2, us + 20))
+    found, notes = load(maker, tmp_path)
+    links = found["links"]
+    assert links["kind"].tolist() == ["mark", "mark"]
+    assert links["source_table"].unique().tolist() == ["marks"]
+    assert links["target_table"].unique().tolist() == ["tasks"]
+    messages = found["marks"]["message"].take(links["source_row"].to_numpy()).tolist()
+    assert sorted(messages) == ["mark 0", "mark 1"]
+    assert messages == found["tasks"]["name"].take(links["target_row"].to_numpy()).tolist()
+    add_device_sides(found)
+    marks = found["marks"][["message", "device_start_ns", "device_duration_ns", "device_id"]]
+    assert marks.astype(object).to_numpy().tolist() == [
+        ["unseen", pd.NA, pd.NA, pd.NA],
+        ["mark 1", ns(30.125), 40_000, 0],
+        ["mark 0", ns(50.25), 40_000, 0],
+    ]
+    tables.check("marks", found["marks"])
+    assert not len(notes)
+
+
+def test_links_follow_the_rows_of_an_exchanged_table() -> None:
+    former = pd.DataFrame({"start_ns": [1, 5, 5, 9], "duration_ns": 2, "thread_id": 7})
+    frame = pd.DataFrame({"start_ns": [0, 1, 5, 5], "duration_ns": 2, "thread_id": [8, 7, 7, 7]})
+    links = tables.build(
+        "links",
+        {
+            "kind": pd.Categorical(["mark"] * 4 + ["api_task"]),
+            "source_table": pd.Categorical(["marks"] * 4 + ["api"]),
+            "source_row": [0, 1, 2, 3, 3],
+            "target_table": pd.Categorical(["tasks"] * 5),
+            "target_row": [4, 5, 6, 7, 8],
+        },
+    )
+    moved = renumbered(links, "marks", former, frame)
+    assert moved[["source_row", "target_row"]].to_numpy().tolist() == [[1, 4], [2, 5], [3, 6], [3, 8]]
+    tables.check("links", moved)
 
 
 def test_steps_know_their_task_without_any_process_name(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from npuprof.errors import SourceError
-from npuprof.sources.zipped import is_zipped, read_head, read_whole
+from npuprof.sources.zipped import is_zipped, read_head, read_tail, read_whole
 
 CONTENT = b"".join(b"%d,%d\n" % (number, number * number) for number in range(20_000))
 
@@ -47,3 +47,22 @@ def test_what_a_cut_archive_still_holds_is_read(tmp_path: Path, lost: int) -> No
     assert CONTENT.startswith(content)
     assert len(content) > len(CONTENT) // 2
     assert "the gzip archive is damaged" in problem
+
+
+@pytest.mark.parametrize("size", [100, 1 << 20])
+def test_the_last_bytes_are_those_of_the_content(path: Path, size: int) -> None:
+    assert read_tail(path, size) == CONTENT[-size:]
+
+
+def test_the_last_bytes_of_an_archive_of_many_blocks_reach_over_their_borders(tmp_path: Path) -> None:
+    path = tmp_path / "long.gz"
+    path.write_bytes(gzip.compress(CONTENT * 10))
+    assert read_tail(path, len(CONTENT) * 9) == CONTENT * 9
+
+
+def test_the_tail_of_a_cut_archive_is_what_lies_before_the_damage(tmp_path: Path) -> None:
+    path = tmp_path / "cut.gz"
+    path.write_bytes(gzip.compress(CONTENT)[:-5000])
+    tail = read_tail(path, 1000)
+    assert len(tail) == 1000
+    assert tail in CONTENT

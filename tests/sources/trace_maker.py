@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 BASE_US = 1_763_600_000_000_000
-HOST, CANN, NPU, HCCL, OVERLAP, HBM, ACC = 100, 320, 417, 481, 737, 545, 673
+HOST, CANN, NPU, HCCL, OVERLAP, HBM, ACC, GC = 100, 320, 417, 481, 737, 545, 673, 32
 
 
 def at(us: float) -> str:

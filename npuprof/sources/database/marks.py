@@ -11,13 +11,12 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import ABSENT, SENTINELS, optional, recoded
+from npuprof.sources.columns import ABSENT, PYTHON_GC, SENTINELS, optional, recoded
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.spans import first_of, in_order, span, thread_ids
 from npuprof.sources.decimals import Ints
-from npuprof.sources.framework.garbage import DOMAIN
 from npuprof.sources.stacking import stacked
 
 _COLUMNS = ["startNs", "endNs", "eventType", "rangeId", "category", "message", "globalTid", "domainId", "connectionId"]
@@ -49,7 +48,7 @@ def _pauses(database: Database) -> pd.DataFrame | None:
     columns: dict[str, Any] = {
         **span(rows),
         "message": recoded(np.zeros(count, np.int32), ["GC"]),
-        "domain": recoded(np.zeros(count, np.int32), [DOMAIN]),
+        "domain": recoded(np.zeros(count, np.int32), [PYTHON_GC]),
         "thread_id": thread_ids(rows["globalTid"]),
     }
     return tables.build("marks", columns)

@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.notes import Notes
+from npuprof.progress import tell
 from npuprof.sources.framework.tlv import PADDING_BYTES, Content
 
 MINDSPORE_RANGES = "mindspore.op_range"
 """The file of MindSpore that only runs on an NPU have."""
 
 _MAX_BYTES = 16 << 30
+_BYTES_AT_ONCE = 16 << 20  # between two looks at the progress
 _MAX_NAMED = 50  # a folder of thousands of strange files is told in one note
 
 
@@ -29,8 +31,12 @@ def read_content(folder: Path, name: str, notes: Notes) -> Content | None:
             notes.error(name, f"has {size} bytes, more than the {_MAX_BYTES} that are read; record fewer steps")
             return None
         padded = np.zeros(size + PADDING_BYTES, np.uint8)
+        got = 0
         with path.open("rb") as file:
-            got = file.readinto(padded.data[:size])
+            for at in range(0, size, _BYTES_AT_ONCE):
+                tell(name, at, size)
+                got += file.readinto(padded.data[at : min(at + _BYTES_AT_ONCE, size)])
+        tell(name, size, size)
         return Content(padded[: got + PADDING_BYTES])
     except OSError as error:
         notes.error(name, f"cannot be read ({error.strerror or error})")

@@ -12,12 +12,10 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.notes import Notes
+from npuprof.sources.columns import PYTHON_GC
 from npuprof.sources.framework.files import read_rows
 from npuprof.sources.framework.spans import by_time, durations, reached, to_ns
 from npuprof.sources.raw.clocks import Clock
-
-DOMAIN = "python_gc"
-"""The domain of these marks."""
 
 _FILE = "torch.gc_record"
 _LAYOUT = [("process", "<i8"), ("start", "<u8"), ("end", "<u8")]
@@ -41,7 +39,7 @@ def read_garbage(folder: Path, clock: Clock, notes: Notes) -> pd.DataFrame:
             "start_ns": start_ns[order],
             "duration_ns": duration_ns[order],
             "message": tables.categorical(same, ["GC"]),
-            "domain": tables.categorical(same, [DOMAIN]),
+            "domain": tables.categorical(same, [PYTHON_GC]),
             "thread_id": records["process"][good][order].astype(np.int64),
         },
     )

@@ -28,6 +28,7 @@ from npuprof.sources.msprof.layout import File, Layout, Part
 from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
 from npuprof.sources.msprof.timeline import read_timeline
 from npuprof.sources.stacking import merged, stacked
+from npuprof.sources.trace_links import renumbered
 from npuprof.sources.trace_tables import step_of
 
 Frames = dict[str, pd.DataFrame]
@@ -110,7 +111,10 @@ class Reading:
     def _marks(self, part: Part, found: Frames) -> None:
         frames = self._each(part, "msprof_tx", lambda path: read_marks(path, self.notes))
         if frames:  # the timeline holds the same marks, without their device times
-            found["marks"] = tables.sort_by_time(stacked(frames))
+            marks = tables.sort_by_time(stacked(frames))
+            if "links" in found and "marks" in found:
+                found["links"] = renumbered(found["links"], "marks", found["marks"], marks)
+            found["marks"] = marks
 
     def _steps(self, part: Part, found: Frames) -> None:
         if len(found.get("steps", ())):

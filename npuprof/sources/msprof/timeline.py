@@ -15,6 +15,7 @@ from npuprof.sources.msprof.layout import File, Part
 from npuprof.sources.trace_columns import Trace, gather
 from npuprof.sources.trace_json import Event, read_events
 from npuprof.sources.trace_links import build_links
+from npuprof.sources.trace_marks import add_device_sides
 from npuprof.sources.trace_tables import build_tables, device_ids
 
 _MAIN = "msprof"
@@ -50,6 +51,7 @@ def read_timeline(
         for name in _OF_DEVICE:
             if name in found and "device_id" in found[name]:
                 found[name]["device_id"] = pd.Series(part.device, found[name].index, found[name]["device_id"].dtype)
+    add_device_sides(found)
     return found
 
 

@@ -178,8 +178,9 @@ def read_calls(host: Host) -> Calls:
         host.notes.warning("api_event", "calls without duration or with an impossible end skipped", int((~sound).sum()))
         records = records[sound]
     begins, ends = records["begin"].astype(np.int64), records["end"].astype(np.int64)
+    calls = Calls(records, begins, ends)
     order = time_order(begins, ends)
-    return Calls(records, begins, ends).take(order)
+    return calls if bool((order[1:] > order[:-1]).all()) else calls.take(order)
 
 
 def nest_calls(host: Host, calls: Calls) -> Api:

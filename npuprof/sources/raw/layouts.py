@@ -83,7 +83,7 @@ MEMCPY_INFO = layout(64, **_STAMPED, size=("<u8", 24), max_size=("<u8", 32), dir
 TENSORS_A_RECORD = 5
 TENSOR = layout(44, kind=("<u4", 0), format=("<u4", 4), dtype=("<u4", 8), shape=(("<u4", (8,)), 12))
 TENSOR_INFO = layout(
-    256, **_STAMPED, op_name=("<u8", 24), count=("<u4", 32), body=("V224", 32), tensors=((TENSOR, (5,)), 36)
+    256, **_STAMPED, op_name=("<u8", 24), count=("<u4", 32), words=(("<u8", (28,)), 32), tensors=((TENSOR, (5,)), 36)
 )
 CONTEXT_ID = layout(256, **_STAMPED, op_name=("<u8", 24), count=("<u4", 32), ids=(("<u4", (55,)), 36))
 _CAPTURE_OP: dict[str, tuple[Any, int]] = {

@@ -146,9 +146,10 @@ def _sum_up(records: Records, owner: Int64, masters: Int64, slaves: Int64, count
     )
     rows = owner[masters]
     totals.present[rows] = True
-    totals.cycles[rows] = records["cycles"][masters].astype(np.int64)
-    totals.counters[rows] = records["counters"][masters].astype(np.int64)
-    totals.end[rows] = records["end"][masters].astype(np.int64)
+    # Cast as they are put in their place: a copy of all counters takes as long again.
+    totals.cycles[rows] = records["cycles"][masters]
+    totals.counters[rows] = records["counters"][masters]
+    totals.end[rows] = records["end"][masters]
     if len(slaves):
         rows = owner[slaves]
         totals.present[rows] = True

@@ -17,6 +17,8 @@ Int64: TypeAlias = npt.NDArray[np.int64]
 
 _REACH_NS = 366 * 86_400_000_000_000  # as for counters: no profile is a year long
 _VERSIONS = ("1.0", "2.0")
+_NARROW_BYTES, _TURN = 4, 1 << 32
+_FIRST_STAMPS = 9
 
 
 def layout_version(device: Device, stream: str) -> str | None:
@@ -30,9 +32,29 @@ def layout_version(device: Device, stream: str) -> str | None:
 
 
 def read_us(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
-    """Read a stream (its full name) whose `stamp` is microseconds since the device's start, with its UTC ns."""
+    """Read a stream (its full name) whose `stamp` is microseconds since the device's start, with its UTC ns.
+
+    Stamps of 32 bits begin anew after 71.6 minutes: they go on here.
+    """
     records = device.streams.read(stream, record)
-    return _within(device, stream, records, np.uint64(_REACH_NS // 1000), 0, 1000, device.clock.start_ns)
+    stamps = records["stamp"]
+    if stamps.dtype.itemsize == _NARROW_BYTES and len(stamps):
+        stamps = _unwrapped(device, stream, stamps)
+    return _within(device, stream, (records, stamps), np.uint64(_REACH_NS // 1000), 0, 1000, device.clock.start_ns)
+
+
+def _unwrapped(device: Device, stream: str, stamps: npt.NDArray[Any]) -> Int64:
+    """Count on where 32-bit stamps begin anew: each lies within 35.8 minutes of the one before it in the file.
+
+    A damaged stamp is off, and those behind it are not.
+    """
+    steps = np.diff(stamps).view(np.int32)  # the shortest way from each to the next, whether or not they wrap between
+    backwards = int(np.count_nonzero(steps < 0))
+    if backwards:
+        device.notes.warning(f"device {device.id}", f"{stream}: samples out of order, kept", backwards)
+    unwrapped = np.concatenate(([0], np.cumsum(steps, dtype=np.int64))) + int(stamps[0])
+    # The file begins in the first turn, which its very first stamp alone, if it is damaged, does not tell.
+    return unwrapped - int(np.median(unwrapped[:_FIRST_STAMPS])) // _TURN * _TURN
 
 
 def read_host_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
@@ -42,7 +64,9 @@ def read_host_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Re
     if base is None:  # an old recording without control files
         impossible(device, stream, "records without the host's clock_monotonic_raw", np.ones(len(records), bool))
         return records[:0], np.empty(0, np.int64)
-    return _within(device, stream, records, np.uint64(base + _REACH_NS), base, 1, device.clock.start_ns)
+    return _within(
+        device, stream, (records, records["stamp"]), np.uint64(base + _REACH_NS), base, 1, device.clock.start_ns
+    )
 
 
 def read_device_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
@@ -52,7 +76,9 @@ def read_device_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[
     if base is None:
         impossible(device, stream, "records without the device's clock_monotonic_raw", np.ones(len(records), bool))
         return records[:0], np.empty(0, np.int64)
-    return _within(device, stream, records, np.uint64(base + _REACH_NS), base, 1, device.clock.start_ns)
+    return _within(
+        device, stream, (records, records["stamp"]), np.uint64(base + _REACH_NS), base, 1, device.clock.start_ns
+    )
 
 
 def device_mono_ns(device: Device) -> int | None:
@@ -69,9 +95,15 @@ def impossible(device: Device, stream: str, what: str, bad: npt.NDArray[np.bool_
 
 
 def _within(
-    device: Device, stream: str, records: Records, most: np.uint64, base: int, factor: int, start_ns: int
+    device: Device,
+    stream: str,
+    stamped: tuple[Records, npt.NDArray[Any]],
+    most: np.uint64,
+    base: int,
+    factor: int,
+    start_ns: int,
 ) -> tuple[Records, Int64]:
-    stamps = records["stamp"].astype(np.uint64)
+    records, stamps = stamped[0], stamped[1].astype(np.uint64)  # a negative one becomes far too large
     good = (stamps <= most) & (stamps >= np.uint64(max(0, base - _REACH_NS)))
     impossible(device, stream, "impossible time stamps", ~good)
     return records[good], (stamps[good].astype(np.int64) - base) * factor + start_ns

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.notes import Notes
+from npuprof.progress import tell
 from npuprof.sources.raw.old_names import modern_name
 
 Records: TypeAlias = npt.NDArray[Any]
@@ -43,6 +44,8 @@ class Streams:
         self._notes, self._label = notes, label
         self._slices: dict[str, list[Path]] = _find_slices(folder, notes, label) if folder else {}
         self._unread = set(self._slices)
+        self._read_bytes = 0
+        self._all_bytes = sum(_size(path) for paths in self._slices.values() for path in paths)
 
     def names(self) -> Iterable[str]:
         """Give the names of all streams."""
@@ -71,12 +74,15 @@ class Streams:
 
     def read_bytes(self, name: str) -> npt.NDArray[np.uint8]:
         """Join the slices of a stream; empty if it is absent."""
+        is_new = name in self._unread  # what is asked for again has been told of
         self._unread.discard(name)
         slices = [(path, _size(path)) for path in self._slices.get(name, [])]
         joined = np.empty(sum(size for _, size in slices), np.uint8)
         end = 0
         for path, size in slices:  # each into its place: a copy of everything would cost as much again
             end += self._read_slice(path, joined[end : end + size])
+            self._read_bytes += size if is_new else 0
+            tell(self._label, self._read_bytes, self._all_bytes)
         return joined[:end]
 
     def note_unread(self) -> None:

@@ -37,6 +37,7 @@ from npuprof.sources.torch_npu.layout import Layout
 from npuprof.sources.trace_columns import gather
 from npuprof.sources.trace_json import read_events
 from npuprof.sources.trace_links import build_links
+from npuprof.sources.trace_marks import add_device_sides
 from npuprof.sources.trace_tables import TraceTables, build_tables, device_ids, step_of
 
 _MEMORY: dict[str, Callable[[Path, Notes], pd.DataFrame]] = {
@@ -121,6 +122,7 @@ class Reading:
         built: TraceTables = build_tables(trace, self.notes, path.name)
         self.decoded.tables.update(built.tables)
         self.decoded.tables["links"] = build_links(trace, built, self.notes, path.name)
+        add_device_sides(self.decoded.tables)
         self.decoded.info.devices = sorted(set(device_ids(trace).values()))
         if is_mindspore(trace):
             self._is_mindspore()

@@ -30,8 +30,10 @@ def sides(folder: Path, frequency: str = "", log: bool = True) -> list[Side]:
     return read_sides(folder / "PROF_1", Notes())
 
 
-def convert(told: dict[str, Any], stamp: int, found: list[Side] | None = None, notes: Notes | None = None) -> int:
-    clock = framework_clock(told, found or [], Notes() if notes is None else notes)
+def convert(
+    told: dict[str, Any], stamp: int, found: list[Side] | None = None, notes: Notes | None = None, epoch_ns: int = 0
+) -> int:
+    clock = framework_clock(told, found or [], Notes() if notes is None else notes, epoch_ns=epoch_ns)
     stamps = np.array([stamp], np.uint64)
     assert clock.reaches(stamps).all()
     return int(clock.to_ns(stamps)[0])
@@ -46,6 +48,16 @@ def test_without_a_raw_directory_the_end_of_the_run_tells_the_time_of_day() -> N
 def test_a_raw_directory_knows_the_time_of_day_better(tmp_path: Path) -> None:
     notes = Notes()
     assert convert(profiler_info(), START_NS + 17, sides(tmp_path), notes) == START_NS + 17 + OTHER_OFFSET_US * 1000
+    assert not len(notes)
+
+
+def test_a_recording_knows_it_better_than_the_end_of_the_run_and_a_raw_directory_best(tmp_path: Path) -> None:
+    notes, own = Notes(), EPOCH_OFFSET_NS + 5_000_000
+    assert convert(profiler_info(), START_NS + 17, notes=notes, epoch_ns=own) == START_NS + 17 + own
+    counted = profiler_info(syscnt_enable=True, freq=100, start_cnt=7)
+    assert convert(counted, 10, notes=notes, epoch_ns=own) == START_NS + 30 + own
+    told = convert(profiler_info(), START_NS + 17, sides(tmp_path), notes, epoch_ns=own)
+    assert told == START_NS + 17 + OTHER_OFFSET_US * 1000
     assert not len(notes)
 
 

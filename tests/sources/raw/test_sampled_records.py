@@ -128,6 +128,45 @@ def test_memory_of_the_second_version_and_of_modules(samples_dir: Samples) -> No
     assert "impossible sizes" in " ".join(decoded.notes.to_frame()["message"])
 
 
+def _held_ms(samples_dir: Samples, stamps_ms: list[float]) -> tuple[list[float], str]:
+    samples_dir.put(
+        "npu_mem.data",
+        "IIQQQ",
+        *((round(ms * 1000) & 0xFFFFFFFF, 1, 0, 0, 7 + row) for row, ms in enumerate(stamps_ms)),
+    )
+    decoded = samples_dir.read()
+    memory = decoded.tables["memory"].sort_values("hbm_bytes")  # in the order of the file
+    return ((memory["time_ns"] - START_NS) / _MS).tolist(), " ".join(decoded.notes.to_frame()["message"])
+
+
+_TURN_MS = (1 << 32) / 1000
+
+
+def test_stamps_of_memory_go_on_after_each_turn_of_their_32_bits(samples_dir: Samples) -> None:
+    stamps_ms = [600_000.0 * step for step in range(20)]  # over three hours: they begin anew twice
+    assert stamps_ms[-1] > 2 * _TURN_MS
+    found, notes = _held_ms(samples_dir, stamps_ms)
+    assert found == stamps_ms
+    assert "out of order" not in notes
+
+
+@pytest.mark.parametrize("place", [0, 3, 9])
+@pytest.mark.parametrize("damaged_ms", [3_000_000.0, 2_000_000.0, 4_294_000.0])
+def test_a_damaged_stamp_of_memory_moves_no_other(place: int, damaged_ms: float, samples_dir: Samples) -> None:
+    stamps_ms = [1000.0 * step for step in range(10)]
+    damaged = [*stamps_ms]
+    damaged[place] = damaged_ms
+    found, _ = _held_ms(samples_dir, damaged)
+    assert set(stamps_ms) - {stamps_ms[place]} <= set(found)
+
+
+def test_stamps_of_memory_out_of_order_are_noted_and_are_no_turn(samples_dir: Samples) -> None:
+    stamps_ms = [0.0, 5000.0, 4000.0, 6000.0]
+    found, notes = _held_ms(samples_dir, stamps_ms)
+    assert found == stamps_ms
+    assert "npu_mem.data.0: samples out of order, kept" in notes
+
+
 def test_hccs_counters_that_wrap_go_on(samples_dir: Samples) -> None:
     lines = [(0, (1 << 32) - (1 << 20), 0), (_MS, 1 << 20, 1 << 20)]
     text = "timestamp tx rx\n" + "".join(f"{_DEVICE_MONO_NS + ns}: {tx} {rx}\n" for ns, tx, rx in lines)

@@ -1,0 +1,105 @@
+"""Words that tell what of a result to read, as ``npuprof open`` takes them: steps, a stretch of time, a source."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+from npuprof.errors import OptionsError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import numpy as np
+
+_UNITS_NS = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000, "min": 60_000_000_000}
+_SINCE = re.compile(r"([+-])\s*(\d{1,18})(?:\.(\d{1,18}))?\s*(ns|us|ms|s|min)", re.ASCII)
+_STEPS = re.compile(r"(\d{1,18})(?:\s*-\s*(\d{1,18}))?", re.ASCII)
+_NANOSECONDS = re.compile(r"\d{1,19}", re.ASCII)
+_MAX_STEPS = 1_000_000
+
+
+def add_reading_words(parser: argparse.ArgumentParser) -> None:
+    """Let a command take ``--steps``, ``--start``, ``--end`` and ``--source``."""
+    parser.add_argument("--steps", metavar="N,...", help="read only these steps, such as 3,4 or 3-7")
+    parser.add_argument(
+        "--start",
+        metavar="MOMENT",
+        help="read from here: nanoseconds of the epoch as in the tables, +1.5s (ns, us, ms, s, min) since the run's "
+        "beginning, or a date and time (UTC where it names no zone)",
+    )
+    parser.add_argument("--end", metavar="MOMENT", help="read to before this moment, given as --start is")
+    parser.add_argument(
+        "--source",
+        choices=("raw", "parsed"),
+        help="what to read where raw data and the vendor's result of it are there; default: raw data if complete",
+    )
+
+
+def reading_arguments(parsed: argparse.Namespace) -> dict[str, Any]:
+    """Give what was told in :func:`add_reading_words` as arguments of :func:`npuprof.load`.
+
+    Raises
+    ------
+    OptionsError
+        If a word is no list of steps or no moment.
+    """
+    arguments: dict[str, Any] = {"source": parsed.source}
+    if parsed.steps is not None:
+        arguments["steps"] = step_numbers(parsed.steps)
+    arguments |= {name: moment(name, text) for name in ("start", "end") if (text := getattr(parsed, name)) is not None}
+    return arguments
+
+
+def step_numbers(text: str) -> list[int]:
+    """Read ``3,4`` or ``3-7,9``.
+
+    Raises
+    ------
+    OptionsError
+        If it is neither, or names more steps than a run has.
+    """
+    numbers: list[int] = []
+    for word in text.split(","):
+        match = _STEPS.fullmatch(word.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if last < first:
+            raise OptionsError(f"--steps is {text[:60]!r}; give numbers or ranges of steps, such as 3,4 or 3-7")
+        if last - first + len(numbers) >= _MAX_STEPS:
+            raise OptionsError(f"--steps names more than {_MAX_STEPS:,} steps; give --start and --end instead")
+        numbers.extend(range(first, last + 1))
+    return numbers
+
+
+def moment(name: str, text: str) -> int | np.timedelta64 | datetime:
+    """Read a moment: nanoseconds of the epoch, a time since the run's beginning with its unit, or a date and time.
+
+    Raises
+    ------
+    OptionsError
+        If it is none of them, or is no whole number of nanoseconds.
+    """
+    import numpy as np
+    import pandas as pd
+
+    text = text.strip()
+    if _NANOSECONDS.fullmatch(text):
+        return int(text)
+    if since := _SINCE.fullmatch(text):
+        fraction = since[3] or ""
+        amount_ns, rest = divmod(int(since[2] + fraction) * _UNITS_NS[since[4]], 10 ** len(fraction))
+        if rest or amount_ns > np.iinfo(np.int64).max:
+            raise OptionsError(f"--{name} is {text!r}; give whole nanoseconds, at most those of 292 years")
+        since_beginning: np.timedelta64 = np.timedelta64(-amount_ns if since[1] == "-" else amount_ns, "ns")
+        return since_beginning
+    try:
+        stamp: pd.Timestamp | None = pd.Timestamp(text) if text[:1].isdigit() and "-" in text else None
+    except (ValueError, OverflowError):
+        stamp = None
+    if stamp is not None:
+        return cast("datetime", stamp)
+    raise OptionsError(
+        f"--{name} is {text[:60]!r}; give nanoseconds of the epoch, a time since the run's beginning such as +1.5s, "
+        "or a date and time such as 2026-01-31T12:30:00.5"
+    )
