@@ -7,6 +7,7 @@ so that importing npuprof costs little.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from npuprof.errors import NpuprofError, NpuprofWarning
     from npuprof.markers import mark, pop, push, range, range_end, range_start  # noqa: A004 - the public name
     from npuprof.notebook import load_ipython_extension, unload_ipython_extension
+    from npuprof.notebook.panel import panel
     from npuprof.offline import offline_analyse
     from npuprof.options import Options
     from npuprof.profile_set import ProfileSet
@@ -41,6 +43,7 @@ __all__ = [
     "load_ipython_extension",
     "mark",
     "offline_analyse",
+    "panel",
     "pop",
     "profile",
     "push",
@@ -69,6 +72,7 @@ _HOMES = {
     "load_ipython_extension": "npuprof.notebook",
     "mark": "npuprof.markers",
     "offline_analyse": "npuprof.offline",
+    "panel": "npuprof.notebook.panel",
     "pop": "npuprof.markers",
     "profile": "npuprof.session",
     "push": "npuprof.markers",
@@ -84,14 +88,16 @@ _HOMES = {
     "unload_ipython_extension": "npuprof.notebook",
 }
 
+_MODULES = ("callbacks", "dynamic", "tensorflow")  # imported when they are first used, as well
+
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
         return version("npuprof")
-    if name == "dynamic":
-        return import_module("npuprof.dynamic")
+    if name in _MODULES:
+        return import_module(f"npuprof.{name}")
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
         globals()[name] = value
@@ -101,3 +107,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, "__version__"})
+
+
+if os.environ.get("NPUPROF_OPTIONS") or os.environ.get("MS_PROFILER_OPTIONS"):
+    from npuprof import from_environment
+
+    from_environment.start()

@@ -8,15 +8,13 @@ import shutil
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, TypeAlias
 
-from npuprof.collectors.acl import AclCollector
-from npuprof.errors import NpuprofError
+from npuprof import cann, front_ends
+from npuprof.front_ends import State
 from npuprof.options import DEFAULT_OUTPUT
 
-State: TypeAlias = Literal["ok", "absent", "problem"]
-
 _LOW_DISK_BYTES = 1 << 30  # a minute of training at level 2 fills about that much
+_DEVICES = Path("/dev")
 _PACKAGES = ("npuprof", "ipython", "ipykernel", "jupyterlab", "ipywidgets", "plotly", "pandas", "numpy", "pyarrow")
 
 
@@ -30,14 +28,16 @@ class Finding:
 
 
 def diagnose(output: Path = DEFAULT_OUTPUT) -> list[Finding]:
-    """Look at the front ends, the packages and the output directory; nothing is changed.
+    """Look at the hardware, the front ends, the packages and the output directory; nothing is changed.
+
+    Front ends are imported in processes of their own.
 
     Parameters
     ----------
     output
         The directory that recordings would go to.
     """
-    return [_packages(), *_front_ends(), _environment(), _directory(output), _disk(output)]
+    return [_packages(), _hardware(), *_front_ends(), _environment(), _directory(output), _disk(output)]
 
 
 def _packages() -> Finding:
@@ -51,16 +51,27 @@ def _packages() -> Finding:
 
 
 def _front_ends() -> list[Finding]:
-    collector = AclCollector()
-    try:
-        acl = collector.load()
-        count, code = acl.rt.get_device_count()
-    except NpuprofError as error:
-        native = Finding("front end acl", "absent", str(error))
-    else:
-        seen = f"pyACL at {getattr(acl, '__file__', '?')}, {count} device(s), code {code}"
-        native = Finding("front end acl", "ok" if count and not code else "problem", seen)
-    return [native, Finding("front end simulator", "ok", "the embedded simulated NPU; its times are estimates")]
+    return [Finding(f"front end {found.name}", found.state, found.detail) for found in front_ends.look()]
+
+
+def _hardware() -> Finding:
+    """Look for the driver, the devices and CANN, which every native front end needs."""
+    nodes = sorted(path.name for path in _DEVICES.glob("davinci[0-9]*"))
+    driver, toolkit = cann.driver_version(), cann.toolkit_version()
+    seen = [
+        f"devices {', '.join(nodes)}" if nodes else "no NPU",
+        f"driver {driver}" if driver else "no driver",
+        f"CANN {toolkit}" if toolkit else "no CANN toolkit",
+    ]
+    if not nodes:
+        return Finding("hardware", "absent", f"{'; '.join(seen)}: runs are simulated, or read from disk")
+    missing = [what for what, there in (("the driver", driver), ("the CANN toolkit", toolkit)) if not there]
+    if missing:
+        return Finding("hardware", "problem", f"{'; '.join(seen)}: install {' and '.join(missing)}")
+    closed = [name for name in nodes if not os.access(_DEVICES / name, os.R_OK | os.W_OK)]
+    if closed:
+        return Finding("hardware", "problem", f"{', '.join(closed)} are closed to this user: join the driver's group")
+    return Finding("hardware", "ok", "; ".join(seen))
 
 
 def _environment() -> Finding:
@@ -70,7 +81,8 @@ def _environment() -> Finding:
         return Finding(
             "environment",
             "problem",
-            f"PROFILING_MODE={mode} reserves the native profiler for msprof: unset it and restart the kernel",
+            f"PROFILING_MODE={mode} reserves the native profiler for msprof: use --collector msprof, or unset it and "
+            "restart the kernel",
         )
     home = os.environ.get("ASCEND_HOME_PATH")
     return Finding("environment", "ok", f"ASCEND_HOME_PATH={home}" if home else "ASCEND_HOME_PATH is not set")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from npuprof import environment, run_history
 from npuprof.clock import Clock
 from npuprof.collectors.base import Collector
-from npuprof.collectors.capabilities import LACKING
+from npuprof.collectors.capabilities import DOMAINS_KEPT_BESIDE
 from npuprof.errors import CollectorError, NpuprofError, SessionBusyError
 from npuprof.options import Options
 from npuprof.recording import FILE_NAME, STACKS_FILE_NAME, Recording
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _process_lock = threading.RLock()
 _current: Running | None = None
 _newest: Running | None = None
+_reserved = ""  # who holds the native profiler without a run
 
 _SAMPLED_ONLY = "python stacks"  # the collector of a run that asks nothing of a native front end
 _MOST_OF_A_MESSAGE = 500
@@ -58,8 +59,7 @@ class Running:
         self.ranges: dict[int, int] = {}  # open ranges of the markers: the collector's handle by theirs
         self.collecting = False
         self._marked: dict[str, int] = {}  # markers so far, by message
-        # Where the front end has no domains, the recording keeps them.
-        self._keeps_domains = bool(LACKING.get(collector.name, {}).get("mstx_domain_include"))
+        self._keeps_domains = collector.name in DOMAINS_KEPT_BESIDE
         self._options = options
         self._title = title
         self._clock = clock
@@ -95,6 +95,8 @@ class Running:
         with self._lock, _process_lock:
             if _current is not None and _current.collecting:
                 raise SessionBusyError(f"{_current.describe()}: stop it first")
+            if _reserved and self.native:
+                raise SessionBusyError(f"{_reserved}, and pyACL does not collect meanwhile (EK0007): close it first")
             if self.native:
                 self.collector.check(self._options)
             with ExitStack() as undo:
@@ -107,7 +109,7 @@ class Running:
         run_history.tell()
 
     def _begin(self, undo: ExitStack) -> None:
-        directory = self.recording.directory = _new_directory(self._options)
+        directory = self.recording.directory = new_directory(self._options)
         undo.callback(_remove_traces, directory)
         try:
             self.recording.versions = environment.versions()
@@ -116,6 +118,8 @@ class Running:
             # Written at once, so that a run whose kernel is killed can be opened.
             self.recording.write()
             if self.native:
+                if self._step:
+                    self.collector.step(self._step)
                 self.collector.start(self._options, directory)
                 undo.callback(_attempt, self.collector.stop, self.recording.problems)
                 self.recording.versions.update(self.collector.versions())
@@ -228,6 +232,30 @@ def _release(run: Running) -> None:
     run_history.tell_end(run)
 
 
+def reserve(holder: str) -> Callable[[], None]:
+    """Take this process's only place for something that is no run, and give the function that gives it back.
+
+    Raises
+    ------
+    SessionBusyError
+        If a run is collecting, or another holder has the place.
+    """
+    global _reserved
+    with _process_lock:
+        if (run := current()) is not None and run.native:
+            raise SessionBusyError(f"{run.describe()}, and pyACL streams nothing meanwhile (EK0007): stop it first")
+        if _reserved:
+            raise SessionBusyError(f"{_reserved}: close it first")
+        _reserved = holder
+    return _give_back
+
+
+def _give_back() -> None:
+    global _reserved
+    with _process_lock:
+        _reserved = ""
+
+
 def current() -> Running | None:
     """Give the run that is collecting in this process, if one is."""
     run = _current  # read once: another thread may end it meanwhile
@@ -262,8 +290,14 @@ def _attempt(part: Callable[[], None], problems: list[str]) -> None:
         problems.append(f"{part.__name__.strip('_')} failed: {describe_failure(error)}")
 
 
-def _new_directory(options: Options) -> Path:
-    """Make the private directory of a new recording."""
+def new_directory(options: Options) -> Path:
+    """Make the private directory of a new recording.
+
+    Raises
+    ------
+    CollectorError
+        If the output directory cannot be written to.
+    """
     stamp = time.strftime("%Y%m%d_%H%M%S", time.localtime())
     label = re.sub(r"[^\w.-]+", "_", options.name) or "run"
     try:

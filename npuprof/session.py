@@ -14,7 +14,7 @@ import json
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -30,7 +30,10 @@ from npuprof.running import Running, describe_failure, newest
 from npuprof.schedules import ProfilerAction, Schedule, ScheduleFunction
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from npuprof.profiles import Profile
+    from npuprof.streams import OperatorStream
 
 TraceReady: TypeAlias = Callable[["Session"], object]
 
@@ -272,6 +275,36 @@ class Session(EndedRuns):
             f"; it needs {self._schedule.needed_steps} (skip_first + (wait + warmup + active) * repeat): "
             "make more steps, or a shorter schedule"
         )
+
+    def stream(
+        self, models: int | Iterable[int], callback: Callable[[pd.DataFrame], object] | None = None
+    ) -> OperatorStream:
+        """Give the operators of pyACL models as they run, instead of recording them.
+
+        Parameters
+        ----------
+        models
+            Ids of loaded models, as ``acl.mdl.load_from_file`` gives them.
+        callback
+            Called with each batch as it arrives, by the thread that reads.
+
+        Returns
+        -------
+        OperatorStream
+            Iterate over it for batches (DataFrames), and close it, or use it in a ``with`` block.
+
+        Raises
+        ------
+        SessionError
+            If the front end is not pyACL's.
+        SessionBusyError
+            If a run is collecting: one process cannot do both.
+        CollectorError
+            If pyACL refuses, such as an unknown model.
+        """
+        from npuprof.streams import open_stream
+
+        return open_stream(self._collector, models, self._clock, self._title, callback)
 
     def add_metadata(self, key: str, value: Any) -> None:
         """Attach a fact to the run that is collecting and to those that follow: anything that JSON can hold.

@@ -5,16 +5,29 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
 from npuprof.doctor import Finding, diagnose
+from npuprof.options import COLLECTORS
+
+
+@pytest.fixture(autouse=True)
+def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Import no framework of this machine's."""
+    monkeypatch.setattr("npuprof.front_ends.run_probe", lambda program: ({}, "not tried in this test"))
 
 
 def _finding(subject: str, output: Path) -> Finding:
     return next(finding for finding in diagnose(output) if finding.subject == subject)
+
+
+def test_every_front_end_is_listed_and_the_simulated_one_is_ready(tmp_path: Path) -> None:
+    states = {finding.subject: finding.state for finding in diagnose(tmp_path)}
+    for name in COLLECTORS[1:]:
+        assert f"front end {name}" in states
+    assert states["front end simulator"] == "ok"
 
 
 def test_without_pyacl_the_front_end_is_absent_and_the_way_to_get_it_is_told(
@@ -26,14 +39,32 @@ def test_without_pyacl_the_front_end_is_absent_and_the_way_to_get_it_is_told(
     assert "CANN toolkit" in found.detail
 
 
-@pytest.mark.parametrize(("devices", "state"), [((8, 0), "ok"), ((0, 507000), "problem")])
-def test_with_pyacl_the_devices_are_counted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, devices: tuple[int, int], state: str
+@pytest.mark.parametrize(
+    ("nodes", "driver", "toolkit", "state", "told"),
+    [
+        ([], "", "", "absent", "no NPU; no driver; no CANN toolkit: runs are simulated"),
+        (["davinci0", "davinci1", "davinci_manager"], "24.1", "8.0", "ok", "devices davinci0, davinci1; driver 24.1"),
+        (["davinci0"], "24.1", "", "problem", "install the CANN toolkit"),
+        (["davinci0"], "", "", "problem", "install the driver and the CANN toolkit"),
+    ],
+)
+def test_the_hardware_is_told_by_devices_driver_and_cann(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    nodes: list[str],
+    driver: str,
+    toolkit: str,
+    state: str,
+    told: str,
 ) -> None:
-    acl: Any = ModuleType("acl")
-    acl.prof, acl.rt = SimpleNamespace(), SimpleNamespace(get_device_count=lambda: devices)
-    monkeypatch.setitem(sys.modules, "acl", acl)
-    assert _finding("front end acl", tmp_path).state == state
+    for node in nodes:
+        (tmp_path / node).touch(0o600)
+    monkeypatch.setattr("npuprof.doctor._DEVICES", tmp_path)
+    monkeypatch.setattr("npuprof.cann.driver_version", lambda: driver)
+    monkeypatch.setattr("npuprof.cann.toolkit_version", lambda: toolkit)
+    found = _finding("hardware", tmp_path)
+    assert found.state == state
+    assert told in found.detail
 
 
 def test_a_reserved_profiler_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

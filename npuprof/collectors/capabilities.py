@@ -149,6 +149,9 @@ ACTIVITIES: Mapping[str, frozenset[str]] = {
 }
 
 
+# Their markers are pyACL's stamps, which have no field for a domain: the recording keeps it.
+DOMAINS_KEPT_BESIDE = frozenset({"acl", "simulator", "msprof"})
+
 _COUNT_CUSTOM_EVENTS = ("tensorflow", "msprof")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ class NativeProfiler:
         self._simulator = simulator
         self._output: Path | None = None
         self._was_finalised = False
+        self._by_file = False
         self._settings: dict[int, str] = {}
         self._running: Collection | None = None
         self._running_handle = 0
@@ -45,10 +46,37 @@ class NativeProfiler:
     def _legacy(self) -> bool:
         return self._simulator.semantics == "legacy"
 
+    @property
+    def initialised(self) -> bool:
+        """Whether collection has been prepared or runs, which subscription excludes."""
+        return self._output is not None
+
+    def begin_by_file(self, output: Path, mask: int, metric: int, settings: Mapping[int, str]) -> int:
+        """Collect from all devices from now on, as the file asks that ``acl.init`` was given."""
+        code = self.init(str(output))
+        if code != codes.SUCCESS:
+            return code
+        self._settings.update(settings)
+        handle = self.create_config(range(len(self._simulator.devices)), metric, mask)
+        code = self.start(handle)
+        self._by_file = code == codes.SUCCESS
+        if not self._by_file:
+            self._output = None
+        return code
+
+    def end_by_file(self) -> int:
+        """End what :meth:`begin_by_file` began."""
+        if not self._by_file:
+            return codes.SUCCESS
+        self._by_file = False
+        return self.finalize()
+
     def init(self, path: str) -> int:
         """Set where recordings go; the path is looked at when one starts."""
         if os.environ.get("PROFILING_MODE") == "dynamic":
             return codes.FEATURE_UNSUPPORTED
+        if self._by_file or self._simulator.subscriptions.active:
+            return codes.PROF_API_CONFLICT
         if not 0 < len(os.fsencode(path)) < _MAX_PATH_BYTES or "\0" in path:
             return codes.INVALID_PARAM
         if self._output is not None:
@@ -60,6 +88,8 @@ class NativeProfiler:
 
     def finalize(self) -> int:
         """End profiling; a recording that still runs is completed."""
+        if self._by_file:
+            return codes.PROF_API_CONFLICT
         if self._output is None and self._legacy:
             return codes.REPEAT_FINALIZE if self._was_finalised else codes.PROF_NOT_RUN
         code = self.complete()

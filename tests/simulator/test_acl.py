@@ -185,7 +185,7 @@ def test_acl_is_initialised_once(tmp_path: Path) -> None:
     assert [acl.init(), acl.init(), acl.finalize(), acl.finalize()] == [0, 100002, 0, 100037]
     config = tmp_path / "acl.json"
     assert acl.init(str(config)) == 100003
-    config.write_text('{"profiler": {"switch": "on"}}')
+    config.write_text('{"profiler": {"switch": "on", "training_trace": "on"}}')
     assert acl.init(str(config)) == 200006
     config.write_text("{}")
     assert acl.init(str(config)) == 0

@@ -10,36 +10,38 @@ import json
 from pathlib import Path
 
 from npuprof.simulator import codes, current
-from npuprof.simulator.acl import prof, rt, util
+from npuprof.simulator.acl import mdl, prof, rt, util
+from npuprof.simulator.acl_json import Configured, understand
 
-__all__ = ["finalize", "get_soc_name", "get_version", "init", "is_simulated", "prof", "rt", "util"]
+__all__ = ["finalize", "get_soc_name", "get_version", "init", "is_simulated", "mdl", "prof", "rt", "util"]
 
 is_simulated = True
 _MAX_CONFIG_BYTES = 1 << 20
 
 
 def init(config_path: str | None = None) -> int:
-    """Initialise acl; a configuration that switches profiling on is not supported (200006)."""
+    """Initialise acl; a file that switches profiling on has everything recorded until :func:`finalize`."""
     runtime = current().runtime
     if runtime.initialised:
         return codes.REPEAT_INITIALIZE
     if config_path:
-        code = _check_config(Path(config_path))
+        configured, code = _read_config(Path(config_path))
+        if code == codes.SUCCESS and configured is not None:
+            output, mask, metric = configured.output, configured.mask, configured.metric
+            code = current().profiler.begin_by_file(output, mask, metric, configured.settings)
         if code != codes.SUCCESS:
             return code
     runtime.initialised, runtime.finalised = True, False
     return codes.SUCCESS
 
 
-def _check_config(path: Path) -> int:
+def _read_config(path: Path) -> tuple[Configured | None, int]:
     try:
         with path.open("rb") as file:
-            config = json.loads(file.read(_MAX_CONFIG_BYTES) or b"{}")
+            plain = json.loads(file.read(_MAX_CONFIG_BYTES) or b"{}")
     except (OSError, ValueError, RecursionError):
-        return codes.INVALID_FILE
-    profiler = config.get("profiler") if isinstance(config, dict) else None
-    switched_on = isinstance(profiler, dict) and profiler.get("switch") == "on"
-    return codes.FEATURE_UNSUPPORTED if switched_on else codes.SUCCESS
+        return None, codes.INVALID_FILE
+    return understand(plain)
 
 
 def finalize() -> int:
@@ -48,7 +50,7 @@ def finalize() -> int:
     if not runtime.initialised:
         return codes.REPEAT_FINALIZE if runtime.finalised else codes.UNINITIALIZE
     runtime.initialised, runtime.finalised = False, True
-    return codes.SUCCESS
+    return current().profiler.end_by_file()
 
 
 def get_soc_name() -> str:

@@ -4,10 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npuprof.simulator import codes, current
+from npuprof.simulator import current
+from npuprof.simulator.acl.descriptions import (
+    get_model_id,
+    get_op_desc_size,
+    get_op_duration,
+    get_op_end,
+    get_op_name,
+    get_op_name_len,
+    get_op_num,
+    get_op_start,
+    get_op_type,
+    get_op_type_len,
+)
 from npuprof.simulator.acl.rt import resolve_stream
 
-_OP_DESC_BYTES = 80
+__all__ = [
+    "create_config",
+    "create_stamp",
+    "create_step_info",
+    "create_subscribe_config",
+    "destroy_config",
+    "destroy_stamp",
+    "destroy_step_info",
+    "destroy_subscribe_config",
+    "finalize",
+    "get_model_id",
+    "get_op_desc_size",
+    "get_op_duration",
+    "get_op_end",
+    "get_op_name",
+    "get_op_name_len",
+    "get_op_num",
+    "get_op_start",
+    "get_op_type",
+    "get_op_type_len",
+    "get_step_timestamp",
+    "init",
+    "mark",
+    "mark_ex",
+    "model_subscribe",
+    "model_un_subscribe",
+    "model_unsubscribe",
+    "pop",
+    "push",
+    "range_start",
+    "range_stop",
+    "set_config",
+    "set_stamp_trace_message",
+    "start",
+    "stop",
+    "warmup",
+]
 
 
 def init(path: str) -> int:
@@ -123,24 +171,27 @@ def get_step_timestamp(step_info: int, tag: int, stream: int) -> int:
     return current().marker.step(step_info, tag, device, target)
 
 
-# -- subscription: there are no models here to subscribe to ----------------------------------------------------
+# -- subscription ----------------------------------------------------------------------------------------------
+
+
+def create_subscribe_config(time_info_switch: int, aicore_metrics: int, fd: int) -> int:
+    """Give a handle for a subscription that is written into the pipe `fd`; 0 when an argument is wrong."""
+    return current().subscriptions.create_config(time_info_switch, aicore_metrics, fd)
+
+
+def destroy_subscribe_config(config: int) -> int:
+    """Forget a configuration; a subscription with it goes on."""
+    return current().subscriptions.destroy_config(config)
 
 
 def model_subscribe(model_id: int, config: int) -> int:
-    """Say that there is no such model."""
-    del model_id, config
-    return codes.INVALID_MODEL_ID
+    """Have the operators of a model's executions described from now on."""
+    return current().subscriptions.subscribe(model_id, config)
 
 
 def model_unsubscribe(model_id: int) -> int:
-    """Say that there is no such model."""
-    del model_id
-    return codes.INVALID_MODEL_ID
+    """End a subscription; descriptions of what has been executed are written first."""
+    return current().subscriptions.unsubscribe(model_id)
 
 
 model_un_subscribe = model_unsubscribe
-
-
-def get_op_desc_size() -> tuple[int, int]:
-    """Give the size of an operator's description, and the return code."""
-    return _OP_DESC_BYTES, codes.SUCCESS

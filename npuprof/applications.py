@@ -1,0 +1,131 @@
+"""Programs that the tool msprof runs and profiles from their beginning: ``npuprof run script.py``.
+
+Source: formats/frontends.md section 5 (application mode).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from npuprof import cann, environment
+from npuprof.clock import Clock, SystemClock
+from npuprof.collectors import capabilities, msprof_flags
+from npuprof.collectors.msprof import LOG_NAME, find
+from npuprof.collectors.msprof_client import MsprofProcess, has_data
+from npuprof.errors import CollectorError, OptionsError
+from npuprof.options import Options
+from npuprof.recording import Recording
+from npuprof.running import new_directory
+
+_COLLECTORS = ("auto", "msprof")
+_NO_STACKS = "npuprof: Python stacks are sampled in the profiling process only; a program that msprof runs has none\n"
+
+
+def run_application(
+    program: Sequence[str],
+    options: Options | None = None,
+    *,
+    echo: Callable[[str], object] | None = None,
+    timeout_s: float | None = None,
+    clock: Clock | None = None,
+) -> Recording:
+    """Run a program under msprof.
+
+    Parameters
+    ----------
+    program
+        A Python script or an executable, and its arguments.
+    options
+        What to collect.
+    echo
+        Called with each piece of the program's and msprof's output.
+    timeout_s
+        Seconds after which both are ended; never when not given. An interrupt ends them too.
+    clock
+        Where time comes from.
+
+    Returns
+    -------
+    Recording
+        With the ``PROF_*`` that msprof left. A program that failed is told in `failed`.
+
+    Raises
+    ------
+    OptionsError
+        If msprof cannot do what the options ask, or there is no such program.
+    FrontEndAbsentError
+        If msprof is not installed.
+    CollectorError
+        If it refuses, or leaves no data: the message holds what it said.
+    """
+    options = options if options is not None else Options(collector="msprof")
+    clock = clock if clock is not None else SystemClock()
+    _check(options)
+    command = [str(find()), *msprof_flags.flags(options), "--output=", *_command(program)]
+    directory = new_directory(options)
+    command[command.index("--output=")] = f"--output={directory}"
+    recording = Recording(
+        directory=directory,
+        name=options.name or Path(program[0]).name,
+        collector="msprof",
+        simulated=False,
+        options=options.to_dict(),
+        started_ns=clock.realtime_ns(),
+        versions=environment.versions() | {"cann": cann.toolkit_version()},
+        environment=environment.describe(),
+    )
+    recording.write()
+    if "cpu" in options.activities and echo is not None:
+        echo(_NO_STACKS)
+    msprof = MsprofProcess(command, echo)
+    try:
+        status = msprof.wait(timeout_s)
+        recording.stopped_ns = clock.realtime_ns()
+    finally:
+        (directory / LOG_NAME).write_text(msprof.output, encoding="utf-8")
+    _judge(recording, status, msprof, timeout_s)
+    recording.write()
+    return recording
+
+
+def _judge(recording: Recording, status: int | None, msprof: MsprofProcess, timeout_s: float | None) -> None:
+    """Note how it ended; without data there is nothing to go on with."""
+    ended = f"msprof ended with status {status}" if status is not None else f"it was ended after {timeout_s:g} s"
+    if not has_data(recording.directory):
+        raise CollectorError(
+            f"{ended} and left no PROF_* directory. {msprof.last_words()}. A program is recorded only if it uses CANN; "
+            f"the whole output is {recording.directory / LOG_NAME}"
+        )
+    if status:
+        recording.failed = f"{ended}. {msprof.last_words()}"
+    elif status is None:
+        recording.problems.append(f"{ended}: what had been collected by then is kept")
+
+
+def _check(options: Options) -> None:
+    if options.collector not in _COLLECTORS:
+        raise OptionsError(
+            f"{options.collector} cannot run a program: msprof can, so leave the collector out; or profile from within "
+            "the program with npuprof.profile()"
+        )
+    if "npu" not in options.activities:
+        raise OptionsError("msprof collects from the NPU: add npu to activities")
+    capabilities.check("msprof", options)
+    msprof_flags.refuse(options, attached=False)
+
+
+def _command(program: Sequence[str]) -> list[str]:
+    """Give the words that msprof is to run: a script is run by this Python."""
+    if not program:
+        raise OptionsError("there is no program to run: give a script and its arguments")
+    path = Path(program[0]).expanduser()
+    if path.suffix == ".py":
+        if not path.is_file():
+            raise OptionsError(f"{path} is not a file: give the path of a script")
+        return [sys.executable, str(path), *program[1:]]
+    if (found := shutil.which(str(path))) is None:
+        raise OptionsError(f"{path} is neither a script (*.py) nor an executable that can be found")
+    return [found, *program[1:]]

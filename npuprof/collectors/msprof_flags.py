@@ -1,0 +1,151 @@
+"""The options in the words of the tool msprof, and what it would refuse or drop, said before it is called.
+
+Its own messages name the wrong option, and some of what it cannot do it leaves out in silence.
+Source: formats/frontends.md sections 5 and 6.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+
+from npuprof.errors import OptionsError
+from npuprof.options import Options
+
+# Level 2 is level 1 with AI CPU and runtime calls, as it is with the other front ends.
+_TASK_TIME: Mapping[str | int, str] = {"none": "off", 0: "l0", 1: "l1", 2: "l1"}
+_OF_LEVEL_2 = ("aicpu", "runtime_api")
+_MEMORY_HZ = 50
+_IO_HZ = 100
+_INTERCONNECTION_HZ = 50
+_DVPP_HZ = 50
+# Kinds of host samples and the programs that msprof takes them with.
+_HOST_TOOLS: Mapping[str, tuple[str, ...]] = {"disk": ("iotop", "sudo"), "osrt": ("perf", "ltrace")}
+
+
+def refuse(options: Options, *, attached: bool) -> None:
+    """Refuse what msprof would refuse or leave out.
+
+    Parameters
+    ----------
+    options
+        What to collect.
+    attached
+        Whether it is to attach to a running process rather than to run a program.
+
+    Raises
+    ------
+    OptionsError
+        With the reason and what to change.
+    """
+    if attached and (options.delay is not None or options.duration is not None):
+        raise OptionsError(
+            "delay and duration are for a program that msprof runs, and this process is running: leave them out, or "
+            "use `%npuprof run` with a script"
+        )
+    if options.stacks and not attached:
+        raise OptionsError("Python stacks of a program that msprof runs are not sampled: leave stacks out")
+    if options.shapes and options.level == "none":
+        raise OptionsError("at level none no operator is recorded that could have shapes: raise the level")
+    if options.hccl and options.level in ("none", 0):
+        raise OptionsError("msprof discards hccl, because communication comes with level 1: set level 1 or 2")
+    if "numa" in options.host_sys:
+        raise OptionsError("msprof takes no numa samples: leave numa out of host_sys, or use --collector acl")
+    for kind, tools in _HOST_TOOLS.items():
+        missing = [tool for tool in tools if shutil.which(tool) is None]
+        if kind in options.host_sys and missing:
+            raise OptionsError(
+                f"msprof samples the host's {kind} with {' and '.join(missing)}, which this machine lacks: install it, "
+                f"or leave {kind} out of host_sys"
+            )
+    if len(options.export_type) != 1:
+        raise OptionsError("msprof exports text or db, one of them: choose one with export_type")
+
+
+def flags(options: Options, *, pid: int | None = None) -> list[str]:
+    """Give msprof's arguments for the options.
+
+    What is off everywhere unless asked for is not named, since some machines refuse its very name; what differs by
+    mode or machine is always named.
+
+    Parameters
+    ----------
+    options
+        What to collect.
+    pid
+        The process whose host samples are taken; the program's own where msprof runs one.
+    """
+    return [f"--{name}={value}" for name, value in _settings(options, pid).items()]
+
+
+def _settings(options: Options, pid: int | None) -> dict[str, str]:
+    counted = options.aic_metrics != "none"
+    wanted = {
+        "ascendcl": _on(options.level != "none"),
+        "task-time": _TASK_TIME[options.level],
+        "ai-core": _on(counted),
+    }
+    if counted:
+        wanted |= {"aic-mode": "task-based", "aic-metrics": str(options.aic_metrics)}
+    switched = {
+        "msproftx": options.marks,
+        "l2": options.l2,
+        **{name.replace("_", "-"): getattr(options, name) or options.level == 2 for name in _OF_LEVEL_2},
+        "aicore-shape": options.shapes and options.level == 0,  # from level 1 on, shapes are recorded anyway
+    }
+    wanted |= {name: "on" for name, on in switched.items() if on}
+    if options.ge_api != "off":
+        wanted["ge-api"] = options.ge_api
+    if options.export_type[0] != "text":
+        wanted["type"] = options.export_type[0]
+    return wanted | _sampled(options) | _host(options, pid) | _limits(options)
+
+
+def _sampled(options: Options) -> dict[str, str]:
+    wanted: dict[str, str] = {}
+    if options.memory:
+        wanted |= {
+            "task-memory": "on",
+            "sys-hardware-mem": "on",
+            "sys-hardware-mem-freq": str(options.memory_freq or _MEMORY_HZ),
+        }
+    if options.llc_profiling is not None:
+        wanted["llc-profiling"] = options.llc_profiling
+    if options.sys_io:
+        wanted |= {"sys-io-profiling": "on", "sys-io-sampling-freq": str(options.io_freq or _IO_HZ)}
+    if options.sys_interconnection:
+        wanted |= {
+            "sys-interconnection-profiling": "on",
+            "sys-interconnection-freq": str(options.interconnection_freq or _INTERCONNECTION_HZ),
+        }
+    if options.dvpp:
+        wanted |= {"dvpp-profiling": "on", "dvpp-freq": str(options.dvpp_freq or _DVPP_HZ)}
+    return wanted
+
+
+def _host(options: Options, pid: int | None) -> dict[str, str]:
+    wanted: dict[str, str] = {}
+    if options.host_sys:
+        wanted["host-sys"] = ",".join(options.host_sys)
+        if pid is not None:
+            wanted["host-sys-pid"] = str(pid)
+    if options.host_sys_usage:
+        wanted["host-sys-usage"] = ",".join(options.host_sys_usage)
+        if options.host_sys_usage_freq is not None:
+            wanted["host-sys-usage-freq"] = str(options.host_sys_usage_freq)
+    return wanted
+
+
+def _limits(options: Options) -> dict[str, str]:
+    wanted = {
+        "storage-limit": f"{options.storage_limit}MB" if options.storage_limit is not None else "",
+        "delay": str(options.delay or ""),
+        "duration": str(options.duration or ""),
+        "mstx-domain-include": ",".join(options.mstx_domain_include),
+        "mstx-domain-exclude": ",".join(options.mstx_domain_exclude),
+    }
+    return {name: value for name, value in wanted.items() if value}
+
+
+def _on(value: bool) -> str:
+    return "on" if value else "off"

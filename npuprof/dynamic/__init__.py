@@ -1,0 +1,142 @@
+"""Dynamic profiling: a file that is changed from outside says which steps of a running training are profiled.
+
+In the training, ``init`` once and ``step`` at the end of each step; from a second notebook, ``edit``::
+
+    npuprof.dynamic.init("dynamic")            # in the training
+    for batch in data:
+        train(batch)
+        npuprof.dynamic.step()
+
+    npuprof.dynamic.edit("dynamic", start_step=-1, active=3, profiler_level="Level1")    # from outside
+
+The file is ``profiler_config.json`` with the keys of torch_npu or of MindSpore. In torch_npu's, ``start_step`` is the
+number of ``step()`` calls before the run begins, 0 for never and -1 for the next one, with ``warmup`` and ``active``
+steps; in MindSpore's, ``start_step`` and ``stop_step`` are the first and the last step, counted from 1, and -1 is
+never.
+``is_rank`` and ``rank_list`` choose ranks in either. Recordings lie in
+``<prof_dir or prof_path>/rank<r>_start<first>_stop<last>/``, and what happens is told in ``log/`` beside the file.
+Source: formats/frontends.md sections 1 and 2; ``seeds/001`` (dynamic_profile), ``seeds/003`` (DynamicProfilerMonitor).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+
+from npuprof.dynamic.files import config_path, edit
+from npuprof.dynamic.monitor import Monitor
+from npuprof.dynamic.requests import Dialect
+from npuprof.errors import OptionsError, SessionError
+from npuprof.option_values import one_of
+from npuprof.options import COLLECTORS
+
+__all__ = ["close", "edit", "init", "set_state", "start", "step"]
+
+_monitor: Monitor | None = None
+
+
+def init(path: str | PathLike[str], *, keys: Dialect | None = None, collector: str = "auto") -> Path:
+    """Watch ``profiler_config.json`` in a directory; write one that asks for nothing where there is none.
+
+    Parameters
+    ----------
+    path
+        The directory, made where it is missing; all ranks that are to be profiled see it.
+    keys
+        Whose keys a new file has; MindSpore's where that is imported, else torch_npu's, when not given.
+    collector
+        The front end, where the file does not name one.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    OptionsError
+        If an argument has a wrong value, or the directory cannot be made.
+    SourceError
+        If the file cannot be written.
+
+    Notes
+    -----
+    Of a file that is there already, a step that lies ahead counts at once; one that asks to begin now counts when it
+    is changed, so that a training does not repeat what the one before it was asked for.
+    """
+    global _monitor
+    for name, value, allowed in (
+        ("keys", keys, (None, "torch_npu", "mindspore")),
+        ("collector", collector, COLLECTORS),
+    ):
+        one_of(name, value, allowed)
+    file = config_path(path)
+    try:
+        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionsError(
+            f"{file.parent} cannot be made ({error.strerror or error}): give a directory that you can write to"
+        ) from error
+    close()
+    _monitor = Monitor(file, keys or ("mindspore" if "mindspore" in sys.modules else "torch_npu"), collector)
+    return file
+
+
+def step() -> None:
+    """End a step of the training; costs microseconds while nothing has changed.
+
+    Raises
+    ------
+    SessionError
+        If :func:`init` was not called.
+    """
+    _initialised("step").step()
+
+
+def start(config_path: str | PathLike[str] | None = None) -> None:
+    """Begin now what a file asks for, whatever step it names; what is wrong with it is logged.
+
+    Parameters
+    ----------
+    config_path
+        The file; the one that is watched when not given.
+
+    Raises
+    ------
+    SessionError
+        If :func:`init` was not called.
+    """
+    _initialised("start").start(None if config_path is None else Path(config_path).expanduser())
+
+
+def set_state(state: Mapping[str, int]) -> None:
+    """Set the number of steps that have ended, as after a checkpoint: ``set_state({"cur_step": 1000})``.
+
+    Raises
+    ------
+    OptionsError
+        If it holds anything else.
+    SessionError
+        If :func:`init` was not called.
+    """
+    monitor = _initialised("set_state")
+    number = state.get("cur_step")
+    if set(state) != {"cur_step"} or isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise OptionsError(f"the state is {{'cur_step': number}} with a number of at least 0, not {dict(state)!r}")
+    monitor.set_step(number)
+
+
+def close() -> None:
+    """Watch no longer; a run that is being recorded ends."""
+    global _monitor
+    monitor, _monitor = _monitor, None
+    if monitor is not None:
+        monitor.close()
+
+
+def _initialised(call: str) -> Monitor:
+    if _monitor is None:
+        raise SessionError(f"npuprof.dynamic.{call}() needs a file to watch: call npuprof.dynamic.init(path) first")
+    return _monitor

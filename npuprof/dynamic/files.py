@@ -1,0 +1,95 @@
+"""Writing ``profiler_config.json``: always whole, so that a loop that looks meanwhile sees one state or the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import fields
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from npuprof.dynamic import keys, requests
+from npuprof.errors import OptionsError, SourceError
+from npuprof.option_values import listed
+from npuprof.options import Options
+
+
+def config_path(path: str | PathLike[str]) -> Path:
+    """Give the path of the file in a directory, or of the file itself where that is given."""
+    given = Path(path).expanduser().absolute()
+    return given if given.suffix == ".json" else given / requests.FILE_NAME
+
+
+def write(path: Path, plain: Mapping[str, Any]) -> None:
+    """Write the file as a whole.
+
+    Raises
+    ------
+    SourceError
+        If it cannot be written; what was there before stays.
+    """
+    try:
+        # A name of its own for each writer: two notebooks may edit at once, and the last one counts.
+        number, partial = tempfile.mkstemp(prefix=".profiler_config_", suffix=".part", dir=path.parent)
+        try:
+            with os.fdopen(number, "w", encoding="utf-8") as file:
+                file.write(json.dumps(plain, indent=4) + "\n")
+            Path(partial).chmod(0o644)  # ranks of other containers may run as other users
+            Path(partial).replace(path)
+        except BaseException:
+            with suppress(OSError):
+                Path(partial).unlink()
+            raise
+    except OSError as error:
+        raise SourceError(f"{path} cannot be written ({error.strerror or error}): check the directory") from error
+
+
+def edit(path: str | PathLike[str], /, **changes: Any) -> dict[str, Any]:
+    """Change ``profiler_config.json`` from another notebook or process, as a whole and after validation.
+
+    Parameters
+    ----------
+    path
+        The directory given to :func:`npuprof.dynamic.init`, or the file itself.
+    **changes
+        Keys of the file with their new values, those of ``experimental_config`` by their own names; or options of
+        npuprof (:class:`npuprof.options.Options`) that the file has no key for.
+
+    Returns
+    -------
+    dict
+        What the file holds now.
+
+    Raises
+    ------
+    OptionsError
+        If a key or a value is wrong; the file stays as it was.
+    SourceError
+        If the file cannot be read or written.
+
+    Examples
+    --------
+    >>> npuprof.dynamic.edit("dynamic", start_step=-1, active=3, profiler_level="Level1")
+    """
+    target = config_path(path)
+    plain, _ = requests.read_file(target)
+    dialect = requests.dialect_of(plain)
+    known = keys.DIALECTS[dialect]
+    own = {field.name for field in fields(Options)}
+    for name, value in changes.items():
+        if name in known:
+            plain[name] = value
+        elif dialect == "torch_npu" and name in keys.TORCH_NPU_SPECIAL:
+            plain.setdefault("experimental_config", {})[name] = value
+        elif name in own:
+            plain.setdefault("npuprof", {})[name] = value
+        else:
+            words = sorted({*known, *(keys.TORCH_NPU_SPECIAL if dialect == "torch_npu" else ()), *own})
+            raise OptionsError(f"unknown key {name} in {dialect}'s file: it takes {listed(words)}")
+    requests.understand(plain)
+    write(target, plain)
+    return plain

@@ -1,0 +1,235 @@
+"""Watching ``profiler_config.json`` from within a training loop, and profiling the steps that it asks for."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from npuprof.collectors.registry import choose
+from npuprof.dynamic import files, keys, requests
+from npuprof.dynamic.log import Log
+from npuprof.dynamic.ranks import rank
+from npuprof.dynamic.requests import NOW, Request
+from npuprof.errors import NpuprofError
+from npuprof.schedules import schedule
+from npuprof.session import Session
+from npuprof.trace_handlers import trace_handler
+
+_CHEAP_NS = 20_000
+_SHARE = 100  # a look at a slow file system may take a hundredth of the time, no more
+
+_Signature = tuple[int, int, int]
+
+
+class Monitor:
+    """Looks at the file with each step.
+
+    Parameters
+    ----------
+    path
+        The file; a template that asks for nothing is written where there is none.
+    dialect
+        Whose keys the template has.
+    collector
+        The front end, where the file does not name one.
+    stat, clock_ns
+        How to look at the file, and what measures how long that takes.
+
+    Attributes
+    ----------
+    cur_step
+        How many steps have ended.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        dialect: requests.Dialect = "torch_npu",
+        collector: str = "auto",
+        *,
+        stat: Callable[[Path], os.stat_result] = os.stat,
+        clock_ns: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self.cur_step = 0
+        self._path = path
+        self._collector = collector
+        self._stat = stat
+        self._clock_ns = clock_ns
+        self._rank = rank()
+        self._lock = threading.RLock()
+        self._waiting: Request | None = None
+        self._session: Session | None = None
+        self._ends_at = 0
+        self._last_cost_ns = 0
+        self._next_look_ns = 0
+        self._signature: _Signature | None = None
+        self.log = Log(path.parent, self._rank)
+        if path.exists():
+            try:
+                self._read(changed=False)
+            except Exception as error:  # noqa: BLE001 - the training must go on
+                self._failed(error)
+        else:
+            files.write(path, keys.template(dialect))
+            self._changed()
+        self.log.info(f"rank {self._rank} watches {path}")
+
+    @property
+    def path(self) -> Path:
+        """The file that is watched."""
+        return self._path
+
+    def step(self) -> None:
+        """End a step; whatever goes wrong with the profiler is logged, and does not reach the loop."""
+        with self._lock:
+            self.cur_step += 1
+            try:
+                if self._session is not None:
+                    self._advance(self._session)
+                # A change during a run is looked at when it has ended.
+                if self._session is None and self._clock_ns() >= self._next_look_ns and self._changed():
+                    self._read(changed=True)
+                if self._waiting is not None and self._waiting.first == self.cur_step:
+                    self._begin(self._waiting)
+            except Exception as error:  # noqa: BLE001 - the training must go on
+                self._failed(error)
+
+    def start(self, path: Path | None) -> None:
+        """Begin with the present step what a file asks for, whatever step it names."""
+        with self._lock:
+            source = path if path is not None else self._path
+            try:
+                if self._session is not None:
+                    self.log.warning(f"{source} is not started: {self._session.recording.directory} is being recorded")
+                    return
+                request = self._accepted(requests.read_file(source)[0], changed=True)
+                if request is not None:
+                    self._begin(request)
+            except Exception as error:  # noqa: BLE001 - the training must go on
+                self._failed(error)
+
+    def set_step(self, number: int) -> None:
+        """Count steps from another number on; a run that is being recorded goes on for as long as it would have."""
+        with self._lock:
+            self._ends_at += number - self.cur_step
+            self.cur_step = number
+            if (waiting := self._waiting) is not None and (waiting.first or 0) < number:
+                self._waiting = None
+                self.log.warning(f"the step that {self._path} asks for has passed with {number}: it is ignored")
+
+    def close(self) -> None:
+        """End a run that is being recorded, and wait for none."""
+        with self._lock:
+            self._waiting = None
+            if self._session is not None:
+                try:
+                    self._end(self._session)
+                except Exception as error:  # noqa: BLE001 - the training must go on
+                    self._failed(error)
+
+    def _changed(self) -> bool:
+        """Tell whether the file is another than at the last look."""
+        began_ns = self._clock_ns()
+        try:
+            seen = _signature(self._stat(self._path))
+        except OSError:
+            seen = None
+        ended_ns = self._clock_ns()
+        cost_ns = ended_ns - began_ns
+        # One slow look may be the machine's; after two, looks are made as seldom as keeps them unnoticed.
+        slow_ns = min(cost_ns, self._last_cost_ns)
+        self._last_cost_ns = cost_ns
+        self._next_look_ns = ended_ns + slow_ns * _SHARE if slow_ns > _CHEAP_NS else 0
+        if seen == self._signature:
+            return False
+        self._signature = seen
+        if seen is None:
+            self.log.warning(f"{self._path} has gone: nothing is profiled until it is back")
+        return seen is not None
+
+    def _read(self, *, changed: bool) -> None:
+        self._waiting = None
+        try:
+            plain, state = requests.read_file(self._path)
+            self._signature = _signature(state)
+            request = self._accepted(plain, changed=changed)
+        except NpuprofError as error:
+            self.log.error(f"{self._path} is ignored: {error}")
+            return
+        if request is None:
+            return
+        if request.first is None or (request.first == NOW and not changed):
+            self.log.info(f"{self._path} asks for nothing to be profiled{'' if changed else ' until it is changed'}")
+        elif request.first == NOW:
+            self._begin(request)
+        elif request.first < self.cur_step:
+            self.log.warning(
+                f"{self._path} asks for step {request.first + request.counted_from}, and it has passed: "
+                f"{self.cur_step + request.counted_from} is the present one. It is ignored"
+            )
+        else:
+            self._waiting = request
+            self.log.info(f"step {request.first + request.counted_from} is waited for")
+            if request.first == self.cur_step == 0:
+                self._begin(request)
+
+    def _accepted(self, plain: dict[str, Any], *, changed: bool) -> Request | None:
+        """Give the request if it means this rank and the front end can do it."""
+        request = requests.understand(plain, changed=changed, collector=self._collector)
+        if not request.means(self._rank):
+            self.log.info(f"{self._path} does not mean rank {self._rank}")
+            return None
+        if request.first is not None:
+            collector = choose(request.options.collector).collector
+            if collector.drives(request.options):
+                collector.check(request.options)
+        return request
+
+    def _begin(self, request: Request) -> None:
+        self._waiting = None
+        first = self.cur_step + request.warmup
+        last = first + request.active - 1
+        plain = request.options.to_dict()
+        plain["output"] = request.options.output / (
+            f"rank{self._rank}_start{first + request.counted_from}_stop{last + request.counted_from}"
+        )
+        session = Session(
+            type(request.options).from_dict(plain),
+            schedule=schedule(wait=0, warmup=request.warmup, active=request.active, repeat=1),
+            on_trace_ready=trace_handler(analyse_flag=bool(request.analyse), async_mode=request.analyse == "async"),
+            title="dynamic profiling",
+        )
+        for key, value in (request.metadata or {}).items():
+            session.add_metadata(key, value)
+        session.start()
+        self._session, self._ends_at = session, last + 1
+        self.log.info(
+            f"steps {first + request.counted_from} to {last + request.counted_from} are recorded with "
+            f"{session.collector.name} ({session.reason})"
+        )
+
+    def _advance(self, session: Session) -> None:
+        try:
+            session.step()
+        finally:
+            if self.cur_step >= self._ends_at:
+                self._end(session)
+
+    def _end(self, session: Session) -> None:
+        self._session = None  # whatever comes of it, the next request begins anew
+        recording = session.stop()
+        for problem in recording.problems:
+            self.log.warning(problem)
+        self.log.info(f"the recording is {recording.directory}")
+
+    def _failed(self, error: Exception) -> None:
+        said = str(error) if isinstance(error, NpuprofError) else f"{type(error).__name__}: {error}"
+        self.log.error(f"dynamic profiling at step {self.cur_step}: {said}; the training goes on")
+
+
+def _signature(state: os.stat_result) -> _Signature:
+    return state.st_mtime_ns, state.st_size, state.st_ino

@@ -1,0 +1,236 @@
+"""A request: what one state of ``profiler_config.json`` asks for, validated.
+
+The file is read as the framework reads it whose keys it has; a word of the wrong one, a wrong value or an unknown
+key refuses the whole file, because half of a request is none.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from npuprof.collectors import capabilities
+from npuprof.dynamic import keys
+from npuprof.errors import OptionsError, SourceError
+from npuprof.option_values import listed
+from npuprof.options import Options
+
+FILE_NAME = "profiler_config.json"
+_MAX_BYTES = 1 << 20
+NOW = -1
+
+Dialect = Literal["torch_npu", "mindspore"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to profile, and when.
+
+    Attributes
+    ----------
+    options
+        What to collect; its output is the directory that the file names.
+    first
+        The call of ``step()`` with which it begins, counted from 1; 0 is before the first one, :data:`NOW` the next
+        one, and None never.
+    warmup, active
+        Steps to prepare for and to record.
+    counted_from
+        The number that the file's framework gives to the first step of a loop: torch_npu 0, MindSpore 1.
+    ranks
+        The ranks that are meant; all when None.
+    analyse
+        How to decode the run: ``"sync"``, ``"async"``, or ``""`` for not at all.
+    metadata
+        Facts to attach to the run.
+    """
+
+    options: Options
+    first: int | None
+    active: int = 1
+    warmup: int = 0
+    counted_from: int = 0
+    ranks: frozenset[int] | None = None
+    analyse: str = ""
+    metadata: Mapping[str, Any] | None = None
+
+    def means(self, rank: int) -> bool:
+        """Tell whether a rank is among those that are meant."""
+        return self.ranks is None or rank in self.ranks
+
+
+def read_file(path: Path) -> tuple[dict[str, Any], os.stat_result]:
+    """Read the file's object, and its state after the last byte was read.
+
+    Raises
+    ------
+    SourceError
+        If it cannot be read, is over a megabyte, or is not a JSON object, as when it is half written.
+    """
+    try:
+        # Without waiting: what has that name may be no file, and a loop must not hang on it.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+            is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            content = file.read(_MAX_BYTES + 1) if is_file else b""
+            state = os.fstat(file.fileno())
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read ({error.strerror or error})") from error
+    if not is_file:
+        raise SourceError(f"{path} is no file: put a {FILE_NAME} in its place")
+    if len(content) > _MAX_BYTES:
+        raise SourceError(f"{path} has over {_MAX_BYTES} bytes: it cannot be a {FILE_NAME}")
+    try:
+        plain = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise SourceError(
+            f"{path} is not JSON, or is half written ({error}): mend it, it is read again then"
+        ) from error
+    if not isinstance(plain, dict):
+        raise SourceError(f"{path} must hold a JSON object, not {type(plain).__name__}")
+    return plain, state
+
+
+def dialect_of(plain: Mapping[str, Any]) -> Dialect:
+    """Tell whose file it is: torch_npu's, also where its keys are in both, or MindSpore's.
+
+    Raises
+    ------
+    OptionsError
+        If it has keys that nobody knows, or some of each.
+    """
+    _refuse_unknown(plain, {*keys.TORCH_NPU, *keys.MINDSPORE}, "")
+    torch_npu = [key for key in plain if key not in keys.MINDSPORE]
+    mindspore = [key for key in plain if key not in keys.TORCH_NPU]
+    if torch_npu and mindspore:
+        special = [key for key in mindspore if key in keys.TORCH_NPU_SPECIAL]
+        hint = f"; in torch_npu's, {listed(special)} belongs into experimental_config" if special else ""
+        raise OptionsError(
+            f"{listed(mindspore)} is of MindSpore's file and {listed(torch_npu)} of torch_npu's: use one of them{hint}"
+        )
+    return "mindspore" if mindspore else "torch_npu"
+
+
+def understand(plain: Mapping[str, Any], *, changed: bool = True, collector: str = "auto") -> Request:
+    """Turn the file's object into a request.
+
+    Parameters
+    ----------
+    plain
+        The file's object.
+    changed
+        Whether somebody has changed the file; one without ``start_step`` asks to begin then, as torch_npu's
+        first versions have it.
+    collector
+        The front end, where the file does not name one.
+
+    Raises
+    ------
+    OptionsError
+        If a key or a value is wrong, or two exclude each other.
+    """
+    dialect = dialect_of(plain)
+    taken = _taken(plain, keys.DIALECTS[dialect], "")
+    special = _taken(taken.get("experimental_config", {}), keys.TORCH_NPU_SPECIAL, "experimental_config.")
+    if dialect == "mindspore":
+        special = {}
+        if "aicore_metrics" in plain and "aic_metrics" in plain:
+            raise OptionsError("aicore_metrics and aic_metrics say the same: leave the older aicore_metrics out")
+        when = _mindspore_steps(taken)
+    else:
+        when = _torch_npu_steps(taken, plain, changed=changed)
+    return Request(
+        options=_options(dialect, plain, taken, special, collector),
+        ranks=frozenset(taken["rank_list"]) if taken["is_rank"] else None,
+        analyse=_analysis(taken),
+        metadata=taken["metadata"],
+        **when,
+    )
+
+
+def _torch_npu_steps(taken: Mapping[str, Any], plain: Mapping[str, Any], *, changed: bool) -> dict[str, Any]:
+    first: int | None = taken["start_step"] or None
+    if "start_step" not in plain and changed:
+        first = NOW
+    if taken.get("is_valid") is False:
+        first = None
+    return {"first": first, "active": taken["active"], "warmup": taken["warmup"]}
+
+
+def _mindspore_steps(taken: Mapping[str, Any]) -> dict[str, Any]:
+    start, stop = taken["start_step"], taken["stop_step"]
+    if start == -1 or stop == -1:
+        if start != stop:
+            raise OptionsError(f"start_step {start} and stop_step {stop}: give both, or -1 for both to profile nothing")
+        return {"first": None, "counted_from": 1}
+    if not 1 <= start <= stop:
+        raise OptionsError(
+            f"start_step {start} and stop_step {stop}: steps are counted from 1, and stop_step is not before start_step"
+        )
+    return {"first": start - 1, "active": stop - start + 1, "counted_from": 1}
+
+
+def _analysis(taken: Mapping[str, Any]) -> str:
+    if "analyse_mode" in taken:
+        return str(taken["analyse_mode"]) or ("sync" if taken["analyse"] else "")
+    if not taken["analyse"]:
+        return ""
+    return "async" if taken["async_mode"] else "sync"
+
+
+def _options(
+    dialect: str, plain: Mapping[str, Any], taken: Mapping[str, Any], special: Mapping[str, Any], collector: str
+) -> Options:
+    collector = taken["npuprof"].get("collector", collector)
+    chosen: dict[str, Any] = {"collector": collector}
+    special_plain = plain.get("experimental_config", {})
+    for table, given, names in (
+        (keys.DIALECTS[dialect], plain, taken),
+        (keys.TORCH_NPU_SPECIAL, special_plain, special),
+    ):
+        for name, value in names.items():
+            key = table[name]
+            is_default = given.get(name, key.default) == key.default
+            if key.option and not (is_default and _lacks(collector, key.option, value)):
+                chosen[key.option] = value
+    if "aicore_metrics" in plain:
+        chosen["aic_metrics"] = taken["aicore_metrics"]
+    chosen["marks"] = any(names.get(key, False) for names in (taken, special) for key in ("mstx", "msprof_tx"))
+    if taken.get("profile_communication") and chosen.get("level") not in (1, 2):
+        chosen["hccl"] = True  # from level 1 on, communication is recorded anyway
+    chosen["output"] = taken["prof_path" if dialect == "mindspore" else "prof_dir"]
+    _refuse_unknown(taken["npuprof"], {field.name for field in fields(Options)}, "npuprof.")
+    return Options.from_dict({**chosen, **taken["npuprof"]})
+
+
+def _lacks(collector: Any, option: str, value: Any) -> bool:
+    """Tell whether a front end has no such option, so that a default of the file asks nothing of it."""
+    if not isinstance(collector, str) or collector not in capabilities.LACKING:
+        return False  # chosen later, or refused
+    if option == "activities":
+        return not set(value) <= capabilities.ACTIVITIES[collector]
+    return bool(capabilities.lacks(collector, option))
+
+
+def _taken(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str) -> dict[str, Any]:
+    """Give each key's value in npuprof's terms, with the defaults of those that are not there."""
+    _refuse_unknown(plain, set(table), where)
+    given = {name: plain.get(name, key.default) for name, key in table.items()}
+    return {
+        name: table[name].take(where + name, value)
+        for name, value in given.items()
+        if name in plain or value is not None
+    }
+
+
+def _refuse_unknown(plain: Mapping[str, Any], known: set[str], where: str) -> None:
+    for name in plain:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            meant = f"did you mean {where}{close[0]}?" if close else f"the keys are {listed(sorted(known))}"
+            raise OptionsError(f"unknown key {where}{name}: {meant}")

@@ -1,0 +1,168 @@
+"""Subscriptions to models: descriptions of the operators that ran, written into a pipe of the subscriber's.
+
+Source: formats/frontends.md section 3 (descriptions of 80 bytes, codes, exclusion of collection).
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import struct
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from npuprof.simulator import codes
+from npuprof.simulator.models import Model, Node
+from npuprof.simulator.pmu import METRICS
+from npuprof.simulator.streams import Task
+
+if TYPE_CHECKING:
+    from npuprof.simulator.state import Simulator
+
+METRIC_NONE = 0xFF
+# signature, model, flag, thread; index, duration, start, end, execution time, cube and vector operations; device.
+_DESCRIPTION = struct.Struct("<4I7QI4x")
+DESCRIPTION_BYTES = _DESCRIPTION.size
+_SIGNATURE = 1
+_FLAG_OPERATOR = 0
+_MAX_WAITING = 10_000  # executions that nobody reads; later ones are not described
+_END_S = 5.0
+
+
+@dataclass(frozen=True)
+class SubscribeConfig:
+    """What ``create_subscribe_config`` was given."""
+
+    times: bool
+    metric: int
+    pipe: int
+
+
+class Described(NamedTuple):
+    """One description as the getters give it."""
+
+    model_id: int
+    node_index: int
+    duration_ns: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass
+class _Subscription:
+    config: SubscribeConfig
+    waiting: queue.Queue[tuple[bytes, int] | None] = field(default_factory=lambda: queue.Queue(_MAX_WAITING))
+    writer: threading.Thread | None = None
+
+
+class Subscriptions:
+    """What stands behind ``acl.prof.model_subscribe``; its methods give return codes.
+
+    Parameters
+    ----------
+    simulator
+        The machine that executes the models.
+    """
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
+        self._of_model: dict[int, _Subscription] = {}
+        self._nodes: list[Node] = []  # a description has no room for names: its index leads here
+        self._first_index: dict[int, int] = {}
+
+    @property
+    def active(self) -> bool:
+        """Whether a model is subscribed to."""
+        return bool(self._of_model)
+
+    def create_config(self, times: int, metric: int, pipe: int) -> int:
+        """Give the handle of a configuration; 0 for a metric that there is not, or a pipe that is not open."""
+        if times not in (0, 1) or (metric not in METRICS and metric != METRIC_NONE):
+            return 0
+        try:
+            os.fstat(pipe)
+        except (OSError, TypeError, OverflowError):
+            return 0
+        return self._simulator.handles.add(SubscribeConfig(bool(times), metric, pipe))
+
+    def destroy_config(self, handle: int) -> int:
+        """Forget a configuration."""
+        removed = self._simulator.handles.remove(handle, SubscribeConfig)
+        return codes.INVALID_PARAM if removed is None else codes.SUCCESS
+
+    def subscribe(self, model_id: int, handle: int) -> int:
+        """Describe the operators of a model's executions from now on."""
+        simulator = self._simulator
+        if model_id not in simulator.models:
+            return codes.INVALID_MODEL_ID
+        config = simulator.handles.get(handle, SubscribeConfig)
+        if config is None:
+            return codes.INVALID_PARAM
+        if simulator.profiler.initialised:
+            return codes.PROF_API_CONFLICT
+        if model_id in self._of_model:
+            return codes.REPEAT_SUBSCRIBE if simulator.semantics == "legacy" else codes.PROF_REPEAT_SUBSCRIBE
+        subscription = self._of_model[model_id] = _Subscription(config)
+        subscription.writer = threading.Thread(
+            target=self._write, args=(subscription,), name="npuprof-simulated-subscription", daemon=True
+        )
+        subscription.writer.start()
+        return codes.SUCCESS
+
+    def unsubscribe(self, model_id: int) -> int:
+        """Describe no more; what has been executed is written first, as far as the pipe takes it."""
+        subscription = self._of_model.pop(model_id, None)
+        if subscription is None:
+            return codes.INVALID_MODEL_ID
+        subscription.waiting.put(None)
+        if subscription.writer is not None:
+            subscription.writer.join(_END_S)
+        return codes.SUCCESS
+
+    def executed(self, model_id: int, model: Model, tasks: Sequence[Task]) -> None:
+        """Take note of an execution; its descriptions are written when the device has run it."""
+        subscription = self._of_model.get(model_id)
+        if subscription is None or not tasks:
+            return
+        first = self._first_index.get(model_id)
+        if first is None:
+            first = self._first_index[model_id] = len(self._nodes)
+            self._nodes += model.nodes
+        described = b"".join(
+            self._describe(subscription.config, model_id, first + place, task) for place, task in enumerate(tasks)
+        )
+        try:
+            subscription.waiting.put_nowait((described, tasks[-1].end_ns))
+        except queue.Full:
+            return
+
+    @staticmethod
+    def _describe(config: SubscribeConfig, model_id: int, index: int, task: Task) -> bytes:
+        start, end = (task.start_ns, task.end_ns) if config.times else (0, 0)
+        thread = threading.get_native_id()
+        times = (end - start, start, end, end - start)
+        return _DESCRIPTION.pack(_SIGNATURE, model_id, _FLAG_OPERATOR, thread, index, *times, 0, 0, task.device_id)
+
+    def _write(self, subscription: _Subscription) -> None:
+        while (item := subscription.waiting.get()) is not None:
+            described, end_ns = item
+            self._simulator.clock.sleep_until_ns(end_ns)
+            while described:
+                try:
+                    described = described[os.write(subscription.config.pipe, described) :]
+                except OSError:
+                    return  # whoever was to read has gone
+
+    def described(self, data: bytes, index: int) -> Described | None:
+        """Give one of the descriptions in some memory; None if there is none of this index."""
+        start = index * DESCRIPTION_BYTES
+        if not 0 <= start <= len(data) - DESCRIPTION_BYTES:
+            return None
+        _, model_id, _, _, number, duration, begin, end, *_ = _DESCRIPTION.unpack_from(data, start)
+        return Described(model_id, number, duration, begin, end)
+
+    def node(self, index: int) -> Node | None:
+        """Give the operator that a description's index leads to."""
+        return self._nodes[index] if 0 <= index < len(self._nodes) else None

@@ -1,0 +1,147 @@
+"""``npuprof doctor --verify``: whether what this machine records and npuprof decodes agrees with what was run.
+
+Each front end that is there profiles a small known workload in a process of its own; the raw bytes are decoded and
+judged, and compared row by row with the vendor's own export where that is installed. Without an NPU, the simulated one
+is verified in the same way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from npuprof import environment as machine
+from npuprof.doctor import Finding, diagnose
+from npuprof.errors import NpuprofError
+from npuprof.options import DEFAULT_OUTPUT
+from npuprof.verification import report
+
+__all__ = ["Verdict", "verify"]
+
+_ONE_S = 900.0
+_PREFIX = "front end "
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of it.
+
+    Attributes
+    ----------
+    passed
+        Whether every check of every front end that is there holds.
+    text
+        The verdict in words.
+    report
+        The file to attach to a bug report.
+    """
+
+    passed: bool
+    text: str
+    report: Path
+
+
+def verify(output: Path = DEFAULT_OUTPUT, tell: Callable[[str], object] = print) -> Verdict:
+    """Verify every front end that this machine has.
+
+    Parameters
+    ----------
+    output
+        The directory that recordings and the report go to.
+    tell
+        Called with each line of what is found, as it is found.
+
+    Raises
+    ------
+    NpuprofError
+        If nothing can be written to the directory.
+    """
+    try:
+        output.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise NpuprofError(f"{output} cannot be made ({error.strerror or error}): choose another --output") from error
+    findings = diagnose(output)
+    answers = []
+    for name in _present(findings):
+        answer = _verify_apart(name, output)
+        answers.append(answer)
+        for check in answer["checks"]:
+            tell(f"{_word(check['passed']):8}{name + ': ' + check['name']:40}  {check['detail']}")
+    failed = [
+        f"{answer['collector']}: {check['name']}"
+        for answer in answers
+        for check in answer["checks"]
+        if check["passed"] is False
+    ]
+    names = [answer["collector"] for answer in answers]
+    outcome = f"{len(failed)} checks failed ({', '.join(failed)})" if failed else "every check holds"
+    text = f"verified {', '.join(names)}: {outcome}"
+    if "simulator" in names:
+        text += ". No front end of an NPU is ready on this machine, so the NPU was simulated"
+    plain = {
+        "format": "npuprof-verification",
+        "version": 1,
+        "verdict": text,
+        "versions": machine.versions(),
+        "machine": {"os": platform.platform(), "cpus": os.cpu_count(), "architecture": platform.machine()},
+        "findings": [asdict(finding) for finding in findings],
+        "environment": report.environment(os.environ),
+        "front_ends": answers,
+    }
+    return Verdict(not failed, text, report.write(output, plain))
+
+
+def _present(findings: list[Finding]) -> list[str]:
+    """Give the front ends that are ready; the simulated one where no native one is."""
+    ready = [
+        finding.subject.removeprefix(_PREFIX)
+        for finding in findings
+        if finding.subject.startswith(_PREFIX) and finding.state == "ok"
+    ]
+    without_npu = ("simulator", "kineto", *(["mindspore"] if not _on_npu(findings, "mindspore") else []))
+    native = [name for name in ready if name not in without_npu]
+    return [name for name in ready if name != "simulator" or not native]
+
+
+def _on_npu(findings: list[Finding], name: str) -> bool:
+    """Tell whether a front end that also runs without an NPU has one."""
+    return any(finding.subject == _PREFIX + name and "target Ascend" in finding.detail for finding in findings)
+
+
+def _verify_apart(name: str, output: Path) -> dict[str, Any]:
+    """Verify one front end in a process of its own, whose end is no end of ours."""
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    variables.pop("PROFILING_MODE", None)
+    if name == "msprof":
+        variables["PROFILING_MODE"] = "dynamic"  # it attaches only to a process that begins with it
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "answer.json"
+        command = [sys.executable, "-m", "npuprof.verification.one", name, str(output.absolute()), str(target)]
+        try:
+            done = subprocess.run(  # noqa: S603 - this Python with a module of our own
+                command, env=variables, capture_output=True, stdin=subprocess.DEVNULL, timeout=_ONE_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return _failed(name, f"it took more than {_ONE_S:g} s")
+        try:
+            answer: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            return _failed(name, f"its process ended with status {done.returncode}: {' | '.join(said[-5:])}")
+    return answer
+
+
+def _failed(name: str, why: str) -> dict[str, Any]:
+    return {"collector": name, "checks": [{"name": "run", "passed": False, "detail": why}]}
+
+
+def _word(passed: bool | None) -> str:
+    return {True: "pass", False: "FAIL", None: "skipped"}[passed]

@@ -1,0 +1,157 @@
+"""Small known workloads, one for each way of using the device: what is recorded of them can be judged.
+
+Each is a few matrix products and additions; pyACL alone, which has no operators ready to run, copies memory instead.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from npuprof.errors import CollectorError
+from npuprof.options import Options
+
+STEPS = 5
+_SIZE = 256
+_COPY_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is run, and what must be recorded of it.
+
+    Attributes
+    ----------
+    name
+        What it is made with.
+    prepare
+        Makes all that is slow the first time, and gives the function to record.
+    kernels
+        How many kernels there are at least, by a part of their operator type.
+    operators
+        How many framework operators there are at least, by a part of their name.
+    tasks
+        How many device tasks there are at least, by a part of their type.
+    """
+
+    name: str
+    prepare: Callable[[], Callable[[], object]]
+    kernels: Mapping[str, int] = field(default_factory=dict)
+    operators: Mapping[str, int] = field(default_factory=dict)
+    tasks: Mapping[str, int] = field(default_factory=dict)
+
+
+_PRODUCTS = {"MatMul": STEPS, "Add": STEPS}
+
+
+def _simulated() -> Callable[[], object]:
+    from npuprof.simulator import npu
+
+    return _repeated(npu.ones((_SIZE, _SIZE)))
+
+
+def _repeated(matrix: Any, finish: Callable[[], object] = lambda: None) -> Callable[[], object]:
+    def run() -> None:
+        for _ in range(STEPS):
+            (matrix @ matrix) + matrix
+        finish()
+
+    return run
+
+
+def _torch_npu() -> Callable[[], object]:
+    torch = import_module("torch")
+    npu = import_module("torch_npu").npu
+    run = _repeated(torch.ones((_SIZE, _SIZE), device="npu"), npu.synchronize)
+    run()
+    return run
+
+
+def _torch_cpu() -> Callable[[], object]:
+    torch = import_module("torch")
+    run = _repeated(torch.ones((_SIZE, _SIZE)))
+    run()
+    return run
+
+
+def _mindspore() -> Callable[[], object]:
+    mindspore = import_module("mindspore")
+    matrix = mindspore.Tensor([[1.0] * _SIZE] * _SIZE, mindspore.float32)
+    run = _repeated(matrix, mindspore.hal.synchronize if hasattr(mindspore, "hal") else lambda: None)
+    run()
+    return run
+
+
+def _tensorflow() -> Callable[[], object]:
+    tensorflow = import_module("tensorflow")
+    import_module("npu_device").open().as_default()
+    matrix = tensorflow.ones((_SIZE, _SIZE))
+    run = _repeated(matrix, lambda: (matrix + matrix).numpy())
+    run()
+    return run
+
+
+def _copies() -> Callable[[], object]:
+    acl = import_module("acl")
+    acl.init()
+    _succeed("acl.rt.set_device", acl.rt.set_device(0))
+    stream, code = acl.rt.create_stream()
+    _succeed("acl.rt.create_stream", code)
+    host, code = acl.rt.malloc_host(_COPY_BYTES)
+    _succeed("acl.rt.malloc_host", code)
+    device, code = acl.rt.malloc(_COPY_BYTES, 0)
+    _succeed("acl.rt.malloc", code)
+
+    def run() -> None:
+        for _ in range(STEPS):
+            _succeed("acl.rt.memcpy_async", acl.rt.memcpy_async(device, _COPY_BYTES, host, _COPY_BYTES, 1, stream))
+        _succeed("acl.rt.synchronize_stream", acl.rt.synchronize_stream(stream))
+
+    run()
+    return run
+
+
+def _succeed(call: str, code: int) -> None:
+    if code:
+        raise CollectorError(f"{call} returned {code}: check the device with `npu-smi info`")
+
+
+SIMULATED = Workload("the simulated NPU", _simulated, kernels=_PRODUCTS)
+TORCH_NPU = Workload("torch_npu", _torch_npu, kernels=_PRODUCTS)
+TORCH_CPU = Workload("torch on the CPU", _torch_cpu, operators={"aten::mm": STEPS, "aten::add": STEPS})
+MINDSPORE = Workload("MindSpore", _mindspore, kernels=_PRODUCTS)
+MINDSPORE_CPU = Workload("MindSpore on the CPU", _mindspore, operators=_PRODUCTS)
+TENSORFLOW = Workload("TensorFlow", _tensorflow, kernels=_PRODUCTS)
+COPIES = Workload("pyACL copies", _copies, tasks={"MEMCPY": STEPS})
+
+_OWN = {"simulator": SIMULATED, "torch_npu": TORCH_NPU, "mindspore": MINDSPORE, "tensorflow": TENSORFLOW}
+
+# Where there are operators of a framework, its own stacks take the place of sampled ones.
+_SPECIAL: Mapping[str, Mapping[str, Any]] = {
+    "kineto": {"activities": "cpu", "stacks": True},
+    "torch_npu": {"stacks": True},
+    "mindspore": {"stacks": True},
+}
+
+
+def choose(collector: str) -> Workload:
+    """Give the workload that fits a front end and this machine."""
+    if collector == "kineto":
+        return TORCH_CPU
+    if collector == "mindspore" and import_module("mindspore").get_context("device_target") == "CPU":
+        return MINDSPORE_CPU
+    if collector in _OWN:
+        return _OWN[collector]
+    for module, workload in (("torch_npu", TORCH_NPU), ("mindspore", MINDSPORE)):
+        if importlib.util.find_spec(module) is not None:
+            return workload
+    return COPIES
+
+
+def options_for(collector: str, output: str) -> Options:
+    """Give the options of a run: level 1 with markers, and a framework's operators but not npuprof's own sampler."""
+    plain: dict[str, Any] = {"collector": collector, "output": output, "name": f"verify {collector}"}
+    return Options.from_dict({**plain, **_SPECIAL.get(collector, {"activities": "npu"})})
