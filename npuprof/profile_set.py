@@ -21,6 +21,7 @@ from npuprof.ranks.extent import processes_for, size_of
 from npuprof.ranks.labels import labelled, nothing
 from npuprof.ranks.worker import Failure, Task, unexpected
 from npuprof.ranks.world import host_of, in_words, place_of_ranks, ranks_told
+from npuprof.set_figures import SetFigures
 from npuprof.sources.describing import describe_run
 from npuprof.sources.detect import CLUSTER, Run
 from npuprof.sources.selection import Selection
@@ -56,7 +57,7 @@ class _Entry:
         return "found" if self.profile is None else "loaded"
 
 
-class ProfileSet:
+class ProfileSet(SetFigures):
     """The runs below one directory.
 
     ``runs[rank]`` is the :class:`~npuprof.profiles.Profile` of a rank, ``runs.at(row)`` that of a row of

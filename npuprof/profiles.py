@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pandas as pd
 
@@ -16,6 +16,7 @@ from npuprof import progress, tables
 from npuprof.errors import NpuprofError, OptionsError
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.profile_figures import ProfileFigures
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
 from npuprof.sources.cutting import cut
@@ -23,7 +24,7 @@ from npuprof.sources.detect import Preference, Run, detect
 from npuprof.sources.selection import Moment, Selection, choose
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
+    from ipywidgets import Widget
 
     from npuprof.analysis.summary import Summary
     from npuprof.exports.stacks import Metric
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _PAGE_FIGURES_BYTES = 20 << 20  # a page of its own has room for every detail that the figures can show
 
 
-class Profile:
+class Profile(ProfileFigures):
     """One run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
 
     Every table of :data:`npuprof.tables.SCHEMA` is present; one that the run does not have is empty.
@@ -83,23 +84,14 @@ class Profile:
 
         return summarise(self.tables, self.info)
 
-    def timeline(self, **window: Any) -> go.Figure:
-        """Draw the timeline; see :func:`npuprof.figures.timeline.timeline`."""
-        from npuprof.figures.timeline import timeline
+    def explore(self) -> Widget:
+        """Make the explorer, a live view of the run with a tab for each kind of data; a cell's last line shows it.
 
-        return timeline(self.tables, self.info, **window)
+        It needs a running kernel: what stays in a saved notebook are the report and :meth:`to_html`.
+        """
+        from npuprof.notebook.explorer.explore import explore
 
-    def flamegraph(self, **how: Any) -> go.Figure:
-        """Draw the flame graph; see :func:`npuprof.figures.flamegraph.flamegraph`."""
-        from npuprof.figures.flamegraph import flamegraph
-
-        return flamegraph(self.tables, self.info, **how)
-
-    def memory_plot(self, **how: Any) -> go.Figure:
-        """Draw the memory over time; see :func:`npuprof.figures.memory.memory_plot`."""
-        from npuprof.figures.memory import memory_plot
-
-        return memory_plot(self.tables, self.info, **how)
+        return explore(self)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write one self-contained page with the summary, both figures and the notes; return its path."""

@@ -6,6 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run, as quick as the machine is; NPUPROF_EXPLORE=1 looks for new ones.
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("explore" if os.environ.get("NPUPROF_EXPLORE") else "same")
 
 _DEFAULT_SAMPLES = Path(__file__).parents[2] / "shared" / "samples"
 

@@ -1,118 +1,229 @@
-"""Memory over time: what was allocated, reserved and active, for each device and component."""
+"""Memory over time: what was allocated, reserved and active, its peaks, what lay idle and what was never released."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR
+from npuprof.analysis.memory_life import alive_at, unreleased
+from npuprof.analysis.quantities import count, size
+from npuprof.figures.chart import AXIS, chart, nothing
+from npuprof.figures.colours import FAMILIES
 from npuprof.figures.labels import label
+from npuprof.figures.thinning import Floats, Ints, thinned
+from npuprof.figures.time_axis import TimeAxis, time_axis
 from npuprof.info import Info
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-Ints: TypeAlias = npt.NDArray[np.int64]
-
+_TITLE = "Memory"
 _MIB = 1 << 20
 _SIZES = {
-    "reserved_bytes": ("reserved", FAMILIES["step"].colour),
-    "allocated_bytes": ("allocated", FAMILIES["matrix"].colour),
-    "active_bytes": ("active", FAMILIES["operator"].colour),
+    "reserved_bytes": ("reserved", FAMILIES["wait"].colour, 1.5),
+    "allocated_bytes": ("allocated", FAMILIES["matrix"].colour, 2.5),
+    "active_bytes": ("active", FAMILIES["operator"].colour, 1.0),
 }
+"""Name, colour and width of each line; what is active is mostly what is allocated, and drawn upon it."""
+
+_UNUSED = FAMILIES["vector"].colour
+_UNRELEASED = FAMILIES["communication"].colour
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_MODULE = " (module)"  # what the driver's modules hold: many, and rarely what is looked for
+_WHOLE = ("APP", "Device")  # all that the program or everybody holds: so much that allocators would look flat beside
+_MOST_SERIES = 12
+_MOST_NAMED = 8
+_LONGEST_NAME = 40
 
 
-def thinned(values: npt.NDArray[np.float64], most: int) -> Ints:
-    """Choose at most so many points of a line, keeping the least and the greatest of each stretch.
+@dataclass(frozen=True)
+class _Series:
+    """The samples of one component on one device; `number` counts them, `rows` are in the order of time."""
 
-    Parameters
-    ----------
-    values
-        The line's values, in the order of time.
-    most
-        The most points; at least 4.
+    device: int | None
+    component: str
+    rows: pd.DataFrame
+    number: int
+    peak: int
+    hidden: bool
 
-    Returns
-    -------
-    Positions, ascending; all of them where they are few enough.
-    """
-    count = len(values)
-    if count <= most:
-        return np.arange(count)
-    edges = np.linspace(0, count, most // 2 + 1).astype(np.int64)
-    kept = [0, count - 1]
-    for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        stretch = values[low:high]
-        kept += [low + int(stretch.argmin()), low + int(stretch.argmax())]
-    return np.unique(np.array(kept, np.int64))[: most + 2]
+    @property
+    def title(self) -> str:
+        place = "" if self.device is None else f"NPU {self.device} "
+        return label(f"{place}{self.component}".strip(), _LONGEST_NAME)
+
+    @property
+    def dash(self) -> str:
+        return _DASHES[self.number % len(_DASHES)]
 
 
 def memory_plot(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: int = 1_000) -> go.Figure:
-    """Draw the samples of the table ``memory`` as steps.
+    """Draw the samples of the table ``memory`` as steps, with their peaks, and what was reserved and not allocated.
 
     Parameters
     ----------
     tables, info
-        What to draw.
+        What to draw; the names of operators come from ``allocations``.
     max_points
-        The most points of one line; its peaks and troughs are kept.
+        The most points of one line, at least 4; its peaks and troughs are kept.
 
     Returns
     -------
     plotly.graph_objects.Figure
-        A line for each device, component and size that was sampled, in MiB over seconds since the first sample.
+        Above, a line for each device, component and size that was sampled, in MiB over the timeline's time; a star
+        marks the highest allocation and tells which operators' blocks were alive then. Another line sums up the
+        blocks that were allocated and never released. Below, fragmentation: what was reserved and not allocated. Of
+        more than 12 components those that hold most are drawn. A click in the legend shows what the driver's modules,
+        the program or the device hold as a whole, beside which allocators would look flat.
     """
-    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
 
     memory = tables["memory"]
-    figure = go.Figure(layout={"template": go.layout.Template()})
-    first = int(memory["time_ns"].min()) if len(memory) else 0
-    groups = memory.groupby(["device_id", "component"], observed=True, dropna=False, sort=True)
-    for number, ((device, component), rows) in enumerate(groups):
-        title = str(component) if device is pd.NA else f"NPU {device} {component}"
-        for column, (size, colour) in _SIZES.items():
-            sampled = rows[rows[column].notna()]
-            if len(sampled):
-                figure.add_trace(
-                    _line(go, sampled, column, f"{label(title, 40)}, {size}", colour, number, first, max_points)
-                )
-    figure.update_layout(**_layout(info, empty=not figure.data))
+    if not len(memory):
+        why = "this run has no memory samples<br>collect with memory=True (%%npuprof --memory) to have them"
+        return nothing(_TITLE, info, why)
+    every = _series(memory)
+    drawn = every[:_MOST_SERIES]
+    blocks = unreleased(tables["allocations"])
+    allocated = blocks["allocated_ns"].to_numpy(np.int64)
+    axis = time_axis(tables, np.concatenate([memory["time_ns"].to_numpy(np.int64), allocated]))
+    figure = make_subplots(
+        rows=2,
+        cols=1,
+        shared_xaxes=True,
+        row_heights=[0.7, 0.3],
+        vertical_spacing=0.11,
+        subplot_titles=["", "fragmentation: reserved and not allocated"],
+        figure=_frame(info, every),
+    )
+    for series in drawn:
+        for trace in (*_lines(series, axis, max_points), *_peak(series, tables["allocations"], axis)):
+            figure.add_trace(trace, row=1, col=1)
+        for trace in _fragmentation(series, axis, max_points):
+            figure.add_trace(trace, row=2, col=1)
+    if len(blocks):
+        figure.add_trace(_unreleased_line(blocks, axis, max_points), row=1, col=1)
+    figure.update_xaxes(**AXIS, **axis.look)
+    figure.update_yaxes(**AXIS, ticksuffix=" MiB", rangemode="tozero", exponentformat="none")
+    figure.update_annotations(font={"size": 11}, x=0, xanchor="left")
     return figure
 
 
-def _line(
-    go: Any, rows: pd.DataFrame, column: str, name: str, colour: str, number: int, first: int, max_points: int
-) -> Any:
-    sizes = rows[column].to_numpy(dtype=np.int64)
-    points = thinned(sizes.astype(np.float64), max_points)
+def _frame(info: Info, every: list[_Series]) -> go.Figure:
+    folded = "" if len(every) <= _MOST_SERIES else f"the {_MOST_SERIES} largest of {len(every)} components"
+    figure = chart(_TITLE, info, subtitle=folded, height=560)
+    figure.update_layout(margin={"b": 90})
+    return figure
+
+
+def _series(memory: pd.DataFrame) -> list[_Series]:
+    """Give every component of every device, the fullest first, what is drawn at a click last."""
+    groups: Any = memory.groupby(["device_id", "component"], observed=True, dropna=False, sort=True)
+    found = []
+    for (device, component), rows in groups:
+        peaks = [int(rows[name].max()) for name in _SIZES if rows[name].notna().any()]
+        name = component if isinstance(component, str) else ""
+        if peaks:
+            ordered = rows.sort_values("time_ns", kind="stable")
+            found.append((None if pd.isna(device) else int(device), name, ordered, max(peaks)))
+    allocators = any(one[2]["allocated_bytes"].notna().any() for one in found)
+    found.sort(key=lambda one: (one[1].endswith(_MODULE), allocators and one[1] in _WHOLE, -one[3]))
+    return [
+        _Series(device, name, rows, at, peak, name.endswith(_MODULE) or (allocators and name in _WHOLE))
+        for at, (device, name, rows, peak) in enumerate(found)
+    ]
+
+
+def _lines(series: _Series, axis: TimeAxis, max_points: int) -> Iterator[Any]:
+    for column, (name, colour, width) in _SIZES.items():
+        sampled = series.rows[series.rows[column].notna()]
+        if len(sampled):
+            times, sizes = _columns(sampled, column)
+            yield _line(f"{series.title}, {name}", times, sizes, axis, max_points, _look(series, colour, width))
+
+
+def _look(series: _Series, colour: str, width: float) -> dict[str, Any]:
+    hidden = {"visible": "legendonly"} if series.hidden else {}
+    return {"line": {"shape": "hv", "color": colour, "width": width, "dash": series.dash}, **hidden}
+
+
+def _columns(rows: pd.DataFrame, column: str) -> tuple[Ints, Ints]:
+    return rows["time_ns"].to_numpy(np.int64), rows[column].to_numpy(dtype=np.int64)
+
+
+def _line(name: str, times: Ints, sizes: Ints, axis: TimeAxis, most: int, look: Mapping[str, Any]) -> Any:
+    import plotly.graph_objects as go
+
+    points = thinned(sizes.astype(np.float64), most)
     return go.Scatter(
         name=name,
-        x=(rows["time_ns"].to_numpy()[points] - first) / 1e9,
+        x=axis.places(times[points]),
         y=sizes[points] / _MIB,
         mode="lines",
-        line={"shape": "hv", "color": colour, "width": 1.5, "dash": _DASHES[number % len(_DASHES)]},
-        hovertemplate="%{y:,.1f} MiB at %{x:.6f} s<extra>%{fullData.name}</extra>",
+        hovertemplate=f"%{{y:,.1f}} MiB at %{{x:.6~f}} {axis.unit}<extra>%{{fullData.name}}</extra>",
+        **look,
     )
 
 
-def _layout(info: Info, *, empty: bool) -> dict[str, Any]:
-    simulated = " · <b>simulated NPU</b>" if info.simulated else ""
-    note = {"text": "this run has no memory samples", "showarrow": False, "x": 0.5, "y": 0.5}
-    return {
-        "title": {"text": f"Memory{simulated}", "font": {"size": 15}, "x": 0, "xref": "paper"},
-        "annotations": [note | {"xref": "paper", "yref": "paper"}] if empty else [],
-        "xaxis": {"ticksuffix": " s", "gridcolor": FAINT, "zeroline": False, "visible": not empty},
-        "yaxis": {"ticksuffix": " MiB", "gridcolor": FAINT, "rangemode": "tozero", "visible": not empty},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": FOREGROUND, "size": 11},
-        "hovermode": "closest",
-        "legend": {"orientation": "h", "x": 0, "y": -0.15},
-        "margin": {"l": 10, "r": 10, "t": 60, "b": 20},
-        "modebar": dict(MODEBAR),
-    }
+def _peak(series: _Series, allocations: pd.DataFrame, axis: TimeAxis) -> Iterator[Any]:
+    """Mark the highest allocation, with the operators whose blocks were alive then."""
+    import plotly.graph_objects as go
+
+    sampled = series.rows[series.rows["allocated_bytes"].notna()]
+    if not len(sampled) or series.hidden:
+        return
+    times, sizes = _columns(sampled, "allocated_bytes")
+    top = int(sizes.argmax())
+    told = [f"<b>{series.title}: peak {size(int(sizes[top]))}</b>", *_alive(allocations, int(times[top]), series)]
+    yield go.Scatter(
+        name=f"{series.title}, peak",
+        x=axis.places(times[top : top + 1]),
+        y=sizes[top : top + 1] / _MIB,
+        mode="markers",
+        marker={"symbol": "star", "size": 11, "color": _SIZES["allocated_bytes"][1]},
+        hovertext=["<br>".join(told)],
+        hovertemplate="%{hovertext}<extra></extra>",
+        showlegend=False,
+    )
+
+
+def _alive(allocations: pd.DataFrame, time_ns: int, series: _Series) -> Iterator[str]:
+    if not len(allocations):
+        yield "no allocations were recorded: which operators held it is not known"
+        return
+    alive = alive_at(allocations, time_ns, series.device)
+    yield f"blocks of this run alive then: {size(int(alive['size_bytes'].sum()))}"
+    for row in alive.head(_MOST_NAMED).itertuples(index=False):
+        yield f"{label(row.name, _LONGEST_NAME)}: {size(int(row.size_bytes))} in {count(int(row.blocks))}"
+    if len(alive) > _MOST_NAMED:
+        rest = int(alive["size_bytes"].iloc[_MOST_NAMED:].sum())
+        yield f"{count(len(alive) - _MOST_NAMED)} other operators: {size(rest)}"
+
+
+def _fragmentation(series: _Series, axis: TimeAxis, max_points: int) -> Iterator[Any]:
+    both = series.rows[series.rows["reserved_bytes"].notna() & series.rows["allocated_bytes"].notna()]
+    if not len(both):
+        return
+    times, reserved = _columns(both, "reserved_bytes")
+    unused = reserved - _columns(both, "allocated_bytes")[1]
+    yield _line(f"{series.title}, reserved − allocated", times, unused, axis, max_points, _look(series, _UNUSED, 1.5))
+
+
+def _unreleased_line(blocks: pd.DataFrame, axis: TimeAxis, max_points: int) -> Any:
+    """Sum up the blocks that stayed, each at the moment of its allocation; hovering names it."""
+    times = blocks["allocated_ns"].to_numpy(np.int64)
+    total = np.cumsum(blocks["size_bytes"].to_numpy(np.int64))
+    heights: Floats = total / _MIB
+    line = _line("never released, in sum", times, total, axis, max_points, _NEVER)
+    points = thinned(heights, max_points)
+    names, sizes = blocks["name"].to_numpy(object)[points], blocks["size_bytes"].to_numpy()[points]
+    line.hovertext = [f"{label(name, _LONGEST_NAME)}, {size(int(one))}" for name, one in zip(names, sizes, strict=True)]
+    line.hovertemplate = "%{hovertext}<br>%{y:,.1f} MiB never released by now<extra></extra>"
+    return line
+
+
+_NEVER: Mapping[str, Any] = {"line": {"shape": "hv", "color": _UNRELEASED, "width": 2}}

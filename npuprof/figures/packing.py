@@ -54,7 +54,7 @@ def packed(layers: list[Layer], most: int) -> Picture:
     parts: list[Bars] = []
     place = 0.0
     for index, layer in enumerate(layers):
-        for bars, title in _tracks(layer):
+        for bars, title in tracks(layer):
             height = int(bars.lane.max()) + 1
             parts.append(_moved(bars, len(lanes)))
             lanes += [Lane(index, place + lane, title if lane == 0 else "") for lane in range(height)]
@@ -63,7 +63,7 @@ def packed(layers: list[Layer], most: int) -> Picture:
     return Picture(layers, lanes, reduced(Bars.joined(parts), most))
 
 
-def _tracks(layer: Layer) -> list[tuple[Bars, str]]:
+def tracks(layer: Layer) -> list[tuple[Bars, str]]:
     """Give the bars of each track of a layer, lanes counted from 0, with the track's title."""
     start, duration = layer.column("start_ns"), layer.column("duration_ns")
     codes, keys = layer.tracks()

@@ -13,6 +13,7 @@ from npuprof.figures.described import described
 from npuprof.figures.labels import label, moment
 from npuprof.figures.layers import layers
 from npuprof.figures.packing import Picture, packed
+from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ FEWEST_SLICES = 200
 """Every lane needs a bar, and there are fewer lanes than this."""
 
 _LANE_PIXELS = 20
-_UNITS = ((10_000_000_000, 1_000_000_000, "s"), (2_000_000, 1_000_000, "ms"), (2_000, 1_000, "µs"), (0, 1, "ns"))
 
 
 def timeline(
@@ -78,7 +78,7 @@ def timeline(
 
 
 def _figure(go: Any, picture: Picture, info: Info, first: int, last: int, longest_name: int) -> go.Figure:
-    unit_ns, unit = next((size, name) for least, size, name in _UNITS if last - first >= least)
+    unit_ns, unit = unit_of(last - first)
     frame = described(picture, first, longest_name)
     frame["base"] = (picture.bars.start_ns - first) / unit_ns
     frame["width"] = (picture.bars.end_ns - picture.bars.start_ns) / unit_ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -57,12 +58,21 @@ def _summary(run: Profile) -> list[_Bundle]:
 def _figures(run: Profile) -> list[_Bundle]:
     # As data for the renderer that the front end has: plotly's own, which write scripts and addresses of
     # other hosts, have no part in it.
+    from npuprof.exports.svg import timeline_svg
     from npuprof.figures.embed import mimebundle
-    from npuprof.figures.report import report_figures
+    from npuprof.figures.report import LIMIT_BYTES, report_figures
 
-    timeline, flame_graph = report_figures(run.tables, run.info)
+    # A viewer shows the richest form that it can draw, and one alone: plotly's where there is a renderer of it, else
+    # the picture.
+    picture = timeline_svg(run.tables, run.info)
+    room = LIMIT_BYTES - len(json.dumps(picture))
+    timeline, flame_graph = report_figures(run.tables, run.info, limit_bytes=room)
     return [
-        {**mimebundle(timeline), "text/plain": "[timeline: shown where plotly figures are; run.timeline() draws it]"},
+        {
+            **mimebundle(timeline),
+            "image/svg+xml": picture,
+            "text/plain": "[timeline: shown where plotly figures are; run.timeline() draws it]",
+        },
         {
             **mimebundle(flame_graph),
             "text/plain": "[flame graph: shown where plotly figures are; run.flamegraph() draws it]",

@@ -2,44 +2,106 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pandas as pd
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from npuprof import tables
-from npuprof.figures.memory import memory_plot, thinned
+from npuprof.figures.embed import saved_bytes
+from npuprof.figures.memory import memory_plot
 from npuprof.info import Info
+from tests import factories
 
 
-@given(hnp.arrays(np.float64, st.integers(1, 400), elements=st.floats(0, 1e12)), st.integers(4, 60))
-def test_a_thinned_line_keeps_its_ends_peaks_and_troughs(values: np.ndarray, most: int) -> None:
-    points = thinned(values, most)
-    assert (np.diff(points) > 0).all()
-    assert points[0] == 0
-    assert values[points].max() == values.max()
-    assert values[points].min() == values.min()
-    assert len(points) <= most + 2
+def memory(rows: Sequence[tuple[int, int | None, str, int | None, int | None]]) -> pd.DataFrame:
+    time, device, component, allocated, reserved = zip(*rows, strict=True)
+    return tables.build(
+        "memory",
+        {
+            "time_ns": pd.array(time, "int64"),
+            "device_id": pd.array(device, "Int64"),
+            "component": list(component),
+            "allocated_bytes": pd.array(allocated, "Int64"),
+            "reserved_bytes": pd.array(reserved, "Int64"),
+        },
+    )
+
+
+def drawn(figure: Any) -> dict[str, Any]:
+    return {line.name: line for line in figure.data}
 
 
 def test_each_device_component_and_sampled_size_is_a_line() -> None:
-    memory = tables.build(
-        "memory",
-        {
-            "time_ns": pd.array([5, 1_000_000_005], "int64"),
-            "device_id": pd.array([0, 0], "Int64"),
-            "component": ["PTA", "PTA"],
-            "allocated_bytes": pd.array([0, 3 << 20], "Int64"),
-        },
-    )
-    figure = memory_plot({"memory": memory}, Info(simulated=True))
-    assert [line.name for line in figure.data] == ["NPU 0 PTA, allocated"]
-    assert list(figure.data[0].x) == [0, 1]
+    samples = memory([(5, 0, "PTA", 0, None), (1_000_000_005, 0, "PTA", 3 << 20, None)])
+    figure = memory_plot(factories.all_tables(memory=samples), Info(simulated=True))
+    assert [name for name in drawn(figure) if "peak" not in name] == ["NPU 0 PTA, allocated"]
+    assert list(figure.data[0].x) == [0, 1_000]
     assert list(figure.data[0].y) == [0, 3]
+    assert figure.layout.xaxis.ticksuffix == figure.layout.xaxis2.ticksuffix == " ms"
     assert "simulated" in figure.layout.title.text
 
 
-def test_a_run_without_samples_says_so() -> None:
-    figure = memory_plot({"memory": tables.empty("memory")}, Info())
-    assert "no memory samples" in figure.layout.annotations[0].text
+def test_fragmentation_is_what_was_reserved_and_not_allocated() -> None:
+    samples = memory([(0, 0, "PTA", 1 << 20, 4 << 20), (9, 0, "PTA", None, 4 << 20), (10, 0, "PTA", 3 << 20, 4 << 20)])
+    line = drawn(memory_plot(factories.all_tables(memory=samples), Info()))["NPU 0 PTA, reserved − allocated"]
+    assert list(line.y) == [3, 1]
+
+
+def test_the_peak_names_the_operators_that_were_alive() -> None:
+    samples = memory([(0, 0, "PTA", 1, None), (10, 0, "PTA", 5 << 20, None), (20, 0, "PTA", 2, None)])
+    blocks = tables.build(
+        "allocations",
+        {
+            "name": ["aten::<big>", "before", "after", "aten::<big>"],
+            "size_bytes": np.array([3 << 20, 7, 9, 1 << 20]),
+            "allocated_ns": pd.array([5, 1, 15, 6], "Int64"),
+            "released_ns": pd.array([12, 8, None, None], "Int64"),
+            "device_id": pd.array([0, 0, 0, 0], "Int64"),
+        },
+    )
+    figure = memory_plot(factories.all_tables(memory=samples, allocations=blocks), Info())
+    (told,) = drawn(figure)["NPU 0 PTA, peak"].hovertext
+    assert "peak 5.00 MiB" in told
+    assert "aten::&lt;big&gt;: 4.00 MiB in 2" in told
+    assert "before" not in told
+    assert "after" not in told
+    stayed = drawn(figure)["never released, in sum"]
+    assert list(stayed.y) == [1.0, 1.0 + 9 / 2**20]
+
+
+def test_a_peak_without_allocations_says_that_they_are_not_known() -> None:
+    figure = memory_plot(factories.profile(20), factories.info())
+    assert "not known" in drawn(figure)["NPU 0 PTA, peak"].hovertext[0]
+
+
+def test_many_components_and_samples_stay_small() -> None:
+    names = [f"MODULE{number} (module)" for number in range(200)] + ["PTA"]
+    rows = [(time, 0, name, time % 977, 1_000) for name in names for time in range(0, 200, 10)]
+    rows += [(time, 0, "GE", time % 977, 1_000) for time in range(20_000)]
+    figure = memory_plot(factories.all_tables(memory=memory(rows)), Info())
+    assert saved_bytes(figure) < 300_000
+    assert "the 12 largest of 202 components" in figure.layout.title.text
+    assert drawn(figure)["NPU 0 PTA, allocated"].visible is None
+    assert {line.visible for line in figure.data if "module" in line.name} == {"legendonly"}
+    assert max(drawn(figure)["NPU 0 GE, allocated"].y) == 976 / 2**20
+
+
+def test_a_run_without_samples_says_what_to_collect() -> None:
+    figure = memory_plot(factories.all_tables(), Info())
+    assert not figure.data
+    assert "memory=True" in figure.layout.annotations[0].text
+
+
+def test_what_the_device_holds_as_a_whole_does_not_flatten_the_allocators() -> None:
+    rows = [
+        (0, 0, "Device", None, 9 << 30),
+        (5, 0, "Device", None, 9 << 30),
+        (0, 0, "GE", 1 << 20, 2 << 20),
+    ]
+    both = drawn(memory_plot(factories.all_tables(memory=memory(rows)), Info()))
+    assert both["NPU 0 Device, reserved"].visible == "legendonly"
+    assert both["NPU 0 GE, allocated"].visible is None
+    alone = drawn(memory_plot(factories.all_tables(memory=memory(rows[:2])), Info()))
+    assert alone["NPU 0 Device, reserved"].visible is None

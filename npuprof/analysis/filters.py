@@ -1,0 +1,194 @@
+"""What a reader types to choose rows by one column: text, a regular expression, or a quantity with its unit.
+
+A filter gives a mask, and the Python expression that gives the same mask, for the line that reproduces a view.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof.errors import OptionsError
+
+MOMENTS = frozenset({"start_ns", "time_ns", "allocated_ns", "released_ns", "device_start_ns", "end_ns"})
+"""Columns that are moments of the UTC epoch; other ``_ns`` columns are durations."""
+
+_TIMES = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
+_SIZES = {
+    "B": 1,
+    **{f"{prefix}iB": 1 << shift for prefix, shift in (("K", 10), ("M", 20), ("G", 30), ("T", 40))},
+    **{f"{prefix}B": 10**power for prefix, power in (("k", 3), ("K", 3), ("M", 6), ("G", 9), ("T", 12))},
+}
+_NUMBER = r"[+-]?(?:\d[\d,_]*(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,2})?"
+_QUANTITY = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>[^\W\d]+|%)?")
+_PART = re.compile(r"(?P<sign>>=|<=|==|!=|≥|≤|≠|>|<|=)?\s*(?P<rest>.*)", re.DOTALL)
+_SIGNS = {"≥": ">=", "≤": "<=", "≠": "!=", "=": "=="}
+_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    ">": lambda column, value: column > value,
+    ">=": lambda column, value: column >= value,
+    "<": lambda column, value: column < value,
+    "<=": lambda column, value: column <= value,
+    "==": lambda column, value: column == value,
+    "!=": lambda column, value: column != value,
+}
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_MAX_TEXT = 1000
+_EXAMPLES = {"_ns": "> 100 us", "_bytes": ">= 1 MiB"}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One filter, understood.
+
+    Attributes
+    ----------
+    code
+        An expression of the frame ``t``.
+    mask
+        Gives, for a frame, which rows match; rows without a value never do.
+    """
+
+    code: str
+    mask: Callable[[pd.DataFrame], pd.Series[Any]]
+
+
+def understand(frame: pd.DataFrame, column: str, text: str, origin_ns: int = 0) -> Condition:
+    """Read what was typed for a column.
+
+    Parameters
+    ----------
+    frame
+        The table, for the column's kind.
+    column
+        The column.
+    text
+        For names: a part of the text in any case, ``= the whole text``, ``!= the whole text``, or ``/a regular
+        expression/`` (``/.../i`` in any case). For numbers: ``> 100 us``, ``<= 1 MiB``, ``10..20 us``, or a number;
+        several joined by ``and``. A number without a unit is in the column's own.
+    origin_ns
+        From where moments are counted, in ns of the UTC epoch.
+
+    Returns
+    -------
+    Condition
+
+    Raises
+    ------
+    OptionsError
+        If there is no such column, or the text cannot be understood; the message gives an example.
+    """
+    if column not in frame:
+        raise OptionsError(f"there is no column {column}")
+    if len(text) > _MAX_TEXT:
+        raise OptionsError(f"the filter of {column} is longer than {_MAX_TEXT} characters")
+    series = frame[column]
+    if pd.api.types.is_bool_dtype(series.dtype):
+        return _flag(column, text)
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        return _numbers(column, text, origin_ns if column in MOMENTS else 0, series)
+    return _text(column, text)
+
+
+def _flag(column: str, text: str) -> Condition:
+    value = _TRUTH.get(text.strip().lower())
+    if value is None:
+        raise OptionsError(f"{column} is true or false, not {text!r}")
+    return Condition(f"t[{column!r}] == {value}", lambda t: (t[column] == value).fillna(value=False).astype(bool))
+
+
+def _text(column: str, text: str) -> Condition:
+    regular = re.fullmatch(r"/(?P<pattern>.+)/(?P<flags>i?)", text, re.DOTALL)
+    if regular:
+        pattern, case = regular["pattern"], not regular["flags"]
+        try:
+            compiled = re.compile(pattern, 0 if case else re.IGNORECASE)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise OptionsError(f"/{pattern}/ is no regular expression: {error}") from None
+        return Condition(
+            f"t[{column!r}].str.contains({pattern!r}, case={case}, na=False)",
+            lambda t: _matching(t[column], lambda name: compiled.search(name) is not None),
+        )
+    sign, rest = _split(text)
+    if sign in ("==", "!="):
+        whole, equal = rest.strip(), _COMPARED[sign]
+        return Condition(
+            f"t[{column!r}].notna() & (t[{column!r}] {sign} {whole!r})",
+            lambda t: t[column].notna() & equal(t[column], whole),
+        )
+    folded = text.upper()
+    return Condition(
+        f"t[{column!r}].str.contains({text!r}, case=False, regex=False, na=False)",
+        lambda t: _matching(t[column], lambda name: folded in name.upper()),
+    )
+
+
+def _matching(names: pd.Series[Any], matches: Callable[[str], bool]) -> pd.Series[Any]:
+    """Look at each distinct name once."""
+    if not isinstance(names.dtype, pd.CategoricalDtype):
+        looked_at: pd.Series[Any] = names.map(lambda name: isinstance(name, str) and matches(name)).astype(bool)
+        return looked_at
+    hits = [isinstance(name, str) and matches(name) for name in names.cat.categories]
+    found = np.array([*hits, False])  # the code of an absent name is -1
+    by_row: pd.Series[Any] = pd.Series(found[names.cat.codes.to_numpy()], index=names.index)
+    return by_row
+
+
+def _numbers(column: str, text: str, origin_ns: int, series: pd.Series[Any]) -> Condition:
+    whole = pd.api.types.is_integer_dtype(series.dtype)
+    parts: list[tuple[str, int | float]] = []
+    for part in re.split(r"\s+and\s+", text.strip()):
+        low, dots, high = part.partition("..")
+        if dots:
+            # 10..20 us: the unit at the end is that of both.
+            unit = (_QUANTITY.fullmatch(high.strip()) or {"unit": ""})["unit"] or ""
+            bare = (_QUANTITY.fullmatch(low.strip()) or {"unit": " "})["unit"] is None
+            parts.append((">=", _value(column, f"{low}{unit}" if bare else low, whole)))
+            parts.append(("<=", _value(column, high, whole)))
+        else:
+            sign, rest = _split(part)
+            parts.append((sign or "==", _value(column, rest, whole)))
+    compared = [(sign, value + origin_ns) for sign, value in parts]
+    code = " & ".join(f"(t[{column!r}] {sign} {value!r})" for sign, value in compared)
+
+    def mask(t: pd.DataFrame) -> pd.Series[Any]:
+        matching: pd.Series[Any] = t[column].notna()
+        for sign, value in compared:
+            matching &= _COMPARED[sign](t[column], value).astype("boolean").fillna(value=False).astype(bool)
+        return matching
+
+    # NaN is unequal to every number, and is no match all the same.
+    return Condition(f"t[{column!r}].notna() & {code}" if "!=" in code else code, mask)
+
+
+def _split(text: str) -> tuple[str, str]:
+    match = _PART.fullmatch(text.strip())
+    sign = (match["sign"] or "") if match else ""
+    return _SIGNS.get(sign, sign), match["rest"] if match else text
+
+
+def _value(column: str, text: str, whole: bool) -> int | float:
+    match = _QUANTITY.fullmatch(text.strip())
+    example = next((shown for end, shown in _EXAMPLES.items() if column.endswith(end)), "> 10")
+    if match is None:
+        raise OptionsError(f"{text.strip()!r} is no number for {column}: write, for example, {example}")
+    units = _TIMES if column.endswith("_ns") else _SIZES if column.endswith("_bytes") else {}
+    if column == "share" or column.endswith("_ratio"):
+        units = {"%": 1}
+    unit = match["unit"]
+    if unit and unit not in units:
+        known = f"its units are {', '.join(unit for unit in units if unit.isascii())}" if units else "it has no unit"
+        raise OptionsError(f"{column} is not counted in {unit}: {known}; write, for example, {example}")
+    number = Decimal(match["number"].replace(",", "").replace("_", "")) * (units[unit] if unit else 1)
+    if unit == "%":
+        number /= 100
+    if not whole:
+        return float(number)
+    if number != number.to_integral_value():
+        raise OptionsError(f"{column} is a whole number, and {text.strip()} is not one: write, for example, {example}")
+    return int(number)

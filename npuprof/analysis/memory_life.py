@@ -1,0 +1,57 @@
+"""Which operators' blocks were alive at a moment, and which were never released."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+
+def alive_at(allocations: pd.DataFrame, time_ns: int, device_id: int | None) -> pd.DataFrame:
+    """Sum up the blocks that were allocated and not yet released at a moment.
+
+    Parameters
+    ----------
+    allocations
+        The table of that name. A block without an allocation was there before the run began, one without a release
+        after it ended.
+    time_ns
+        Epoch nanoseconds.
+    device_id
+        The device, or None for any.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``name, blocks, size_bytes``, the greatest size first; what has no name is one group, with an absent name.
+    """
+    alive = _before(allocations["allocated_ns"], time_ns, absent=True)
+    alive &= ~_before(allocations["released_ns"], time_ns, absent=False)
+    if device_id is not None:
+        alive &= allocations["device_id"].isin([device_id]).to_numpy() | allocations["device_id"].isna().to_numpy()
+    return _by_name(allocations[alive & _occupies(allocations)])
+
+
+def unreleased(allocations: pd.DataFrame) -> pd.DataFrame:
+    """Keep the blocks that were allocated during the run and not released in it, in the order of time."""
+    allocated = allocations["allocated_ns"].notna().to_numpy()
+    kept = allocated & allocations["released_ns"].isna().to_numpy() & _occupies(allocations)
+    ordered: pd.DataFrame = allocations[kept].sort_values("allocated_ns", kind="stable").reset_index(drop=True)
+    return ordered
+
+
+def _by_name(blocks: pd.DataFrame) -> pd.DataFrame:
+    groups = blocks.groupby("name", observed=True, dropna=False, sort=False)["size_bytes"]
+    sums: pd.DataFrame = groups.agg(blocks="size", size_bytes="sum").reset_index()
+    ordered: pd.DataFrame = sums.sort_values("size_bytes", ascending=False, kind="stable").reset_index(drop=True)
+    return ordered
+
+
+def _before(times: pd.Series, moment_ns: int, *, absent: bool) -> npt.NDArray[np.bool_]:
+    known: npt.NDArray[np.bool_] = (times <= moment_ns).to_numpy(dtype=bool, na_value=absent)
+    return known
+
+
+def _occupies(allocations: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    positive: npt.NDArray[np.bool_] = (allocations["size_bytes"] > 0).to_numpy(dtype=bool)
+    return positive

@@ -1,0 +1,204 @@
+"""A view of one table: rows chosen by filters, single or grouped, sorted, with some of the columns.
+
+:func:`rows` makes the view's frame, :func:`code` the line of pandas that makes the same frame of ``run``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.analysis.filters import Condition, understand
+from npuprof.errors import OptionsError
+
+WEIGHTS: Mapping[str, str] = {"allocations": "size_bytes"}
+"""What the groups of a table are weighed by, where that is not ``duration_ns``."""
+
+_ORDER_KEY = "key=lambda c: c.cat.reorder_categories(sorted(c.cat.categories)) if c.dtype == 'category' else c"
+
+
+@dataclass(frozen=True)
+class View:
+    """What is shown of a table.
+
+    Attributes
+    ----------
+    table
+        Its name.
+    group
+        The columns that rows are grouped by; single rows when empty.
+    where
+        Column and filter, as :func:`npuprof.analysis.filters.understand` reads it. Filters of the table's columns
+        choose the rows, those of a group's sums choose among the groups.
+    sort
+        Column, and whether the greatest comes first; the first column matters most.
+    columns
+        The columns to show, in this order; all when empty.
+    """
+
+    table: str
+    group: tuple[str, ...] = ()
+    where: tuple[tuple[str, str], ...] = ()
+    sort: tuple[tuple[str, bool], ...] = ()
+    columns: tuple[str, ...] = ()
+
+    @property
+    def weight(self) -> str:
+        """The column whose sums the groups have."""
+        return WEIGHTS.get(self.table, "duration_ns")
+
+    @property
+    def sums(self) -> tuple[str, str, str, str]:
+        """The names of a group's sum, mean, least and greatest."""
+        unit = "bytes" if self.weight.endswith("_bytes") else "ns"
+        return f"total_{unit}", f"mean_{unit}", f"min_{unit}", f"max_{unit}"
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """The columns of the groups; empty for single rows, whose columns are the table's."""
+        return (*self.group, "count", *self.sums, "share") if self.group else ()
+
+
+def rows(view: View, frame: pd.DataFrame, origin_ns: int = 0) -> pd.DataFrame:
+    """Make the frame of a view.
+
+    Parameters
+    ----------
+    view
+        What is wanted.
+    frame
+        The whole table, with its row numbers as index.
+    origin_ns
+        From where filters count moments.
+
+    Returns
+    -------
+    The rows; single ones keep their numbers in the table as index.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such column, or a filter cannot be understood.
+    """
+    before, after = _conditions(view, frame, origin_ns)
+    found = _chosen(frame, before)
+    if view.group:
+        found = _chosen(_grouped(view, found), after)
+    if view.sort:
+        _check(found, [column for column, _ in view.sort])
+        found = found.sort_values(
+            [column for column, _ in view.sort],
+            ascending=[not descending for _, descending in view.sort],
+            kind="stable",
+            key=_alphabetic,
+        )
+    if view.columns:
+        _check(found, view.columns)
+        found = found[list(view.columns)]
+    return found
+
+
+def code(view: View, frame: pd.DataFrame, origin_ns: int = 0, *, run: str = "run") -> str:
+    """Write the line that makes the same frame; `run` is the name of the profile."""
+    before, after = _conditions(view, frame, origin_ns)
+    line = f"{run}.{view.table}{_loc(before)}"
+    if view.group:
+        total, mean, least, most = view.sums
+        line += (
+            f".groupby({list(view.group)!r}, observed=True, dropna=False, sort=False)[{view.weight!r}]"
+            f".agg(count='size', {total}='sum', {least}='min', {most}='max').reset_index()"
+            f".assign({mean}=lambda t: t[{total!r}] // t['count'], share=lambda t: t[{total!r}] / t[{total!r}].sum())"
+            f"[{list(view.all_columns)!r}]{_loc(after)}"
+        )
+    if view.sort:
+        columns = [column for column, _ in view.sort]
+        named = any(isinstance(frame[column].dtype, pd.CategoricalDtype) for column in columns if column in frame)
+        line += (
+            f".sort_values({columns!r}, ascending={[not descending for _, descending in view.sort]!r}, kind='stable'"
+            f"{', ' + _ORDER_KEY if named else ''})"
+        )
+    return line + (f"[{list(view.columns)!r}]" if view.columns else "")
+
+
+def members(view: View, frame: pd.DataFrame, row: pd.Series[Any], origin_ns: int = 0) -> npt.NDArray[np.int64]:
+    """Give the numbers of the table's rows that one row of the view stands for.
+
+    Parameters
+    ----------
+    view, frame, origin_ns
+        As for :func:`rows`.
+    row
+        The view's row, with its columns of `group` where there are groups; its name is its number where not.
+    """
+    if not view.group:
+        return np.array([row.name], np.int64)
+    before, _ = _conditions(view, frame, origin_ns)
+    found = _chosen(frame, before)
+    for column in view.group:
+        value = row[column]
+        same = found[column].isna() if pd.isna(value) else (found[column] == value)
+        found = found[same.fillna(value=False).astype(bool)]
+    return found.index.to_numpy(np.int64)
+
+
+def _conditions(view: View, frame: pd.DataFrame, origin_ns: int) -> tuple[list[Condition], list[Condition]]:
+    """Tell filters of rows from filters of groups."""
+    _check(frame, view.group)
+    groups = None
+    before, after = [], []
+    for column, text in view.where:
+        if not text.strip():
+            continue
+        if view.group and column in view.all_columns and column not in view.group:
+            groups = _grouped(view, frame.iloc[:0]) if groups is None else groups
+            after.append(understand(groups, column, text))
+        else:
+            before.append(understand(frame, column, text, origin_ns))
+    return before, after
+
+
+def _check(frame: pd.DataFrame, columns: tuple[str, ...] | list[str]) -> None:
+    for column in columns:
+        if column not in frame:
+            raise OptionsError(f"there is no column {column}: the columns are {', '.join(map(str, frame.columns))}")
+
+
+def _chosen(frame: pd.DataFrame, conditions: list[Condition]) -> pd.DataFrame:
+    if not conditions:
+        return frame
+    matching = np.ones(len(frame), bool)
+    for condition in conditions:
+        matching &= condition.mask(frame).astype("boolean").fillna(value=False).to_numpy(bool)
+    found: pd.DataFrame = frame.loc[matching]
+    return found
+
+
+def _grouped(view: View, frame: pd.DataFrame) -> pd.DataFrame:
+    total, mean, least, most = view.sums
+    groups = frame.groupby(list(view.group), observed=True, dropna=False, sort=False)[view.weight]
+    wanted: dict[str, Any] = {"count": "size", total: "sum", least: "min", most: "max"}
+    sums: pd.DataFrame = groups.agg(**wanted).reset_index()
+    sums[mean] = sums[total] // sums["count"]
+    sums["share"] = sums[total] / sums[total].sum()
+    ordered: pd.DataFrame = sums[list(view.all_columns)]
+    return ordered
+
+
+def _alphabetic(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Order names as a reader does, not by when they were first seen."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        ordered: pd.Series[Any] = column.cat.reorder_categories(sorted(column.cat.categories))
+        return ordered
+    return column
+
+
+def _loc(conditions: list[Condition]) -> str:
+    if not conditions:
+        return ""
+    parts = [condition.code for condition in conditions]
+    return f".loc[lambda t: {' & '.join(f'({part})' for part in parts) if len(parts) > 1 else parts[0]}]"

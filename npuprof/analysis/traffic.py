@@ -1,0 +1,261 @@
+"""What collectives moved, between whom, how fast, and how long they waited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.analysis.overlap import Int64, Spans, subtract, union
+
+_NS_PER_MS = 1_000_000
+_BYTES_PER_MB = 1_000_000
+_VARIANTS = r"-(?:top|middle|bottom)\d*$"  # single operators that the vendor picks out of a total
+_ON_NODE_SUM = "SDMA"  # in the vendor's sums, what HCCS, PCIe and SIO have together
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Statistics: TypeAlias = Mapping[str, pd.DataFrame]
+Tables: TypeAlias = Mapping[str, pd.DataFrame]
+
+
+def rank_traffic(tables: Tables, statistics: Statistics) -> pd.DataFrame:
+    """Sum up what went from each rank to each other.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    statistics
+        What the vendor had summed: ``communication_matrix`` is taken where no task tells both of its ranks.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``src_rank, dst_rank`` as texts, ``size_bytes, duration_ns`` as floats, ``links`` (the kinds of links, joined
+        by a comma) and ``tasks`` (how many transfers, 0 where the vendor had summed them).
+    """
+    tasks = _transfers(tables["communication_tasks"])
+    both = tasks[tasks["src_rank"].notna() & tasks["dst_rank"].notna()]
+    if len(both):
+        rows = pd.DataFrame(
+            {
+                "src_rank": both["src_rank"].astype(str),
+                "dst_rank": both["dst_rank"].astype(str),
+                "size_bytes": both["size_bytes"].to_numpy(np.float64),
+                "duration_ns": both["duration_ns"].to_numpy(np.float64),
+                "link": _link_names(both),
+                "tasks": 1,
+            }
+        )
+        return _summed(rows)
+    return _summed(_vendor_matrix(statistics))
+
+
+def link_packets(tables: Tables, statistics: Statistics) -> pd.DataFrame:
+    """Give the bandwidth of each link by the size of what was sent at once.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``link, size_bytes, count, gb_per_s`` (10**9 bytes a second over the time of all transfers of that size) and
+        ``whole``: whether the size is what an operator moved in all, since no file tells its packets.
+    """
+    tasks = _transfers(tables["communication_tasks"])
+    if len(tasks):
+        rows = pd.DataFrame(
+            {
+                "link": _link_names(tasks),
+                "size_bytes": tasks["size_bytes"].to_numpy(np.float64),
+                "count": 1.0,
+                "duration_ns": tasks["duration_ns"].to_numpy(np.float64),
+                "whole": False,
+            }
+        )
+    else:
+        rows = _vendor_packets(statistics)
+    sums = rows.groupby(["link", "size_bytes", "whole"], sort=True)[["count", "duration_ns"]].sum().reset_index()
+    sums = sums[(sums["duration_ns"] > 0) & (sums["size_bytes"] > 0)].reset_index(drop=True)
+    sums["gb_per_s"] = sums["size_bytes"] * sums["count"] / sums["duration_ns"]
+    chosen: pd.DataFrame = sums[["link", "size_bytes", "count", "gb_per_s", "whole"]]
+    return chosen
+
+
+def operator_times(tables: Tables, statistics: Statistics) -> pd.DataFrame:
+    """Break the time of collectives down by group and type of operator.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``group, op_type, count``, ``transit_ns`` (something was under way), ``wait_ns`` (nothing was, and a
+        notification was waited for), ``other_ns`` and ``total_ns``, which is their sum exactly; the longest first.
+        Where neither tasks nor the vendor's sums tell, ``transit_ns`` and ``wait_ns`` are 0 and ``known`` is False.
+    """
+    operators = tables["communication"]
+    tasks = tables["communication_tasks"]
+    if not len(operators):
+        return _vendor_times(statistics)
+    duration = operators["duration_ns"].to_numpy(np.int64)
+    linked = tasks[tasks["op_id"].notna()]
+    known = len(linked) > 0
+    transit, wait = _inside(operators, linked) if known else (np.zeros_like(duration), np.zeros_like(duration))
+    rows = pd.DataFrame(
+        {
+            "group": _names(operators, "group"),
+            "op_type": _kinds(operators),
+            "count": 1,
+            "transit_ns": transit,
+            "wait_ns": wait,
+            "other_ns": duration - transit - wait,
+            "total_ns": duration,
+        }
+    )
+    if not known and len(vendor := _vendor_times(statistics)):
+        return vendor
+    return _by_operator(rows, known=known)
+
+
+def _by_operator(rows: pd.DataFrame, *, known: bool) -> pd.DataFrame:
+    sums: pd.DataFrame = rows.groupby(["group", "op_type"], sort=True).sum().reset_index().assign(known=known)
+    ordered: pd.DataFrame = sums.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
+    return ordered
+
+
+def _inside(operators: pd.DataFrame, tasks: pd.DataFrame) -> tuple[Int64, Int64]:
+    """Give for each operator the time in which it moved something, and that in which it only waited.
+
+    Planes of an operator work side by side, so their tasks are united. Operators are laid one after the other on a
+    line of their own, which keeps those that ran at the same time apart.
+    """
+    starts, duration = operators["start_ns"].to_numpy(np.int64), operators["duration_ns"].to_numpy(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(duration + 1)])
+    whose = tasks["op_id"].to_numpy(np.int64)
+    fits = (whose >= 0) & (whose < len(operators))
+    tasks, whose = tasks[fits], whose[fits]
+    began = tasks["start_ns"].to_numpy(np.int64) - starts[whose]
+    ended = began + tasks["duration_ns"].to_numpy(np.int64)
+    low, high = (np.clip(edge, 0, duration[whose]) + offsets[whose] for edge in (began, ended))
+    waits = tasks["task_type"].astype(str).str.contains("wait", case=False).to_numpy(bool)
+    moves = (tasks["size_bytes"] > 0).to_numpy(dtype=bool, na_value=False) & ~waits
+    moving = union(low[moves], high[moves])
+    waiting = subtract(union(low[waits], high[waits]), moving)
+    return _each(moving, offsets), _each(waiting, offsets)
+
+
+def _each(spans: Spans, offsets: Int64) -> Int64:
+    """Sum intervals up by the stretch that they lie in; none crosses a border."""
+    sums = np.zeros(len(offsets) - 1, np.int64)
+    np.add.at(sums, np.searchsorted(offsets, spans[0], side="right") - 1, spans[1] - spans[0])
+    return sums
+
+
+def _transfers(tasks: pd.DataFrame) -> pd.DataFrame:
+    """Keep tasks that moved something; a notification has no size."""
+    moved = (tasks["size_bytes"] > 0).to_numpy(dtype=bool, na_value=False) & (tasks["duration_ns"] > 0).to_numpy(bool)
+    kept: pd.DataFrame = tasks[moved]
+    return kept
+
+
+def _link_names(tasks: pd.DataFrame) -> list[str]:
+    pairs = zip(tasks["link"].to_numpy(object), tasks["transport"].to_numpy(object), strict=True)
+    return [next((one for one in pair if isinstance(one, str) and one), "unknown link") for pair in pairs]
+
+
+def _names(frame: pd.DataFrame, column: str) -> list[str]:
+    return [value if isinstance(value, str) else "" for value in frame[column].to_numpy(object)]
+
+
+def _kinds(operators: pd.DataFrame) -> list[str]:
+    pairs = zip(_names(operators, "op_type"), _names(operators, "name"), strict=True)
+    return [op_type or _kind(name) for op_type, name in pairs]
+
+
+def _kind(name: str) -> str:
+    """Give the type in an operator's name: ``hcom_allReduce__586_0_1`` is an ``hcom_allReduce_``."""
+    return name.partition("__")[0] + "_" * ("__" in name)
+
+
+def _summed(rows: pd.DataFrame) -> pd.DataFrame:
+    groups = rows.groupby(["src_rank", "dst_rank"], sort=False)
+    sums: pd.DataFrame = groups[["size_bytes", "duration_ns", "tasks"]].sum().reset_index()
+    sums["links"] = [", ".join(sorted(set(links))) for _, links in groups["link"]]
+    return sums
+
+
+def _vendor_matrix(statistics: Statistics) -> pd.DataFrame:
+    columns = ["src_rank", "dst_rank", "size_bytes", "duration_ns", "link", "tasks"]
+    frame = statistics.get("communication_matrix")
+    needed = {"name", "src_rank", "dst_rank", "Transit Size(MB)", "Transit Time(ms)"}
+    if frame is None or not needed <= set(frame.columns):
+        nothing: pd.DataFrame = pd.DataFrame({name: pd.Series(dtype=object) for name in columns})
+        return nothing
+    frame = frame[~frame["name"].astype(str).str.contains(_VARIANTS, regex=True).to_numpy(bool)]
+    links = frame["Transport Type"].to_numpy(object) if "Transport Type" in frame else [""] * len(frame)
+    rows: pd.DataFrame = pd.DataFrame(
+        {
+            "src_rank": frame["src_rank"].astype(str).to_numpy(),
+            "dst_rank": frame["dst_rank"].astype(str).to_numpy(),
+            "size_bytes": _numbers(frame, "Transit Size(MB)") * _BYTES_PER_MB,
+            "duration_ns": _numbers(frame, "Transit Time(ms)") * _NS_PER_MS,
+            "link": [link if isinstance(link, str) else "unknown link" for link in links],
+            "tasks": 0,
+        }
+    )
+    return rows
+
+
+def _vendor_packets(statistics: Statistics) -> pd.DataFrame:
+    packets, bandwidth = statistics.get("communication_packets"), statistics.get("communication_bandwidth")
+    if packets is not None and {"link", "Package Size(MB)", "Count", "Total Duration(ms)"} <= set(packets.columns):
+        frame, size, count, time = packets, "Package Size(MB)", _numbers(packets, "Count"), "Total Duration(ms)"
+    elif bandwidth is not None and {"link", "Transit Size(MB)", "Transit Time(ms)"} <= set(bandwidth.columns):
+        frame, size, count, time = bandwidth, "Transit Size(MB)", np.ones(len(bandwidth)), "Transit Time(ms)"
+    else:
+        nothing: pd.DataFrame = pd.DataFrame(
+            {name: [] for name in ("link", "size_bytes", "count", "duration_ns", "whole")}
+        )
+        return nothing
+    rows = pd.DataFrame(
+        {
+            "link": frame["link"].astype(str).to_numpy(),
+            "size_bytes": _numbers(frame, size) * _BYTES_PER_MB,
+            "count": count,
+            "duration_ns": _numbers(frame, time) * _NS_PER_MS,
+            "whole": frame is bandwidth,
+        }
+    )
+    kept: pd.DataFrame = rows[(rows["link"] != _ON_NODE_SUM).to_numpy() & (rows["size_bytes"] > 0).to_numpy()]
+    return kept
+
+
+def _vendor_times(statistics: Statistics) -> pd.DataFrame:
+    frame = statistics.get("communication")
+    columns = ("Elapse Time(ms)", "Transit Time(ms)", "Wait Time(ms)")
+    if frame is None or not {"name", "group", *columns} <= set(frame.columns):
+        empty = {name: pd.Series(dtype="int64") for name in ("count", "transit_ns", "wait_ns", "other_ns", "total_ns")}
+        nothing: pd.DataFrame = pd.DataFrame({"group": [], "op_type": [], **empty, "known": pd.Series(dtype=bool)})
+        return nothing
+    elapsed, transit, wait = (
+        np.rint(_numbers(frame, column) * _NS_PER_MS).astype(np.int64) for column in columns
+    )  # milliseconds of five or six decimals, not epoch times: whole nanoseconds again
+    transit = np.minimum(transit, elapsed)
+    wait = np.minimum(wait, elapsed - transit)
+    rows = pd.DataFrame(
+        {
+            "group": _names(frame, "group"),
+            "op_type": [_kind(name) for name in _names(frame, "name")],
+            "count": 1,
+            "transit_ns": transit,
+            "wait_ns": wait,
+            "other_ns": elapsed - transit - wait,
+            "total_ns": elapsed,
+        }
+    )
+    return _by_operator(rows, known=True)
+
+
+def _numbers(frame: pd.DataFrame, column: str) -> Floats:
+    values: Floats = pd.to_numeric(frame[column], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    return np.where(np.isfinite(values), values, 0.0)

@@ -1,0 +1,92 @@
+"""What the plain charts share: their layout, their axes, and what stands where there is nothing to draw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npuprof.figures.colours import FAINT, FOREGROUND, MODEBAR
+from npuprof.figures.labels import label
+from npuprof.info import Info
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+AXIS = {"gridcolor": FAINT, "zeroline": False, "linecolor": FAINT, "automargin": True}
+"""Every axis of a chart; a figure adds its own."""
+
+_HEIGHT = 420
+_LONGEST_LINE = 52  # what fits a notebook in half a window
+_LINE_PIXELS = 14
+
+
+def chart(title: str, info: Info, *, subtitle: str = "", height: int = _HEIGHT) -> go.Figure:
+    """Make a figure without traces: title, margins and colours for light and dark themes.
+
+    Parameters
+    ----------
+    title, subtitle
+        What it shows; a text from a recording must have gone through :func:`npuprof.figures.labels.label`. A long
+        subtitle is broken at its dots into lines.
+    info
+        What is known of the run; a simulated one says so in the title.
+    height
+        In pixels.
+    """
+    import plotly.graph_objects as go
+
+    figure = go.Figure(layout={"template": go.layout.Template()})
+    simulated = " · <b>simulated NPU</b>" if info.simulated else ""
+    name = f" · {label(info.name, 60)}" if info.name else ""
+    lines = _lines(subtitle)
+    figure.update_layout(
+        title={
+            "text": f"{title}{name}{simulated}" + "".join(f"<br><sup>{line}</sup>" for line in lines),
+            "font": {"size": 15},
+            "x": 0,
+            "xref": "paper",
+        },
+        height=height + _LINE_PIXELS * max(len(lines) - 1, 0),
+        margin={"l": 10, "r": 10, "t": 80 + _LINE_PIXELS * max(len(lines) - 1, 0), "b": 20},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"color": FOREGROUND, "size": 11},
+        legend={"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "y": 0, "yanchor": "bottom"},
+        hovermode="closest",
+        modebar=dict(MODEBAR),
+    )
+    figure.update_xaxes(**AXIS)
+    figure.update_yaxes(**AXIS)
+    return figure
+
+
+def nothing(title: str, info: Info, why: str) -> go.Figure:
+    """Make the figure of a run that lacks what would be drawn.
+
+    Parameters
+    ----------
+    title, info
+        As for :func:`chart`.
+    why
+        What is missing and what to collect to have it; lines are parted by ``<br>``.
+    """
+    figure = chart(title, info, height=200)
+    figure.add_annotation(text=why, showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper", font={"size": 13})
+    figure.update_layout(xaxis={"visible": False}, yaxis={"visible": False})
+    return figure
+
+
+def _lines(subtitle: str) -> list[str]:
+    lines: list[str] = []
+    for part in filter(None, subtitle.split(" · ")):
+        if lines and len(lines[-1]) + len(part) < _LONGEST_LINE:
+            lines[-1] += f" · {part}"
+        else:
+            lines.append(part)
+    return lines
+
+
+def spread(values: list[Any], most: int) -> list[Any]:
+    """Choose at most so many of a list, evenly, the first and the last among them."""
+    if len(values) <= most:
+        return values
+    return [values[place * (len(values) - 1) // (most - 1)] for place in range(most)]

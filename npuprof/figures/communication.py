@@ -1,0 +1,302 @@
+"""Communication: what went between which ranks, how long operators waited, how fast links were by packet size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.quantities import count, duration, share, size
+from npuprof.analysis.traffic import link_packets, operator_times, rank_traffic
+from npuprof.figures.chart import AXIS, chart, nothing, spread
+from npuprof.figures.colours import FAINT, FAMILIES
+from npuprof.figures.labels import label
+from npuprof.figures.thinning import thinned
+from npuprof.figures.time_axis import unit_of
+from npuprof.info import Info
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Value: TypeAlias = Literal["size", "time", "bandwidth"]
+
+_LOOKS = {
+    "transit_ns": ("moving data", FAMILIES["communication"].colour),
+    "wait_ns": ("waiting", FAMILIES["vector"].colour),
+    "other_ns": ("neither", FAMILIES["wait"].colour),
+}
+_LINK_COLOURS = tuple(FAMILIES[key].colour for key in ("matrix", "operator", "api", "python", "movement", "step"))
+_SYMBOLS = ("circle", "square", "diamond", "cross", "triangle-up", "x")
+_SCALE = "Cividis"  # even for colour-blind readers, and legible on either background
+_VALUES: Mapping[str, tuple[str, str]] = {
+    "size": ("bytes sent", "MB"),
+    "time": ("time of transfers, summed up", "ms"),
+    "bandwidth": ("bandwidth", "GB/s"),
+}
+_MATRIX_WHY = (
+    "this run does not tell which ranks sent to which<br>"
+    "collect communication at level 1 or higher, or load a result with communication_matrix.json, to have it"
+)
+_PLOT_WHY = (
+    "this run has no communication<br>collect a run of several ranks; level 1 or higher tells of waiting and links"
+)
+_MOST_GROUPS = 24
+_MOST_LINKS = 6
+_LONGEST_NAME = 32
+
+
+def communication_matrix(
+    tables: Mapping[str, pd.DataFrame],
+    info: Info,
+    statistics: Mapping[str, pd.DataFrame],
+    *,
+    value: Value = "size",
+    max_ranks: int = 64,
+) -> go.Figure:
+    """Draw what went from each rank (down) to each other (across) as a heat map.
+
+    Parameters
+    ----------
+    tables, info, statistics
+        What to draw; the vendor's sums (``communication_matrix``) where no task tells both of its ranks.
+    value
+        What the colours mean: ``size`` (10**6 bytes), ``time`` (of all transfers, which may run side by side) or
+        ``bandwidth`` (bytes over that time).
+    max_ranks
+        The most ranks on either side; of more those that move most are drawn and the title says so.
+
+    Raises
+    ------
+    ValueError
+        If `value` is none of the three, or `max_ranks` is not positive.
+    """
+    import plotly.graph_objects as go
+
+    if value not in get_args(Value):
+        raise ValueError(f"value is {value!r}; it must be one of {', '.join(get_args(Value))}")
+    if max_ranks < 1:
+        raise ValueError(f"max_ranks is {max_ranks}; it must be at least 1")
+    traffic = rank_traffic(tables, statistics)
+    if not len(traffic):
+        return nothing("Communication matrix", info, _MATRIX_WHY)
+    ranks = _ranks(traffic, max_ranks)
+    what, unit = _VALUES[value]
+    cells, hover = _cells(traffic, ranks, value)
+    names = [label(rank, 12) for rank in ranks]
+    every = len(set(traffic["src_rank"]) | set(traffic["dst_rank"]))
+    folded = "" if len(ranks) == every else f" · the {len(ranks)} busiest of {every} ranks"
+    basis = "" if (traffic["tasks"] > 0).all() else " · as the vendor summed it"
+    height = 170 + 24 * min(max(len(ranks), 6), 26)
+    figure = chart("Communication matrix", info, subtitle=f"{what}, from rank to rank{basis}{folded}", height=height)
+    figure.add_trace(
+        go.Heatmap(
+            x=names,
+            y=names,
+            z=cells,
+            text=hover,
+            colorscale=_SCALE,
+            xgap=1,
+            ygap=1,
+            hoverongaps=False,
+            colorbar={"title": {"text": unit}, "thickness": 14, "outlinewidth": 0},
+            hovertemplate="%{text}<extra></extra>",
+        )
+    )
+    ticks = spread(names, 32)
+    figure.update_xaxes(type="category", title_text="to rank", side="bottom", tickvals=ticks, showgrid=False)
+    figure.update_yaxes(type="category", title_text="from rank", autorange="reversed", tickvals=ticks, showgrid=False)
+    return figure
+
+
+def _ranks(traffic: pd.DataFrame, most: int) -> list[str]:
+    moved = (
+        traffic.groupby("src_rank")["size_bytes"]
+        .sum()
+        .add(traffic.groupby("dst_rank")["size_bytes"].sum(), fill_value=0)
+    )
+    kept = moved.sort_values(ascending=False, kind="stable").index[:most]
+    return sorted(map(str, kept), key=lambda rank: (not rank.isdecimal(), int(rank) if rank.isdecimal() else 0, rank))
+
+
+def _cells(traffic: pd.DataFrame, ranks: list[str], value: Value) -> tuple[list[list[float | None]], list[list[str]]]:
+    place = {rank: number for number, rank in enumerate(ranks)}
+    cells: list[list[float | None]] = [[None] * len(ranks) for _ in ranks]
+    hover = [[""] * len(ranks) for _ in ranks]
+    columns = ("src_rank", "dst_rank", "size_bytes", "duration_ns", "links", "tasks")
+    rows: Any = zip(*(traffic[name].tolist() for name in columns), strict=True)
+    for source, target, moved, time, links, tasks in rows:
+        if source not in place or target not in place:
+            continue
+        down, across = place[source], place[target]
+        speed = moved / time if time else None
+        cells[down][across] = {"size": moved / 1e6, "time": time / 1e6, "bandwidth": speed}[value]
+        told = [
+            f"<b>{label(source, 12)} to {label(target, 12)}</b>",
+            f"{size(round(moved))} in {duration(round(time))}",
+            "" if speed is None else f"{speed:,.2f} GB/s",
+            label(links, 60),
+            f"{count(tasks)} transfers" if tasks else "",
+        ]
+        hover[down][across] = "<br>".join(filter(None, told))
+    return cells, hover
+
+
+def communication_plot(
+    tables: Mapping[str, pd.DataFrame],
+    info: Info,
+    statistics: Mapping[str, pd.DataFrame],
+    *,
+    max_points: int = 600,
+) -> go.Figure:
+    """Draw the time of each group and operator, and below the bandwidth of each link by the size of packets.
+
+    Parameters
+    ----------
+    tables, info, statistics
+        What to draw; the vendor's sums (``communication``, ``communication_packets``, ``communication_bandwidth``)
+        where no table tells.
+    max_points
+        The most points of one link, at least 4; the slowest and fastest stay.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The parts of each bar add up to the time of its operators: ``moving data``, ``waiting`` for a notification
+        while nothing moved, ``neither``. Of more than 24 operators the rest is one bar.
+    """
+    from plotly.subplots import make_subplots
+
+    times = operator_times(tables, statistics)
+    packets = link_packets(tables, statistics)
+    if not len(times) and not len(packets):
+        return nothing("Communication", info, _PLOT_WHY)
+    bars = _folded(times)
+    heights = [max(60.0, 24.0 * len(bars)), 260.0 if len(packets) else 60.0]
+    frame = chart("Communication", info, subtitle=_subtitle(times, packets), height=round(230 + sum(heights)))
+    titles = ["time by group and operator", _packets_title(packets)]
+    figure = make_subplots(
+        rows=2,
+        cols=1,
+        row_heights=heights,
+        vertical_spacing=90 / (130 + sum(heights)),
+        subplot_titles=titles,
+        figure=frame,
+    )
+    unit_ns, unit = unit_of(int(bars["total_ns"].max()) if len(bars) else 0)
+    for trace in _bars(bars, unit_ns):
+        figure.add_trace(trace, row=1, col=1)
+    for trace in _points(packets, max_points):
+        figure.add_trace(trace, row=2, col=1)
+    figure.update_layout(barmode="stack", bargap=0.25, margin={"b": 80}, legend={"traceorder": "normal"})
+    figure.update_annotations(font={"size": 12}, x=0, xanchor="left")
+    figure.update_xaxes(**AXIS)
+    figure.update_yaxes(**AXIS)
+    figure.update_xaxes(ticksuffix=f" {unit}", exponentformat="none", row=1, col=1)
+    figure.update_yaxes(type="category", autorange="reversed", showgrid=False, row=1, col=1)
+    figure.update_xaxes(type="log", title_text="size, bytes", exponentformat="SI", dtick=1, row=2, col=1)
+    figure.update_yaxes(type="log", ticksuffix=" GB/s", exponentformat="none", nticks=5, row=2, col=1)
+    return figure
+
+
+def _folded(times: pd.DataFrame) -> pd.DataFrame:
+    """Keep the longest operators and make one row of the others."""
+    if len(times) <= _MOST_GROUPS:
+        return times
+    rest = times.iloc[_MOST_GROUPS - 1 :]
+    sums = rest[["count", "transit_ns", "wait_ns", "other_ns", "total_ns"]].sum()
+    one = pd.DataFrame([{"group": "", "op_type": f"({len(rest):,} more)", "known": True, **sums.to_dict()}])
+    joined: pd.DataFrame = pd.concat([times.iloc[: _MOST_GROUPS - 1], one], ignore_index=True)
+    return joined
+
+
+def _bars(bars: pd.DataFrame, unit_ns: int) -> list[Any]:
+    import plotly.graph_objects as go
+
+    if not len(bars):
+        return []
+    names = _bar_names(bars)
+    known = bool(bars["known"].all())
+    looks = _LOOKS if known else {"other_ns": ("time", FAMILIES["communication"].colour)}
+    traces = []
+    for column, (name, colour) in looks.items():
+        rows = bars[[column, "total_ns", "count"]].itertuples(index=False)
+        hover = [
+            f"<b>{title}</b><br>{name}: {duration(int(own))}"
+            f"{f' ({share(int(own), int(whole))} of its time)' if known else ''}<br>{count(int(number))} operators, "
+            f"{duration(int(whole))} in all"
+            for title, (own, whole, number) in zip(names, rows, strict=True)
+        ]
+        traces.append(
+            go.Bar(
+                name=name,
+                orientation="h",
+                y=names,
+                x=bars[column].to_numpy(np.float64) / unit_ns,
+                marker={"color": colour, "line": {"width": 0}},
+                hovertext=hover,
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
+        )
+    return traces
+
+
+def _bar_names(bars: pd.DataFrame) -> list[str]:
+    """Name the bars; equal names on a category axis would be one bar."""
+    names: list[str] = []
+    for row in bars.itertuples(index=False):
+        group = f" · {label(row.group, 14)}" if row.group else ""
+        name = f"{label(row.op_type, _LONGEST_NAME)}{group}"
+        again = sum(other == name or other.startswith(f"{name} #") for other in names)
+        names.append(f"{name} #{again + 1}" if again else name)
+    return names
+
+
+def _points(packets: pd.DataFrame, max_points: int) -> list[Any]:
+    import plotly.graph_objects as go
+
+    groups = [(str(link), rows) for link, rows in packets.groupby("link", sort=True)]
+    groups.sort(key=lambda group: -float((group[1]["size_bytes"] * group[1]["count"]).sum()))
+    traces = []
+    for number, (link, rows) in enumerate(groups[:_MOST_LINKS]):
+        some = rows.iloc[thinned(rows["gb_per_s"].to_numpy(np.float64), max_points)]
+        values = zip(some["size_bytes"].tolist(), some["gb_per_s"].tolist(), some["count"].tolist(), strict=True)
+        traces.append(
+            go.Scatter(
+                name=label(link, _LONGEST_NAME),
+                x=some["size_bytes"].to_numpy(),
+                y=some["gb_per_s"].to_numpy(),
+                mode="markers",
+                marker={
+                    "color": _LINK_COLOURS[number],
+                    "symbol": _SYMBOLS[number],
+                    "size": 7,
+                    "line": {"width": 0.5, "color": FAINT},
+                },
+                hovertext=[
+                    f"{size(round(one))}: {speed:,.2f} GB/s, {count(round(times))} times"
+                    for one, speed, times in values
+                ],
+                hovertemplate="%{hovertext}<extra>%{fullData.name}</extra>",
+            )
+        )
+    return traces
+
+
+def _packets_title(packets: pd.DataFrame) -> str:
+    if not len(packets):
+        return "bandwidth by link: not recorded (collect at level 1 or higher)"
+    if packets["whole"].all():
+        return "bandwidth by link and what an operator moved in all (the size of packets is not known)"
+    return "bandwidth by link and size of packets"
+
+
+def _subtitle(times: pd.DataFrame, packets: pd.DataFrame) -> str:
+    parts = [f"{count(int(times['count'].sum()))} operators"]
+    if len(times) and not times["known"].all():
+        parts.append("waiting is not known: collect at level 1 or higher")
+    links = packets["link"].nunique()
+    if links > _MOST_LINKS:
+        parts.append(f"the {_MOST_LINKS} busiest of {links} links")
+    return " · ".join(parts)

@@ -1,0 +1,194 @@
+"""Sampled values over time: frequency, memory, caches, links and the host, under the timeline's time axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.quantities import count
+from npuprof.figures.chart import AXIS, chart, nothing
+from npuprof.figures.colours import FAMILIES
+from npuprof.figures.labels import label
+from npuprof.figures.thinning import thinned
+from npuprof.figures.time_axis import TimeAxis, time_axis
+from npuprof.info import Info
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_TITLE = "Counters"
+
+# What is drawn unless others are asked for, in this order: the beginnings of counters' names.
+_SHOWN = (
+    *("AI Core Freq", "AI Core Utilization", "AI Vector Core Utilization", "HBM", "DDR", "LLC", "NPU MEM", "PCIe"),
+    *("HCCS", "NIC", "RoCE", "CPU Usage", "Memory Usage", "Disk Usage", "Network Usage"),
+)
+_HELD_UNIT = "MHz"  # a frequency is told when it changes, and holds until the next one
+_SIDE_VALUES = (" min", " max")  # beside the average, which is drawn
+_COLOURS = tuple(FAMILIES[key].colour for key in ("matrix", "vector", "operator", "api", "python", "communication"))
+_MOST_LINES = 8
+_MOST_PANELS = 10
+_PANEL_PIXELS = 130
+_LONGEST_NAME = 40
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """Lines of one unit and one part of the machine."""
+
+    title: str
+    unit: str
+    lines: Sequence[tuple[str, pd.DataFrame]]
+    folded: int
+
+
+def counters_plot(
+    tables: Mapping[str, pd.DataFrame],
+    info: Info,
+    *,
+    counters: Sequence[str] | None = None,
+    max_points: int = 500,
+) -> go.Figure:
+    """Draw the samples of the table ``counters``, a panel for each part of the machine and unit.
+
+    Parameters
+    ----------
+    tables, info
+        What to draw.
+    counters
+        Beginnings of counters' names, such as ``["HBM", "PCIe post"]``, in the order of panels. By default the
+        frequency and use of the cores, memory, caches, links, and what the host's CPU, memory, disk and network did.
+    max_points
+        The most points of one line, at least 4; its peaks and troughs are kept.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        Over the time of :func:`npuprof.figures.timeline.timeline`: same zero, same unit. Of more than 8 lines in a
+        panel those of the highest mean are drawn and the title tells how many there are; so for more than 10 panels.
+    """
+    from plotly.subplots import make_subplots
+
+    samples = tables["counters"]
+    samples = samples[samples["value"].notna()]
+    if not len(samples):
+        why = "this run has no sampled counters<br>collect with sys_hardware or host_sys switches to have them"
+        return nothing(_TITLE, info, why)
+    panels = _panels(samples, _SHOWN if counters is None else counters, plain=counters is None)
+    if not panels:
+        names = ", ".join(label(name, _LONGEST_NAME) for name in samples["counter"].unique()[:8])
+        return nothing(_TITLE, info, f"none of the counters asked for was sampled<br>there are: {names}")
+    drawn = panels[:_MOST_PANELS]
+    axis = time_axis(tables, np.concatenate([rows["time_ns"].to_numpy() for one in drawn for _, rows in one.lines]))
+    frame = chart(
+        _TITLE, info, subtitle=_subtitle(samples, panels, counters), height=110 + _PANEL_PIXELS * max(len(drawn), 2)
+    )
+    figure = make_subplots(
+        rows=len(drawn),
+        cols=1,
+        shared_xaxes=True,
+        vertical_spacing=0.28 / max(len(drawn), 2),
+        subplot_titles=[_panel_title(panel) for panel in drawn],
+        figure=frame,
+    )
+    for row, panel in enumerate(drawn, 1):
+        for number, (name, rows) in enumerate(panel.lines):
+            figure.add_trace(_line(name, rows, panel.unit, number, axis, max_points), row=row, col=1)
+        figure.update_yaxes(ticksuffix=f" {panel.unit}" * bool(panel.unit), rangemode="tozero", row=row, col=1)
+    figure.update_annotations(font={"size": 11}, x=0, xanchor="left")
+    figure.update_xaxes(**AXIS, **axis.look)
+    figure.update_yaxes(**AXIS, nticks=4)
+    figure.update_layout(showlegend=False)
+    return figure
+
+
+def _panels(samples: pd.DataFrame, wanted: Sequence[str], *, plain: bool) -> list[_Panel]:
+    """Sort the counters into panels; side values beside an average are left out of a plain figure."""
+    names = samples["counter"].astype(str)
+    panels = []
+    for beginning in dict.fromkeys(wanted):
+        chosen = names.str.startswith(beginning).to_numpy()
+        if plain:
+            chosen = chosen & ~names.str.endswith(_SIDE_VALUES).to_numpy()
+        some = samples[chosen]
+        for unit, rows in some.groupby("unit", observed=True, dropna=False, sort=False):
+            panels.append(_panel(beginning, unit if isinstance(unit, str) else "", rows))
+    return panels
+
+
+def _panel(title: str, unit: str, rows: pd.DataFrame) -> _Panel:
+    keys = ["device_id", "counter", "instance"]
+    groups = list(rows.groupby(keys, observed=True, dropna=False, sort=True))
+    groups.sort(key=lambda group: -float(group[1]["value"].mean()))
+    several = rows["device_id"].nunique() > 1
+    lines = [
+        (_name(key, several=several), some.sort_values("time_ns", kind="stable")) for key, some in groups[:_MOST_LINES]
+    ]
+    return _Panel(title, unit, sorted(lines, key=lambda line: line[0]), len(groups) - len(lines))
+
+
+def _name(key: tuple[Any, ...], *, several: bool) -> str:
+    device, counter, instance = key
+    place = f"NPU {device} " if several and not pd.isna(device) else ""
+    return label(f"{place}{counter}{f' {instance}' if isinstance(instance, str) else ''}", _LONGEST_NAME)
+
+
+def _panel_title(panel: _Panel) -> str:
+    """Name the panel and, with their colours, its lines."""
+    folded = f" · the {len(panel.lines)} highest of {len(panel.lines) + panel.folded}" if panel.folded else ""
+    title = label(panel.title, _LONGEST_NAME)
+    names = [name.removeprefix(title).strip() for name, _ in panel.lines]
+    parts, before = [f"<b>{title}</b>{folded}"], ""
+    for number, name in enumerate(names):
+        first, _, last = name.rpartition(" ")
+        if last:
+            parts += [first] * bool(first and first != before)  # once for all instances that follow
+            mark = "■" if number < len(_COLOURS) else "▪"
+            parts.append(f'<span style="color:{_colour(number)}">{mark}</span> {last}')
+            before = first
+    return " ".join(parts)
+
+
+def _colour(number: int) -> str:
+    return _COLOURS[number % len(_COLOURS)]
+
+
+def _line(name: str, rows: pd.DataFrame, unit: str, number: int, axis: TimeAxis, most: int) -> Any:
+    import plotly.graph_objects as go
+
+    times, values = rows["time_ns"].to_numpy(np.int64), rows["value"].to_numpy(np.float64)
+    held = unit == _HELD_UNIT
+    if held and times[-1] < axis.last_ns:
+        times, values = np.append(times, axis.last_ns), np.append(values, values[-1])
+    points = thinned(values, most)
+    return go.Scatter(
+        name=name,
+        x=axis.places(times[points]),
+        y=values[points],
+        mode="lines+markers" if len(points) < 3 else "lines",
+        line={
+            "color": _colour(number),
+            "width": 1.5,
+            "dash": "solid" if number < len(_COLOURS) else "dot",
+            "shape": "hv" if held else "linear",
+        },
+        hovertemplate=f"%{{y:,.4~g}} {unit} at %{{x:.6~f}} {axis.unit}<extra>%{{fullData.name}}</extra>",
+    )
+
+
+def _subtitle(samples: pd.DataFrame, panels: list[_Panel], asked: Sequence[str] | None) -> str:
+    parts = [f"{count(len(samples))} samples"]
+    if len(panels) > _MOST_PANELS:
+        parts.append(f"the first {_MOST_PANELS} of {len(panels)} panels")
+    if asked is None:
+        first = {str(name).rpartition(" ")[0] or str(name) for name in samples["counter"].unique()}
+        other = sorted(name for name in first if not name.startswith(_SHOWN))
+        if other:
+            more = f" and {len(other) - 4} more" if len(other) > 4 else ""
+            named = ", ".join(label(name, 24) for name in other[:4])
+            parts.append(f"not drawn: {named}{more} (counters=[…])")
+    return " · ".join(parts)

@@ -1,0 +1,146 @@
+"""One kernel in detail: how busy each pipe of its cores was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.quantities import duration
+from npuprof.errors import NpuprofError
+from npuprof.figures.chart import chart, nothing
+from npuprof.figures.colours import FAMILIES
+from npuprof.figures.labels import label
+from npuprof.info import Info
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_TITLE = "Kernel"
+_CORES = {"aic": ("cube core", FAMILIES["matrix"].colour), "aiv": ("vector core", FAMILIES["vector"].colour)}
+_PIPES = ("mac", "vec", "scalar", "mte1", "mte2", "mte3", "fixpipe")
+_MEANINGS = {
+    "mac": "matrix unit",
+    "vec": "vector unit",
+    "scalar": "scalar unit",
+    "mte1": "L1 to L0",
+    "mte2": "memory to the core",
+    "mte3": "core to memory",
+    "fixpipe": "results of the cube",
+}
+_RATIO = "_ratio"
+
+
+def kernel_detail(tables: Mapping[str, pd.DataFrame], info: Info, row: int) -> go.Figure:
+    """Draw how much of its time each pipe of a kernel was busy.
+
+    Parameters
+    ----------
+    tables, info
+        What to draw.
+    row
+        Which row of ``kernels``, counted from 0; ``run.summary.longest_kernels.row`` has some.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        A bar for each pipe and kind of core, in percent of the cycles of that core. A run with other metrics than
+        PipeUtilization shows those of their shares that it has. Pipes work side by side: the bars have no sum.
+
+    Raises
+    ------
+    NpuprofError
+        If there is no such row.
+    """
+    kernels = tables["kernels"]
+    if not 0 <= row < len(kernels):
+        raise NpuprofError(f"there is no kernel {row}: run.kernels has {len(kernels)} rows, counted from 0")
+    kernel = kernels.iloc[row]
+    shares = _shares(kernel)
+    if not shares:
+        why = "no counters of this kernel<br>collect with aic_metrics=PipeUtilization at level 1 or higher to have them"
+        return nothing(_TITLE, info, f"{_facts(kernel)}<br>{why}")
+    figure = chart(_TITLE, info, subtitle=_facts(kernel), height=170 + 24 * max(len({pipe for _, pipe in shares}), 4))
+    for trace in _bars(shares, kernel):
+        figure.add_trace(trace)
+    most = max(100.0, *shares.values())
+    figure.update_xaxes(range=[0, most * 1.12], ticksuffix=" %", title_text="of the core's cycles")
+    figure.update_yaxes(type="category", autorange="reversed", showgrid=False)
+    figure.update_layout(barmode="group", bargap=0.25, margin={"b": 80})
+    return figure
+
+
+def _shares(kernel: pd.Series) -> dict[tuple[str, str], float]:
+    """Give the share of each core and pipe in percent: of the pipes where there are any, else of what was counted."""
+    found: dict[tuple[str, str], float] = {}
+    for core in _CORES:
+        cycles = kernel.get(f"{core}_total_cycles")
+        if cycles is not None and not pd.isna(cycles) and not int(cycles):
+            continue  # a core that took no part
+        for column in kernel.index:
+            if column.startswith(f"{core}_") and column.endswith(_RATIO):
+                value = kernel[column]
+                if not pd.isna(value) and np.isfinite(float(value)):
+                    found[core, column.removeprefix(f"{core}_").removesuffix(_RATIO)] = 100 * float(value)
+    pipes = {key: value for key, value in found.items() if key[1] in _PIPES}
+    chosen = pipes or found
+    return dict(sorted(chosen.items(), key=lambda item: _order(item[0][1])))
+
+
+def _order(pipe: str) -> tuple[int, str]:
+    return (_PIPES.index(pipe) if pipe in _PIPES else len(_PIPES), pipe)
+
+
+def _bars(shares: Mapping[tuple[str, str], float], kernel: pd.Series) -> list[Any]:
+    import plotly.graph_objects as go
+
+    bars = []
+    for core, (name, colour) in _CORES.items():
+        own = {pipe: value for (which, pipe), value in shares.items() if which == core}
+        if not own:
+            continue
+        hover = [
+            f"<b>{label(pipe, 40)}</b> {_MEANINGS.get(pipe, '')}<br>{value:.1f} % of the {name}'s cycles"
+            f"{_time(kernel, core, pipe)}"
+            for pipe, value in own.items()
+        ]
+        bars.append(
+            go.Bar(
+                name=name,
+                orientation="h",
+                y=[_place(pipe) for pipe in own],
+                x=list(own.values()),
+                text=[f"{value:.1f} %" for value in own.values()],
+                textposition="outside",
+                cliponaxis=False,
+                marker={"color": colour, "line": {"width": 0}},
+                hovertext=hover,
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
+        )
+    return bars
+
+
+def _place(pipe: str) -> str:
+    meaning = _MEANINGS.get(pipe)
+    return f"{pipe} · {meaning}" if meaning else label(pipe, 40)
+
+
+def _time(kernel: pd.Series, core: str, pipe: str) -> str:
+    value = kernel.get(f"{core}_{pipe}_time_ns")
+    return "" if value is None or pd.isna(value) else f"<br>{duration(int(value))}"
+
+
+def _facts(kernel: pd.Series) -> str:
+    """Say which kernel it is, in one line."""
+    blocks = kernel.get("block_num")
+    parts = [
+        label(kernel["name"], 48),
+        label(kernel["op_type"], 30) if isinstance(kernel["op_type"], str) else "",
+        duration(int(kernel["duration_ns"])),
+        "" if blocks is None or pd.isna(blocks) else f"{int(blocks)} blocks",
+        label(kernel["input_shapes"], 48) if isinstance(kernel["input_shapes"], str) else "",
+    ]
+    return " · ".join(filter(None, parts))

@@ -1,0 +1,209 @@
+"""The roofline of a run: how near kernels come to what the chip can compute and what its memory can deliver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.chip_limits import ChipLimits, limits_of
+from npuprof.analysis.kernel_work import COUNTED, kernel_work
+from npuprof.analysis.quantities import count, duration, share, size
+from npuprof.figures.chart import chart, nothing
+from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, device_family, shade
+from npuprof.figures.labels import label
+from npuprof.info import Info
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_TITLE = "Roofline"
+_WHY = (
+    "no kernel of this run tells its operations and bytes<br>"
+    "collect at level 1 or higher for shapes, or with aic_metrics=ArithmeticUtilization or Memory for counters"
+)
+_LONGEST_NAME = 40
+_LONGEST_SHAPES = 80
+_LEAST, _MOST = 8.0, 26.0  # diameters in pixels
+_GIGA = 1e9
+
+
+def roofline(
+    tables: Mapping[str, pd.DataFrame], info: Info, *, limits: ChipLimits | None = None, max_points: int = 300
+) -> go.Figure:
+    """Draw operations a second over operations a byte, a point for kernels of one type and shapes.
+
+    Parameters
+    ----------
+    tables, info
+        What to draw.
+    limits
+        What the chip can do; by default that of ``info.chip`` if its figures are known
+        (:data:`npuprof.analysis.chip_limits.LIMITS`). Without any, the points are drawn without a roof.
+    max_points
+        The most points: those with the most time. The title tells how much of the time of all kernels they have.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        Both axes logarithmic, the points' area after their time in all. A full mark is of counters, a hollow one is
+        estimated from shapes: operations of the operator's definition, and every operand moved once. Kernels without
+        operations, such as copies, have no place on it and are left out.
+
+    Raises
+    ------
+    ValueError
+        If `max_points` is not positive.
+    """
+    if max_points < 1:
+        raise ValueError(f"max_points is {max_points}; it must be at least 1")
+    work = kernel_work(tables["kernels"], 4 * max_points)
+    points = work[((work["flops"] > 0) & (work["bytes"] > 0) & (work["mean_ns"] > 0)).to_numpy(bool)].head(max_points)
+    if not len(points):
+        return nothing(_TITLE, info, _WHY)
+    known = limits if limits is not None else limits_of(info.chip)
+    whole = int(tables["kernels"]["duration_ns"].sum())
+    figure = chart(_TITLE, info, subtitle=_subtitle(points, whole, known, info), height=560)
+    intensity = points["flops"].to_numpy(np.float64) / points["bytes"].to_numpy(np.float64)
+    speed = points["flops"].to_numpy(np.float64) / points["mean_ns"].to_numpy(np.float64) * _GIGA
+    if known is not None:
+        for trace in _roofs(known, float(intensity.min()), float(intensity.max())):
+            figure.add_trace(trace)
+    for trace in _traces(points, intensity, speed, whole, known):
+        figure.add_trace(trace)
+    figure.update_xaxes(type="log", title_text="operations per byte", exponentformat="power", dtick=1)
+    figure.update_yaxes(type="log", title_text="operations per second", exponentformat="power", dtick=1)
+    figure.update_layout(margin={"b": 90})
+    return figure
+
+
+def _roofs(limits: ChipLimits, least: float, most: float) -> list[Any]:
+    """Draw what memory allows, up to the peak of the cube and of the vector cores."""
+    import plotly.graph_objects as go
+
+    roofs = []
+    for name, peak, dash in (
+        ("cube cores", limits.cube_flops_per_s, "solid"),
+        ("vector cores", limits.vector_flops_per_s, "dash"),
+    ):
+        knee = peak / limits.memory_bytes_per_s
+        x = [min(least, knee) / 3, knee, max(most, knee) * 3]
+        text = (
+            f"{name}, half precision: {peak / 1e12:,.1f} T operations/s<br>memory: {_per_s(limits.memory_bytes_per_s)}"
+        )
+        roofs.append(
+            go.Scatter(
+                name=f"limit of the {name}",
+                x=x,
+                y=[x[0] * limits.memory_bytes_per_s, peak, peak],
+                mode="lines",
+                line={"color": FOREGROUND, "width": 1.5, "dash": dash},
+                hovertext=[f"<b>{label(limits.name, 40)}</b><br>{text}<br>{label(limits.source, 160)}"] * 3,
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
+        )
+    return roofs
+
+
+def _traces(
+    points: pd.DataFrame,
+    intensity: np.ndarray[Any, Any],
+    speed: np.ndarray[Any, Any],
+    whole: int,
+    limits: ChipLimits | None,
+) -> list[Any]:
+    import plotly.graph_objects as go
+
+    op_types = [one if isinstance(one, str) else "" for one in points["op_type"].to_numpy(object)]
+    families = np.array([device_family(one, "", one) for one in op_types])
+    counted = ((points["flops_from"] == COUNTED) & (points["bytes_from"] == COUNTED)).to_numpy(bool)
+    total = points["total_ns"].to_numpy(np.float64)
+    width = _LEAST + (_MOST - _LEAST) * np.sqrt(total / max(total.max(), 1.0))
+    hover = _hover(points, intensity, speed, whole, limits)
+    traces = []
+    for family in dict.fromkeys(FAMILIES):
+        some = np.flatnonzero(families == family)
+        if not len(some):
+            continue
+        traces.append(
+            go.Scatter(
+                name=FAMILIES[family].label,
+                x=intensity[some],
+                y=speed[some],
+                mode="markers",
+                marker={
+                    "size": width[some].round(1),
+                    "color": [shade(family, op_types[at]) for at in some],
+                    "symbol": ["circle" if counted[at] else "circle-open" for at in some],
+                    "line": {
+                        "width": [0.5 if counted[at] else 2 for at in some],
+                        "color": _edges(family, op_types, some, counted),
+                    },
+                },
+                hovertext=[hover[at] for at in some],
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
+        )
+    return traces
+
+
+def _edges(family: str, op_types: list[str], some: Any, counted: Any) -> list[str]:
+    return [FAINT if counted[at] else shade(family, op_types[at]) for at in some]
+
+
+def _hover(
+    points: pd.DataFrame,
+    intensity: np.ndarray[Any, Any],
+    speed: np.ndarray[Any, Any],
+    whole: int,
+    limits: ChipLimits | None,
+) -> list[str]:
+    columns = ["op_type", "core", "input_shapes", "launches", "total_ns", "mean_ns", "flops", "flops_from", "bytes"]
+    rows: Any = zip(*(points[name].tolist() for name in [*columns, "bytes_from"]), intensity, speed, strict=True)
+    texts = []
+    for op_type, core, shapes, launches, total, mean, flops, flops_from, moved, moved_from, each, fast in rows:
+        time = f"{count(launches)} times {duration(round(mean))}, {share(total, whole)} of the time of all kernels"
+        lines = [
+            f"<b>{label(op_type, _LONGEST_NAME)}</b> on {label(core, 20)}",
+            label(shapes, _LONGEST_SHAPES),
+            time,
+            f"{_scaled(flops)} operations ({flops_from}), {size(round(moved))} ({moved_from})",
+            f"{fast / 1e12:,.3g} T operations/s at {each:,.3g} a byte",
+        ]
+        if limits is not None:
+            peak = limits.cube_flops_per_s if _on_cube(core) else limits.vector_flops_per_s
+            roof = min(peak, each * limits.memory_bytes_per_s)
+            bound = "memory" if roof < peak else "computing"
+            lines.append(f"{100 * fast / roof:,.1f} % of what {bound} allows at half precision")
+        texts.append("<br>".join(lines))
+    return texts
+
+
+def _on_cube(core: object) -> bool:
+    return isinstance(core, str) and core in ("AI_CORE", "MIX_AIC", "AICORE", "AIC")
+
+
+def _subtitle(points: pd.DataFrame, whole: int, limits: ChipLimits | None, info: Info) -> str:
+    drawn = share(int(points["total_ns"].sum()), whole)
+    parts = [f"{count(len(points))} kinds of kernels with {drawn} of the time of all kernels"]
+    if limits is None:
+        chip = label(info.chip, 30) if info.chip else "a chip that the files do not name"
+        parts.append(f"the limits of {chip} are not known: limits=… draws them")
+    else:
+        parts.append(f"limits of the {label(limits.name, 30)}")
+    if ((points["flops_from"] != COUNTED) | (points["bytes_from"] != COUNTED)).any():
+        parts.append("hollow: estimated from shapes")
+    return " · ".join(parts)
+
+
+def _scaled(number: float) -> str:
+    for least, sign in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= least:
+            return f"{number / least:,.3g} {sign}"
+    return f"{number:,.3g}"
+
+
+def _per_s(bytes_per_s: float) -> str:
+    return f"{bytes_per_s / 1e12:,.2f} TB/s"

@@ -1,0 +1,129 @@
+"""Where the time of each step went: computing, communication that shows, bubbles and free time, for every rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.quantities import count, duration, share
+from npuprof.analysis.step_parts import VENDOR, step_parts
+from npuprof.figures.chart import chart, nothing
+from npuprof.figures.colours import FAMILIES
+from npuprof.figures.thinning import thinned
+from npuprof.figures.time_axis import unit_of
+from npuprof.info import Info
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_TITLE = "Steps"
+_LOOKS = {
+    "computing_ns": ("computing", FAMILIES["computing"].colour, ""),
+    "communication_ns": ("communication, not overlapped", FAMILIES["communication"].colour, ""),
+    "bubble_ns": ("bubble", FAMILIES["vector"].colour, "/"),
+    "free_ns": ("free", FAMILIES["wait"].colour, ""),
+}
+_WHY = (
+    "this run has no steps with device time<br>"
+    "mark them with prof.step() or a schedule, or load a result with step_trace_time.csv, to have them"
+)
+
+
+def step_plot(tables: Mapping[str, pd.DataFrame], info: Info, *, max_bars: int = 240) -> go.Figure:
+    """Draw the steps of a run, one stacked bar for each step and device.
+
+    Parameters
+    ----------
+    tables, info
+        What to draw.
+    max_bars
+        The most bars, at least 4; of more steps the first, the last and the longest and shortest of each stretch
+        are drawn.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The parts of each bar add up to the step; see :func:`npuprof.analysis.step_parts.step_parts`, which also
+        gives the numbers. The title tells whether the vendor computed them.
+    """
+    return parts_plot(step_parts(tables), info, max_bars=max_bars)
+
+
+def parts_plot(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> go.Figure:
+    """Draw breakdowns of steps, of one run or of all ranks; see :func:`step_plot`.
+
+    Parameters
+    ----------
+    parts
+        As :func:`npuprof.analysis.step_parts.step_parts` gives it.
+    """
+    import plotly.graph_objects as go
+
+    if not len(parts):
+        return nothing(_TITLE, info, _WHY)
+    drawn = _chosen(parts, max_bars)
+    figure = chart(_TITLE, info, subtitle=_subtitle(parts, drawn))
+    unit_ns, unit = unit_of(int(drawn["total_ns"].max()))
+    places = _places(drawn)
+    for column, (name, colour, pattern) in _LOOKS.items():
+        values = drawn[column].to_numpy(np.int64)
+        if column not in ("computing_ns", "free_ns") and not values.any():
+            continue
+        rows = zip(places["hover"], values.tolist(), drawn["total_ns"].tolist(), strict=True)
+        figure.add_trace(
+            go.Bar(
+                name=name,
+                x=[places["step"], places["place"]] if places["several"] else places["step"],
+                y=values / unit_ns,
+                marker={"color": colour, "pattern": {"shape": pattern}, "line": {"width": 0}},
+                hovertext=[
+                    f"<b>{where}</b><br>{name}: {duration(own)} ({share(own, whole)} of the step)"
+                    for where, own, whole in rows
+                ],
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
+        )
+    gap = max(0.15, 1 - len(drawn) / 8)  # a few bars need not be as wide as the figure
+    figure.update_layout(barmode="stack", bargap=gap, margin={"b": 80}, legend={"traceorder": "normal"})
+    figure.update_yaxes(ticksuffix=f" {unit}", rangemode="tozero", exponentformat="none")
+    figure.update_xaxes(type="multicategory" if places["several"] else "category", showgrid=False)
+    return figure
+
+
+def _chosen(parts: pd.DataFrame, max_bars: int) -> pd.DataFrame:
+    """Order the rows by step, then rank or device, and keep what may be drawn of them."""
+    keys = ["rank", "device_id"]
+    ordered = parts.reset_index(drop=True)
+    ordered = ordered.assign(at=ordered.groupby(keys, dropna=False).cumcount())
+    ordered = ordered.sort_values(["step", "at", *keys], kind="stable", na_position="last")
+    groups = [group for _, group in ordered.groupby(keys, dropna=False, sort=True)]
+    most = max(4, max_bars // len(groups))
+    kept = [group.iloc[thinned(group["total_ns"].to_numpy(np.float64), most)].index for group in groups]
+    chosen = set(np.concatenate(kept[: max(1, max_bars // 4)]).tolist())
+    drawn: pd.DataFrame = ordered[[row in chosen for row in ordered.index]]
+    return drawn
+
+
+def _places(drawn: pd.DataFrame) -> dict[str, Any]:
+    steps = ["no step" if pd.isna(step) else f"step {step}" for step in drawn["step"]]
+    whose = [
+        f"rank {rank}" if not pd.isna(rank) else "" if pd.isna(device) else f"NPU {device}"
+        for rank, device in zip(drawn["rank"], drawn["device_id"], strict=True)
+    ]
+    hover = [f"{step}, {who}" if who else step for step, who in zip(steps, whose, strict=True)]
+    if drawn.duplicated(["step", "rank", "device_id"]).any():  # two rows of one place would be stacked upon each other
+        whose = [f"{who} · {at + 1}" for who, at in zip(whose, drawn["at"], strict=True)]
+    return {"step": steps, "place": whose, "hover": hover, "several": len(set(whose)) > 1}
+
+
+def _subtitle(parts: pd.DataFrame, drawn: pd.DataFrame) -> str:
+    vendor = bool((parts["basis"] == VENDOR).any())
+    words = ["as the vendor's step trace has them" if vendor else "computed from the device's intervals in each step"]
+    if vendor and (parts["basis"] != VENDOR).any():
+        words = ["partly the vendor's, partly computed"]
+    if len(drawn) < len(parts):
+        words.append(f"{count(len(drawn))} of {count(len(parts))} bars: the longest and shortest of each stretch")
+    return " · ".join(words)

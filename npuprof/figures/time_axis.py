@@ -1,0 +1,77 @@
+"""The time axis that all figures of a run share: its zero is the timeline's, the first slice that it draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.figures.lanes import IntArray
+from npuprof.figures.layers import layers
+
+_UNITS = ((10_000_000_000, 1_000_000_000, "s"), (2_000_000, 1_000_000, "ms"), (2_000, 1_000, "µs"), (0, 1, "ns"))
+
+
+def unit_of(span_ns: int) -> tuple[int, str]:
+    """Give the unit that a stretch of time is shown in: its nanoseconds and its sign."""
+    return next((size, name) for least, size, name in _UNITS if span_ns >= least)
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """Where times lie on the axis.
+
+    Attributes
+    ----------
+    first_ns, last_ns
+        What it spans, epoch nanoseconds.
+    unit_ns, unit
+        What it counts in.
+    """
+
+    first_ns: int
+    last_ns: int
+    unit_ns: int
+    unit: str
+
+    def places(self, times_ns: IntArray) -> npt.NDArray[np.float64]:
+        """Give moments as numbers on the axis; the subtraction is of integers."""
+        places: npt.NDArray[np.float64] = (times_ns - self.first_ns) / self.unit_ns
+        return places
+
+    @property
+    def look(self) -> dict[str, Any]:
+        """What plotly is told of the axis."""
+        span = max(self.last_ns - self.first_ns, 1) / self.unit_ns
+        return {"range": [0, span], "ticksuffix": f" {self.unit}", "exponentformat": "none"}
+
+
+def time_axis(tables: Mapping[str, pd.DataFrame], samples_ns: IntArray) -> TimeAxis:
+    """Choose the axis of a figure of samples.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    samples_ns
+        When the samples were taken; at least one.
+
+    Returns
+    -------
+    The timeline's own axis where two samples lie on it, so that both figures can be laid above each other. With
+    its zero but as long as the samples need where they lie elsewhere, and from the first sample in a run that has
+    no slices.
+    """
+    spans = [(layer.column("start_ns"), layer.column("duration_ns")) for layer in layers(tables)]
+    begin, end = int(samples_ns.min()), int(samples_ns.max())
+    if not spans:
+        return TimeAxis(begin, end, *unit_of(end - begin))
+    first = min(int(start.min()) for start, _ in spans)
+    last = max(int((start + duration).max()) for start, duration in spans)
+    if np.count_nonzero((samples_ns >= first) & (samples_ns <= last)) < 2:
+        last = max(last, end)
+    return TimeAxis(first, last, *unit_of(last - first))

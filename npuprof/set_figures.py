@@ -1,0 +1,76 @@
+"""Figures of all ranks together, as methods of a set of runs; each returns a plotly figure and shows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from npuprof import tables
+from npuprof.info import Info
+from npuprof.sources.cluster.reading import CLUSTER_ANALYSIS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import plotly.graph_objects as go
+
+    from npuprof.profiles import Profile
+
+
+class SetFigures:
+    """What :class:`npuprof.profile_set.ProfileSet` draws; every run is read for it."""
+
+    root: Path
+
+    if TYPE_CHECKING:
+
+        @property
+        def cluster(self) -> Profile | None:
+            """The vendor's analysis of all ranks."""
+
+        def __iter__(self) -> Iterator[Profile]: ...
+
+    def step_plot(self, **how: Any) -> go.Figure:
+        """Draw where the time of each step of each rank went; see :func:`npuprof.figures.steps.step_plot`.
+
+        A rank without a run, or whose run has no steps, is drawn as the vendor's analysis of all ranks has it.
+        """
+        from npuprof.analysis.step_parts import step_parts
+        from npuprof.figures.steps import parts_plot
+
+        own = [
+            parts.assign(rank=pd.array([run.info.rank] * len(parts), dtype="Int64"))
+            for run in self._runs()
+            if len(parts := step_parts(run.tables))
+        ]
+        known = {rank for parts in own for rank in parts["rank"].dropna()}
+        if self.cluster is not None:
+            rest = step_parts(self.cluster.tables)
+            own.append(rest[~rest["rank"].isin(known).to_numpy(bool)])
+        parts = pd.concat(own, ignore_index=True) if own else pd.DataFrame()
+        return parts_plot(parts, self._info(), **how)
+
+    def communication_matrix(self, **how: Any) -> go.Figure:
+        """Draw what went from rank to rank; see :func:`npuprof.figures.communication.communication_matrix`.
+
+        Ranks are those that the tasks name, or else the vendor's sums: of the runs, or of its analysis of all ranks.
+        """
+        from npuprof.figures.communication import communication_matrix
+
+        runs = list(self._runs())
+        tasks = [run.communication_tasks for run in runs if len(run.communication_tasks)]
+        sums = [run.statistics["communication_matrix"] for run in runs if "communication_matrix" in run.statistics]
+        if not tasks and not sums and self.cluster is not None:
+            sums = [frame for name, frame in self.cluster.statistics.items() if name == "communication_matrix"]
+        stacked = {"communication_tasks": pd.concat(tasks) if tasks else tables.empty("communication_tasks")}
+        statistics = {"communication_matrix": pd.concat(sums)} if sums else {}
+        return communication_matrix(stacked, self._info(), statistics, **how)
+
+    def _runs(self) -> Iterator[Profile]:
+        """Give the ranks' own runs: not the vendor's analyses of all of them."""
+        return (run for run in self if run.info.source != CLUSTER_ANALYSIS)
+
+    def _info(self) -> Info:
+        return Info(name=self.root.name, simulated=any(run.info.simulated for run in self))

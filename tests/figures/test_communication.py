@@ -1,0 +1,117 @@
+"""The figures of communication."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from npuprof import tables
+from npuprof.figures.communication import communication_matrix, communication_plot
+from npuprof.figures.embed import saved_bytes
+from npuprof.info import Info
+from tests import factories
+
+
+def transfers(ranks: int, link: str = "HCCS") -> dict[str, pd.DataFrame]:
+    """A run in which every rank sends a megabyte for each number of its own to every other."""
+    source, target = (side.ravel() for side in np.meshgrid(np.arange(ranks), np.arange(ranks), indexing="ij"))
+    columns = {
+        "start_ns": factories.START_NS + np.arange(len(source)),
+        "duration_ns": np.full(len(source), 1_000),
+        "device_id": np.zeros(len(source), np.int64),
+        "src_rank": source,
+        "dst_rank": target,
+        "size_bytes": (source + 1) * 10**6,
+        "link": [link] * len(source),
+    }
+    return factories.all_tables(communication_tasks=tables.build("communication_tasks", columns))
+
+
+def shown(figure: Any) -> dict[str, Any]:
+    return {trace.name: trace for trace in figure.data}
+
+
+@pytest.mark.parametrize(("value", "cell"), [("size", 2.0), ("time", 0.001), ("bandwidth", 2_000.0)])
+def test_a_cell_is_what_went_from_one_rank_to_another(value: Any, cell: float) -> None:
+    figure = communication_matrix(transfers(3), factories.info(), {}, value=value)
+    (heat,) = figure.data
+    assert list(heat.x) == list(heat.y) == ["0", "1", "2"]
+    assert heat.z[1][0] == pytest.approx(cell)
+    assert "1 to 0" in heat.text[1][0]
+    assert "1 transfers" in heat.text[1][0]
+    assert "HCCS" in heat.text[1][0]
+    assert "simulated" in figure.layout.title.text
+
+
+def test_pairs_without_traffic_are_empty_and_not_zero() -> None:
+    run = transfers(2)
+    run["communication_tasks"] = run["communication_tasks"].iloc[1:2]
+    heat = communication_matrix(run, Info(), {}).data[0]
+    assert [list(row) for row in heat.z] == [[None, 1.0], [None, None]]
+
+
+def test_of_many_ranks_those_that_move_most_are_drawn() -> None:
+    figure = communication_matrix(transfers(150), Info(), {}, max_ranks=16)
+    assert list(figure.data[0].x) == [str(rank) for rank in range(134, 150)]
+    assert "the 16 busiest of 150 ranks" in figure.layout.title.text
+    assert saved_bytes(communication_matrix(transfers(200), Info(), {})) < 700_000
+
+
+def test_a_value_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be one of size, time, bandwidth"):
+        communication_matrix(transfers(2), Info(), {}, value="speed")  # type: ignore[arg-type]
+
+
+def test_bars_are_as_long_as_the_operators_and_points_as_fast_as_the_links() -> None:
+    run = transfers(3) | {"communication": factories.profile(50)["communication"]}
+    run["communication_tasks"]["op_id"] = pd.array([0] * 9, "Int64")
+    figure = communication_plot(run, Info(), {})
+    drawn = shown(figure)
+    whole = run["communication"]["duration_ns"].sum() / 1_000
+    parts = [drawn[name].x.sum() for name in ("moving data", "waiting", "neither")]
+    assert sum(parts) == pytest.approx(whole)
+    assert list(drawn["HCCS"].x) == [1e6, 2e6, 3e6]
+    assert list(drawn["HCCS"].y) == [1_000.0, 2_000.0, 3_000.0]
+    assert "10 operators" in figure.layout.title.text
+
+
+def test_where_waiting_is_not_known_it_says_so() -> None:
+    figure = communication_plot(factories.profile(50), Info(), {})
+    assert "waiting is not known" in figure.layout.title.text
+    assert set(shown(figure)) == {"time"}
+    assert "not recorded" in figure.layout.annotations[1].text
+
+
+def test_many_operators_and_sizes_stay_small_and_none_is_lost() -> None:
+    count = 3_000
+    operators = tables.build(
+        "communication",
+        {
+            "start_ns": factories.START_NS + np.arange(count),
+            "duration_ns": np.full(count, 10),
+            "device_id": np.zeros(count, np.int64),
+            "op_type": [f"<op{number % 300}>" for number in range(count)],
+            "group": [str(10**18 + number % 300) for number in range(count)],
+        },
+    )
+    run = transfers(150) | {"communication": operators}
+    run["communication_tasks"]["size_bytes"] = pd.array(np.arange(1, 150**2 + 1), "Int64")
+    figure = communication_plot(run, Info(), {})
+    assert sum(shown(figure)["time"].x) * 1 == pytest.approx(10 * count / 1_000)
+    assert len(set(shown(figure)["time"].y)) == 24
+    assert "(277 more)" in shown(figure)["time"].y[-1]
+    assert len(shown(figure)["HCCS"].x) <= 600
+    assert saved_bytes(figure) < 300_000
+    assert "<op" not in str(figure.to_json())
+
+
+def test_a_run_of_one_rank_says_what_to_collect() -> None:
+    for figure in (
+        communication_matrix(factories.all_tables(), Info(), {}),
+        communication_plot(factories.all_tables(), Info(), {}),
+    ):
+        assert not figure.data
+        assert "level 1" in figure.layout.annotations[0].text

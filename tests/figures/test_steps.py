@@ -1,0 +1,78 @@
+"""The figure of steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from npuprof import tables
+from npuprof.analysis.step_parts import PARTS, step_parts
+from npuprof.figures.steps import parts_plot, step_plot
+from npuprof.info import Info
+from tests import factories
+
+
+def heights(figure: Any) -> np.ndarray:
+    total: np.ndarray = np.sum([bar.y for bar in figure.data], axis=0)
+    return total
+
+
+def many(count: int) -> dict[str, pd.DataFrame]:
+    times = np.arange(count) + 10
+    times[count // 3], times[count // 2] = 9_999, 1
+    columns = {
+        "step": np.arange(count),
+        "device_id": np.zeros(count, np.int64),
+        "computing_ns": times,
+        "communication_not_overlapped_ns": times * 0,
+        "free_ns": times * 0,
+    }
+    return factories.all_tables(step_times=tables.build("step_times", columns))
+
+
+def test_bars_are_as_long_as_the_steps() -> None:
+    run = factories.profile(60)
+    figure = step_plot(run, factories.info())
+    assert figure.layout.barmode == "stack"
+    assert heights(figure) == pytest.approx(run["steps"]["duration_ns"].to_numpy() / 1_000)  # the axis is in us
+    assert [bar.name for bar in figure.data] == ["computing", "communication, not overlapped", "free"]
+    assert list(figure.data[0].x) == ["step 0", "step 1", "step 2"]
+    assert "computed" in figure.layout.title.text
+    assert "of the step)" in figure.data[0].hovertext[0]
+
+
+def test_ranks_stand_beside_each_other() -> None:
+    parts = step_parts(factories.profile(60))
+    both = pd.concat([parts.assign(rank=pd.array([rank] * len(parts), "Int64")) for rank in (1, 0)])
+    figure = parts_plot(both, Info())
+    steps, ranks = figure.data[0].x
+    assert list(steps) == ["step 0", "step 0", "step 1", "step 1", "step 2", "step 2"]
+    assert list(ranks) == ["rank 0", "rank 1"] * 3
+
+
+def test_of_many_steps_the_longest_and_shortest_stay() -> None:
+    figure = step_plot(many(5_000), Info())
+    shown = heights(figure) * 1_000
+    assert len(shown) <= 240
+    assert {1, 9_999} <= {round(value) for value in shown}
+    assert "of 5,000 bars" in figure.layout.title.text
+
+
+def test_rows_of_one_place_are_not_stacked_upon_each_other() -> None:
+    run = many(2)
+    run["step_times"]["step"] = pd.array([None, None], "Int64")
+    places = list(zip(*step_plot(run, Info()).data[0].x, strict=True))
+    assert len(set(places)) == 2
+
+
+def test_a_run_without_steps_says_how_to_mark_them() -> None:
+    figure = step_plot(factories.all_tables(), Info())
+    assert not figure.data
+    assert "prof.step()" in figure.layout.annotations[0].text
+
+
+def test_the_columns_of_parts_are_those_drawn() -> None:
+    assert set(PARTS) <= set(step_parts(factories.profile(20)).columns)

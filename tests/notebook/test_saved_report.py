@@ -1,0 +1,57 @@
+"""A saved report in a viewer that draws no plotly, as nbviewer is: tables and a picture, from the file alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+from npuprof.notebook import report
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from tests import factories
+
+
+@pytest.fixture
+def bundles() -> list[dict[str, Any]]:
+    """The report of a run with hostile names, as a notebook saves it."""
+    run = factories.profile(200, kernel_names=[f"<img src=x onerror=alert({number})>" for number in range(5)])
+    InteractiveShell.instance()
+    try:
+        with capture_output() as captured:
+            report.show_run(Profile(Decoded(run, factories.info(), Notes())))
+    finally:
+        InteractiveShell.clear_instance()
+    return [output.data for output in captured.outputs]
+
+
+def test_the_page_holds_the_tables_and_the_picture(bundles: list[dict[str, Any]]) -> None:
+    nbformat, exporters = pytest.importorskip("nbformat"), pytest.importorskip("nbconvert.exporters")
+    outputs = [nbformat.v4.new_output("display_data", data=bundle) for bundle in bundles]
+    cell = nbformat.v4.new_code_cell("%%npuprof\ntrain()", outputs=outputs)
+    exporter = exporters.HTMLExporter(template_name="basic")
+    page, _ = exporter.from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
+    assert "SIMULATED NPU" in page
+    assert page.count("<table") >= 3
+    (picture,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)
+    drawn = b64decode(picture).decode()
+    assert "&lt;img src=x" in drawn
+    assert 'aria-label="Timeline"' in drawn
+    assert "[flame graph: shown where plotly figures are" in page
+    assert page.count("<img") == 1
+    assert "<script" not in page
+    assert re.search(r"(src|href)=.?http|//cdn|localhost|127\.0\.0\.1", page) is None
+
+
+def test_each_viewer_is_given_one_form_of_the_timeline(bundles: list[dict[str, Any]]) -> None:
+    # nbviewer and nbconvert prefer HTML to a picture and know no plotly: HTML beside it would hide the picture, and
+    # JupyterLab, Notebook and VS Code show the richest form alone, which is plotly's.
+    (timeline,) = [bundle for bundle in bundles if "image/svg+xml" in bundle]
+    assert set(timeline) == {"application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"}
+    assert len(json.dumps(bundles)) <= 1_000_000

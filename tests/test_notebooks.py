@@ -1,0 +1,72 @@
+"""The notebooks: executed, and as committed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+_FOLDER = Path(__file__).parent.parent / "notebooks"
+_NAMES = ("load_my_result", "explorer_tour")
+_LIVE = ("explore",)  # cells whose output needs a kernel: it is not kept
+_CELL_BYTES = 1_000_000
+_PLOTLY = "application/vnd.plotly.v1+json"
+
+
+def read(name: str) -> Any:
+    return nbformat.read(_FOLDER / f"{name}.ipynb", as_version=4)
+
+
+def code(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", _NAMES)
+def test_it_runs_from_top_to_bottom(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = pytest.importorskip("nbclient")
+    here, made = tmp_path / "here", tmp_path / "made"
+    here.mkdir()
+    made.mkdir()
+    monkeypatch.setenv("TMPDIR", str(made))
+    notebook = read(name)
+    before = {cell.id: [sorted(output.get("data", ())) for output in cell.outputs] for cell in code(notebook)}
+    client.NotebookClient(
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(here)}}
+    ).execute()
+    after = {cell.id: [sorted(output.get("data", ())) for output in cell.outputs] for cell in code(notebook)}
+    assert {key: kinds for key, kinds in after.items() if key not in _LIVE} == {
+        key: kinds for key, kinds in before.items() if key not in _LIVE
+    }
+    assert not list(here.iterdir())  # what it makes lies in a folder for that
+    assert list(made.glob("npuprof-*"))
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_it_is_committed_with_its_outputs_and_without_a_trace_of_a_machine(name: str) -> None:
+    for cell in code(read(name)):
+        saved = json.dumps(cell.outputs)
+        assert cell.id in _LIVE or cell.outputs or not re.search(r"^\S+(\.|$)", cell.source.splitlines()[-1])
+        assert len(saved) <= _CELL_BYTES
+        assert re.search(r"(src|href)=.{0,2}http|/tmp/|/home/|/root/", saved) is None
+        assert all(output.output_type != "error" for output in cell.outputs)
+        assert all(cell.id not in _LIVE or not cell.outputs for _ in (cell,))
+
+
+def test_the_tour_shows_every_view() -> None:
+    cells = {cell.id: cell for cell in code(read("explorer_tour"))}
+    views = ("timeline", "flame", "steps", "memory", "counters", "kernel", "roofline", "restyle", "missing")
+    for view in views:
+        (output,) = cells[view].outputs
+        assert "simulated" in output.data[_PLOTLY]["layout"]["title"]["text"]
+        assert output.data[_PLOTLY]["data"] or view == "missing"
+
+
+def test_the_loaded_result_says_that_it_is_simulated() -> None:
+    cells = {cell.id: cell for cell in code(read("load_my_result"))}
+    assert "SIMULATED NPU" in cells["path"].outputs[0].data["text/plain"]
+    assert "SIMULATED NPU" in cells["path"].outputs[0].data["text/html"]

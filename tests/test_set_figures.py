@@ -1,0 +1,53 @@
+"""Figures of all ranks together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from npuprof import tables
+from npuprof.notes import Notes
+from npuprof.profile_set import ProfileSet
+from npuprof.profiles import Profile, open_path
+from npuprof.sources.base import Decoded
+from tests import factories
+
+
+def ranks(folder: Path, count: int) -> ProfileSet:
+    for rank in range(count):
+        run = factories.profile(60)
+        kernels = len(run["communication"])
+        run["communication_tasks"] = tables.build(
+            "communication_tasks",
+            {
+                "start_ns": run["communication"]["start_ns"],
+                "duration_ns": run["communication"]["duration_ns"],
+                "device_id": run["communication"]["device_id"],
+                "src_rank": pd.array([rank] * kernels, "Int64"),
+                "dst_rank": pd.array([(rank + 1) % count] * kernels, "Int64"),
+                "size_bytes": pd.array([1_000] * kernels, "Int64"),
+            },
+        )
+        Profile(Decoded(run, factories.info(rank=rank), Notes())).save(folder / f"rank{rank}")
+    loaded = open_path(folder)
+    assert isinstance(loaded, ProfileSet)
+    return loaded
+
+
+def test_every_rank_has_its_bars(tmp_path: Path) -> None:
+    figure = ranks(tmp_path, 3).step_plot()
+    steps, whose = figure.data[0].x
+    assert list(zip(steps, whose, strict=True))[:4] == [
+        *(("step 0", f"rank {rank}") for rank in range(3)),
+        ("step 1", "rank 0"),
+    ]
+    assert tmp_path.name in figure.layout.title.text
+    assert "simulated" in figure.layout.title.text
+
+
+def test_every_rank_tells_what_it_sent(tmp_path: Path) -> None:
+    (heat,) = ranks(tmp_path, 3).communication_matrix().data
+    assert list(heat.x) == ["0", "1", "2"]
+    sent = [[across for across, cell in enumerate(row) if cell] for row in heat.z]
+    assert sent == [[1], [2], [0]]
