@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,24 @@ def ended_runs() -> list[EndedRun]:
     """Give the runs that have ended, the oldest first: the newest thousand."""
     with _lock:
         return list(_ended)
+
+
+def rename(directory: Path, name: str) -> None:
+    """Call the run of a recording by another name."""
+    with _lock:
+        for place, run in enumerate(_ended):
+            if run.directory == directory:
+                _ended[place] = replace(run, name=name)
+    tell()
+
+
+def forget(directory: Path) -> None:
+    """Leave the run of a recording out of the list: the recording is gone."""
+    with _lock:
+        kept = [run for run in _ended if run.directory != directory]
+        _ended.clear()
+        _ended.extend(kept)
+    tell()
 
 
 def listen(listener: Callable[[], None]) -> Callable[[], None]:

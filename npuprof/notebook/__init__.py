@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,4 +22,8 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     from npuprof.notebook.magics import NpuprofMagics
 
     if (magics := NpuprofMagics.installed_in(shell)) is not None:
+        if "npuprof.notebook.panel" in sys.modules:
+            from npuprof.notebook.panel import close_panel
+
+            close_panel()  # the runs that it begins with a cell would have no end
         magics.uninstall()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from IPython.core.error import UsageError
-from IPython.core.magic_arguments import MagicArgumentParser, argument
+from IPython.core.magic_arguments import MagicArgumentParser, argument, magic_arguments
 
 from npuprof.errors import OptionsError
 from npuprof.options import (
@@ -192,3 +192,23 @@ def interpret(words: Mapping[str, Any]) -> Arguments:
         return Arguments(Options.from_dict(chosen), report, policy == "run")
     except OptionsError as error:
         raise UsageError(str(error)) from None
+
+
+@magic_arguments("options")
+@profiling_arguments
+def _options_only() -> None:
+    """Hold the table of options for a line that has nothing else."""
+
+
+def typed_options(line: str) -> dict[str, Any]:
+    """Give the options of a line by name, as :class:`npuprof.options.Options` takes them.
+
+    Raises
+    ------
+    UsageError
+        If a word is no option, or its value is none that the option takes.
+    """
+    words = parse(_options_only.parser, line)
+    if others := sorted({"report", "if_unavailable"} & words.keys()):
+        raise UsageError(f"{', '.join(others)} of %%npuprof is no option of what to collect: leave it out")
+    return words

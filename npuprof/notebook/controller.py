@@ -5,6 +5,7 @@ Plain objects, without IPython: the magics and the panel are thin views of a :cl
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -48,7 +49,7 @@ def _make_session(options: Options, title: str) -> Session:
 
 
 class Controller:
-    """Begins a run, and ends it with its report.
+    """Begins a run, and ends it with its report. Any thread may: a panel's buttons have one of their own.
 
     Parameters
     ----------
@@ -63,17 +64,25 @@ class Controller:
     ) -> None:
         self._show = show
         self._make_session = make_session
+        self._lock = threading.RLock()
         self._held: _Held | None = None
+        self._shown: Session | None = None
 
     @property
     def cell(self) -> Cell | None:
         """The cell whose end is the end of the run; None while there is no such run."""
-        return self._held.cell if self._held is not None else None
+        held = self._held  # read once: another thread may end it meanwhile
+        return held.cell if held is not None else None
 
     @property
     def collecting(self) -> bool:
         """Whether a run that was begun here is collecting."""
         return self._held is not None
+
+    @property
+    def showing(self) -> bool:
+        """Whether a report is being made."""
+        return self._shown is not None
 
     def begin(self, options: Options, title: str, *, cell: Cell | None = None, report: bool = True) -> None:
         """Begin a run.
@@ -94,27 +103,35 @@ class Controller:
         SessionBusyError, OptionsError, CollectorError
             As :meth:`npuprof.session.Session.start`; a run begun before goes on.
         """
-        session = self._make_session(options, title)
-        session.start()
-        self._held = _Held(session, cell, report)
+        with self._lock:
+            session = self._make_session(options, title)
+            session.start()
+            self._held = _Held(session, cell, report)
 
-    def end(self, failed: str = "") -> bool:
+    def end(self, failed: str = "", show: Callable[[Session], None] | None = None) -> bool:
         """End the run, if there is one, and show its report.
 
         Parameters
         ----------
         failed
             What the profiled code raised, as ``Type: message``.
+        show
+            Shows the report in another place than usual.
 
         Returns
         -------
         bool
             Whether there was a run to end.
         """
-        held, self._held = self._held, None
-        if held is None:
-            return False
-        held.session.stop(failed)
+        with self._lock:
+            held, self._held = self._held, None
+            if held is None:
+                return False
+            held.session.stop(failed)
         if held.report:
-            self._show(held.session)
+            self._shown = held.session
+            try:
+                (show or self._show)(held.session)
+            finally:
+                self._shown = None
         return True

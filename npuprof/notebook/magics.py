@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from npuprof.session import Session
 
 _NAME = "npuprof"
-_COMMANDS = ("start", "stop", "status", "last", "load")
+_COMMANDS = ("start", "stop", "status", "last", "load", "run", "panel")
 
 
 def _show(session: Session) -> None:
@@ -87,8 +87,9 @@ class NpuprofMagics(Magics):
         nargs="?",
         choices=_COMMANDS,
         default="status",
-        help="start or stop collecting by hand, across cells; tell the status (the default); "
-        "show the report of the last run again; or load a recording, a result or one file and show its report.",
+        help="start or stop collecting by hand, across cells; show the panel that does; tell the status (the "
+        "default); show the report of the last run again; load a recording, a result or one file and show its report; "
+        "or run a script under msprof, as `%%npuprof run [options] script.py [its arguments]`.",
     )
     @argument("path", nargs="?", help="What to load.")
     @profiling_arguments
@@ -102,8 +103,13 @@ class NpuprofMagics(Magics):
         if word == PRIVATE_WORD:
             self._begin_cell(rest)
             return
+        if word == "run":
+            self._run(rest)
+            return
         words = parse(self.npuprof_line.parser, line)
         command, path = words.pop("command"), words.pop("path")
+        if command == "run":
+            raise UsageError("options of a script to run come after `run`: %npuprof run --level 1 script.py")
         if path is not None and command != "load":
             raise UsageError(f"%npuprof {command} takes no path, so {path!r} has no meaning")
         if words and command != "start":
@@ -115,7 +121,7 @@ class NpuprofMagics(Magics):
         elif command == "load":
             self._load(path)
         else:
-            {"stop": self._stop, "status": self._status, "last": self._last}[command]()
+            {"stop": self._stop, "status": self._status, "last": self._last, "panel": self._panel}[command]()
 
     def _begin_cell(self, line: str) -> None:
         arguments = interpret(parse(self.npuprof_cell.parser, line))
@@ -147,6 +153,29 @@ class NpuprofMagics(Magics):
 
         show_run(last())
 
+    def _run(self, line: str) -> None:
+        from npuprof.applications import run_application
+        from npuprof.notebook.report import show_run
+        from npuprof.notebook.run_words import run_words
+        from npuprof.profiles import load
+
+        words = run_words(line)
+        try:
+            recording = run_application(words.program, words.options, echo=_print, timeout_s=words.timeout_s)
+        except OptionsError as error:
+            raise UsageError(str(error)) from None
+        if words.report:
+            show_run(load(recording.directory))
+        if recording.failed:
+            raise SessionError(f"the program failed: {recording.failed}")
+
+    def _panel(self) -> None:
+        from IPython.display import display
+
+        from npuprof.notebook.panel import panel
+
+        display(panel())
+
     def _load(self, path: str | None) -> None:
         from IPython.display import display
 
@@ -160,6 +189,10 @@ class NpuprofMagics(Magics):
             show_run(opened)
         else:
             display(opened)
+
+
+def _print(text: str) -> None:
+    print(text, end="")  # noqa: T201 - what the program prints
 
 
 def _status() -> str:

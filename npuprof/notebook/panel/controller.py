@@ -1,0 +1,406 @@
+"""The panel's state, and what its controls do. Plain, without IPython and widgets; any thread may call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from npuprof import progress, running
+from npuprof.analysis import quantities
+from npuprof.clock import Clock, SystemClock
+from npuprof.errors import NpuprofError, SessionError
+from npuprof.notebook.controller import Cell, Controller
+from npuprof.notebook.grid.page import Message
+from npuprof.notebook.panel import runs as run_actions
+from npuprof.notebook.panel.aside import Aside, run_aside
+from npuprof.notebook.panel.form import OptionsForm
+from npuprof.notebook.panel.growth import Growth, measure
+from npuprof.notebook.panel.runs import RunList
+from npuprof.run_history import EndedRun
+
+if TYPE_CHECKING:
+    from npuprof.profile_set import ProfileSet
+    from npuprof.profiles import Profile
+    from npuprof.session import Session
+
+Phase: TypeAlias = Literal["idle", "armed", "recording", "decoding", "failed"]
+Mode: TypeAlias = Literal["by hand", "next cell", "every cell"]
+MODES: tuple[Mode, ...] = ("by hand", "next cell", "every cell")
+
+_LOOK_NS = 900_000_000  # between two looks at a recording's files
+_STOP_WAITS = (
+    "This front end sends what is pressed here to the kernel when the running cell has ended, and so Stop acts then. "
+    "To have a report now, interrupt the kernel."
+)
+
+
+@dataclass(frozen=True)
+class State:
+    """What the panel shows of a moment.
+
+    Attributes
+    ----------
+    phase
+        What is going on.
+    headline
+        It in a few words.
+    details
+        Elapsed time, records so far and bytes on disk, or what is being read.
+    fraction
+        How much is decoded, 0 to 1; None where nothing is, or nobody knows.
+    can_start, can_stop
+        Whether these buttons act.
+    hint
+        What there is to know or to do.
+    """
+
+    phase: Phase
+    headline: str
+    details: str = ""
+    fraction: float | None = None
+    can_start: bool = False
+    can_stop: bool = False
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the panel asks before it acts.
+
+    Attributes
+    ----------
+    kind
+        What is to be done.
+    run
+        To which run.
+    text
+        The question.
+    proposed
+        The answer that stands there; None where only yes or no is asked.
+    """
+
+    kind: Literal["rename", "save", "delete"]
+    run: EndedRun
+    text: str
+    proposed: str | None = None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What is open below the panel: runs, one or two to compare, or a set of them."""
+
+    title: str
+    runs: tuple[Profile, ...] = ()
+    of_set: ProfileSet | None = None
+
+
+@dataclass
+class _Reading:
+    what: str
+    told: progress.Progress | None = None
+
+
+class PanelController:
+    """What the panel knows and does.
+
+    Parameters
+    ----------
+    cells
+        Begins and ends runs; the one that the magics use.
+    changed
+        Called after each change, by the thread that made it; it must not raise.
+    clock
+        Where time comes from.
+    aside
+        Does what takes long, outside the caller's thread.
+    """
+
+    def __init__(
+        self,
+        cells: Controller,
+        changed: Callable[[], None] = lambda: None,
+        *,
+        clock: Clock | None = None,
+        aside: Aside = run_aside,
+    ) -> None:
+        self.form = OptionsForm()
+        self.runs = RunList()
+        self.mode: Mode = "by hand"
+        self.opened: Opened | None = None
+        self.question: Question | None = None
+        self._cells = cells
+        self._changed = changed
+        self._clock = clock if clock is not None else SystemClock()
+        self._aside = aside
+        self._failure = ""
+        self._note = ""
+        self._readings: list[_Reading] = []
+        self._growth = Growth()
+        self._growth_of: Path | None = None
+        self._looked_ns = 0
+        self._heard_on_main: bool | None = None
+
+    # -- what is shown -------------------------------------------------------------------------------------
+
+    @property
+    def lively(self) -> bool:
+        """Whether what is shown changes by itself, so that it should be shown anew from time to time."""
+        return running.current() is not None or bool(self._readings) or self._cells.showing
+
+    def state(self) -> State:
+        """Tell what is going on."""
+        run = running.current()
+        if run is not None:
+            return self._recording(run)
+        readings = list(self._readings)
+        problem = self.form.problem
+        if readings or self._cells.showing:
+            return self._decoding(readings, can_start=not problem)
+        if self._failure:
+            return State("failed", "Failed", self._failure, can_start=not problem, hint=problem)
+        if self.mode != "by hand":
+            which = "The next cell" if self.mode == "next cell" else "Every cell"
+            return State("armed", f"{which} will be profiled", self._note, can_start=not problem, hint=problem)
+        return State("idle", "Idle", self._note, can_start=not problem, hint=problem)
+
+    def _recording(self, run: running.Running) -> State:
+        elapsed_ns = max(self._clock.realtime_ns() - run.recording.started_ns, 0)
+        growth = self._growth if self._growth_of == run.recording.directory else Growth()
+        parts = [
+            quantities.duration(elapsed_ns // 100_000_000 * 100_000_000) if elapsed_ns >= 10**8 else "0 s",
+            f"{'at least ' * growth.at_least}{growth.records:,} records",
+            *([f"{run.sample_count:,} looks at Python stacks"] if run.sample_count else []),
+            f"{quantities.size(growth.size_bytes)} on disk",
+        ]
+        ours = self._cells.collecting
+        hint = (_STOP_WAITS if self._heard_on_main else "") if ours else f"{run.describe()}: it is stopped there"
+        return State("recording", "Recording", " · ".join(parts), can_stop=ours, hint=hint)
+
+    def _decoding(self, readings: list[_Reading], *, can_start: bool) -> State:
+        if not readings:
+            return State("decoding", "Decoding", "the report appears under the cell", can_start=can_start)
+        reading = readings[-1]
+        told = reading.told
+        fraction = told.fraction if told is not None and told.total > 0 else None
+        details = f"{reading.what}: {told}" if told is not None else reading.what
+        return State("decoding", "Decoding", details, fraction, can_start=can_start)
+
+    def look(self) -> None:
+        """Look how much has been recorded, if it is time to."""
+        run = running.current()
+        if run is not None:
+            directory, now_ns = run.recording.directory, self._clock.monotonic_raw_ns()
+            if self._growth_of != directory or now_ns - self._looked_ns >= _LOOK_NS:
+                self._growth, self._growth_of, self._looked_ns = measure(directory), directory, now_ns
+
+    def heard(self, *, on_main_thread: bool) -> None:
+        """Take note of the thread by which the front end's messages come: the one that runs cells, or another."""
+        self._heard_on_main = on_main_thread
+
+    # -- recording -----------------------------------------------------------------------------------------
+
+    def choose(self, option: str, value: Any) -> None:
+        """Choose the value of an option."""
+        self.form.choose(option, value)
+        self._changed()
+
+    def set_mode(self, mode: Mode) -> None:
+        """Profile by hand, the next cell, or every cell from now on."""
+        self.mode = mode
+        self._clear()
+        self._changed()
+
+    def start(self) -> None:
+        """Start a run that goes on until :meth:`stop`, across cells; a refusal is told by the state."""
+        self._clear()
+        self._try("it could not be started", lambda: self._cells.begin(self.form.options(), "the panel"))
+        self._changed()
+
+    def stop(self) -> None:
+        """Stop the run; it is then decoded and opened. Nothing to stop is told by the state."""
+        self._clear()
+
+        def stop() -> None:
+            if not self._cells.end(show=self._decode):
+                run = running.current()
+                raise SessionError(f"{run.describe()}: stop it there" if run is not None else "nothing is recording")
+
+        self._try("it could not be stopped", stop)
+        self._changed()
+
+    def cell_begins(self, cell: Cell) -> str:
+        """Begin a run that ends with a cell, if the mode asks for it.
+
+        Returns
+        -------
+        Why the cell runs unprofiled although it was to be profiled; empty otherwise.
+        """
+        if self.mode == "by hand" or running.current() is not None or _begins_by_itself(cell.text):
+            return ""
+        if self.mode == "next cell":
+            self.mode = "by hand"
+        self._clear()
+        self._try("the cell runs unprofiled", lambda: self._cells.begin(self.form.options(), cell.title, cell=cell))
+        self._changed()
+        return self._failure
+
+    def cell_ended(self) -> None:
+        """Show what a cell's end has changed."""
+        self._changed()
+
+    def _decode(self, session: Session) -> None:
+        run_title = session.recording.name or session.recording.directory.name
+
+        def decode() -> Opened:
+            profile = session.result
+            self.runs.note(session.recording.directory, profile.summary)
+            return Opened(run_title, (profile,))
+
+        kept = f"the recording is kept in {session.recording.directory}: Open tries again"
+        self._read(run_title, decode, kept)
+
+    # -- runs ----------------------------------------------------------------------------------------------
+
+    def answer(self, question: Message) -> None:
+        """Do what the list of runs asks: open, compare, rename, save or delete the chosen ones."""
+        if question.get("kind") != "action":
+            return
+        self._clear()
+        self.question = None
+        name = str(question.get("action"))
+        self._try(f"{name} failed", lambda: self._act(name, [int(number) for number in question["rows"]]))
+        self._changed()
+
+    def _act(self, name: str, numbers: list[int]) -> None:
+        chosen = [self.runs.find(number) for number in numbers]
+        if not chosen or (name == "compare") != (len(chosen) == 2):
+            raise NpuprofError("choose two runs to compare, and one for everything else")
+        run = chosen[0]
+        called = run_actions.title(run)
+        if name in ("open", "compare"):
+            # The older one first, whichever was chosen first.
+            ordered = sorted(chosen, key=lambda one: one.started_ns)
+            self._read(" and ".join(map(run_actions.title, ordered)), lambda: self._open(ordered))
+        elif name == "rename":
+            self.question = Question("rename", run, f"New name of {called}:", run.name)
+        elif name == "save":
+            proposed = f"{(run.name or run.directory.name).strip('.')}-tables"
+            self.question = Question("save", run, f"Save the tables of {called} in the new directory:", proposed)
+        elif name == "delete":
+            self.question = Question("delete", run, f"Delete the recording {run.directory} for good?")
+
+    def _open(self, chosen: list[EndedRun]) -> Opened:
+        profiles = tuple(run_actions.profile_of(run) for run in chosen)
+        for run, profile in zip(chosen, profiles, strict=True):
+            self.runs.note(run.directory, profile.summary)
+        return Opened(" and ".join(map(run_actions.title, chosen)), profiles)
+
+    def confirm(self, text: str = "") -> None:
+        """Answer the question with yes, or with a text; what fails is told by the state, and the question stays."""
+        asked = self.question
+        if asked is None:
+            return
+        self._clear()
+        if asked.kind == "save":
+            self.question = None
+            self._read(f"saving {run_actions.title(asked.run)}", lambda: self._save(asked.run, text))
+        elif self._try(f"{asked.kind} failed", lambda: self._confirmed(asked, text)):
+            self.question = None
+        self._changed()
+
+    def _confirmed(self, asked: Question, text: str) -> None:
+        if asked.kind == "rename":
+            run_actions.rename(asked.run, text)
+        else:
+            left = run_actions.delete(asked.run)
+            self._note = left or f"{asked.run.directory} was deleted"
+
+    def _save(self, run: EndedRun, text: str) -> None:
+        if not text.strip():
+            raise NpuprofError("give the new directory a name")
+        path = run_actions.profile_of(run).save(Path(text.strip()).expanduser())
+        self._note = f"saved: npuprof.load({str(path)!r}) reads it"
+
+    def refuse(self) -> None:
+        """Answer the question with no."""
+        self.question = None
+        self._changed()
+
+    def load(self, path: str) -> None:
+        """Open a recording, a result or a file; what cannot be read is told by the state."""
+        self._clear()
+        if not path.strip():
+            self._failure = "type the path of a recording, a result directory or a file"
+        else:
+            self._read(path.strip(), lambda: _opened(path.strip()))
+        self._changed()
+
+    def close(self) -> None:
+        """Close what is open."""
+        self.opened = None
+        self._changed()
+
+    # -- how it is done ------------------------------------------------------------------------------------
+
+    def fail(self, message: str) -> None:
+        """Tell that something failed."""
+        self._failure = message
+        self._changed()
+
+    def note(self, message: str) -> None:
+        """Keep a message that is shown the next time."""
+        self._note = message
+
+    def _clear(self) -> None:
+        self._failure = self._note = ""
+
+    def _try(self, what: str, act: Callable[[], object]) -> bool:
+        """Do something, and keep why it failed."""
+        try:
+            act()
+        except NpuprofError as error:
+            self._failure = str(error)
+        except Exception as error:  # noqa: BLE001 - a panel tells what happened, whatever it was
+            self._failure = f"{what}: {running.describe_failure(error)}"
+        else:
+            return True
+        return False
+
+    def _read(self, what: str, read: Callable[[], Opened | None], kept: str = "") -> None:
+        """Read something aside, and open what comes of it."""
+        reading = _Reading(what)
+        self._readings.append(reading)
+
+        def watch(told: progress.Progress) -> None:
+            reading.told = told
+
+        def act() -> None:
+            try:
+                with progress.watched(watch):
+                    opened = read()
+                self.opened = opened if opened is not None else self.opened
+            except Exception as error:  # noqa: BLE001 - told by the state
+                why = str(error) if isinstance(error, NpuprofError) else running.describe_failure(error)
+                self._failure = f"{why}; {kept}" if kept else why
+            finally:
+                self._readings.remove(reading)
+                self._changed()
+
+        self._aside(act)
+
+
+def _opened(path: str) -> Opened:
+    from npuprof.profiles import Profile, open_path
+
+    opened = open_path(path)
+    if isinstance(opened, Profile):
+        return Opened(path, (opened,))
+    return Opened(path, of_set=opened)
+
+
+def _begins_by_itself(text: str) -> bool:
+    """Tell whether a cell asks for a run of its own, or is for npuprof's own ear."""
+    first = text.lstrip().partition("\n")[0]
+    return first.startswith(("%%npuprof", "%npuprof", "%load_ext", "npuprof.panel("))

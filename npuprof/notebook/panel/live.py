@@ -1,0 +1,58 @@
+"""A panel at work: its controller, its widgets, and what keeps them up to date."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npuprof import run_history
+from npuprof.errors import SessionError
+from npuprof.notebook import load_ipython_extension
+from npuprof.notebook.magics import NpuprofMagics
+from npuprof.notebook.panel.aside import Ticker
+from npuprof.notebook.panel.cells import PanelCells
+from npuprof.notebook.panel.controller import PanelController
+from npuprof.notebook.panel.view import PanelView
+
+
+class LivePanel:
+    """The panel of a shell.
+
+    One thread writes to the widgets, whoever changed something: it is woken by each change, start and end of a run.
+
+    Attributes
+    ----------
+    view
+        Its widgets.
+
+    Raises
+    ------
+    SessionError
+        If npuprof cannot be added to the shell.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        load_ipython_extension(shell)  # its hooks end the runs of cells
+        magics = NpuprofMagics.installed_in(shell)
+        if magics is None:
+            raise SessionError("npuprof cannot be added to this shell")
+        self._ticker = Ticker(self._tick, lambda: self._panel.lively)
+        self._panel = PanelController(magics.controller, self._ticker.wake)
+        self.view = PanelView(self._panel)
+        self._cells = PanelCells(shell, self._panel)
+        self._cells.register()
+        self._end_listening = run_history.listen(self._ticker.wake)
+        self._ticker.start()
+
+    def close(self) -> None:
+        """Listen to nothing more, and take the widgets away."""
+        self._cells.unregister()
+        self._end_listening()
+        self._ticker.end()
+        self.view.close()
+
+    def _tick(self) -> None:
+        try:
+            self._panel.look()
+            self.view.refresh()
+        except Exception as error:  # noqa: BLE001 - must not end the thread; told the next time
+            self._panel.note(f"the panel could not be shown: {type(error).__name__}: {error}")

@@ -1,0 +1,212 @@
+"""What can be done with the runs of this kernel: list, rename, save, delete, compare. Plain, without IPython."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npuprof import option_values, run_history
+from npuprof.analysis import quantities
+from npuprof.errors import NpuprofError, SourceError
+from npuprof.notebook.grid.page import Action, Heading, Page
+from npuprof.offline import TABLES_DIRECTORY
+from npuprof.recording import FILE_NAME, STACKS_FILE_NAME, TRACE_FILE_NAME, Recording
+from npuprof.run_history import EndedRun
+
+if TYPE_CHECKING:
+    from npuprof.analysis.summary import Summary
+    from npuprof.profiles import Profile
+
+ACTIONS = (
+    Action("open", "Open", "Show the report and the tables of this run (Enter)"),
+    Action("compare", "Compare", "Choose two runs, with Ctrl or Space", 2, 2),
+    Action("rename", "Rename", "Call this run something else"),
+    Action("save", "Save", "Save the tables of this run as Parquet, for npuprof.load"),
+    Action("delete", "Delete", "Delete the recording of this run from the disk, after a question"),
+)
+
+# What collectors write into a recording's directory, and npuprof itself: nothing else is deleted.
+_OURS = (
+    FILE_NAME,
+    f"{FILE_NAME}.part",
+    STACKS_FILE_NAME,
+    TRACE_FILE_NAME,
+    TABLES_DIRECTORY,
+    f"{TABLES_DIRECTORY}.part",
+    "analyse.log",
+    "PROF_*",
+    "*_ascend_pt",
+    "*_ascend_ms",
+)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the list shows of a run besides what its recording tells: its times, once it has been decoded."""
+
+    busy: str
+
+
+class RunList:
+    """The runs of this kernel, the newest first.
+
+    Parameters
+    ----------
+    runs
+        Gives them, the oldest first.
+    """
+
+    def __init__(self, runs: Callable[[], list[EndedRun]] = run_history.ended_runs) -> None:
+        self._runs = runs
+        self._busy: dict[Path, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._runs())
+
+    def newest_first(self) -> list[tuple[int, EndedRun]]:
+        """Give each run with its number, which stays while the list grows: the start of its recording."""
+        return [(run.started_ns // 1000, run) for run in reversed(self._runs())]
+
+    def find(self, number: int) -> EndedRun:
+        """Give a run by its number.
+
+        Raises
+        ------
+        NpuprofError
+            If there is none.
+        """
+        for known, run in self.newest_first():
+            if known == number:
+                return run
+        raise NpuprofError("this run is no longer in the list")
+
+    def page(self) -> Page:
+        """Give the list as a page of a grid."""
+        runs = self.newest_first()
+        return Page(
+            label="Runs of this kernel",
+            columns=[
+                Heading("name", "name"),
+                Heading("when", "when"),
+                Heading("collector", "collector"),
+                Heading("wall", "wall", numeric=True),
+                Heading("busy", "device busy", numeric=True),
+                Heading("ended", "ended"),
+            ],
+            rows=[self._texts(run) for _, run in runs],
+            ids=[number for number, _ in runs],
+            total=len(runs),
+            size=max(len(runs), 1),
+            noun="runs",
+            empty="no run yet: press Start, or profile a cell",
+            actions=ACTIONS,
+        )
+
+    def _texts(self, run: EndedRun) -> tuple[str, ...]:
+        profile = run.profile
+        if run.directory not in self._busy and profile is not None:
+            with suppress(Exception):  # the report tells what is wrong with it
+                self._busy[run.directory] = busy(profile.summary)
+        return (
+            title(run),
+            time.strftime("%H:%M:%S", time.localtime(run.started_ns / 1e9)),
+            f"{run.collector} (simulated)" if run.simulated else run.collector,
+            quantities.duration(max(run.stopped_ns - run.started_ns, 0)),
+            self._busy.get(run.directory, "not decoded"),
+            run.failed or "normally",
+        )
+
+    def note(self, directory: Path, summary: Summary) -> None:
+        """Keep what the list shows of a run that was decoded."""
+        self._busy[directory] = busy(summary)
+
+
+def title(run: EndedRun) -> str:
+    """Name a run: as the user did, or by its directory."""
+    return run.name or run.directory.name
+
+
+def busy(summary: Summary) -> str:
+    """Write how long the devices were busy, in all."""
+    if not summary.devices:
+        return quantities.ABSENT
+    whole = sum(device.span_ns for device in summary.devices)
+    part = sum(device.busy_ns for device in summary.devices)
+    return f"{quantities.duration(part)} ({quantities.share(part, whole)})"
+
+
+def rename(run: EndedRun, name: str) -> None:
+    """Call a run something else, in its recording and in the list; its directory stays.
+
+    Raises
+    ------
+    NpuprofError
+        If the name cannot be one, or the recording cannot be written.
+    """
+    name = option_values.name("name", name)
+    recording = Recording.read(run.directory)
+    recording.name = name
+    try:
+        recording.write()
+    except OSError as error:
+        raise NpuprofError(f"{run.directory} cannot be written ({error.strerror or error})") from error
+    profile = run.profile
+    if profile is not None:
+        profile.info.name = name or run.directory.name
+    run_history.rename(run.directory, name)
+
+
+def delete(run: EndedRun) -> str:
+    """Delete the recording of a run: what a collector and npuprof wrote into its directory, and nothing else.
+
+    Returns
+    -------
+    What was left and why; empty when all is gone.
+
+    Raises
+    ------
+    NpuprofError
+        If the directory is a link, or holds no recording of npuprof, or something cannot be deleted.
+    """
+    directory = run.directory
+    if directory.is_symlink() or not directory.is_dir():
+        raise NpuprofError(f"{directory} is not the directory that was recorded into: nothing was deleted")
+    recording = Recording.read(directory)  # raises where it is none of ours
+    if recording.started_ns != run.started_ns:
+        raise SourceError(f"{directory} holds another recording than this run's: nothing was deleted")
+    try:
+        # The description last: what is left of an interrupted deletion can still be recognised.
+        for path in sorted(_ours(directory), key=lambda path: path.name == FILE_NAME):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        left = sorted(path.name for path in directory.iterdir())
+        if not left:
+            directory.rmdir()
+    except OSError as error:
+        raise NpuprofError(f"{directory} could not be deleted completely ({error.strerror or error})") from error
+    run_history.forget(directory)
+    return f"{directory} stays, with what npuprof did not record: {', '.join(left[:5])}" if left else ""
+
+
+def _ours(directory: Path) -> set[Path]:
+    return {path for pattern in _OURS for path in directory.glob(pattern)}
+
+
+def profile_of(run: EndedRun) -> Profile:
+    """Give the tables of a run, decoded now if nobody holds them.
+
+    Raises
+    ------
+    SourceError
+        If nothing of it can be decoded.
+    """
+    from npuprof.profiles import load
+
+    return run.profile or load(run.directory)

@@ -1,0 +1,197 @@
+"""The panel's widgets: a thin view of :class:`npuprof.notebook.panel.controller.PanelController`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+
+from npuprof.notebook.comms import answer_at_once, on_main_thread
+from npuprof.notebook.grid.page import Message
+from npuprof.notebook.grid.widget import GridWidget
+from npuprof.notebook.panel.controller import MODES, Opened, PanelController, Question
+from npuprof.notebook.panel.form_view import FormView
+from npuprof.notebook.panel.opened_view import opened_view
+from npuprof.notebook.panel.paths import complete
+from npuprof.notebook.panel.style import STYLE
+
+_SHOWN, _HIDDEN = "", "none"
+
+
+class PanelView:
+    """The widgets of one panel.
+
+    Attributes
+    ----------
+    widget
+        All of it.
+    """
+
+    def __init__(self, panel: PanelController) -> None:
+        self._panel = panel
+        self._lock = threading.RLock()
+        self._shown: Opened | None = None
+        self._asked: Question | None = None
+        self._headline = widgets.HTML()
+        self._details = widgets.HTML()
+        self._start = _button("Start", "Start a run that goes on until Stop, across cells", self._guarded(panel.start))
+        self._stop = _button("Stop", "Stop the run, decode it and open its report", self._guarded(panel.stop))
+        self._start.button_style, self._stop.button_style = "primary", "danger"
+        self._mode = widgets.ToggleButtons(
+            options=MODES,
+            description="Profile",
+            tooltips=["with Start and Stop", "the next cell that is run", "every cell from now on"],
+            style={"button_width": "auto"},
+        )
+        self._mode.observe(self._observed(panel.set_mode), "value")
+        self._bar = widgets.FloatProgress(min=0, max=1, description="Decoding", layout={"width": "auto"})
+        self._form = FormView(panel, self._observed)
+        self._more = widgets.ToggleButton(
+            description="Options ▾", tooltip="Show what a run collects, to change it", layout={"width": "auto"}
+        )
+        self._more.observe(self._observed(self._show_form), "value")
+        self._runs = GridWidget(panel.runs.page(), self._answer)
+        self._question = _QuestionView(panel, self._guarded)
+        self._path = widgets.Combobox(
+            description="Load",
+            placeholder="path of a recording, a result directory or a file",
+            options=complete(""),
+            ensure_option=False,
+            continuous_update=True,
+            style={"description_width": "initial"},
+            layout={"width": "auto", "flex": "1 1 240px"},
+        )
+        self._path.observe(self._observed(self._complete), "value")
+        load = _button(
+            "Load", "Read what is at the path and show it", self._guarded(lambda: panel.load(self._path.value))
+        )
+        self._opened = widgets.VBox()
+        buttons = widgets.HBox([self._start, self._stop, self._mode, self._more])
+        buttons.add_class("npuprof-row")
+        loading = widgets.HBox([self._path, load])
+        loading.add_class("npuprof-row")
+        self.widget = widgets.VBox(
+            [
+                widgets.HTML(STYLE),
+                widgets.HBox([self._headline, self._details]),
+                buttons,
+                self._bar,
+                self._form.widget,
+                self._runs,
+                self._question.widget,
+                loading,
+                self._opened,
+            ]
+        )
+        self.widget.add_class("npuprof-panel")
+        self._show_form(shown=False)
+        self.refresh()
+        answer_at_once(self.widget)
+
+    def refresh(self) -> None:
+        """Show the present state; any thread may call it."""
+        with self._lock:
+            panel = self._panel
+            state = panel.state()
+            self._headline.value = f'<b class="npuprof-phase npuprof-{state.phase}" role="status">{state.headline}</b>'
+            lines = [part for part in (state.details, state.hint) if part]
+            self._details.value = "".join(f'<div class="npuprof-line">{escape(line)}</div>' for line in lines)
+            self._start.disabled, self._stop.disabled = not state.can_start, not state.can_stop
+            self._mode.value = panel.mode
+            self._bar.layout.display = _SHOWN if state.fraction is not None else _HIDDEN
+            self._bar.value = state.fraction or 0.0
+            self._form.refresh()
+            self._runs.show(panel.runs.page())
+            if panel.question is not self._asked:
+                self._asked = panel.question
+                self._question.show(panel.question)
+            if panel.opened is not self._shown:
+                self._shown = panel.opened
+                self._open(panel.opened)
+
+    def close(self) -> None:
+        """Take the widgets away."""
+        with self._lock:
+            self._open(None)
+            _close(self.widget)
+
+    def _open(self, opened: Opened | None) -> None:
+        for former in self._opened.children:
+            _close(former)
+        if opened is None:
+            self._opened.children = ()
+            return
+        close = _button("Close", "Close this report", self._guarded(self._panel.close))
+        title = widgets.HTML(f'<h3 class="npuprof-title">{escape(opened.title)}</h3>')
+        head = widgets.HBox([title, close])
+        head.add_class("npuprof-row")
+        self._opened.children = (head, *opened_view(opened))
+        answer_at_once(self._opened)
+
+    def _show_form(self, shown: bool) -> None:
+        self._form.widget.layout.display = _SHOWN if shown else _HIDDEN
+
+    def _complete(self, typed: str) -> None:
+        self._path.options = complete(typed)
+
+    def _answer(self, question: Message) -> None:
+        self._guarded(lambda: self._panel.answer(question))()
+
+    def _guarded(self, act: Callable[[], object]) -> Callable[[], None]:
+        """Make of an action one that never raises: what a widget's callback raises is lost in a log."""
+
+        def guarded() -> None:
+            self._panel.heard(on_main_thread=on_main_thread())
+            try:
+                act()
+            except Exception as error:  # noqa: BLE001 - told in the panel
+                self._panel.fail(f"the panel failed: {type(error).__name__}: {error}")
+
+        return guarded
+
+    def _observed(self, act: Callable[[Any], object]) -> Callable[[Any], None]:
+        def changed(change: Any) -> None:
+            self._guarded(lambda: act(change["new"]))()
+
+        return changed
+
+
+class _QuestionView:
+    """Asks before something is done."""
+
+    def __init__(self, panel: PanelController, guarded: Callable[[Callable[[], object]], Callable[[], None]]) -> None:
+        self._text = widgets.HTML()
+        self._answer = widgets.Text(layout={"width": "auto", "flex": "1 1 200px"})
+        self._yes = _button("OK", "Do it", guarded(lambda: panel.confirm(self._answer.value)))
+        no = _button("Cancel", "Leave everything as it is", guarded(panel.refuse))
+        self.widget = widgets.HBox([self._text, self._answer, self._yes, no], layout={"display": _HIDDEN})
+        self.widget.add_class("npuprof-row")
+        self.widget.add_class("npuprof-question")
+
+    def show(self, question: Question | None) -> None:
+        """Ask it, or take it away."""
+        self.widget.layout.display = _SHOWN if question is not None else _HIDDEN
+        if question is None:
+            return
+        self._text.value = f'<span role="alert">{escape(question.text)}</span>'
+        self._answer.layout.display = _SHOWN if question.proposed is not None else _HIDDEN
+        self._answer.value = question.proposed or ""
+        self._answer.placeholder = "new name" if question.kind == "rename" else "new directory"
+        self._yes.description = {"rename": "Rename it", "save": "Save it", "delete": "Delete it"}[question.kind]
+        self._yes.button_style = "danger" if question.kind == "delete" else "primary"
+
+
+def _button(label: str, tooltip: str, act: Callable[[], None]) -> widgets.Button:
+    button = widgets.Button(description=label, tooltip=tooltip, layout={"width": "auto"})
+    button.on_click(lambda _: act())
+    return button
+
+
+def _close(widget: Any) -> None:
+    """Take a widget and all within it out of the kernel."""
+    for child in getattr(widget, "children", ()):
+        _close(child)
+    widget.close()

@@ -1,0 +1,268 @@
+"""What is shown of one table: answers the questions of a grid, page by page. Plain, without IPython and widgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.analysis import filters
+from npuprof.analysis.table_view import View, code, members, rows
+from npuprof.errors import OptionsError
+from npuprof.notebook.grid.page import Action, Heading, Message, Order, Page
+from npuprof.notebook.tables.cells import is_numeric, texts
+
+PAGE_ROWS = 50
+_MOST_LIT = 100_000  # rows that the timeline is asked to light up at once
+
+Show = Callable[[str, npt.NDArray[np.int64]], None]
+"""Shows rows of a table in the timeline: the table's name, and the rows' numbers."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One of the tables that can be looked at.
+
+    Attributes
+    ----------
+    table, title, noun
+        Its name in a profile, its name for the reader, and what its rows are.
+    groups
+        The columns to group by, one way after another; the first way is the first that is shown.
+    """
+
+    table: str
+    title: str
+    noun: str
+    groups: tuple[tuple[str, ...], ...]
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind("operators", "Operators", "operators", (("name",), ("name", "input_shapes"), ("thread_id",), ("step",))),
+    Kind(
+        "kernels",
+        "Kernels",
+        "kernels",
+        (("name", "op_type"), ("op_type",), ("core",), ("op_type", "input_shapes"), ("stream_id",), ("step",)),
+    ),
+    Kind("api", "API", "calls", (("name", "level"), ("level",), ("thread_id",))),
+    Kind("communication", "Communication", "operators", (("op_type",), ("group",), ("name",), ("step",))),
+    Kind("marks", "Marks", "markers", (("message",), ("domain",), ("thread_id",))),
+    Kind("allocations", "Allocations", "blocks", (("name",), ("device_id",), ("stream",))),
+)
+"""The tables that are shown, in their order."""
+
+
+class TableController:
+    """What is shown of one table.
+
+    Parameters
+    ----------
+    kind
+        Which.
+    frame
+        The table.
+    origin_ns
+        The beginning of the run, from which moments are counted.
+    show
+        Shows rows in the timeline; None where there is none.
+    """
+
+    def __init__(self, kind: Kind, frame: pd.DataFrame, origin_ns: int = 0, show: Show | None = None) -> None:
+        self.kind = kind
+        self._frame = frame.reset_index(drop=True)
+        self._origin_ns = origin_ns
+        self._show = show
+        present = [str(name) for name in frame.columns if frame[name].notna().any()]
+        # What a row is called comes first, wherever the table has it.
+        self._present = tuple(sorted(present, key=lambda name: name not in kind.groups[0]))
+        self._groups = [group for group in kind.groups if set(group) <= set(present)] + [()]
+        self._page = 0
+        self._note = ""
+        self._errors: dict[str, str] = {}
+        self._typed: dict[str, str] = {}
+        self._view = self._fresh(self._groups[0])
+        self._rows = rows(replace(self._view, columns=()), self._frame, origin_ns)
+
+    @property
+    def view(self) -> View:
+        """What is shown, as :mod:`npuprof.analysis.table_view` has it."""
+        return self._view
+
+    @property
+    def code(self) -> str:
+        """The line of pandas that makes the frame that is shown."""
+        return code(self._view, self._frame, self._origin_ns)
+
+    def rows(self) -> pd.DataFrame:
+        """Give the whole frame that is shown, in its order."""
+        shown: pd.DataFrame = self._rows[list(self._view.columns)]
+        return shown
+
+    def answer(self, question: Message) -> None:
+        """Do what a grid asks; what cannot be understood changes nothing, and is told on the page."""
+        asked = {
+            "sort": self._sort,
+            "filter": self._filter,
+            "group": self._group,
+            "column": self._column,
+            "page": self._turn,
+            "action": self._act,
+        }.get(str(question.get("kind")))
+        self._note = ""
+        if asked is not None:
+            with suppress(KeyError, TypeError, ValueError, IndexError):  # not what our own grid sends
+                asked(question)
+
+    def page(self) -> Page:
+        """Give the present page."""
+        offset = self._page * PAGE_ROWS
+        part = self._rows.iloc[offset : offset + PAGE_ROWS]
+        columns = [texts(part, name, self._origin_ns) for name in self._view.columns]
+        groups = [f"grouped by {', '.join(group)}" if group else f"single {self.kind.noun}" for group in self._groups]
+        return Page(
+            label=self.kind.title,
+            columns=[self._heading(name) for name in self._view.columns],
+            rows=list(zip(*columns, strict=True)),
+            ids=list(range(offset, offset + len(part))),
+            total=len(self._rows),
+            offset=offset,
+            size=PAGE_ROWS,
+            noun="groups" if self._view.group else self.kind.noun,
+            empty="no rows match the filters" if self._view.where else "no rows",
+            groups=groups,
+            group=self._groups.index(self._view.group),
+            choices=[{"name": name, "shown": name in self._view.columns} for name in self._all],
+            actions=self._actions(),
+            sortable=True,
+            filterable=True,
+            note="; ".join([*self._errors.values(), *([self._note] if self._note else [])]),
+            code=self.code,
+        )
+
+    @property
+    def _all(self) -> tuple[str, ...]:
+        return self._view.all_columns or self._present
+
+    def _fresh(self, group: tuple[str, ...]) -> View:
+        view = View(self.kind.table, group, columns=self._present)
+        first = view.sums[0] if group else "start_ns" if "start_ns" in self._present else ""
+        sort = ((first, bool(group)),) if first else ()
+        return replace(view, sort=sort, columns=view.all_columns or self._present or tuple(self._frame.columns))
+
+    def _change(self, view: View) -> None:
+        # All columns, so that showing one of them needs no new look at the table.
+        self._rows = rows(replace(view, columns=()), self._frame, self._origin_ns)
+        self._view = view
+        self._page = 0
+
+    def _sort(self, question: Message) -> None:
+        column, order = str(question["column"]), str(question["order"])
+        others = tuple(pair for pair in self._view.sort if pair[0] != column) if question.get("add") else ()
+        own = ((column, order == "descending"),) if order in ("ascending", "descending") else ()
+        if column in self._all:
+            self._change(replace(self._view, sort=(*others, *own)))
+
+    def _filter(self, question: Message) -> None:
+        column, text = str(question["column"]), str(question["text"])
+        if column not in self._all:
+            return
+        self._typed[column] = text
+        self._errors.pop(column, None)
+        kept = tuple(pair for pair in self._view.where if pair[0] != column)
+        try:
+            self._change(replace(self._view, where=(*kept, (column, text)) if text.strip() else kept))
+        except OptionsError as error:
+            self._errors[column] = str(error)
+
+    def _group(self, question: Message) -> None:
+        number = int(question["group"])
+        if not 0 <= number < len(self._groups):
+            return
+        fresh = self._fresh(self._groups[number])
+        known = set(fresh.columns)
+        # A group's sums are chosen among in another way than rows: filters stay where the column stays.
+        where = tuple(pair for pair in self._view.where if pair[0] in known)
+        self._typed = {column: text for column, text in self._typed.items() if column in known}
+        self._errors = {column: text for column, text in self._errors.items() if column in known}
+        self._change(replace(fresh, where=where))
+
+    def _column(self, question: Message) -> None:
+        column, shown = str(question["column"]), bool(question["shown"])
+        kept = {*self._view.columns} - {column} | ({column} if shown else set())
+        columns = tuple(name for name in self._all if name in kept)
+        if columns:  # an empty choice would mean all of them
+            self._view = replace(self._view, columns=columns)
+        else:
+            self._note = "the last column stays"
+
+    def _turn(self, question: Message) -> None:
+        last = max(0, (len(self._rows) - 1) // PAGE_ROWS)
+        self._page = min(max(int(question["page"]), 0), last)
+
+    def _act(self, question: Message) -> None:
+        if question["action"] != "timeline" or self._show is None:
+            return
+        chosen = [int(number) for number in question["rows"]][:PAGE_ROWS]
+        lit = [
+            members(self._view, self._frame, self._rows.iloc[number], self._origin_ns)
+            for number in chosen
+            if 0 <= number < len(self._rows)
+        ]
+        if lit:
+            numbers = np.unique(np.concatenate(lit))
+            self._show(self.kind.table, numbers[:_MOST_LIT])
+            more = f", the first {_MOST_LIT:,}" if len(numbers) > _MOST_LIT else ""
+            self._note = f"{len(numbers):,} {self.kind.noun}{more} shown in the timeline"
+
+    def _actions(self) -> tuple[Action, ...]:
+        if self._show is None:
+            return ()
+        hint = "Show the slices of the chosen rows in the timeline (Enter)"
+        return (Action("timeline", "Show in timeline", hint, 1, PAGE_ROWS),)
+
+    def _heading(self, name: str) -> Heading:
+        orders: Mapping[str, Order] = {
+            column: "descending" if descending else "ascending" for column, descending in self._view.sort
+        }
+        numeric = is_numeric(self._rows, name)
+        typed = self._typed.get(name, "")
+        example = _example(name, numeric)
+        return Heading(
+            name=name,
+            title=title_of(name),
+            numeric=numeric,
+            sort=orders.get(name, "none"),
+            filter=typed,
+            error=name in self._errors,
+            example=example,
+            hint=f"{_NUMBER_HINT} {example}" if numeric else _TEXT_HINT,
+        )
+
+
+_NUMBER_HINT = "A number, > < >= <= = != with one, low..high, or several joined by and: for example"
+_TEXT_HINT = "A part of the text, = or != and the whole text, or /a regular expression/ (/.../i in any case)"
+
+
+def title_of(column: str) -> str:
+    """Name a column for the reader: its unit is told by each value."""
+    for unit in ("_ns", "_bytes"):
+        if column.endswith(unit):
+            return column.removesuffix(unit).replace("_", " ")
+    return column.replace("_", " ")
+
+
+def _example(column: str, numeric: bool) -> str:
+    if not numeric:
+        return "text or /regex/"
+    if column in filters.MOMENTS:
+        return "> 1.5 s"
+    if column.endswith("_ns"):
+        return "> 100 us"
+    if column.endswith("_bytes"):
+        return "> 1 MiB"
+    return "> 5 %" if column == "share" else "> 10"

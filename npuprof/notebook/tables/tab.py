@@ -1,0 +1,49 @@
+"""The tab of a table: a grid that asks its controller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npuprof.notebook.grid.page import Message
+from npuprof.notebook.grid.widget import GridWidget
+from npuprof.notebook.tables.controller import KINDS, Kind, Show, TableController
+
+if TYPE_CHECKING:
+    from npuprof.profiles import Profile
+
+
+def kinds_in(run: Profile) -> list[Kind]:
+    """Give the tables that a run has rows of."""
+    return [kind for kind in KINDS if len(run.tables[kind.table])]
+
+
+def build(run: Profile, kind: Kind, show: Show | None = None) -> GridWidget:
+    """Make the widget of one table of a run.
+
+    Parameters
+    ----------
+    run
+        The run.
+    kind
+        Which table.
+    show
+        Shows rows in a timeline, where there is one.
+    """
+    origin_ns = _origin_ns(run)
+    controller = TableController(kind, run.tables[kind.table], origin_ns, show)
+
+    def answer(question: Message) -> None:
+        controller.answer(question)
+        widget.show(controller.page())
+
+    widget = GridWidget(controller.page(), answer)
+    return widget
+
+
+def _origin_ns(run: Profile) -> int:
+    from npuprof.analysis.summary import covered
+
+    if run.info.started_ns is not None:
+        return run.info.started_ns
+    span = covered(run.tables)
+    return span[0] if span is not None else 0

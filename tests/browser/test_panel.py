@@ -1,0 +1,151 @@
+"""The panel as a user works with it in JupyterLab."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Lab
+from tests.browser.notebook_page import NotebookPage
+
+pytestmark = pytest.mark.browser
+
+_PANEL = "import npuprof\nnpuprof.panel()"
+_SETUP = "from npuprof.simulator import npu\na = npu.ones((64, 64))\nfor _ in range(20): b = a @ a + a\nfloat(b.sum())"
+_LONG = """import time
+print("begun", flush=True)
+for _ in range(200):
+    b = a @ a + a
+    time.sleep(0.1)
+    if not npuprof.running.current(): break
+print("ended by Stop" if _ < 199 else "ended late")"""
+
+
+@pytest.fixture
+def open_cells(lab: Lab, browser: Any, tmp_path: Path) -> Iterator[Callable[..., NotebookPage]]:
+    """Open a notebook of some cells in a page of its own."""
+    opened: list[NotebookPage] = []
+
+    def open_(name: str, *cells: str, width: int = 1400, dark: bool = False) -> NotebookPage:
+        opened.append(NotebookPage(lab, browser, name, cells, width, dark=dark))
+        return opened[-1]
+
+    yield open_
+    for number, notebook in enumerate(opened):
+        notebook.page.screenshot(path=tmp_path / f"end_{number}.png")  # what a failed test saw
+        notebook.page.close()
+
+
+def _phase(notebook: NotebookPage, word: str) -> None:
+    notebook.page.locator(".npuprof-phase", has_text=word).wait_for()
+
+
+def test_start_a_cell_stop_and_the_run_is_listed(open_cells: Callable[..., NotebookPage], tmp_path: Path) -> None:
+    notebook = open_cells("panel_start.ipynb", _PANEL, _SETUP)
+    panel = notebook.run(0)
+    _phase(notebook, "Idle")
+    panel.get_by_role("button", name="Start", exact=True).click()
+    _phase(notebook, "Recording")
+    notebook.run(1)
+    panel.get_by_role("button", name="Stop", exact=True).click()
+    row = panel.get_by_role("grid", name="Runs of this kernel").locator("tbody tr[data-id]")
+    row.wait_for()
+    panel.get_by_text("SIMULATED NPU", exact=True).wait_for()
+    panel.get_by_role("tab", name="Kernels", exact=True).click()
+    panel.get_by_role("grid", name="Kernels").wait_for()
+    notebook.page.screenshot(path=tmp_path / "panel.png")
+    assert "simulator (simulated)" in row.inner_text()
+    _phase(notebook, "Idle")
+    assert panel.get_by_role("button", name="Start", exact=True).is_enabled()
+    assert not panel.get_by_role("button", name="Stop", exact=True).is_enabled()
+
+
+@pytest.mark.parametrize("begun_by", ["Start", "next cell"])
+def test_stop_acts_while_a_cell_is_running(
+    open_cells: Callable[..., NotebookPage], tmp_path: Path, begun_by: str
+) -> None:
+    notebook = open_cells("panel_stop.ipynb", _PANEL, _SETUP, _LONG)
+    panel = notebook.run(0)
+    notebook.run(1)
+    panel.get_by_role("button", name=begun_by, exact=True).click()
+    _phase(notebook, "Recording" if begun_by == "Start" else "The next cell will be profiled")
+    cell = notebook.start(2)
+    output = cell.locator(".jp-OutputArea-output")
+    output.get_by_text("begun").wait_for()
+    details = panel.locator(".npuprof-line").first
+    notebook.page.wait_for_function(
+        "() => Number((/([0-9,]+) records/.exec(document.querySelector('.npuprof-line')?.textContent) || [0, '0'])[1]"
+        ".replaceAll(',', '')) > 0"
+    )
+    assert "on disk" in details.inner_text()
+    panel.get_by_role("button", name="Options").click()
+    panel.get_by_label("Collector", exact=True).wait_for()
+    assert "*" in cell.locator(".jp-InputPrompt").inner_text()  # no control waits for the cell
+    notebook.page.screenshot(path=tmp_path / "recording.png")
+    panel.get_by_role("button", name="Stop", exact=True).click()
+    output.get_by_text("ended by Stop").wait_for()
+    panel.get_by_role("grid", name="Runs of this kernel").locator("tbody tr[data-id]").wait_for()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])
+def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
+    open_cells: Callable[..., NotebookPage], tmp_path: Path, width: int, dark: bool
+) -> None:
+    notebook = open_cells(f"panel_{width}.ipynb", _PANEL, _SETUP, width=width, dark=dark)
+    panel = notebook.run(0)
+    panel.get_by_role("button", name="Options").click()
+    panel.get_by_label("Collector", exact=True).select_option(label="simulator")
+    assert panel.get_by_label("modules", exact=True).is_disabled()
+    panel.get_by_text("it knows CANN's operators only").first.wait_for()
+    panel.get_by_label("Level", exact=True).select_option(label="none")
+    panel.get_by_text("needs level 1 or 2").first.wait_for()
+    assert panel.get_by_label("Metrics", exact=True).is_disabled()
+    panel.get_by_label("marks", exact=True).uncheck()
+    panel.locator(".npuprof-problem").wait_for()
+    assert not panel.get_by_role("button", name="Start", exact=True).is_enabled()
+    notebook.page.screenshot(path=tmp_path / "options.png")
+    panel.get_by_label("Level", exact=True).select_option(label="1")
+    panel.get_by_label("memory", exact=True).check()
+    panel.get_by_label("Name", exact=True).fill("<img src=x onerror=document.title='hacked'>".replace("/", ""))
+    panel.get_by_text("--memory").wait_for()
+    panel.get_by_role("button", name="next cell").click()
+    _phase(notebook, "The next cell will be profiled")
+    assert "SIMULATED" in notebook.run(1).inner_text()
+    runs = panel.get_by_role("grid", name="Runs of this kernel")
+    rows = runs.locator("tbody tr[data-id]")
+    rows.wait_for()
+    assert rows.inner_text().startswith("<img src=x")
+    rows.focus()
+    notebook.page.keyboard.press("Space")
+    panel.get_by_role("button", name="Open", exact=True).click()
+    panel.get_by_role("tab", name="Overview").wait_for()
+    panel.get_by_role("button", name="Delete", exact=True).click()
+    panel.get_by_text("for good?").wait_for()
+    notebook.page.screenshot(path=tmp_path / "opened.png")
+    assert notebook.page.title() != "hacked"
+    overflow = "e => e.closest('.jp-OutputArea-output').scrollWidth - e.closest('.jp-OutputArea-output').clientWidth"
+    assert panel.locator(".npuprof-panel").evaluate(overflow) <= 1
+    panel.get_by_role("button", name="Delete it").click()
+    panel.get_by_text("no run yet").wait_for()
+    unlabelled = """e => [...e.querySelectorAll('button, input, select')].filter(c => !(
+        c.textContent.trim() || c.getAttribute('aria-label') || c.labels?.length || c.title || c.placeholder
+        || c.type === 'hidden' || c.offsetParent === null)).map(c => c.outerHTML)"""
+    assert panel.locator(".npuprof-panel").evaluate(unlabelled) == []
+
+
+def test_the_path_to_load_is_completed(open_cells: Callable[..., NotebookPage]) -> None:
+    notebook = open_cells("panel_load.ipynb", _PANEL, "%%npuprof --name kept\n" + _SETUP)
+    notebook.run(0)
+    notebook.run(1)
+    panel = notebook.cell(0)
+    path = panel.get_by_label("Load", exact=True)
+    path.fill("npuprof-recordings/kept_")
+    completed = panel.locator("datalist option").first
+    completed.wait_for(state="attached")
+    path.fill(completed.get_attribute("value"))
+    panel.get_by_role("button", name="Load", exact=True).click()
+    panel.get_by_role("tab", name="Overview").wait_for()
+    assert "kept" in panel.inner_text()

@@ -1,0 +1,51 @@
+"""The panel in a real kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.notebook.kernel import Kernel
+
+pytestmark = pytest.mark.kernel
+
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def test_the_panel_is_shown_by_the_magic_and_by_name(kernel: Kernel) -> None:
+    shown = kernel.run("%npuprof panel")
+    assert shown.status == "ok", shown.traceback()
+    assert _WIDGET in shown.displays[0]
+    (result,) = kernel.run("import npuprof; npuprof.panel()").contents("execute_result")
+    assert result["data"][_WIDGET]["model_id"] == shown.displays[0][_WIDGET]["model_id"]
+
+
+def test_widget_messages_are_not_sent_back_to_the_main_thread(kernel: Kernel) -> None:
+    kernel.run("%npuprof panel")
+    routed = "[w for w in __import__('npuprof').notebook.panel._live.view.widget.children if w.comm is None]"
+    assert kernel.evaluate(routed) == "[]"
+    route = "getattr(__import__('npuprof').notebook.panel._live.view._stop.comm, '_reply_subshell_for', None)"
+    assert kernel.evaluate(route) == "None"
+
+
+def test_a_cell_that_the_panel_was_asked_to_profile_has_its_report(kernel: Kernel) -> None:
+    kernel.run("panel = __import__('npuprof').notebook.panel._live._panel; panel.choose('activities', ('cpu',))")
+    kernel.run("panel.set_mode('next cell')")
+    cell = kernel.run("sum(range(10))")
+    assert cell.value == "45"
+    assert cell.has_report
+    assert not kernel.run("1").has_report
+
+
+def test_unloading_ends_the_panel_and_a_new_one_can_be_made(kernel: Kernel) -> None:
+    kernel.run("panel.set_mode('every cell')")
+    assert kernel.run("%unload_ext npuprof").status == "ok"
+    assert not kernel.run("1").has_report
+    assert _WIDGET in kernel.run("npuprof.panel()").contents("execute_result")[0]["data"]
+    assert not kernel.run("1").has_report
+
+
+def test_a_script_has_no_panel() -> None:
+    import npuprof
+
+    with pytest.raises(npuprof.NpuprofError, match="needs a notebook"):
+        npuprof.panel()

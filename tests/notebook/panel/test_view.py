@@ -1,0 +1,128 @@
+"""The panel's widgets, without a front end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+import pytest
+
+from npuprof import run_history
+from npuprof.notebook.controller import Controller
+from npuprof.notebook.panel.controller import PanelController
+from npuprof.notebook.panel.view import PanelView
+from npuprof.simulator import npu
+
+
+@pytest.fixture
+def panel(tmp_path: Path) -> Iterator[PanelController]:
+    for run in run_history.ended_runs():
+        run_history.forget(run.directory)
+    cells = Controller(lambda session: None)
+    panel = PanelController(cells, aside=lambda work: work())
+    panel.choose("collector", "simulator")
+    panel.choose("activities", ("npu",))
+    panel.choose("output", str(tmp_path))
+    yield panel
+    cells.end(show=lambda session: None)
+
+
+@pytest.fixture
+def view(panel: PanelController) -> Iterator[PanelView]:
+    view = PanelView(panel)
+    yield view
+    view.close()
+
+
+def _all(widget: Any) -> Iterator[Any]:
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from _all(child)
+
+
+def _find(view: PanelView, kind: type[Any], label: str) -> Any:
+    (found,) = [one for one in _all(view.widget) if isinstance(one, kind) and one.description == label]
+    return found
+
+
+def _press(view: PanelView, label: str) -> None:
+    _find(view, widgets.Button, label).click()
+    view.refresh()
+
+
+def _record(view: PanelView, name: str) -> None:
+    _find(view, widgets.Text, "Name").value = name
+    _press(view, "Start")
+    float((npu.ones((8, 8)) + 1).sum())
+    _press(view, "Stop")
+
+
+def _html(view: PanelView) -> str:
+    return "".join(one.value for one in _all(view.widget) if isinstance(one, widgets.HTML))
+
+
+def test_a_run_by_buttons_is_listed_and_opened(view: PanelView) -> None:
+    assert _find(view, widgets.Button, "Stop").disabled
+    _press(view, "Start")
+    assert _find(view, widgets.Button, "Start").disabled
+    assert "Recording" in _html(view)
+    _press(view, "Stop")
+    assert view._runs.page["total"] == 1
+    assert len(view._opened.children) > 1
+
+
+def test_opening_another_run_closes_the_former_and_no_other_widget(view: PanelView) -> None:
+    users = widgets.IntSlider()
+    _record(view, "one")
+    former = list(_all(view._opened))[1:]
+    assert all(one.comm is not None for one in former)
+    _record(view, "two")
+    assert all(one.comm is None for one in former)
+    assert users.comm is not None
+    _press(view, "Close")
+    assert view._opened.children == ()
+    assert users.comm is not None
+    users.close()
+
+
+def test_names_are_escaped(view: PanelView, panel: PanelController) -> None:
+    name = "<script>alert(1)<b>"
+    _record(view, name)
+    panel.answer({"kind": "action", "action": "rename", "rows": panel.runs.page().ids})
+    view.refresh()
+    assert "&lt;script&gt;" in _html(view)
+    assert "<script>" not in _html(view)
+
+
+def test_a_control_that_cannot_be_chosen_is_disabled_and_its_reason_is_told(view: PanelView) -> None:
+    _find(view, widgets.Dropdown, "Level").value = 0
+    view.refresh()
+    metrics = _find(view, widgets.Dropdown, "Metrics")
+    assert metrics.disabled
+    assert "needs level 1 or 2" in _html(view)
+    _find(view, widgets.Dropdown, "Level").value = 2
+    view.refresh()
+    assert not metrics.disabled
+    assert _find(view, widgets.Checkbox, "modules").disabled
+
+
+@pytest.mark.parametrize("broken", ["start", "stop", "load"])
+def test_what_a_callback_raises_is_told_in_the_panel(
+    panel: PanelController, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(panel, broken, fail)
+    view = PanelView(panel)
+    _find(view, widgets.Button, "Stop").disabled = False
+    _press(view, broken.capitalize())
+    assert "ZeroDivisionError: oh" in _html(view)
+    view.close()
+
+
+def test_every_control_has_a_name(view: PanelView) -> None:
+    controls: Callable[[Any], bool] = lambda one: isinstance(one, (widgets.Button, widgets.Checkbox, widgets.Dropdown))  # noqa: E731
+    assert [one for one in _all(view.widget) if controls(one) and not one.description] == []
