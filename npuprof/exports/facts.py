@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -146,7 +147,7 @@ def _longest_kernels(summary: Summary) -> Grid:
             _name(row.name),
             _name(row.op_type),
             _name(row.input_shapes),
-            count(int(row.row)),
+            count(cast("int", row.row)),
             f"{row.device_id}:{stream}",
             duration(duration_ns),
         )

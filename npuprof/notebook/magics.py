@@ -103,14 +103,14 @@ class NpuprofMagics(Magics):
         if word == PRIVATE_WORD:
             self._begin_cell(rest)
             return
-        if word == "run":
-            self._run(rest)
+        if word in ("run", "load"):  # these have words of their own
+            (self._run if word == "run" else self._load)(rest)
             return
         words = parse(self.npuprof_line.parser, line)
         command, path = words.pop("command"), words.pop("path")
-        if command == "run":
-            raise UsageError("options of a script to run come after `run`: %npuprof run --level 1 script.py")
-        if path is not None and command != "load":
+        if command in ("run", "load"):
+            raise UsageError(f"options of {command} come after `{command}`: %npuprof {command} --... PATH")
+        if path is not None:
             raise UsageError(f"%npuprof {command} takes no path, so {path!r} has no meaning")
         if words and command != "start":
             raise UsageError(f"%npuprof {command} takes no options: they go with `%npuprof start`")
@@ -118,8 +118,6 @@ class NpuprofMagics(Magics):
             cell = current_cell(self.shell)
             place = cell.title if cell is not None else cell_title(self.shell, numbered=False)
             self._begin(interpret(words), f"%npuprof start in {place}")
-        elif command == "load":
-            self._load(path)
         else:
             {"stop": self._stop, "status": self._status, "last": self._last, "panel": self._panel}[command]()
 
@@ -176,15 +174,15 @@ class NpuprofMagics(Magics):
 
         display(panel())
 
-    def _load(self, path: str | None) -> None:
+    def _load(self, line: str) -> None:
         from IPython.display import display
 
+        from npuprof.notebook.load_words import load_words
         from npuprof.notebook.report import show_run
         from npuprof.profiles import Profile, open_path
 
-        if path is None:
-            raise UsageError("%npuprof load needs the path of a recording, a result directory or a file")
-        opened = open_path(path)
+        path, wanted = load_words(line)
+        opened = open_path(path, **wanted)
         if isinstance(opened, Profile):
             show_run(opened)
         else:
