@@ -1,0 +1,93 @@
+"""Search by name: which slices match a text or a regular expression, in the order of time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.errors import OptionsError
+from npuprof.explorer.slices import NAME_COLUMNS, Slices
+from npuprof.figures.lanes import IntArray
+
+_SEARCHED = ("marks", "python", "operators", "api", "kernels", "tasks", "communication", "communication_tasks")
+_LONGEST_NAME = 1000  # characters of a name that are looked at: what a pattern costs may grow faster than they do
+
+
+@dataclass(frozen=True)
+class Matches:
+    """What was found.
+
+    Attributes
+    ----------
+    text
+        What was searched for.
+    slices
+        Numbers of the slices, in the order of their starts.
+    start_ns
+        Their starts, epoch nanoseconds.
+    total_ns
+        The sum of their durations.
+    """
+
+    text: str
+    slices: IntArray
+    start_ns: IntArray
+    total_ns: int
+
+    def __len__(self) -> int:
+        return len(self.slices)
+
+
+def search(slices: Slices, text: str, *, regex: bool = False, hidden: IntArray | None = None) -> Matches:
+    """Find all slices whose name contains a text, whatever the case of its letters.
+
+    Parameters
+    ----------
+    slices
+        Where to search.
+    text
+        What to search for; nothing matches an empty one.
+    regex
+        Whether it is a regular expression.
+    hidden
+        Rows of ``tasks`` that are shown as kernels and are not to be found twice.
+
+    Raises
+    ------
+    OptionsError
+        If the regular expression cannot be read; the message says where.
+    """
+    matches = _matcher(text, regex=regex)
+    numbers, starts, total = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
+    for table in _SEARCHED if text else ():
+        frame = slices.tables[table]
+        rows = np.flatnonzero(_matching(frame[NAME_COLUMNS[table]], matches))
+        if table == "tasks" and hidden is not None:
+            rows = rows[~np.isin(rows, hidden)]
+        numbers.append(rows + slices.first[table])
+        starts.append(frame["start_ns"].to_numpy()[rows])
+        total += int(frame["duration_ns"].to_numpy()[rows].sum())
+    start = np.concatenate(starts)
+    order = np.argsort(start, kind="stable")
+    return Matches(text, np.concatenate(numbers)[order], start[order], total)
+
+
+def _matcher(text: str, *, regex: bool) -> re.Pattern[str]:
+    try:
+        return re.compile(text if regex else re.escape(text), re.IGNORECASE)
+    except re.error as error:
+        raise OptionsError(f"the regular expression {text!r} cannot be read: {error}") from None
+
+
+def _matching(names: pd.Series, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
+    """Look at each distinct name once."""
+    categories: Mapping[int, object] = dict(enumerate(names.cat.categories))
+    found = [isinstance(name, str) and bool(pattern.search(name[:_LONGEST_NAME])) for name in categories.values()]
+    of_code = np.array([*found, False], bool)  # the last one is for the code -1, an absent name
+    matching: npt.NDArray[np.bool_] = of_code[names.cat.codes.to_numpy()]
+    return matching

@@ -1,0 +1,1 @@
+"""The explorer as widgets: thin views of the plain objects in :mod:`npuprof.explorer`."""

@@ -1,0 +1,51 @@
+"""What the browser alone knows of the timeline: keys pressed in it, turns of the wheel, and its width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+CONTAINER_CLASS = "npuprof-timeline"
+"""Class of the box whose keys are listened to; the script makes it one that can be focused."""
+
+
+class Keys(anywidget.AnyWidget):
+    """An invisible widget that hears keys and the wheel in the box around it.
+
+    Parameters
+    ----------
+    on_key
+        Called with a key's name and where the pointer is over the picture, 0 at its left edge and 1 at its right
+        one; None if it is not there.
+    on_wheel
+        Called with how far the wheel was turned (pixels, positive towards the user) and where the pointer is.
+    on_width
+        Called with the picture's width in pixels when it changes.
+    """
+
+    _esm = (Path(__file__).parent / "keys.js").read_text(encoding="utf-8")
+    width = traitlets.Int(0).tag(sync=True)
+
+    def __init__(
+        self,
+        on_key: Callable[[str, float | None], None],
+        on_wheel: Callable[[float, float | None], None],
+        on_width: Callable[[int], None],
+    ) -> None:
+        super().__init__()
+        self._on_key, self._on_wheel = on_key, on_wheel
+        self.on_msg(self._receive)
+        self.observe(lambda change: on_width(int(change["new"])), "width")
+
+    def _receive(self, _widget: object, content: Mapping[str, Any], _buffers: object) -> None:
+        """Take a message of the browser; anything else than what the script sends is let pass."""
+        at = content.get("at")
+        place = float(at) if isinstance(at, int | float) else None
+        if content.get("kind") == "key" and isinstance(key := content.get("key"), str):
+            self._on_key(key, place)
+        elif content.get("kind") == "wheel" and isinstance(turned := content.get("turned"), int | float):
+            self._on_wheel(float(turned), place)

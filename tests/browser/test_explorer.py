@@ -1,0 +1,229 @@
+"""The explorer in JupyterLab: what the mouse and the keyboard do, and how long it takes to see it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests import factories
+from tests.browser.conftest import Lab
+
+pytestmark = pytest.mark.browser
+
+_KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
+_TIMEOUT_MS = 60_000
+_SOURCE = """\
+import sys
+sys.path.insert(0, {root!r})
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from tests import factories
+tables = factories.profile({launches}, kernel_names={names!r})
+run = Profile(Decoded(tables=tables, info=factories.info(), notes=Notes(), statistics={{}}))
+run.explore()
+"""
+_HOSTILE = "<img src=x onerror='window.pwned=1'>"
+_BARS = "document.querySelector('.npuprof-timeline .js-plotly-plot').data[0]"
+_BAR_COUNT = f"() => {_BARS}.y.length"
+
+_FIGURE = ".js-plotly-plot .main-svg .trace:visible"
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def open_explorer(lab: Lab, browser: Any, tmp_path: Path) -> Iterator[Open]:
+    """Run a cell that shows an explorer, and open its timeline; gives the page."""
+    pages: list[Any] = []
+    darkened: list[Any] = []
+
+    def open_(
+        *, launches: int = 60_000, names: tuple[str, ...] = factories.KERNELS, width: int = 1400, dark: bool = False
+    ) -> Any:
+        name = f"explorer_{len(pages)}_{tmp_path.name}.ipynb"
+        source = _SOURCE.format(root=str(Path(__file__).parents[2]), launches=launches, names=names)
+        cells = [nbformat.v4.new_code_cell(source)]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": _KERNEL}), lab.folder / name)
+        page = browser.new_page(viewport={"width": width, "height": 1500})
+        pages.append(page)
+        page.set_default_timeout(_TIMEOUT_MS)
+        page.goto(lab.notebook_url(name))
+        page.wait_for_selector(".jp-Notebook .jp-Cell")
+        if dark:
+            darkened.append(page)
+            _use_theme(page, "Dark")
+        _run(page)
+        page.get_by_role("tab", name="Timeline").click()
+        page.wait_for_selector(".npuprof-timeline .nsewdrag")
+        page.wait_for_function(f"() => {_BARS}.y.length > 0")
+        page.wait_for_timeout(1_000)  # the width is told, and the first answer to it drawn
+        return page
+
+    yield open_
+    for number, page in enumerate(pages):
+        page.screenshot(path=tmp_path / f"end_{number}.png")  # what a failed test saw
+        if page in darkened:
+            _use_theme(page, "Light")  # JupyterLab remembers it for the tests that follow
+        page.close()
+
+
+def _use_theme(page: Any, name: str) -> None:
+    page.get_by_role("menuitem", name="Settings", exact=True).click()
+    page.locator(".lm-Menu-itemLabel", has_text=re.compile("^Theme$")).click()
+    page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^JupyterLab {name}$")).click()
+    page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{str(name == 'Light').lower()}'")
+
+
+def _run(page: Any) -> None:
+    """Run the cell; what is asked of a kernel that has only just connected may get lost, so it is asked again."""
+    from playwright.sync_api import TimeoutError as Late
+
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
+    for _ in range(4):
+        if (accept := page.locator(".jp-Dialog .jp-mod-accept")).is_visible():
+            accept.click()
+        page.locator(".jp-Cell .cm-content").first.click()
+        page.keyboard.press("Control+Enter")
+        try:
+            page.wait_for_selector(".npuprof-explorer", timeout=20_000)
+        except Late:
+            continue
+        return
+    pytest.fail(f"no explorer appeared: {page.inner_text('.jp-Notebook')[-2000:]}")
+
+
+def _search_field(page: Any) -> Any:
+    return page.locator(".npuprof-timeline").get_by_label("Search", exact=True)
+
+
+def _plot(page: Any) -> dict[str, float]:
+    box: dict[str, float] = page.locator(".npuprof-timeline .nsewdrag").first.bounding_box()
+    return box
+
+
+def _zoom_by_mouse(page: Any, low: float, high: float) -> float:
+    """Drag over a part of the picture; give the seconds until other bars are there."""
+    before = page.evaluate(f"() => JSON.stringify(Array.from({_BARS}.base))")
+    box = _plot(page)
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + low * box["width"], middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + high * box["width"], middle + 3, steps=5)
+    page.mouse.up()
+    released = time.perf_counter()
+    page.wait_for_function(f"before => JSON.stringify(Array.from({_BARS}.base)) !== before", arg=before, polling=10)
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return time.perf_counter() - released
+
+
+def _window(page: Any) -> tuple[float, float]:
+    low, high = page.evaluate("() => document.querySelector('.npuprof-timeline .js-plotly-plot').layout.xaxis.range")
+    return low, high
+
+
+def test_zooming_by_mouse_brings_detail(open_explorer: Open, tmp_path: Path) -> None:
+    page = open_explorer()
+    page.screenshot(path=tmp_path / "whole.png")
+    assert "slices</b>" in page.evaluate(f"() => {_BARS}.hovertext.join()")
+
+    taken = [_zoom_by_mouse(page, 0.45, 0.55) for _ in range(4)]
+
+    print("seconds from mouse-up to detail:", ", ".join(f"{seconds:.3f}" for seconds in taken))
+    page.screenshot(path=tmp_path / "zoomed.png")
+    assert 0 < page.evaluate(_BAR_COUNT) <= 2_000
+    assert "slices</b>" not in page.evaluate(f"() => {_BARS}.hovertext.slice(20).join()")
+    assert max(taken) < 5
+
+
+def test_a_kernel_is_found_selected_and_its_arrows_drawn(open_explorer: Open, tmp_path: Path) -> None:
+    page = open_explorer(launches=2_000)
+    _search_field(page).fill("SoftmaxV2")
+    _search_field(page).press("Enter")
+    page.wait_for_selector("[role=status]:has-text('1 of 400 matches')")
+    page.get_by_role("button", name="Next").click()
+    page.wait_for_selector("[role=status]:has-text('2 of 400 matches')")
+    page.get_by_role("button", name="Selection").click()
+    page.wait_for_timeout(1_500)
+    page.screenshot(path=tmp_path / "selected.png")
+
+    arrows = page.evaluate("() => document.querySelector('.npuprof-timeline .js-plotly-plot').data[2].x.length")
+    assert arrows == 9  # three of them, a gap after each
+    shown = page.inner_text(".npuprof-timeline")
+    assert "caused by" in shown
+    assert "SoftmaxV2" in shown
+    page.keyboard.press("Escape")
+
+
+def test_a_click_selects_and_keys_move(open_explorer: Open, tmp_path: Path) -> None:
+    page = open_explorer(launches=40)
+    box = _plot(page)
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 8)  # the topmost lane: the steps
+    page.wait_for_selector(".npuprof-timeline :text('steps, row')")
+    page.locator(".npuprof-timeline").focus()
+    before = _window(page)
+    page.keyboard.press("w")
+    page.wait_for_function(
+        "high => document.querySelector('.npuprof-timeline .js-plotly-plot').layout.xaxis.range[1] < high",
+        arg=before[1],
+    )
+    for key in ("d", "a", "d", "d"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(800)
+    assert len(page.query_selector_all(".jp-Notebook .jp-Cell")) == 1  # D, D deletes a cell elsewhere
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".npuprof-timeline :text('steps, row 2')")
+    page.screenshot(path=tmp_path / "keys.png")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1400, True), (900, False), (900, True)])
+def test_it_fits_and_follows_the_theme(open_explorer: Open, tmp_path: Path, width: int, dark: bool) -> None:
+    page = open_explorer(launches=3_000, width=width, dark=dark)
+    page.screenshot(path=tmp_path / f"explorer_{width}.png")
+    wide = page.evaluate(
+        "() => [...document.querySelectorAll('.npuprof-explorer')].map(e => e.scrollWidth - e.clientWidth)"
+    )
+    assert max(wide) <= 1
+
+
+def test_every_tab_opens(open_explorer: Open, tmp_path: Path) -> None:
+    page = open_explorer(launches=500)
+    explorer = page.locator(".npuprof-explorer")
+    titles = [text.strip() for text in explorer.get_by_role("tab").all_inner_texts()]
+    for title, holds in {
+        "Overview": "text=SIMULATED NPU",
+        "Flame graph": _FIGURE,
+        "Operators": "text=aten::linear",
+        "Kernels": "text=MatMulV3_ND_FP16",
+        "API": "text=launch",
+        "Memory": _FIGURE,
+        "Communication": _FIGURE,
+        "Steps": _FIGURE,
+        "Marks": "text=epoch 3",
+    }.items():
+        explorer.get_by_role("tab", name=title, exact=True).click()
+        panel = explorer.locator(".widget-tab-contents > *").nth(titles.index(title))
+        panel.locator(holds).first.wait_for()
+        page.wait_for_timeout(700)  # a figure is drawn after its frame is there
+        page.screenshot(path=tmp_path / f"{title}.png")
+        assert "could not be made" not in explorer.inner_text()
+
+
+def test_hostile_names_stay_text(open_explorer: Open) -> None:
+    page = open_explorer(
+        launches=30, names=(_HOSTILE, "<script>window.pwned=2</script>", "<a href='javascript:1'>x</a>")
+    )
+    _search_field(page).fill("onerror")
+    _search_field(page).press("Enter")
+    page.wait_for_selector("[role=status]:has-text('1 of')")
+    for title in ("Overview", "Kernels", "Flame graph"):
+        page.locator(".npuprof-explorer").get_by_role("tab", name=title, exact=True).click()
+        page.wait_for_timeout(800)
+    assert page.evaluate("() => window.pwned") is None
+    assert page.query_selector(".npuprof-explorer img[src=x], .npuprof-explorer a[href^=javascript]") is None
