@@ -38,13 +38,6 @@ class Lab(NamedTuple):
         return f"{self.url}/lab/tree/{name}?token={_TOKEN}&reset"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep these tests together where several processes share the tests: one JupyterLab and one browser at a time."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("browser"))
-
-
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """The path of Chromium; the test is skipped where there is none."""

@@ -14,7 +14,8 @@ import pytest
 from tests import factories
 from tests.browser.conftest import Lab
 
-pytestmark = pytest.mark.browser
+# One JupyterLab and one browser at a time, where several processes share the tests.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 _KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 _TIMEOUT_MS = 60_000
@@ -85,7 +86,7 @@ def _run(page: Any) -> None:
     """Run the cell; what is asked of a kernel that has only just connected may get lost, so it is asked again."""
     from playwright.sync_api import TimeoutError as Late
 
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]", state="attached")  # hidden where narrow
     for _ in range(4):
         if (accept := page.locator(".jp-Dialog .jp-mod-accept")).is_visible():
             accept.click()
@@ -192,6 +193,19 @@ def test_it_fits_and_follows_the_theme(open_explorer: Open, tmp_path: Path, widt
     assert max(wide) <= 1
 
 
+def _wait_for_a_wide_figure(page: Any) -> None:
+    """Wait until the one figure that is to be seen is drawn, over most of the explorer's width."""
+    page.wait_for_function(
+        """() => {
+            const width = document.querySelector('.npuprof-explorer').getBoundingClientRect().width;
+            const seen = [...document.querySelectorAll('.npuprof-explorer .main-svg')].filter(
+                (svg) => svg.checkVisibility() && svg.getBoundingClientRect().width > 0.8 * width);
+            return seen.some((svg) => [...svg.querySelectorAll('.trace path, .trace rect, .slice path')].some(
+                (mark) => mark.getBoundingClientRect().height > 1));
+        }"""
+    )
+
+
 def test_every_tab_opens(open_explorer: Open, tmp_path: Path) -> None:
     page = open_explorer(launches=500)
     explorer = page.locator(".npuprof-explorer")
@@ -210,7 +224,9 @@ def test_every_tab_opens(open_explorer: Open, tmp_path: Path) -> None:
         explorer.get_by_role("tab", name=title, exact=True).click()
         panel = explorer.locator(".widget-tab-contents > *").nth(titles.index(title))
         panel.locator(holds).first.wait_for()
-        page.wait_for_timeout(700)  # a figure is drawn after its frame is there
+        if holds == _FIGURE:
+            page.wait_for_timeout(300)  # the figure of the tab before is gone
+            _wait_for_a_wide_figure(page)
         page.screenshot(path=tmp_path / f"{title}.png")
         assert "could not be made" not in explorer.inner_text()
 

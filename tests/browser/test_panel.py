@@ -11,7 +11,8 @@ import pytest
 from tests.browser.conftest import Lab
 from tests.browser.notebook_page import NotebookPage
 
-pytestmark = pytest.mark.browser
+# One JupyterLab and one browser at a time, where several processes share the tests.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 _PANEL = "import npuprof\nnpuprof.panel()"
 _SETUP = "from npuprof.simulator import npu\na = npu.ones((64, 64))\nfor _ in range(20): b = a @ a + a\nfloat(b.sum())"

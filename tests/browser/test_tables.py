@@ -13,7 +13,8 @@ from tests.browser.conftest import Lab
 from tests.browser.notebook_page import NotebookPage
 from tests.factories import profile
 
-pytestmark = pytest.mark.browser
+# One JupyterLab and one browser at a time, where several processes share the tests.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 _TABLE = """
 import sys

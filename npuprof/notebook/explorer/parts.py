@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from npuprof.figures.embed import mimebundle
+from npuprof.figures.embed import CONFIG, mimebundle
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -50,15 +50,25 @@ def timeline(explorer: Explorer) -> widgets.Widget:
 
 def flame_graph(explorer: Explorer) -> widgets.Widget:
     """Show the flame graph, weighed as chosen."""
+    import plotly.graph_objects as go
+
     tables = explorer.run.tables
     host = any(len(tables[name]) for name in ("python", "operators", "api"))
     offered = [pair for pair in _WEIGHTS if host or pair[1] != "host"]
     offered = [pair for pair in offered if len(tables["kernels"]) or pair[1] != "device"]
     choice = widgets.ToggleButtons(options=offered, style={"button_width": "auto"})
-    place = widgets.Box([shown(explorer.run.flamegraph(weight=choice.value))], layout={"width": "100%"})
+    # A live figure, as the timeline's is: the front end's own renderer left the first one that it drew blank at times.
+    live = go.FigureWidget(explorer.run.flamegraph(weight=choice.value).update_layout(autosize=True))
+    live._config = {**CONFIG}
+    # A block: in a flexible row the figure would be as wide as its frame was before it was drawn.
+    place = widgets.Box([live], layout={"display": "block", "width": "100%"})
 
     def draw(change: Mapping[str, Any]) -> None:
-        place.children = (shown(explorer.run.flamegraph(weight=change["new"])),)
+        drawn = explorer.run.flamegraph(weight=change["new"]).update_layout(autosize=True)
+        with live.batch_update():
+            live.layout = drawn.layout
+            for old, new in zip(live.data, drawn.data, strict=True):
+                old.update(new.to_plotly_json(), overwrite=True)
 
     choice.observe(draw, "value")
     return _column(widgets.HBox([widgets.Label("Width by"), choice]), place)

@@ -9,6 +9,7 @@ from tests.notebook.kernel import Kernel
 pytestmark = pytest.mark.kernel
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
+_SHOW = "import npuprof; npuprof.panel(); panel = npuprof.notebook.panel._live._panel"
 
 
 def test_the_panel_is_shown_by_the_magic_and_by_name(kernel: Kernel) -> None:
@@ -28,8 +29,8 @@ def test_widget_messages_are_not_sent_back_to_the_main_thread(kernel: Kernel) ->
 
 
 def test_a_cell_that_the_panel_was_asked_to_profile_has_its_report(kernel: Kernel) -> None:
-    kernel.run("panel = __import__('npuprof').notebook.panel._live._panel; panel.choose('activities', ('cpu',))")
-    kernel.run("panel.set_mode('next cell')")
+    kernel.run(_SHOW)
+    kernel.run("panel.choose('activities', ('cpu',)); panel.set_mode('next cell')")
     cell = kernel.run("sum(range(10))")
     assert cell.value == "45"
     assert cell.has_report
@@ -37,11 +38,12 @@ def test_a_cell_that_the_panel_was_asked_to_profile_has_its_report(kernel: Kerne
 
 
 def test_unloading_ends_the_panel_and_a_new_one_can_be_made(kernel: Kernel) -> None:
-    kernel.run("panel.set_mode('every cell')")
+    kernel.run(f"{_SHOW}; panel.set_mode('every cell')")
     assert kernel.run("%unload_ext npuprof").status == "ok"
     assert not kernel.run("1").has_report
     assert _WIDGET in kernel.run("npuprof.panel()").contents("execute_result")[0]["data"]
     assert not kernel.run("1").has_report
+    kernel.run("%load_ext npuprof")
 
 
 def test_a_script_has_no_panel() -> None:
