@@ -119,3 +119,36 @@ def schedule(
     if skip_first_wait not in (0, 1):
         raise OptionsError(f"skip_first_wait of a schedule must be 0 or 1 (False or True), not {skip_first_wait!r}")
     return Schedule(**numbers, skip_first_wait=bool(skip_first_wait))
+
+
+def missing_steps(schedule: ScheduleFunction | None, steps: int, action: ProfilerAction) -> str:
+    """Say of a session that it stopped before its schedule had ended.
+
+    Parameters
+    ----------
+    schedule
+        Its schedule, if it has one.
+    steps, action
+        How many steps it has ended, and the action of the one at which it stopped.
+
+    Returns
+    -------
+    What the session did, to stand after its title; empty where nothing is missing, or only a function knows.
+    """
+    if not isinstance(schedule, Schedule):
+        return ""
+    if steps == 0:
+        return "has a schedule, and step() was never called: call it at the end of each step"
+    if steps >= schedule.needed_steps or action == ProfilerAction.RECORD_AND_SAVE:  # stopped instead of its last step()
+        return ""
+    return f"stopped after {steps} steps{steps_needed(schedule)}"
+
+
+def steps_needed(schedule: ScheduleFunction | None) -> str:
+    """Give the end of a message that tells how many steps a schedule needs; empty where only a function knows."""
+    if not isinstance(schedule, Schedule):
+        return ""
+    return (
+        f"; it needs {schedule.needed_steps} (skip_first + (wait + warmup + active) * repeat): "
+        "make more steps, or a shorter schedule"
+    )

@@ -17,7 +17,7 @@ import pytest
 import npuprof
 from npuprof import progress
 from npuprof.progress import Progress, TerminalBar, shown, tell, watched
-from tests.sources.trace_maker import at
+from tests.sources.trace.maker import at
 
 
 class Screen(io.StringIO):

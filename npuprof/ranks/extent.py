@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from npuprof.sources.detect import Run
+from npuprof.sources.files.room import free_memory
 from npuprof.sources.torch_npu.layout import OUTPUT
 
 MAX_PROCESSES = 16
@@ -18,11 +19,6 @@ WORTH_BYTES = 160 << 20
 _MEMORY_FACTOR = 5  # a timeline of 200 MB takes some 820 MB at most while it is read
 _MAX_ENTRIES = 50_000
 _CGROUP = Path("/sys/fs/cgroup")
-_LIMITS = (
-    ("memory.max", "memory.current"),
-    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),  # of the first version
-)
-_MEMINFO = Path("/proc/meminfo")
 
 
 def size_of(run: Run) -> int:
@@ -70,19 +66,6 @@ def cores() -> int:
             quota, period = read()
             count = min(count, max(1, round(quota / period))) if quota > 0 else count
     return count
-
-
-def free_memory() -> int:
-    """Give the bytes of memory that can still be had: of the machine, and of its container's limit."""
-    free = 1 << 62
-    with suppress(OSError, ValueError, StopIteration):
-        lines = _MEMINFO.read_text().splitlines()
-        free = int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10
-    for names in _LIMITS:
-        with suppress(OSError, ValueError):
-            limit, used = (int((_CGROUP / name).read_text()) for name in names)
-            free = min(free, max(0, limit - used))
-    return free
 
 
 def _quota() -> tuple[int, int]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import recoded
+from npuprof.sources.columns.nullable import recoded
 
 _TIMES = ("start_ns", "time_ns", "allocated_ns", "released_ns", "device_start_ns")
 

@@ -1,1 +1,20 @@
-"""Sources: one module a format, each from a path to tables; ``detect`` picks one by content."""
+"""Sources: one module or package a format, each from a path to tables.
+
+The way through this folder, from a path on disk to the tables of a run::
+
+    detect        the first source that recognises the path, or, with files.walk, what lies below it; where a directory
+      |           holds raw data and the vendor's result of it, choice takes one
+      +- raw/           PROF_* directories: the bytes that the collector wrote
+      +- torch_npu/     its results, with framework/ the raw files of frameworks, and mindspore/ what MindSpore adds
+      +- msprof/        its text results, in all layouts
+      +- database/      SQLite results of either
+      +- kineto/        traces of torch's own profiler
+      +- cluster/       the vendor's analysis of many ranks
+      +- recording/     recordings of npuprof: one of the above, and the sampled Python stacks; saved: its own tables
+      +- single_file    one file of a result, loose_folder: some of them
+      |           they share text/ (CSV and JSON), trace/ (timelines), files/ and columns/
+    base.Decoded  what each of them gives: tables, facts, notes
+    cutting       of which only the selection is kept
+
+:mod:`.describing` tells of a run what its small files know, without reading its tables.
+"""

@@ -23,7 +23,7 @@ from pathlib import Path
 from npuprof.notes import Notes
 from npuprof.sources.framework import reader_of
 from npuprof.sources.framework import torch as torch_files
-from npuprof.sources.raw.control import Side, read_sides
+from npuprof.sources.raw.control.files import Side, read_sides
 from npuprof.sources.torch_npu.description import describe
 from npuprof.sources.torch_npu.layout import OUTPUT, Layout, find
 

@@ -18,7 +18,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.sources.base import Decoded
-from npuprof.sources.launch_steps import launch_times
+from npuprof.sources.columns.steps import launch_times
 from npuprof.sources.selection import Selection, Windows
 
 Int64: TypeAlias = npt.NDArray[np.int64]

@@ -16,9 +16,9 @@ from npuprof.notes import Notes
 from npuprof.recording import Recording
 from npuprof.sources import saved
 from npuprof.sources.base import Source
-from npuprof.sources.raw import clocks
-from npuprof.sources.raw.control import read_sides
-from npuprof.sources.raw.facts import read_info
+from npuprof.sources.raw.control import clocks
+from npuprof.sources.raw.control.facts import read_info
+from npuprof.sources.raw.control.files import read_sides
 from npuprof.sources.torch_npu.description import describe as describe_torch
 from npuprof.sources.torch_npu.layout import find as find_torch
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, cast
 from npuprof.errors import SourceError
 from npuprof.sources.base import Source
 from npuprof.sources.choice import raw_problem
-from npuprof.sources.walk import Walk, walk
+from npuprof.sources.files.walk import Walk, walk
 
 Preference: TypeAlias = Literal["raw", "parsed"] | None
 

@@ -17,24 +17,24 @@ from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded
-from npuprof.sources.communication_json import read_communication, read_communication_matrix
-from npuprof.sources.csv_table import column_names, read_statistic
+from npuprof.sources.files.zipped import read_head
 from npuprof.sources.framework import mindspore
-from npuprof.sources.kernel_details import read_kernel_details
-from npuprof.sources.memory_csv import (
+from npuprof.sources.mindspore import holds_pipeline, read_pipeline_summary
+from npuprof.sources.msprof.csv_files import read_marks, read_task_time
+from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
+from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
+from npuprof.sources.text.csv_table import column_names, read_statistic
+from npuprof.sources.text.kernel_details import read_kernel_details
+from npuprof.sources.text.memory_csv import (
     read_device_memory,
     read_memory_record,
     read_module_memory,
     read_operator_memory,
 )
-from npuprof.sources.mindspore import holds_pipeline, read_pipeline_summary
-from npuprof.sources.msprof.csv_files import read_marks, read_task_time
-from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
-from npuprof.sources.step_csv import read_step_times
+from npuprof.sources.text.step_csv import read_step_times
 from npuprof.sources.torch_npu.description import describe
 from npuprof.sources.torch_npu.layout import Layout
-from npuprof.sources.trace_json import is_trace
-from npuprof.sources.zipped import read_head
+from npuprof.sources.trace.events import is_trace
 
 _HEAD_BYTES = 1 << 16
 _EXPORTED = re.compile(r"(.+?)(?:_slice_\d+)?(?:_\d{14}|(?:_\d+){1,3})?(?:\.csv|\.json|\.txt)?")

@@ -41,7 +41,7 @@ def write_big(target: Path, rows: int) -> None:
 def read_kernels(path: Path) -> int:
     """Read the table of kernels, exact."""
     from npuprof.notes import Notes
-    from npuprof.sources.kernel_details import read_kernel_details
+    from npuprof.sources.text.kernel_details import read_kernel_details
 
     return len(read_kernel_details(path, Notes()).kernels)
 

@@ -11,7 +11,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.collectors.python_stacks import PythonStacks
 from npuprof.notes import Notes
-from npuprof.sources.python_stacks import read
+from npuprof.sources.recording.python_stacks import read
 
 PATIENCE_S = 30.0  # only a failure takes that long
 

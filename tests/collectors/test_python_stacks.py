@@ -18,7 +18,7 @@ from npuprof.collectors import python_stacks, stack_tree
 from npuprof.collectors.python_stacks import PythonStacks
 from npuprof.errors import CollectorError, SessionError
 from npuprof.notes import Notes
-from npuprof.sources.python_stacks import read
+from npuprof.sources.recording.python_stacks import read
 from tests.collectors.sampling import PATIENCE_S, callers, failures, functions, has_looked, spin, table_of
 from tests.conftest import FakeClock
 

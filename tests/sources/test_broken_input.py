@@ -14,9 +14,9 @@ import npuprof
 from npuprof.errors import NpuprofError, SourceError
 from npuprof.profile_set import ProfileSet
 from npuprof.profiles import Profile
-from tests.sources.kinds import KINDS
 from tests.sources.msprof.results import STAMP, STEP_HEAD, SUMMARY_HEAD, TX_HEAD, csv, device_trace, kernel, result
-from tests.sources.trace_maker import at, small_trace
+from tests.sources.text.kinds import KINDS
+from tests.sources.trace.maker import at, small_trace
 
 OPERATOR = {"Communication Time Info": {"Elapse Time(ms)": 2.5}, "Communication Bandwidth Info": {}}
 KERNELS = (

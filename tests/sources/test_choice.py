@@ -17,7 +17,7 @@ from npuprof.sources.detect import detect
 from tests.sources.database.maker import framework_database
 from tests.sources.framework.writer import profiler_info, small
 from tests.sources.msprof.results import result
-from tests.sources.trace_maker import small_trace
+from tests.sources.trace.maker import small_trace
 
 _DEVICE = "device_0"
 

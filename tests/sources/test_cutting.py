@@ -18,11 +18,11 @@ from npuprof.recording import Recording
 from npuprof.simulator import synthesise
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded
+from npuprof.sources.columns.stacking import stacked
+from npuprof.sources.columns.steps import assign_steps
 from npuprof.sources.cutting import cut
 from npuprof.sources.detect import detect
-from npuprof.sources.launch_steps import assign_steps
 from npuprof.sources.selection import choose
-from npuprof.sources.stacking import stacked
 from tests import factories
 from tests.sources.torch_npu.test_unparsed import run_around
 

@@ -11,7 +11,7 @@ import npuprof
 from npuprof import tables
 from npuprof.errors import SourceError
 from tests.sources.msprof.results import STEP_HEAD, SUMMARY_HEAD, TX_HEAD, device_trace, kernel
-from tests.sources.trace_maker import at, ns, small_trace
+from tests.sources.trace.maker import at, ns, small_trace
 
 T = at(5) + "\t"
 TABLES = {

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from npuprof.sources.cluster.ranks import as_text, rank_of, ranks_of
-from npuprof.sources.communication_json import TOTAL, load_summary, mapping
+from npuprof.sources.text.communication_json import TOTAL, load_summary, mapping
 
 Frames = dict[str, pd.DataFrame]
 Row = dict[str, Any]

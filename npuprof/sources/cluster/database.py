@@ -14,9 +14,9 @@ from npuprof.sources.cluster.communication import Frames, split_totals
 from npuprof.sources.cluster.groups import COLUMNS, groups_table
 from npuprof.sources.cluster.ranks import as_text, rank_of, ranks_of
 from npuprof.sources.cluster.steps import PLACES, whose_row
+from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.database.analyzer import DURATIONS
 from npuprof.sources.database.connection import Database
-from npuprof.sources.decimals import US_TO_NS, scaled_one
 
 _LIMIT = 5_000_000
 _MAX_OTHERS = 200

@@ -14,7 +14,7 @@ import pandas as pd
 
 from npuprof.notes import Notes
 from npuprof.sources.cluster.ranks import as_text, ranks_of
-from npuprof.sources.communication_json import load_summary, mapping
+from npuprof.sources.text.communication_json import load_summary, mapping
 
 COLUMNS = ("kind", "ranks", "size", "group", "group_id", "parallel")
 _NAMED = "comm_group_parallel_info"

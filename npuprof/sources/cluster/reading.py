@@ -19,8 +19,8 @@ from npuprof.sources.cluster.groups import read_groups
 from npuprof.sources.cluster.layout import Kind, Layout
 from npuprof.sources.cluster.ranks import ranks_of
 from npuprof.sources.cluster.steps import read_steps
-from npuprof.sources.csv_table import read_statistic
 from npuprof.sources.database.connection import Database, open_database
+from npuprof.sources.text.csv_table import read_statistic
 
 CLUSTER_ANALYSIS = "cluster analysis"
 """What ``info.source`` says of such a profile."""

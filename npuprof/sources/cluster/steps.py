@@ -16,10 +16,10 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.cluster.ranks import as_text, rank_of, ranks_of
-from npuprof.sources.columns import recoded
-from npuprof.sources.csv_table import CsvTable
-from npuprof.sources.decimals import US_TO_NS
-from npuprof.sources.step_csv import DURATIONS
+from npuprof.sources.columns.decimals import US_TO_NS
+from npuprof.sources.columns.nullable import recoded
+from npuprof.sources.text.csv_table import CsvTable
+from npuprof.sources.text.step_csv import DURATIONS
 
 PLACES = {"dp_index": "DP Index", "pp_index": "PP Index", "tp_index": "TP Index"}
 
@@ -34,7 +34,7 @@ def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
     Raises
     ------
     SourceError
-        As :class:`npuprof.sources.csv_table.CsvTable`, and if the file does not tell whose its rows are.
+        As :class:`npuprof.sources.text.csv_table.CsvTable`, and if the file does not tell whose its rows are.
     """
     table = CsvTable(path, notes)
     if not {"Type", "Index"} <= set(table.names):

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import ABSENT, optional
+from npuprof.sources.columns.decimals import US_TO_NS
+from npuprof.sources.columns.nullable import ABSENT, optional
 from npuprof.sources.database.connection import Database
-from npuprof.sources.decimals import US_TO_NS
 
 STEP_TIMES = "StepTraceTime"
 _LIMIT = 5_000_000

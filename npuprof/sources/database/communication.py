@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import ABSENT, SENTINELS, Array, optional
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import ABSENT, SENTINELS, Array, optional
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.spans import first_of, in_order, span, take
-from npuprof.sources.decimals import Ints
-from npuprof.sources.trace_communication import operator_type
+from npuprof.sources.trace.communication import operator_type
 
 _OPERATOR = [
     "opName",

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.progress import tell
-from npuprof.sources.columns import ABSENT, Array
-from npuprof.sources.decimals import Ints
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import ABSENT, Array
 
 HEADER = b"SQLite format 3\0"
 _LFS_POINTER = b"version https://git-lfs"
@@ -88,7 +88,7 @@ class Database:
             Its name; one that is not there has no rows.
         whole, floats
             Columns to read as int64 and float64. One that is not there, and a value of another kind, is
-            :data:`~npuprof.sources.columns.ABSENT` or NaN.
+            :data:`~npuprof.sources.columns.nullable.ABSENT` or NaN.
         """
         known = self.tables.get(table, {})
         found: dict[str, Array] = {}

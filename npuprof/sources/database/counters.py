@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import Array, optional, recoded
+from npuprof.sources.columns.decimals import KB_TO_BYTES, MB_TO_BYTES, US_TO_NS
+from npuprof.sources.columns.nullable import Array, optional, recoded
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.memory import process_samples
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.spans import sampled, take
-from npuprof.sources.decimals import KB_TO_BYTES, MB_TO_BYTES, US_TO_NS
 
 _INSTANCES = {"app": "APP", "device": "Device"}
 
@@ -177,7 +177,7 @@ READ = frozenset(one.table for one in _TABLES)
 
 
 def counters_table(database: Database, strings: Names) -> pd.DataFrame | None:
-    """Make `counters`, in order of time; names and units are those of :mod:`npuprof.sources.raw.counter_rows`."""
+    """Make `counters`, in order of time; its names and units are those that raw data gives them (`counter_rows`)."""
     series = [part for described in _TABLES for part in _series(database, described, strings)]
     series += [part for table in _PORTS for part in _shares(database, table)]
     series += _process_series(database, strings)

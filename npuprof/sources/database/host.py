@@ -15,13 +15,13 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.nesting import Nesting
-from npuprof.sources.columns import ABSENT, SENTINELS, Array, missing, optional, recoded
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import ABSENT, SENTINELS, Array, missing, optional, recoded
+from npuprof.sources.columns.steps import STEP_NAME, step_of
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.spans import in_order, pairs_of, span, steps_table, take, thread_ids
 from npuprof.sources.database.stacks import stack_names
-from npuprof.sources.decimals import Ints
-from npuprof.sources.trace_tables import STEP_NAME, step_of
 
 _API = "PYTORCH_API"
 _COLUMNS = [

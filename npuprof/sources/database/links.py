@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import ABSENT
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.database.host import HostCalls
 from npuprof.sources.database.spans import first_of, pairs_of
-from npuprof.sources.decimals import Ints
 
 _FIRST_OF_TORCH = 5 << 28
 _TABLES = ["operators", "api", "tasks", "communication", "marks"]

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import ABSENT, PYTHON_GC, SENTINELS, optional, recoded
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import ABSENT, PYTHON_GC, SENTINELS, optional, recoded
+from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.spans import first_of, in_order, span, thread_ids
-from npuprof.sources.decimals import Ints
-from npuprof.sources.stacking import stacked
 
 _COLUMNS = ["startNs", "endNs", "eventType", "rangeId", "category", "message", "globalTid", "domainId", "connectionId"]
 _FIRST_CONNECTION = 4_000_000_001  # of the mark with the id 0; those of calls lie far below

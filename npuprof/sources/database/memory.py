@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import ABSENT, Array, missing, module_component, optional
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import ABSENT, Array, missing, module_component, optional
+from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.spans import MAX_TIME_NS, sampled, take
-from npuprof.sources.decimals import Ints
-from npuprof.sources.stacking import stacked
 
 _RECORD = ["component", "timestamp", "totalAllocated", "totalReserved", "totalActive", "streamPtr", "deviceId"]
 _OPERATOR = [

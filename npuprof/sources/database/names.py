@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from npuprof.sources.columns import ABSENT, Array, recoded
+from npuprof.sources.columns.nullable import ABSENT, Array, recoded
 from npuprof.sources.database.connection import Database
 
 Change: TypeAlias = Callable[[str], str | None]
@@ -36,7 +36,7 @@ class Names:
         Parameters
         ----------
         numbers
-            Numbers, :data:`~npuprof.sources.columns.ABSENT` for none.
+            Numbers, :data:`~npuprof.sources.columns.nullable.ABSENT` for none.
         change
             Applied to each distinct name once.
         """

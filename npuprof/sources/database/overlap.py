@@ -15,7 +15,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.overlap import Spans, breakdown
-from npuprof.sources.columns import recoded
+from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.spans import in_order, span
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from npuprof.sources.columns import whole
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import whole
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.spans import first_of
-from npuprof.sources.decimals import Ints
-from npuprof.sources.kernel_details import column_name
+from npuprof.sources.text.kernel_details import column_name
 
 _TABLE = "TASK_PMU_INFO"
 _MAX_METRICS = 500

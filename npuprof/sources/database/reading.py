@@ -10,7 +10,9 @@ import pandas as pd
 
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns import ABSENT
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import ABSENT
+from npuprof.sources.columns.steps import assign_steps
 from npuprof.sources.database import analyzer, counters
 from npuprof.sources.database.communication import read_communication
 from npuprof.sources.database.connection import Database, open_database
@@ -26,8 +28,6 @@ from npuprof.sources.database.overlap import overlap_table
 from npuprof.sources.database.report import ReportDatabase, is_report
 from npuprof.sources.database.rest import rest_of
 from npuprof.sources.database.spans import first_of
-from npuprof.sources.decimals import Ints
-from npuprof.sources.launch_steps import assign_steps
 
 KNOWN = frozenset(
     [

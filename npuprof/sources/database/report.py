@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from npuprof.sources.columns import ABSENT, Array
+from npuprof.sources.columns.decimals import Ints, scaled_one
+from npuprof.sources.columns.nullable import ABSENT, Array
 from npuprof.sources.database.connection import Database
-from npuprof.sources.decimals import Ints, scaled_one
 
 _TABLES = {
     "CANN_API": "API",

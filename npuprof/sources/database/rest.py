@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from npuprof.sources.columns import ABSENT
+from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
 

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import Array
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import Array
 from npuprof.sources.database.connection import Database
-from npuprof.sources.decimals import Ints
 
 MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
 _THREAD = 0xFFFFFFFF

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.sources.columns import Array, recoded
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import Array, recoded
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.spans import first_of
-from npuprof.sources.decimals import Ints
 
 _MAX_TEXT = 64 << 10
 _ODD = np.uint64(0x9E3779B97F4A7C15)

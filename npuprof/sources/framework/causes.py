@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns import ABSENT
+from npuprof.sources.columns.nullable import ABSENT
+from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.framework.spans import NONE, lanes_of, latest_before
 from npuprof.sources.framework.tlv import Int64
-from npuprof.sources.stacking import stacked
-from npuprof.sources.trace_calls import innermost
+from npuprof.sources.trace.calls import innermost
 
 Mask = npt.NDArray[np.bool_]
 

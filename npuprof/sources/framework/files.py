@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from npuprof.notes import Notes
 from npuprof.progress import tell
+from npuprof.sources.files.room import too_large
 from npuprof.sources.framework.tlv import PADDING_BYTES, Content
 
 MINDSPORE_RANGES = "mindspore.op_range"
@@ -29,6 +30,9 @@ def read_content(folder: Path, name: str, notes: Notes) -> Content | None:
         size = path.stat().st_size
         if size > _MAX_BYTES:
             notes.error(name, f"has {size} bytes, more than the {_MAX_BYTES} that are read; record fewer steps")
+            return None
+        if problem := too_large(size):
+            notes.error(name, f"is not read: {problem}; record fewer steps, or load it on a larger machine")
             return None
         padded = np.zeros(size + PADDING_BYTES, np.uint8)
         got = 0

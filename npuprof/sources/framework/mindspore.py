@@ -17,14 +17,14 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns import recoded
-from npuprof.sources.csv_table import read_statistic
-from npuprof.sources.decimals import MS_TO_NS, scaled
+from npuprof.sources.columns.decimals import MS_TO_NS, scaled
+from npuprof.sources.columns.nullable import recoded
+from npuprof.sources.files.zipped import read_head, read_whole
 from npuprof.sources.framework.files import MINDSPORE_RANGES, note_unread
 from npuprof.sources.framework.spans import by_time
 from npuprof.sources.framework.tlv import Int64
-from npuprof.sources.raw.clocks import Clock
-from npuprof.sources.zipped import read_head, read_whole
+from npuprof.sources.raw.control.clocks import Clock
+from npuprof.sources.text.csv_table import read_statistic
 
 COLLECTOR = "mindspore"
 

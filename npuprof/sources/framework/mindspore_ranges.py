@@ -21,14 +21,14 @@ from npuprof import tables
 from npuprof.analysis.nesting import Nesting
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns import ABSENT, optional, recoded
+from npuprof.sources.columns.nullable import ABSENT, optional, recoded
+from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.framework import mindspore
 from npuprof.sources.framework.files import MINDSPORE_RANGES, read_content
 from npuprof.sources.framework.spans import by_time, durations, reached, to_ns
 from npuprof.sources.framework.texts import Codes, read_texts
 from npuprof.sources.framework.tlv import Int64, Records, scan
-from npuprof.sources.raw.clocks import Clock
-from npuprof.sources.stacking import stacked
+from npuprof.sources.raw.control.clocks import Clock
 
 COLLECTOR = mindspore.COLLECTOR
 

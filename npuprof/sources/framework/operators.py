@@ -19,13 +19,13 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.notes import Notes
-from npuprof.sources.columns import ABSENT, optional, recoded
+from npuprof.sources.columns.nullable import ABSENT, optional, recoded
+from npuprof.sources.columns.steps import STEP_NAME, step_of
 from npuprof.sources.framework.files import read_content
 from npuprof.sources.framework.spans import by_time, durations, reached, to_ns
 from npuprof.sources.framework.texts import Codes, read_texts
 from npuprof.sources.framework.tlv import Int64, scan
-from npuprof.sources.raw.clocks import Clock
-from npuprof.sources.trace_tables import STEP_NAME, step_of
+from npuprof.sources.raw.control.clocks import Clock
 
 _RANGES, _RANGE_KIND, _RANGE_BYTES = "torch.op_range", 1, 58
 _MARKS, _MARK_KIND, _MARK_BYTES = "torch.op_mark", 2, 40

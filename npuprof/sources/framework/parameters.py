@@ -12,7 +12,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.notes import Notes
-from npuprof.sources.columns import recoded
+from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.framework.files import read_content
 from npuprof.sources.framework.python_calls import read_hash
 from npuprof.sources.framework.texts import read_texts

@@ -38,7 +38,7 @@ def read_texts(
     codes
         Shape (records,): an index into the texts; -1 for no text.
     texts
-        The texts, as :func:`npuprof.sources.columns.recoded` takes them; different bytes may read the same.
+        The texts, as :func:`npuprof.sources.columns.nullable.recoded` takes them; different bytes may read the same.
     """
     book: dict[bytes, int] = {}
     codes = np.full(len(start), -1, np.int32)

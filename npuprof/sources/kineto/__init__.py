@@ -17,8 +17,8 @@ from npuprof.sources.kineto.facts import Facts, read_facts
 from npuprof.sources.kineto.layouts import KINETO
 from npuprof.sources.kineto.links import build_links
 from npuprof.sources.kineto.tables import build_tables
-from npuprof.sources.trace_columns import gather
-from npuprof.sources.trace_json import is_trace, read_events
+from npuprof.sources.trace.columns import gather
+from npuprof.sources.trace.events import is_trace, read_events
 
 COLLECTOR = "kineto"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from npuprof.sources.zipped import read_head, read_tail
+from npuprof.sources.files.zipped import read_head, read_tail
 
 _HEAD_BYTES = 1 << 18  # devices and ranks stand here, before the events
 _TAIL_BYTES = 1 << 16  # older versions tell the moment behind the events

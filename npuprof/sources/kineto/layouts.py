@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import msgspec
 
-from npuprof.sources.trace_json import Event
-from npuprof.sources.trace_layouts import Layout, Layouts, Text, Whole
+from npuprof.sources.trace.events import Event
+from npuprof.sources.trace.layouts import Layout, Layouts, Text, Whole
 
 _NOTHING = msgspec.Raw(b"")
 

@@ -11,12 +11,12 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.notes import Notes
-from npuprof.sources import trace_links
-from npuprof.sources.columns import ABSENT
-from npuprof.sources.decimals import Ints
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.kineto.rows import row_of
-from npuprof.sources.trace_columns import Trace
-from npuprof.sources.trace_tables import TraceTables
+from npuprof.sources.trace import links as trace_links
+from npuprof.sources.trace.columns import Trace
+from npuprof.sources.trace.tables import TraceTables
 
 _NAMES = ("kind", "source_table", "target_table")
 

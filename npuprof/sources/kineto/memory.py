@@ -7,9 +7,9 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.notes import Notes
-from npuprof.sources.columns import ABSENT, Array, missing, optional
-from npuprof.sources.decimals import Ints
-from npuprof.sources.gathering import Columns
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.gathering import Columns
+from npuprof.sources.columns.nullable import ABSENT, Array, missing, optional
 
 _CPU = 0
 _COMPONENTS = {0: "CPU", 1: "CUDA"}  # torch's numbers of kinds of devices

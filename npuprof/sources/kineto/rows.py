@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuprof.sources.columns import ABSENT, Array
-from npuprof.sources.decimals import Ints
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import ABSENT, Array
 
 
 def row_of(ids: Ints, wanted: Ints) -> Array:

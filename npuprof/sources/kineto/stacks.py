@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pandas as pd
 
-from npuprof.sources.columns import ABSENT, Array, recoded
+from npuprof.sources.columns.nullable import ABSENT, Array, recoded
 from npuprof.sources.kineto.rows import row_of
-from npuprof.sources.trace_calls import innermost
-from npuprof.sources.trace_tables import TraceTables
+from npuprof.sources.trace.calls import innermost
+from npuprof.sources.trace.tables import TraceTables
 
 _FRAME = re.compile(r".+\(\d+\): .+", re.DOTALL)  # a function in a file; built-in ones and modules have no line
 

@@ -12,16 +12,17 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.notes import Notes
-from npuprof.sources.columns import ABSENT, Array, missing, optional
-from npuprof.sources.decimals import Ints
-from npuprof.sources.gathering import Columns
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.gathering import Columns
+from npuprof.sources.columns.nullable import ABSENT, Array, missing, optional
+from npuprof.sources.columns.steps import STEP_NAME, step_of
 from npuprof.sources.kineto.memory import read_memory
 from npuprof.sources.kineto.rows import row_of
 from npuprof.sources.kineto.stacks import add_stacks
-from npuprof.sources.trace_calls import call_depth
-from npuprof.sources.trace_columns import Trace
-from npuprof.sources.trace_slices import names, span, thread_numbers
-from npuprof.sources.trace_tables import STEP_NAME, TraceTables, step_of
+from npuprof.sources.trace.calls import call_depth
+from npuprof.sources.trace.columns import Trace
+from npuprof.sources.trace.slices import names, span, thread_numbers
+from npuprof.sources.trace.tables import TraceTables
 
 _KERNEL = "kernel"
 _TEMPLATE = re.compile(r"<[^<>]*>")

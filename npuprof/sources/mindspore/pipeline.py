@@ -17,7 +17,7 @@ import msgspec
 import pandas as pd
 
 from npuprof.errors import SourceError
-from npuprof.sources.zipped import read_head, read_whole
+from npuprof.sources.files.zipped import read_head, read_whole
 
 NAME = "minddata_pipeline_summary"
 _OPERATORS = "pipeline_ops"

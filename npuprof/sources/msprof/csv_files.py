@@ -14,8 +14,8 @@ import pandas as pd
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
-from npuprof.sources.csv_table import CsvTable
-from npuprof.sources.decimals import US_TO_NS
+from npuprof.sources.columns.decimals import US_TO_NS
+from npuprof.sources.text.csv_table import CsvTable
 
 
 def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.DataFrame:

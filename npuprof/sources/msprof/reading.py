@@ -12,24 +12,24 @@ import pandas as pd
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded
-from npuprof.sources.beside import note_databases
-from npuprof.sources.communication_json import read_communication, read_communication_matrix
-from npuprof.sources.csv_table import read_statistic
-from npuprof.sources.kernel_details import read_kernel_details
-from npuprof.sources.kernel_join import compute_kernels, take_steps, take_task_numbers
-from npuprof.sources.memory_csv import (
+from npuprof.sources.columns.stacking import merged, stacked
+from npuprof.sources.columns.steps import step_of
+from npuprof.sources.files.beside import note_databases
+from npuprof.sources.msprof.csv_files import read_marks, read_task_time
+from npuprof.sources.msprof.layout import File, Layout, Part
+from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
+from npuprof.sources.msprof.timeline import read_timeline
+from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
+from npuprof.sources.text.csv_table import read_statistic
+from npuprof.sources.text.kernel_details import read_kernel_details
+from npuprof.sources.text.kernel_join import compute_kernels, take_steps, take_task_numbers
+from npuprof.sources.text.memory_csv import (
     read_device_memory,
     read_memory_record,
     read_module_memory,
     read_operator_memory,
 )
-from npuprof.sources.msprof.csv_files import read_marks, read_task_time
-from npuprof.sources.msprof.layout import File, Layout, Part
-from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
-from npuprof.sources.msprof.timeline import read_timeline
-from npuprof.sources.stacking import merged, stacked
-from npuprof.sources.trace_links import renumbered
-from npuprof.sources.trace_tables import step_of
+from npuprof.sources.trace.links import renumbered
 
 Frames = dict[str, pd.DataFrame]
 

@@ -22,9 +22,9 @@ import pandas as pd
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
-from npuprof.sources.csv_table import column_names
-from npuprof.sources.decimals import US_TO_NS, scaled_one
-from npuprof.sources.zipped import is_zipped
+from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
+from npuprof.sources.files.zipped import is_zipped
+from npuprof.sources.text.csv_table import column_names
 
 _MAX_STEPS = 1_000_000
 _MAX_REDUCTIONS = 5_000_000

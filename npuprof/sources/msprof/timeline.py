@@ -12,11 +12,11 @@ import pandas as pd
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.msprof.layout import File, Part
-from npuprof.sources.trace_columns import Trace, gather
-from npuprof.sources.trace_json import Event, read_events
-from npuprof.sources.trace_links import build_links
-from npuprof.sources.trace_marks import add_device_sides
-from npuprof.sources.trace_tables import build_tables, device_ids
+from npuprof.sources.trace.columns import Trace, gather
+from npuprof.sources.trace.events import Event, read_events
+from npuprof.sources.trace.links import build_links
+from npuprof.sources.trace.marks import add_device_sides
+from npuprof.sources.trace.tables import build_tables, device_ids
 
 _MAIN = "msprof"
 _SIDE_FILES = ("task_time", "hccl", "step_trace", "msprof_tx")  # msprof_*.json repeats all of them

@@ -1,8 +1,18 @@
 """Raw ``PROF_*`` directories, as the Ascend collector writes them, decoded without the vendor's toolkit.
 
-:func:`read` goes one way: control files and clocks; host records to calls, operators and launched tasks;
-device records to tasks; the join of both; communication, memory, samples and marks. A new record type is a layout in
-:mod:`.layouts`, and a function beside its neighbours that reads it.
+:func:`read` goes the way of the bytes, from package to package; none of these imports from one below it::
+
+    records/        slices of a data folder -> whole records, whose layouts and enumerations are here
+    control/        what a recording tells of itself: control files, clocks, the chips, dictionaries of names
+    keys/           task ids and times, by which records of different streams belong together
+    host/           -> calls, operators, tasks as they were launched, communication, memory of operators
+    device/         -> tasks as they ran, steps, performance counters, what AI CPUs wrote
+    families/       the same of other families of chips, and which reader reads which family
+    joined/         both sides -> launches, marks, collectives; the tables of calls, tasks and kernels
+    communication/  -> the tables of communication
+    samples/        streams sampled by time, of either side -> memory and counters
+
+A new record type is a layout in :mod:`.records.layouts`, and a function beside its neighbours that reads it.
 Source: formats/raw.md.
 """
 
@@ -17,40 +27,32 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
-from npuprof.sources.raw import (
-    allocations,
-    assemble,
-    captures,
-    clocks,
-    device_collectives,
-    families,
-    graph_memory,
-    launches,
-    layouts,
-    marks,
-    partial,
-    pmu,
-    runtime_records,
-    samples,
-    steps,
-    track_records,
-)
-from npuprof.sources.raw.aicpu import read_aicpu
-from npuprof.sources.raw.chips import note_family, note_old_names
-from npuprof.sources.raw.collectives import gather
-from npuprof.sources.raw.communication import Communication
-from npuprof.sources.raw.control import Side, read_old_sides, read_sides
-from npuprof.sources.raw.device import Device, join
-from npuprof.sources.raw.dictionaries import read_dictionaries
-from npuprof.sources.raw.facts import read_info
-from npuprof.sources.raw.hccl import read_hccl
-from npuprof.sources.raw.host import Host, nest_calls, read_calls
-from npuprof.sources.raw.old_names import devices_of, old_folder
-from npuprof.sources.raw.operators import read_operators, with_captured
-from npuprof.sources.raw.relative_clock import relative_clock
-from npuprof.sources.raw.slices import Streams
-from npuprof.sources.raw.task_rates import read_task_rates
-from npuprof.sources.raw.tracks import join_calls, read_launched
+from npuprof.sources.raw.communication import device_collectives
+from npuprof.sources.raw.communication.tables import Communication
+from npuprof.sources.raw.control import clocks
+from npuprof.sources.raw.control.chips import note_family, note_old_names
+from npuprof.sources.raw.control.dictionaries import read_dictionaries
+from npuprof.sources.raw.control.facts import read_info
+from npuprof.sources.raw.control.files import Side, read_old_sides, read_sides
+from npuprof.sources.raw.control.relative_clock import relative_clock
+from npuprof.sources.raw.device import pmu, steps, track_records
+from npuprof.sources.raw.device.aicpu import read_aicpu
+from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.task_rates import read_task_rates
+from npuprof.sources.raw.device.tasks import join
+from npuprof.sources.raw.families import readers
+from npuprof.sources.raw.host import allocations, captures, graph_memory, runtime_records
+from npuprof.sources.raw.host.calls import nest_calls, read_calls
+from npuprof.sources.raw.host.hccl import read_hccl
+from npuprof.sources.raw.host.operators import read_operators, with_captured
+from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.host.tracks import join_calls, read_launched
+from npuprof.sources.raw.joined import assemble, launches, marks, partial
+from npuprof.sources.raw.joined.collectives import gather
+from npuprof.sources.raw.records import layouts
+from npuprof.sources.raw.records.old_names import devices_of, old_folder
+from npuprof.sources.raw.records.slices import Streams
+from npuprof.sources.raw.samples.tables import counters_table, held_rows, memory_table
 from npuprof.sources.selection import Part, Selection
 
 _SIDE = re.compile(r"host|device_\d{1,4}")
@@ -119,12 +121,12 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     notes, info, tables = decoded.notes, decoded.info, decoded.tables
     host = _open_host(sides, utc_ns, info, notes)
     devices = _open_devices(sides, host, utc_ns, info, notes)
-    tracks_of = [families.read_track(device) for device in devices]
+    tracks_of = [readers.read_track(device) for device in devices]
     frequencies = [pmu.read_frequencies(device) for device in devices]
     tables["steps"] = steps.steps_table(devices, tracks_of)
     calls = read_calls(host)
-    launched = read_launched(host, unique_ids=families.have_unique_ids(devices))
-    tasks = join([families.read_tasks(device, track) for device, track in zip(devices, tracks_of, strict=True)])
+    launched = read_launched(host, unique_ids=readers.have_unique_ids(devices))
+    tasks = join([readers.read_tasks(device, track) for device, track in zip(devices, tracks_of, strict=True)])
     tasks = launches.with_streams(tasks, launched)
     matched = launches.match(tasks, launched)
     needed = partial.find(partial.Recorded(host, devices, calls, launched, tasks, matched), tables["steps"], info, part)
@@ -152,13 +154,13 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     tables["communication"] = communication.operators_table(tables["steps"])
     tables["communication_tasks"] = communication.tasks_table()
     tables["api"]["item"] = assemble.call_items(tables["api"], [tables["communication"], tables["kernels"]])
-    tables["memory"] = samples.memory_table(devices, host.clock)
-    held = samples.held_rows(tables["memory"])
+    tables["memory"] = memory_table(devices, host.clock)
+    held = held_rows(tables["memory"])
     allocations.add_tables(host, tables)
     decoded.statistics.update(graph_memory.read_statistics(host, api))
-    tables["counters"] = samples.counters_table(devices, frequencies, host, _host_side(sides), held)
+    tables["counters"] = counters_table(devices, frequencies, host, _host_side(sides), held)
     found, tables["kernels"] = read_aicpu(devices, tables["kernels"], host.names)
-    decoded.statistics |= found | read_task_rates(devices, tables["kernels"]) | families.read_details(devices)
+    decoded.statistics |= found | read_task_rates(devices, tables["kernels"]) | readers.read_details(devices)
     decoded.statistics |= runtime_records.read_statistics(host) | captures.read_statistics(graphs)
     decoded.statistics |= track_records.read_statistics(devices)
     decoded.statistics |= device_collectives.add_rows(host, graphs, tables, found)

@@ -13,8 +13,8 @@ import msgspec
 
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.sources.files.zipped import read_head
 from npuprof.sources.torch_npu.layout import Layout
-from npuprof.sources.zipped import read_head
 
 _MAX_BYTES = 64 << 20
 _LEVELS: dict[str, str | int] = {"Level_none": "none", "LevelNone": "none", "Level0": 0, "Level1": 1, "Level2": 2}

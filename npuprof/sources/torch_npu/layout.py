@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuprof.sources.framework import mindspore, reader_of
-from npuprof.sources.trace_json import is_trace
+from npuprof.sources.trace.events import is_trace
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 FRAMEWORK = "FRAMEWORK"

@@ -17,28 +17,30 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
-from npuprof.sources.beside import note_databases
-from npuprof.sources.communication_json import read_communication, read_communication_matrix
-from npuprof.sources.csv_table import read_statistic
-from npuprof.sources.kernel_details import read_kernel_details
-from npuprof.sources.kernel_join import compute_kernels, take_steps, take_task_numbers
-from npuprof.sources.memory_csv import (
+from npuprof.sources.columns.stacking import stacked
+from npuprof.sources.columns.steps import step_of
+from npuprof.sources.files.beside import note_databases
+from npuprof.sources.mindspore import COLLECTOR as MINDSPORE
+from npuprof.sources.mindspore import read_pipeline_summary, take_task_names
+from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
+from npuprof.sources.text.csv_table import read_statistic
+from npuprof.sources.text.kernel_details import read_kernel_details
+from npuprof.sources.text.kernel_join import compute_kernels, take_steps, take_task_numbers
+from npuprof.sources.text.memory_csv import (
     is_of_mindspore,
     read_device_memory,
     read_memory_record,
     read_module_memory,
     read_operator_memory,
 )
-from npuprof.sources.mindspore import COLLECTOR as MINDSPORE
-from npuprof.sources.mindspore import is_mindspore, read_pipeline_summary, take_task_names
-from npuprof.sources.stacking import stacked
-from npuprof.sources.step_csv import read_step_times
+from npuprof.sources.text.step_csv import read_step_times
 from npuprof.sources.torch_npu.layout import Layout
-from npuprof.sources.trace_columns import gather
-from npuprof.sources.trace_json import read_events
-from npuprof.sources.trace_links import build_links
-from npuprof.sources.trace_marks import add_device_sides
-from npuprof.sources.trace_tables import TraceTables, build_tables, device_ids, step_of
+from npuprof.sources.trace.columns import gather
+from npuprof.sources.trace.events import read_events
+from npuprof.sources.trace.links import build_links
+from npuprof.sources.trace.marks import add_device_sides
+from npuprof.sources.trace.mindspore import is_mindspore
+from npuprof.sources.trace.tables import TraceTables, build_tables, device_ids
 
 _MEMORY: dict[str, Callable[[Path, Notes], pd.DataFrame]] = {
     "memory_record": read_memory_record,

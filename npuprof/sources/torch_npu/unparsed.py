@@ -20,13 +20,13 @@ from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded
+from npuprof.sources.columns.stacking import stacked
+from npuprof.sources.columns.steps import assign_steps
 from npuprof.sources.framework import reader_of
 from npuprof.sources.framework.causes import launch_links
 from npuprof.sources.framework.clock import framework_clock
-from npuprof.sources.launch_steps import assign_steps
-from npuprof.sources.raw.control import Side, read_sides
+from npuprof.sources.raw.control.files import Side, read_sides
 from npuprof.sources.selection import Part, Selection
-from npuprof.sources.stacking import stacked
 from npuprof.sources.torch_npu.description import describe, load
 from npuprof.sources.torch_npu.layout import Layout, find
 from npuprof.sources.torch_npu.sums import add_sums

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import npuprof
-from npuprof.sources.decimals import US_TO_NS, scaled_one
-from npuprof.sources.step_csv import DURATIONS
+from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
+from npuprof.sources.text.step_csv import DURATIONS
 
 FOLDER = "cluster/cluster_analysis_output"
 

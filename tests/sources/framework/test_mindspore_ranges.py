@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from npuprof import tables
 from npuprof.sources.base import Decoded
 from npuprof.sources.framework import mindspore_ranges, reader_of
-from npuprof.sources.raw.clocks import Clock
+from npuprof.sources.raw.control.clocks import Clock
 from npuprof.sources.torch_npu import unparsed
 from tests.sources.framework.conftest import CLOCK
 from tests.sources.framework.test_mindspore import OPERATORS
 from tests.sources.framework.writer import EPOCH_OFFSET_NS, START_NS, record, text
-from tests.sources.raw.records import HOST_COUNTER, RawDirectory
-from tests.sources.raw.records import START_NS as RAW_START_NS
+from tests.sources.raw.writers.directory import HOST_COUNTER, RawDirectory
+from tests.sources.raw.writers.directory import START_NS as RAW_START_NS
 
 NAME = "mindspore.op_range"
 _EPOCH_NS = START_NS + EPOCH_OFFSET_NS

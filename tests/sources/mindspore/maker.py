@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.sources.kinds import KINDS
 from tests.sources.msprof.results import csv
-from tests.sources.trace_maker import CANN, HCCL, NPU, OVERLAP, TraceMaker, at
+from tests.sources.text.kinds import KINDS
+from tests.sources.trace.maker import CANN, HCCL, NPU, OVERLAP, TraceMaker, at
 
 MINDSPORE, CPU_OP, SCOPES = 1, 2, 3
 LAUNCH = "PynativeFramework::PyNativeLaunchTask::Default/network-Net/MatMul-op0"

@@ -10,9 +10,9 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.profiles import Profile
-from tests.sources.kinds import KINDS
 from tests.sources.mindspore.maker import KERNEL, LAUNCH, result, trace
-from tests.sources.trace_maker import ns
+from tests.sources.text.kinds import KINDS
+from tests.sources.trace.maker import ns
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.sources.trace_maker import HOST, NPU, OVERLAP, TraceMaker, at
+from tests.sources.trace.maker import HOST, NPU, OVERLAP, TraceMaker, at
 
 STAMP = "20260101000000"
 SUMMARY_HEAD = (

@@ -24,7 +24,7 @@ from tests.sources.msprof.results import (
     old_result,
     result,
 )
-from tests.sources.trace_maker import at, ns
+from tests.sources.trace.maker import at, ns
 
 OFFSET_NS = 1_692_340_024_324_979_000 - 1_000_000
 

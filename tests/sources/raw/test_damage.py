@@ -15,8 +15,8 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded
+from tests.sources.raw.writers.communication import CommunicationDirectory
 
-from .communication_records import CommunicationDirectory
 from .conftest import raw_sample, writable_copy
 
 _SAMPLE_NAMES = ("everything", "model_step")  # together they hold what the others do, and more

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 import npuprof
 from npuprof import tables
 from npuprof.errors import NpuprofError
+from tests.sources.raw.communication.test_device_collectives import DeviceCollectives, _write_run
+from tests.sources.raw.host.test_captures import _tensors
+from tests.sources.raw.host.test_runtime_records import RuntimeRecords
+from tests.sources.raw.writers.directory import HOST_COUNTER
 
 from .conftest import raw_sample, writable_copy
-from .records import HOST_COUNTER
-from .test_captures import _tensors
 from .test_damage import _cut, _files, _flip, _insert, _repeat, _shuffle
-from .test_device_collectives import DeviceCollectives, _write_run
-from .test_runtime_records import RuntimeRecords
 
 _MOST_S, _MOST_BYTES = 20, 512 << 20  # of one small recording, on a busy machine
 _QUICK = settings(

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from . import test_allocations, test_communication, test_vendor, vendor_csv, vendor_database, vendor_timeline
+from tests.sources.raw import test_vendor, vendor_csv, vendor_database, vendor_timeline
+from tests.sources.raw.communication import test_communication
+from tests.sources.raw.host import test_allocations
+
 from .vendor import NAMES, Check, Sample
 
 _DEFAULT_SAMPLES = Path(__file__).parents[4] / "shared" / "samples"

@@ -8,9 +8,9 @@ import pytest
 
 from npuprof.errors import SourceError
 from npuprof.sources import raw
+from tests.sources.raw.writers.directory import START_NS, RawDirectory, Tensor
 
 from .conftest import raw_sample
-from .records import START_NS, RawDirectory, Tensor
 
 
 @pytest.fixture

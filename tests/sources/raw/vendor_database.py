@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from npuprof.sources.raw import enums
+from npuprof.sources.raw.records import enums
 
 from .vendor import ROUNDED_NS, Check, Sample, number, rows, text_or_none
 

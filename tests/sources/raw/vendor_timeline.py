@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from npuprof.notes import Notes
-from npuprof.sources.trace_columns import gather
-from npuprof.sources.trace_json import read_events
-from npuprof.sources.trace_tables import build_tables
+from npuprof.sources.trace.columns import gather
+from npuprof.sources.trace.events import read_events
+from npuprof.sources.trace.tables import build_tables
 
 from .vendor import ROUNDED_NS, Check, Sample, file_kind, ns, number, rows
 

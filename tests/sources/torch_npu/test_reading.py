@@ -12,7 +12,7 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded
-from tests.sources.trace_maker import BASE_US, small_trace
+from tests.sources.trace.maker import BASE_US, small_trace
 
 KERNELS = (
     "Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim\r\n"

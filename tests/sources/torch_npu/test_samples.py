@@ -13,7 +13,7 @@ import pytest
 from npuprof import tables
 from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded
-from npuprof.sources.decimals import MB_TO_BYTES, MS_TO_NS, US_TO_NS, scaled_one
+from npuprof.sources.columns.decimals import MB_TO_BYTES, MS_TO_NS, US_TO_NS, scaled_one
 
 TEXT = ("text/level1/rank0_ascend_pt", "text/level1/rank1_ascend_pt", "text/level0/rank0_ascend_pt")
 LEVEL1 = TEXT[:2]

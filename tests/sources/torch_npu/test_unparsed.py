@@ -19,11 +19,11 @@ from npuprof.notes import Notes
 from npuprof.simulator import synthesise
 from npuprof.sources import raw, torch_npu
 from npuprof.sources.base import Decoded
-from npuprof.sources.raw.clocks import epoch_offset
-from npuprof.sources.raw.control import read_sides
+from npuprof.sources.raw.control.clocks import epoch_offset
+from npuprof.sources.raw.control.files import read_sides
 from npuprof.sources.torch_npu import unparsed
 from tests.sources.framework.writer import Framework, profiler_info, small
-from tests.sources.trace_maker import small_trace
+from tests.sources.trace.maker import small_trace
 
 LAUNCHES = 20
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from npuprof.profiles import Profile
-from npuprof.sources.decimals import MB_TO_BYTES
+from npuprof.sources.columns.decimals import MB_TO_BYTES
 from tests.sources.truth.facts import Facts, Family, equal, from_us, in_ns, longest
 
 COMMUNICATING = ("HCCL", "COMMUNICATION")

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from npuprof.profiles import Profile
-from npuprof.sources.decimals import US_TO_NS, scaled_one
+from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 
 Check: TypeAlias = Callable[[Profile, Any], None]
 Facts: TypeAlias = Mapping[str, Check | str]

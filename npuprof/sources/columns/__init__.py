@@ -1,0 +1,1 @@
+"""Columns: what all sources make tables of. Numbers and names that may be absent, decimals, stacked frames, steps."""

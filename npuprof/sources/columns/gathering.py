@@ -1,0 +1,143 @@
+"""Columns that grow batch by batch: arrays of numbers, codes into books of names.
+
+What the events of a timeline hold comes as Python objects, many of them the same; here each distinct one is kept
+once, and a row takes the bytes of its numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import ABSENT, Array, Codes
+
+MAX_NAME = 64 << 10
+"""The longest text kept of a name, a stack or shapes."""
+
+_NONE = (1 << 64) - 1  # what an unsigned number without a value is written as
+_DIGITS = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+
+
+class Codebook:
+    """Distinct values and their numbers, in the order first seen."""
+
+    def __init__(self) -> None:
+        self._numbers: defaultdict[Any, int] = defaultdict(count().__next__, {None: -1})
+        self._texts: list[str] = []
+
+    def codes(self, values: Iterable[Hashable], length: int = -1) -> Codes:
+        """Give each value its number; None is -1. To know the `length` before makes it quicker."""
+        return np.fromiter(map(self._numbers.__getitem__, values), np.int32, length)
+
+    def code(self, value: Hashable) -> int:
+        """Give one value its number; None is -1."""
+        return self._numbers[value]
+
+    def __len__(self) -> int:
+        return len(self._numbers) - 1
+
+    @property
+    def values(self) -> list[Any]:
+        """Distinct values by number."""
+        return list(self._numbers)[1:]
+
+    def texts(self) -> list[str]:
+        """Give the distinct values as text, cut where they are longer than any name is; still distinct."""
+        if len(self._texts) != len(self):
+            self._texts = [
+                text if len(text) <= MAX_NAME else f"{text[:MAX_NAME]}... (cut, #{number})"
+                for number, text in enumerate(map(str, self.values))
+            ]
+        return self._texts
+
+
+class Columns:
+    """Columns of unlike rows gathered batch by batch, each in one array at the end.
+
+    Parameters
+    ----------
+    shared
+        Books of columns that several tables have; every other column gets its own.
+    """
+
+    def __init__(self, shared: Mapping[str, Codebook] | None = None) -> None:
+        self._parts: defaultdict[str, list[Array]] = defaultdict(list)
+        self.books: defaultdict[str, Codebook] = defaultdict(Codebook, shared or {})
+
+    def add(self, columns: dict[str, Array]) -> None:
+        """Append a batch: arrays of one length by column name, the same names every time."""
+        for name, values in columns.items():
+            self._parts[name].append(values)
+
+    def __getitem__(self, name: str) -> Array:
+        parts = self._parts[name]
+        if len(parts) > 1:
+            parts[:] = [np.concatenate(parts)]
+        return parts[0]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts["start_ns"])) if self._parts else 0
+
+    def names(self, column: str) -> list[str]:
+        """Give the distinct texts that a column of codes refers to, and maybe others that it does not."""
+        return self.books[column].texts()
+
+
+def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = None) -> Ints:
+    """Give an int64 array of numbers or digits; :data:`ABSENT` where there is none or it does not fit.
+
+    `lost` is told how many do not fit, if there are any.
+    """
+    kinds = set(map(type, values))
+    if kinds == {type(None)}:
+        return np.full(len(values), ABSENT, np.int64)
+    if kinds <= {int, type(None)}:
+        try:
+            return np.array(values if len(kinds) < 2 else [ABSENT if v is None else v for v in values], dtype=np.int64)
+        except OverflowError:
+            pass  # one does not fit: read one by one
+    found = np.array([_whole(value) for value in values], dtype=np.int64)
+    if lost is not None and (
+        count := sum(_is_too_large(values[row]) for row in np.flatnonzero(found == ABSENT).tolist())
+    ):
+        lost(count)
+    return found
+
+
+def _is_too_large(value: Any) -> bool:
+    """Tell whether what is no int64 is a whole number all the same, and not one that stands for none."""
+    if isinstance(value, str):
+        return _DIGITS.fullmatch(value) is not None and value != str(_NONE)
+    return isinstance(value, int) and value != _NONE
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, str):
+        try:
+            value = int(value) if len(value) <= 20 else None
+        except ValueError:
+            return ABSENT
+    if isinstance(value, float):
+        value = int(value) if value.is_integer() else None
+    return value if isinstance(value, int) and ABSENT < value <= -(ABSENT + 1) else ABSENT
+
+
+def floats(values: Sequence[Any]) -> npt.NDArray[np.float64]:
+    """Give a float64 array of numbers or their texts; NaN where there is none."""
+    if str in set(map(type, values)):
+        values = [_float(value) for value in values]
+    return np.array(values, dtype=np.float64)
+
+
+def _float(value: Any) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        return None

@@ -1,0 +1,78 @@
+"""Steps: during which one a moment lies, and which one asked for what ran on a device.
+
+The device runs behind the host, often into the next step: what it does belongs to the step that asked for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import missing
+
+Int64 = npt.NDArray[np.int64]
+
+STEP_NAME = re.compile(r"ProfilerStep#(\d+)")
+"""The range that a framework puts around a step, with its number."""
+
+
+def step_of(steps: pd.DataFrame | None, start_ns: Ints) -> Any:
+    """Tell the step during which each moment lies; <NA> outside all steps."""
+    if steps is None or not len(steps):
+        return missing(len(start_ns))
+    starts = steps["start_ns"].to_numpy()
+    ends = starts + steps["duration_ns"].to_numpy()
+    row = np.searchsorted(starts, start_ns, side="right") - 1
+    inside = (row >= 0) & (start_ns < ends[row])
+    return steps["step"].array.take(np.where(inside, row, -1), allow_fill=True)
+
+
+def assign_steps(tables: Mapping[str, pd.DataFrame], names: tuple[str, ...] = ("kernels",)) -> None:
+    """Give each row of some tables the step of `steps` in which it was launched; <NA> outside all steps.
+
+    Parameters
+    ----------
+    tables
+        The run's tables: `steps`, and `api`, `operators` and `links` where the run has them. A launch that an operator
+        is linked to happened when that operator was called; any other at the CANN call, or, where no launch is
+        known, when the device began.
+    names
+        The tables to change, which have the columns ``step`` and ``connection_id``.
+    """
+    for name in names:
+        frame = tables.get(name)
+        if frame is not None and not frame.empty:
+            frame["step"] = step_of(tables["steps"], launch_times(tables, frame))
+
+
+def launch_times(tables: Mapping[str, pd.DataFrame], frame: pd.DataFrame) -> Int64:
+    """Give when each row of a table was launched, as :func:`assign_steps` takes it: UTC epoch nanoseconds."""
+    times: Int64 = frame["start_ns"].to_numpy(dtype=np.int64).copy()
+    api = tables.get("api")
+    if api is None or api.empty:
+        return times
+    ids = api["connection_id"].to_numpy(dtype=np.int64, na_value=-1)
+    distinct, first = np.unique(ids, return_index=True)
+    wanted = frame["connection_id"].to_numpy(dtype=np.int64, na_value=-1)
+    place = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
+    found = (distinct[place] == wanted) & (wanted >= 0)
+    times[found] = _call_times(tables, api)[first[place[found]]]
+    return times
+
+
+def _call_times(tables: Mapping[str, pd.DataFrame], api: pd.DataFrame) -> Int64:
+    """Give when each CANN call was asked for: when its operator was called, where one is known."""
+    times: Int64 = api["start_ns"].to_numpy(dtype=np.int64).copy()
+    links, operators = tables.get("links"), tables.get("operators")
+    if links is None or operators is None:
+        return times
+    caused = ((links["kind"] == "operator_api") & (links["target_table"] == "api")).to_numpy()
+    starts = operators["start_ns"].to_numpy(dtype=np.int64)
+    times[links["target_row"].to_numpy()[caused]] = starts[links["source_row"].to_numpy()[caused]]
+    return times

@@ -1,0 +1,1 @@
+"""Files and folders: what lies where, and in which form."""

@@ -1,0 +1,84 @@
+"""Look through a directory for what a source recognises: bounded, and never in circles."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, TypeVar
+
+MAX_DEPTH = 6
+MAX_DIRECTORIES = 20_000
+MAX_FOUND = 10_000
+
+_Found = TypeVar("_Found")
+
+
+@dataclass
+class Walk(Generic[_Found]):
+    """What a walk found, in order of paths, and in plain words what it left out."""
+
+    found: list[_Found] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def walk(
+    root: Path,
+    recognise: Callable[[Path], _Found | None],
+    *,
+    max_depth: int = MAX_DEPTH,
+    max_directories: int = MAX_DIRECTORIES,
+    max_found: int = MAX_FOUND,
+) -> Walk[_Found]:
+    """Visit the directories below `root`, level by level; one that is recognised is not looked into.
+
+    A directory that is reached twice, by a link, is visited once.
+
+    Parameters
+    ----------
+    root
+        Where to begin; itself not asked for.
+    recognise
+        Tells what a directory is; None for nothing.
+    max_depth, max_directories, max_found
+        Where to stop; the result says so.
+    """
+    result: Walk[_Found] = Walk()
+    pending = deque([(root, 0)])
+    seen: set[tuple[int, int]] = set()
+    while pending:
+        directory, depth = pending.popleft()
+        try:
+            here = directory.stat()
+            if (here.st_dev, here.st_ino) in seen:
+                continue
+            seen.add((here.st_dev, here.st_ino))
+            found = recognise(directory) if depth else None
+            children = [] if found is not None or depth >= max_depth else _children(directory)
+        except OSError as error:
+            result.problems.append(f"{directory} cannot be listed ({error.strerror or error})")
+            continue
+        if found is not None:
+            result.found.append(found)
+        pending.extend((child, depth + 1) for child in children)
+        if len(seen) >= max_directories or len(result.found) >= max_found:
+            if pending:
+                result.problems.append(
+                    f"stopped after {len(seen)} directories and {len(result.found)} results: give one further in"
+                )
+            break
+    return result
+
+
+def _children(directory: Path) -> list[Path]:
+    with os.scandir(directory) as entries:
+        return sorted(Path(entry.path) for entry in entries if _is_directory(entry))
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads in a circle: the others beside it are looked into
+        return False

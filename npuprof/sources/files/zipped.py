@@ -1,0 +1,94 @@
+"""Files that their user may have compressed with gzip: known by their first bytes, read within bounds.
+
+Source: formats/results.md section 0, item 10.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+from npuprof.errors import SourceError
+from npuprof.sources.files.room import free_memory, refuse_too_large
+
+_MAGIC = b"\x1f\x8b"
+_BLOCK_BYTES = 1 << 20
+_MAX_SEARCHED_BYTES = 8 << 30  # unpacked to find the end of an archive
+_MAX_RATIO = 200  # a table shrinks to a tenth or a fortieth; what shrinks more was made to fill memory
+_UNZIPPED_ANYWAY_BYTES = 64 << 20
+_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
+
+
+def is_zipped(path: Path) -> bool:
+    """Tell whether a file is a gzip archive."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def read_head(path: Path, size: int) -> bytes:
+    """Give the first bytes of a file's content, `size` at most; fewer where an archive is damaged."""
+    if not is_zipped(path):
+        with path.open("rb") as file:
+            return file.read(size)
+    return _unzipped(path, size)[0]
+
+
+def read_tail(path: Path, size: int) -> bytes:
+    """Give the last bytes of a file's content, `size` at most; of a damaged or huge archive, those before that."""
+    if not is_zipped(path):
+        with path.open("rb") as file:
+            file.seek(max(path.stat().st_size - size, 0))
+            return file.read(size)
+    tail, left = b"", _MAX_SEARCHED_BYTES
+    try:
+        with gzip.open(path, "rb") as stream:
+            while left > 0 and (part := stream.read1(_BLOCK_BYTES)):
+                tail = (tail + part)[-size:]
+                left -= len(part)
+    except _DAMAGE:
+        pass  # whoever reads the whole tells of it
+    return tail
+
+
+def read_whole(path: Path, max_bytes: int) -> tuple[bytes, str]:
+    """Give a file's content, and in plain words what is wrong with its archive; empty where nothing is.
+
+    Raises
+    ------
+    SourceError
+        If the content is larger than `max_bytes` or than the memory that is free, or no archive of such a file would
+        shrink so much.
+    OSError
+        If the file cannot be read.
+    """
+    size = path.stat().st_size
+    if is_zipped(path):
+        usual, fitting = max(_UNZIPPED_ANYWAY_BYTES, size * _MAX_RATIO), free_memory() // 2  # its parts are joined
+        content, problem = _unzipped(path, min(max_bytes, usual, fitting) + 1)
+        if len(content) > min(usual, fitting):
+            why = "its content does not fit into memory" if fitting < usual else "no such file shrinks that much"
+            raise SourceError(
+                f"{path} unpacks to more than {min(usual, fitting) >> 20} MiB: {why}; if it is one, unpack it and load "
+                "that"
+            )
+    else:
+        refuse_too_large(path, min(size, max_bytes))
+        with path.open("rb") as file:
+            content, problem = file.read(max_bytes + 1), ""
+    if len(content) > max_bytes:
+        raise SourceError(f"{path} is larger than {max_bytes >> 20} MiB, too large to be such a file; is it another?")
+    return content, problem
+
+
+def _unzipped(path: Path, size: int) -> tuple[bytes, str]:
+    parts: list[bytes] = []
+    left = size
+    try:
+        with gzip.open(path, "rb") as stream:
+            while left > 0 and (part := stream.read1(min(left, _BLOCK_BYTES))):
+                parts.append(part)
+                left -= len(part)
+    except _DAMAGE as error:
+        return b"".join(parts), f"the gzip archive is damaged, its rest is lost: {error}"
+    return b"".join(parts), ""

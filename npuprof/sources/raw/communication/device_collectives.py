@@ -1,0 +1,261 @@
+"""Communication that AI CPUs issue on the device: no host record tells of its steps, records of the AI CPUs do.
+
+A kernel on a group's issuing stream is the operator; tasks on the group's streams that start while it runs are steps.
+
+Source: formats/raw.md sections 4.2 (mc2_comm_info) and 5.6 (types 10 and 13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.columns.stacking import stacked
+from npuprof.sources.raw.host.captures import CaptureStreams
+from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.records import layouts
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+_AI_CPU = "AI_CPU"
+_MARK = "MsTx"
+_DIGITS = 3  # of the group's hash, in names of operators
+_MOST_ISSUERS = 8  # of one stream: it is in a few groups at most
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of communication that AI CPUs serve, a row a stream of a group; the arrays are parallel.
+
+    Attributes
+    ----------
+    group
+        The group's hash.
+    rank_size
+        How many ranks it has.
+    stream
+        A stream on which its steps run, and
+    issuer
+        the stream of the kernels that issue them.
+    """
+
+    group: npt.NDArray[np.uint64]
+    rank_size: Int64
+    stream: Int64
+    issuer: Int64
+
+
+def read_groups(host: Host) -> tuple[Groups, pd.DataFrame]:
+    """Read mc2_comm_info: the groups, and the records as a frame for the statistics; both may be empty."""
+    records, _ = host.read("additional.mc2_comm_info", layouts.MC2_COMM)
+    width = records["streams"].shape[1]
+    counts = np.minimum(records["count"], width)
+    rows, columns = np.nonzero(np.arange(width) < counts[:, None])
+    groups = Groups(
+        records["group"][rows],
+        records["rank_size"][rows].astype(np.int64),
+        records["streams"][rows, columns].astype(np.int64),
+        records["kfc_stream"][rows].astype(np.int64),
+    )
+    listed = zip(records["streams"].tolist(), counts.tolist(), strict=True)
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "Group": host.names.names_of(records["group"]).categorical(),
+            "Rank Size": records["rank_size"],
+            "Rank ID": records["rank"],
+            "User Rank ID": records["user_rank"],
+            "Issuing Stream ID": records["kfc_stream"],
+            "Stream IDs": [",".join(map(str, ids[:count])) for ids, count in listed],
+        }
+    )
+    return groups, frame
+
+
+def add_rows(
+    host: Host, graphs: CaptureStreams, frames: dict[str, pd.DataFrame], statistics: Mapping[str, pd.DataFrame]
+) -> dict[str, pd.DataFrame]:
+    """Add to `communication` and `communication_tasks` what AI CPUs issued.
+
+    Parameters
+    ----------
+    host
+        Holds the groups, and names them.
+    graphs
+        The streams of captured graphs, on which kernels that issue may run too.
+    frames
+        All tables of the run; the two are replaced.
+    statistics
+        What AI CPUs wrote of operators (``aicpu_hccl_op``) and steps (``kfc_hccl_info``), where they did.
+
+    Returns
+    -------
+    ``mc2_comm_info``, a row a group, if there are any.
+    """
+    groups, listed = read_groups(host)
+    if not len(listed):
+        return {}
+    kernels = _issuers(frames["kernels"], groups, graphs)
+    steps = _steps(frames["tasks"], frames["communication_tasks"], groups)
+    kernel, row = _issued_by(kernels, steps, groups)
+    steps = steps.assign(kernel=kernel, row=row)
+    steps = steps[steps["kernel"] >= 0].reset_index(drop=True)
+    if len(steps):
+        operators, operator_of_step = _operators(host, kernels, steps, groups, statistics.get("aicpu_hccl_op"))
+        described = _described(steps, operator_of_step, statistics.get("kfc_hccl_info"))
+        _append(frames, operators, described)
+    return {"mc2_comm_info": listed}
+
+
+def _issuers(kernels: pd.DataFrame, groups: Groups, graphs: CaptureStreams) -> pd.DataFrame:
+    chosen = kernels[(kernels["core"] == _AI_CPU).fillna(False).to_numpy(bool)]
+    device, stream = (chosen[name].to_numpy(np.int64) for name in ("device_id", "stream_id"))
+    issuer = graphs.original_of(device, stream, chosen["start_ns"].to_numpy())
+    kept: pd.DataFrame = chosen.assign(issuer=issuer)[np.isin(issuer, groups.issuer)].reset_index(drop=True)
+    return kept
+
+
+def _steps(tasks: pd.DataFrame, known: pd.DataFrame, groups: Groups) -> pd.DataFrame:
+    chosen = tasks["stream_id"].isin(groups.stream) & (tasks["task_type"] != _MARK)
+    ids = ["device_id", "stream_id", "task_id", "start_ns"]
+    rows = tasks[chosen.to_numpy(bool)]
+    if len(known):
+        taken = pd.MultiIndex.from_frame(known[ids].astype(np.int64))
+        rows = rows[~pd.MultiIndex.from_frame(rows[ids].astype(np.int64)).isin(taken)]
+    found: pd.DataFrame = rows.reset_index(drop=True)
+    return found
+
+
+def _issued_by(kernels: pd.DataFrame, steps: pd.DataFrame, groups: Groups) -> tuple[Int64, Int64]:
+    """Find the kernel that issued each step, and the group's row: -1 for a step outside of all."""
+    kernel, row = np.full(len(steps), -1, np.int64), np.full(len(steps), -1, np.int64)
+    if not len(kernels) or not len(steps):
+        return kernel, row
+    device, starts = (steps[name].to_numpy(np.int64) for name in ("device_id", "start_ns"))
+    own = kernels["device_id"].to_numpy(np.int64) << 32 | kernels["issuer"].to_numpy(np.int64)
+    begins = kernels["start_ns"].to_numpy()
+    ends = begins + kernels["duration_ns"].to_numpy()
+    latest = np.full(len(steps), np.iinfo(np.int64).min)
+    for at in _rows_of_streams(steps["stream_id"].to_numpy(np.int64), groups):
+        issuer = np.append(groups.issuer, -1)[at]
+        found = joins.latest(device << 32 | issuer, starts, own, begins)
+        better = (at >= 0) & (found >= 0) & (starts <= ends[found]) & (begins[found] > latest)
+        kernel[better], row[better], latest[better] = found[better], at[better], begins[found[better]]
+    return kernel, row
+
+
+def _rows_of_streams(streams: Int64, groups: Groups) -> list[Int64]:
+    """Give the rows of `groups` that each stream is in: one of them a turn, -1 where there are no more."""
+    _, first = np.unique(np.stack((groups.stream, groups.issuer)), axis=1, return_index=True)
+    order = first[np.argsort(groups.stream[first], kind="stable")]
+    ordered = groups.stream[order]
+    low, high = np.searchsorted(ordered, streams), np.searchsorted(ordered, streams, side="right")
+    turns = min(int((high - low).max(initial=0)), _MOST_ISSUERS)
+    return [
+        np.where(low + turn < high, np.append(order, -1)[np.minimum(low + turn, len(order))], -1)
+        for turn in range(turns)
+    ]
+
+
+def _operators(
+    host: Host, kernels: pd.DataFrame, steps: pd.DataFrame, groups: Groups, recorded: pd.DataFrame | None
+) -> tuple[pd.DataFrame, Int64]:
+    """Make a row an operator, from its first step to the end of its last, and give the operator of each step."""
+    ends = steps["start_ns"].to_numpy() + steps["duration_ns"].to_numpy()
+    issuing, operator = np.unique(steps["kernel"].to_numpy(), return_inverse=True)
+    first = np.full(len(issuing), np.iinfo(np.int64).max)
+    last = np.full(len(issuing), np.iinfo(np.int64).min)
+    np.minimum.at(first, operator, steps["start_ns"].to_numpy())
+    np.maximum.at(last, operator, ends)
+    row = np.zeros(len(issuing), np.int64)
+    row[operator] = steps["row"].to_numpy()
+    chosen = kernels.iloc[issuing]
+    group = groups.group[row]
+    kinds = chosen["name"].astype(object).where(chosen["name"].notna(), _AI_CPU).tolist()
+    columns: dict[str, Any] = {
+        "start_ns": first,
+        "duration_ns": last - first,
+        "device_id": chosen["device_id"].to_numpy(),
+        "op_type": pd.Categorical(kinds),
+        "group": host.names.names_of(group).where(group != 0).categorical(),
+        "connection_id": chosen["connection_id"].array,
+        "step": chosen["step"].array,
+        "rank_size": pd.array(groups.rank_size[row], "Int64"),
+        **_recorded(chosen, recorded),
+    }
+    order = np.argsort(first, kind="stable")
+    number = np.zeros(len(order), np.int64)
+    codes, _ = pd.factorize(group)
+    number[order] = joins.turns((columns["device_id"] * (len(order) + 1) + codes)[order])
+    parts = zip(kinds, group.tolist(), number.tolist(), strict=True)
+    columns["name"] = pd.Categorical([f"{kind}_{str(one)[-_DIGITS:]}_{turn}_1" for kind, one, turn in parts])
+    return tables.build("communication", columns), operator
+
+
+def _recorded(kernels: pd.DataFrame, recorded: pd.DataFrame | None) -> dict[str, Any]:
+    """Give what AI CPUs wrote of the operators of these kernels."""
+    if recorded is None:
+        return {}
+    ids = ("device_id", "stream_id", "task_id")
+    at = _match(kernels, ids, recorded, ("Device_id", "Stream ID", "Task ID"))
+    found = recorded.iloc[at].reset_index(drop=True)
+    absent = at < 0
+    names = {"data_type": "Data Type", "algorithm": "Algorithm", "count": "Count", "relay": "Relay", "retry": "Retry"}
+    columns = {}
+    for column, name in names.items():
+        values = found[name].astype("boolean") if found[name].dtype == bool else found[name]
+        columns[column] = values.mask(absent).array
+    return columns
+
+
+def _described(steps: pd.DataFrame, operator: Int64, recorded: pd.DataFrame | None) -> pd.DataFrame:
+    columns: dict[str, Any] = {
+        **{name: steps[name].to_numpy() for name in ("start_ns", "duration_ns", "device_id")},
+        "op_id": operator,
+        "task_type": steps["task_type"].array,
+        **{name: steps[name].array for name in ("stream_id", "task_id", "context_id")},
+        "estimated_us": np.full(len(steps), np.nan),
+    }
+    if recorded is not None:
+        at = _match(steps, ("device_id", "stream_id", "task_id"), recorded, ("Device_id", "Stream ID", "Task ID"))
+        absent = at < 0
+        found = recorded.iloc[at].reset_index(drop=True).apply(lambda column: column.mask(absent))
+        named = found["Name"].astype(object)
+        columns["task_type"] = pd.Categorical(named.where(named.notna(), steps["task_type"].astype(object)))
+        names = {"plane_id": "Plane ID", "src_rank": "Src Rank", "dst_rank": "Dst Rank", "size_bytes": "Size(Byte)"}
+        names |= {"notify_id": "Notify ID"}
+        columns |= {column: found[name].astype("Int64").array for column, name in names.items()}
+        names = {"transport": "Transport Type", "link": "Link Type", "data_type": "Data Type", "rdma_type": "RDMA Type"}
+        columns |= {column: found[name].astype("category").array for column, name in names.items()}
+        columns["estimated_us"] = found["Duration Estimated(us)"].to_numpy(np.float64)
+        lasted = np.where(columns["duration_ns"] > 0, columns["duration_ns"], np.nan)
+        columns["bandwidth_gb_s"] = found["Size(Byte)"].to_numpy(np.float64, na_value=np.nan) / lasted
+    return tables.build("communication_tasks", columns)
+
+
+def _match(one: pd.DataFrame, ids: tuple[str, ...], other: pd.DataFrame, other_ids: tuple[str, ...]) -> Int64:
+    """Find the row of `other` with the ids of each row of `one`, in order of both where ids come again."""
+    keys = []
+    for frame, names in ((one, ids), (other, other_ids)):
+        device, stream, task = (frame[name].to_numpy(np.int64) for name in names)
+        keys.append(joins.task_keys(device, stream, np.zeros(len(frame), np.int64), task))
+    return joins.match(keys[0], np.arange(len(one)), keys[1], np.arange(len(other)))
+
+
+def _append(frames: dict[str, pd.DataFrame], operators: pd.DataFrame, steps: pd.DataFrame) -> None:
+    """Put the rows in order of time among those that the host launched, and count `op_id` anew."""
+    before = len(frames["communication"])
+    joined = stacked([frames["communication"], operators])
+    order = np.lexsort((-joined["duration_ns"].to_numpy(), joined["start_ns"].to_numpy()))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    frames["communication"] = joined.iloc[order].reset_index(drop=True)
+    tasks = stacked([frames["communication_tasks"], steps.assign(op_id=steps["op_id"] + before)])
+    tasks["op_id"] = pd.array(rank[tasks["op_id"].to_numpy(np.int64)], "Int64")
+    frames["communication_tasks"] = tables.sort_by_time(tasks)

@@ -1,0 +1,162 @@
+"""Clocks of a raw directory: counter values to nanoseconds of the UTC epoch, in exact integers.
+
+Source: formats/raw.md section 3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.notes import Notes
+from npuprof.sources.raw.control.files import Side, whole_number
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Uint64: TypeAlias = npt.NDArray[np.uint64]
+
+_FREQUENCY = re.compile(r"\d{1,4}(\.\d{0,6})?")
+_MAX_MHZ = 9000  # with six decimals, the arithmetic below stays in 63 bits
+_REACH_NS = 366 * 86_400_000_000_000  # no profile is a year long: what lies further away is damage
+_LIMIT = 4_000_000_000_000_000_000  # sums of two stamps stay in 63 bits
+_MAX_COUNTER = (1 << 63) - 1
+_NANOSECOND_COUNTER_MHZ = Fraction(1000)
+_DEFAULT_DEVICE_MHZ = Fraction(50)
+_DEVICE_MHZ = {"1": Fraction(100)}  # by platform version
+
+
+def parse_frequency(value: Any) -> Fraction | None:
+    """Read a frequency in MHz, exactly, from a string or a number; None when it is none.
+
+    Real files hold ``"100.000000"``, ``"49.999001"``, ``1000`` and ``""``.
+    """
+    if isinstance(value, bool):
+        return None
+    text = str(value).strip() if isinstance(value, (str, int, float)) else ""
+    if not _FREQUENCY.fullmatch(text):
+        return None
+    mhz = Fraction(text)
+    return mhz if 0 < mhz <= _MAX_MHZ else None
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A counter with a known frequency and one anchor on the UTC clock; linear, without drift.
+
+    Attributes
+    ----------
+    anchor_counter
+        The counter's value at the anchor.
+    anchor_ns
+        UTC epoch nanoseconds at the anchor.
+    ns_per_tick
+        The exact length of a tick.
+    """
+
+    anchor_counter: int
+    anchor_ns: int
+    ns_per_tick: Fraction
+
+    def reaches(self, counters: Uint64) -> npt.NDArray[np.bool_]:
+        """Tell which values lie within a year of the anchor: the others can only be damage."""
+        ticks = int(_REACH_NS / self.ns_per_tick)
+        low, high = max(0, self.anchor_counter - ticks), max(0, self.anchor_counter + ticks)
+        within: npt.NDArray[np.bool_] = (counters >= np.uint64(low)) & (counters <= np.uint64(min(high, _MAX_COUNTER)))
+        return within
+
+    def to_ns(self, counters: Uint64) -> Int64:
+        """Convert counter values to UTC epoch nanoseconds, rounded down, exact otherwise.
+
+        Parameters
+        ----------
+        counters
+            Values that :meth:`reaches` accepts; the result of others is undefined.
+        """
+        ticks = counters.astype(np.int64) - self.anchor_counter
+        numerator, denominator = self.ns_per_tick.numerator, self.ns_per_tick.denominator
+        if denominator == 1:
+            return ticks * numerator + self.anchor_ns
+        whole, rest = np.divmod(ticks, denominator)
+        ns: Int64 = whole * numerator + rest * numerator // denominator + self.anchor_ns
+        return ns
+
+
+@dataclass(frozen=True)
+class DeviceClock:
+    """The clocks of one device.
+
+    Attributes
+    ----------
+    counter
+        The device counter (records of stars, PMU, time-stamp track, frequency).
+    start_ns
+        UTC epoch nanoseconds of the device's start, the base of sampled files.
+    """
+
+    counter: Clock
+    start_ns: int
+
+
+def epoch_offset(sides: Iterable[Side], notes: Notes) -> int:
+    """Find the nanoseconds to add to a host CLOCK_MONOTONIC_RAW stamp to get UTC epoch nanoseconds."""
+    for side in sides:
+        for facts, key in ((side.start, "collectionTimeBegin"), (side.end, "collectionTimeEnd")):
+            utc_us, mono_ns = whole_number(facts.get(key)), whole_number(facts.get("clockMonotonicRaw"))
+            if utc_us is not None and mono_ns is not None and _sane(utc_us * 1000) and _sane(mono_ns):
+                return utc_us * 1000 - mono_ns
+    notes.warning("start_info", "no start_info or end_info tells the time of day: times count from the host's boot")
+    return 0
+
+
+def host_clock(sides: list[Side], utc_ns: int, notes: Notes) -> Clock:
+    """Give the clock of the host counter, with the best anchor that the directory holds."""
+    mhz = _host_frequency(sides, notes)
+    if mhz == _NANOSECOND_COUNTER_MHZ:
+        return Clock(0, utc_ns, Fraction(1))
+    for side in sides:  # the host's own anchor comes first; a device folder holds another reading of the same pair
+        mono, counter = side.host_anchor.get("clock_monotonic_raw"), side.host_anchor.get("cntvct")
+        if mono is not None and counter is not None and _sane(mono) and _sane(counter):
+            if side.device_id is not None:
+                notes.warning("host_start.log", f"the host's anchor is missing; the one of {side.label} is used")
+            difference = side.host_anchor.get("cntvct_diff", 0)
+            return _clock(counter - (difference if _sane(abs(difference)) else 0), mono + utc_ns, mhz)
+    notes.warning("host_start.log", "no host anchor: host times assume that its counter started at zero with the clock")
+    return _clock(0, utc_ns, mhz)
+
+
+def device_clock(side: Side, utc_ns: int, notes: Notes) -> DeviceClock | None:
+    """Give the clocks of a device, None (and an error note) when its anchor is missing."""
+    mono, counter = side.host_anchor.get("clock_monotonic_raw"), side.device_anchor.get("cntvct")
+    if mono is None or counter is None or not _sane(mono) or not _sane(counter):
+        notes.error(side.label, "host_start.log or dev_start.log is missing: its times cannot be placed; not decoded")
+        return None
+    mhz = parse_frequency(side.device_fact("hwts_frequency"))
+    if mhz is None:
+        mhz = _DEVICE_MHZ.get(str(side.info.get("platform_version")), _DEFAULT_DEVICE_MHZ)
+        notes.warning(side.label, f"hwts_frequency is missing; {mhz} MHz is assumed")
+    return DeviceClock(_clock(counter, mono + utc_ns, mhz), mono + utc_ns)
+
+
+def _host_frequency(sides: list[Side], notes: Notes) -> Fraction:
+    for side in sides:
+        value = side.cpu_fact("Frequency")
+        if value == "":
+            return _NANOSECOND_COUNTER_MHZ  # x86: the stamps are nanoseconds
+        mhz = parse_frequency(value)
+        if mhz is not None:
+            return mhz
+    notes.warning("info.json", "the host counter's frequency is missing; its stamps are taken as nanoseconds")
+    return _NANOSECOND_COUNTER_MHZ
+
+
+def _clock(counter: int, anchor_ns: int, mhz: Fraction) -> Clock:
+    return Clock(counter, anchor_ns, 1000 / mhz)
+
+
+def _sane(value: int) -> bool:
+    return 0 <= value < _LIMIT

@@ -1,0 +1,252 @@
+"""What AI CPUs wrote of themselves: nodes, data preparation, models, queues, fused communication and wraps.
+
+Source: formats/raw.md section 5.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.sources.columns.nullable import ABSENT, optional
+from npuprof.sources.raw.control.dictionaries import Dictionaries
+from npuprof.sources.raw.device import aicpu_collectives
+from npuprof.sources.raw.device.aicpu_fields import moments, stream_ids
+from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.records import layouts
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+_NODE, _DATA, _MODEL, _QUEUE, _KFC_COMMUNICATION, _KFC_COMPUTE, _FLIP = 0, 1, 2, 3, 4, 5, 11
+_OPERATORS, _ENDS, _STEPS = 10, 12, 13
+_QUEUE_NODES = {1: "GetNext_dequeue_wait"}
+_LONGEST_US = 366 * 86_400_000_000
+_COMMUNICATION_STAMPS = (
+    *("server_start", "wait_message", "algorithm_start", "send_task", "send_end", "queue_end", "server_end"),
+)
+_COMPUTE_STAMPS = ("wait_compute", "compute_start", "compute_end")
+
+
+def read_aicpu(
+    devices: Sequence[Device], kernels: pd.DataFrame, names: Dictionaries
+) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
+    """Read the records of AI CPUs.
+
+    Returns
+    -------
+    statistics
+        By name, those that have rows: ``aicpu`` and ``dp`` with the vendor's columns, of which moments are whole
+        nanoseconds, ``Timestamp(ns)``; ``aicpu_mi`` (queues of MindSpore), ``aicpu_model``, ``kfc_comm_turn``,
+        ``kfc_compute_turn`` and ``aicpu_flip`` with one row a record; and those of :mod:`.aicpu_collectives`,
+        ``aicpu_hccl_op``, ``aicpu_hccl_ends`` and ``kfc_hccl_info``.
+    kernels
+        The table given, with `aicpu_compute_ns` and `aicpu_copy_ns` where it holds kernels that AI CPUs ran.
+    """
+    found: dict[str, list[pd.DataFrame]] = {}
+    nodes = []
+    for device in devices:
+        for kind, records in _by_type(device).items():
+            if kind == _NODE:
+                nodes.append(_node_rows(device, records, kernels))
+                continue
+            if kind in _NAMED_READERS:
+                name, named_reader = _NAMED_READERS[kind]
+                found.setdefault(name, []).append(named_reader(device, records, names))
+                continue
+            name, reader = _READERS[kind]
+            found.setdefault(name, []).append(reader(device, records))
+    if nodes:
+        rows = pd.concat(nodes, ignore_index=True)
+        kernels = _with_columns(kernels, rows)
+        found["aicpu"] = [_node_table(rows, kernels)]
+    return {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}, kernels
+
+
+def _by_type(device: Device) -> dict[int, Records]:
+    """Read the records of a device and sort them by type; those of types that are read elsewhere are left out."""
+    records = device.streams.read(f"aicpu.data.{device.id}", layouts.AICPU)
+    sound = records["header_magic"] == layouts.MAGIC
+    if not bool(sound.all()):
+        device.notes.warning(
+            f"device {device.id}", "aicpu: records without the magic word skipped", int((~sound).sum())
+        )
+        records = records[sound]
+    undated = records["type"] == _STEPS  # their steps have stamps, they have none
+    dated = device.keep_sound(records[~undated], "aicpu", "stamp")
+    records = np.concatenate((dated, records[undated])) if bool(undated.any()) else dated
+    types = records["type"]
+    known = {kind: dtype for kind, dtype in _LAYOUTS.items() if bool((types == kind).any())}
+    other = int((~np.isin(types, list(_LAYOUTS))).sum())
+    if other:
+        device.notes.info(f"device {device.id}", "aicpu: records of other types are not decoded", other)
+    return {kind: np.ascontiguousarray(records["body"][types == kind]).view(dtype) for kind, dtype in known.items()}
+
+
+def _node_rows(device: Device, records: Records, kernels: pd.DataFrame) -> pd.DataFrame:
+    """Make a row a node that ran; `kernel` is the row of `kernels` that it belongs to, -1 without one."""
+    start, end = moments(device, records["run_start"]), moments(device, records["run_end"])
+    ran = (start != ABSENT) & (end != ABSENT) & (start <= end)
+    if not bool(ran.all()):
+        device.notes.warning(f"device {device.id}", "aicpu: nodes without start or end skipped", int((~ran).sum()))
+        records, start, end = records[ran], start[ran], end[ran]
+    submitted, returned = moments(device, records["submit"]), moments(device, records["after_run"])
+    total = np.where((submitted != ABSENT) & (returned != ABSENT), returned - submitted, -1)
+    stream, task = stream_ids(device, records), records["task"].astype(np.int64)
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "device": np.full(len(records), device.id),
+            "stream": stream,
+            "task": task,
+            "start": start,
+            "run": (end - start) / 1000,
+            "compute": _passed_us(records["compute_start_us"], records["copy_start_us"]),
+            "copy": _passed_us(records["copy_start_us"], records["copy_end_us"]),
+            "dispatch": records["dispatch_us"].astype(np.float64),
+            "total": np.where(total >= 0, total / 1000, np.nan),
+            "kernel": _kernels_of(device, stream, task, start, kernels),
+        }
+    )
+    return frame
+
+
+def _passed_us(begin: npt.NDArray[Any], end: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    passed = (end - begin).astype(np.float64)  # unsigned: what went backwards is huge
+    return np.where((end >= begin) & (passed <= _LONGEST_US), passed, np.nan)
+
+
+def _kernels_of(device: Device, stream: Int64, task: Int64, start: Int64, kernels: pd.DataFrame) -> Int64:
+    rows = np.flatnonzero(kernels["device_id"].to_numpy() == device.id)
+    if not len(rows) or not len(start):
+        return np.full(len(start), -1)
+    chosen = kernels.iloc[rows]
+    begins = chosen["start_ns"].to_numpy()
+    ends = begins + chosen["duration_ns"].to_numpy()
+    theirs = chosen["stream_id"].to_numpy(np.int64, na_value=-1) << 16 | chosen["task_id"].to_numpy(np.int64)
+    found = joins.latest(stream << 16 | task, start, theirs, begins)
+    within = (found >= 0) & (start <= ends[found])
+    return np.where(within, rows[found], -1)
+
+
+def _with_columns(kernels: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    joined = rows[rows["kernel"] >= 0]
+    if not len(joined):
+        return kernels
+    columns = {}
+    for name, source in (("aicpu_compute_ns", "compute"), ("aicpu_copy_ns", "copy")):
+        values = np.full(len(kernels), ABSENT)
+        written = joined[joined[source].notna()]
+        values[written["kernel"].to_numpy()] = (written[source] * 1000).astype(np.int64).to_numpy()
+        columns[name] = optional(values)
+    widened: pd.DataFrame = kernels.assign(**columns)
+    return widened
+
+
+def _node_table(rows: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
+    names = np.array([*kernels["op_name"].astype(object), None], object)  # the last one is that of row -1
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "Device_id": rows["device"],
+            "Timestamp(ns)": rows["start"],
+            "Node": pd.Series(names[rows["kernel"].to_numpy()], dtype=object),
+            "Compute_time(us)": rows["compute"],
+            "Memcpy_time(us)": rows["copy"],
+            "Task_time(us)": rows["run"],
+            "Dispatch_time(us)": rows["dispatch"],
+            "Total_time(us)": rows["total"],
+            "Stream ID": rows["stream"],
+            "Task ID": rows["task"],
+        }
+    )
+    return frame
+
+
+def _described(device: Device, records: Records, columns: Mapping[str, Any]) -> pd.DataFrame:
+    frame: pd.DataFrame = pd.DataFrame({"Device_id": np.full(len(records), device.id), **columns})
+    return frame
+
+
+def _text(values: npt.NDArray[Any]) -> list[str]:
+    return [value.split(b"\0", 1)[0].decode("utf-8", "replace") for value in values.tolist()]
+
+
+def _data(device: Device, records: Records) -> pd.DataFrame:
+    columns = {
+        "Timestamp(ns)": device.clock.counter.to_ns(records["stamp"]),
+        "Action": _text(records["action"]),
+        "Source": _text(records["source"]),
+        "Cached Buffer Size": records["size"],
+    }
+    return _described(device, records, columns)
+
+
+def _model(device: Device, records: Records) -> pd.DataFrame:
+    columns = {
+        "Timestamp(ns)": device.clock.counter.to_ns(records["stamp"]),
+        **{f"{name.title()} Id": records[name] for name in ("index", "model", "tag", "event")},
+    }
+    return _described(device, records, columns)
+
+
+def _queue(device: Device, records: Records) -> pd.DataFrame:
+    """Read waits for a queue of MindSpore; the clock of their microseconds is not known, so they stay as they are."""
+    columns = {
+        "Node Name": [_QUEUE_NODES.get(node) or str(node) for node in records["node"].tolist()],
+        "Start(us)": records["start_us"],
+        "End(us)": records["end_us"],
+        "Queue Size": records["size"],
+    }
+    return _described(device, records, columns)
+
+
+def _turns(names: Sequence[str]) -> Callable[[Device, Records], pd.DataFrame]:
+    def read(device: Device, records: Records) -> pd.DataFrame:
+        stamps = {
+            f"{name}(ns)": optional(moments(device, records["stamps"][:, column])) for column, name in enumerate(names)
+        }
+        ids = {"Stream ID": stream_ids(device, records), "Task ID": records["task"]}
+        return _described(device, records, {**ids, "Turns": records["turns"], "Turn": records["turn"], **stamps})
+
+    return read
+
+
+def _flip(device: Device, records: Records) -> pd.DataFrame:
+    columns = {
+        "Timestamp(ns)": device.clock.counter.to_ns(records["stamp"]),
+        "Stream ID": stream_ids(device, records),
+        "Task ID": records["task"],
+        "Flip": records["flips"],
+    }
+    return _described(device, records, columns)
+
+
+_LAYOUTS: Mapping[int, np.dtype[Any]] = {
+    _NODE: layouts.AICPU_NODE,
+    _DATA: layouts.AICPU_DATA,
+    _MODEL: layouts.AICPU_MODEL,
+    _QUEUE: layouts.AICPU_QUEUE,
+    _KFC_COMMUNICATION: layouts.KFC_COMMUNICATION,
+    _KFC_COMPUTE: layouts.KFC_COMPUTE,
+    _FLIP: layouts.AICPU_FLIP,
+    _OPERATORS: layouts.AICPU_HCCL_OP,
+    _ENDS: layouts.AICPU_MASTER_STREAM,
+    _STEPS: layouts.AICPU_KFC_HCCL,
+}
+_READERS: Mapping[int, tuple[str, Callable[[Device, Records], pd.DataFrame]]] = {
+    _DATA: ("dp", _data),
+    _MODEL: ("aicpu_model", _model),
+    _QUEUE: ("aicpu_mi", _queue),
+    _KFC_COMMUNICATION: ("kfc_comm_turn", _turns(_COMMUNICATION_STAMPS)),
+    _KFC_COMPUTE: ("kfc_compute_turn", _turns(_COMPUTE_STAMPS)),
+    _FLIP: ("aicpu_flip", _flip),
+}
+_NAMED_READERS: Mapping[int, tuple[str, Callable[[Device, Records, Dictionaries], pd.DataFrame]]] = {
+    _OPERATORS: ("aicpu_hccl_op", aicpu_collectives.read_operators),
+    _ENDS: ("aicpu_hccl_ends", aicpu_collectives.read_ends),
+    _STEPS: ("kfc_hccl_info", aicpu_collectives.read_steps),
+}

@@ -1,0 +1,236 @@
+"""Performance counters of compute kernels: records joined to tasks, and the vendor's metrics of them.
+
+Times of metrics are estimates (cycles over a sampled frequency, spread over cores) and therefore float64
+nanoseconds; every stamp stays an integer.
+Source: formats/raw.md sections 5.2, 5.3, 8.8 and 9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.sources.raw.control.clocks import parse_frequency
+from npuprof.sources.raw.control.files import whole_number
+from npuprof.sources.raw.device.chip_metrics import metrics_of
+from npuprof.sources.raw.device.metrics import metric_columns
+from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.tasks import DeviceTasks, fix_up
+from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.records import layouts
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+_CONTEXT, _BLOCK = 0b101000, 0b101001
+_FFTS_PLUS, _MIX_AIC, _MIX_AIV = 4, 6, 7
+_SQE_AIV = 2
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """What the counters of kernels are joined to; the arrays are parallel.
+
+    Attributes
+    ----------
+    rows
+        Rows of `tasks`.
+    blocks, mix_blocks
+        Blocks on the kernel's own core, and on the other one of a MIX kernel; 0 where unknown.
+    is_part
+        Whether the device ran others too, so that counters may belong to none of these.
+    """
+
+    tasks: DeviceTasks
+    rows: Int64
+    blocks: Int64
+    mix_blocks: Int64
+    is_part: bool = False
+
+    def near(self, records: Records) -> Records:
+        """Give the records from the first kernel's begin to the last one's end; all where no kernel is left out."""
+        if not self.is_part:
+            return records
+        if not len(self.rows):
+            return records[:0]
+        end = records["end"].astype(np.int64)
+        first, last = self.tasks.begin[self.rows].min(), self.tasks.end[self.rows].max()
+        chosen: Records = records[(end >= first) & (end <= last)]
+        return chosen
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """AI core frequency over time: MHz from each device counter value on."""
+
+    counters: Int64
+    mhz: Int64
+
+    def at(self, counters: Int64, rated_mhz: float) -> Floats:
+        """Give the frequency at each counter value; the rated one where none or a zero was sampled.
+
+        Source: formats/raw.md section 9 (PMU).
+        """
+        if not len(self.mhz) or bool((self.mhz == 0).any()):
+            return np.full(len(counters), rated_mhz)
+        at = np.searchsorted(self.counters, counters, side="right") - 1
+        return np.where(at >= 0, self.mhz[at].astype(np.float64), rated_mhz)
+
+
+def read_frequencies(device: Device) -> Frequencies:
+    """Read ``lpmFreqConv``: changes of the AI core frequency. Source: formats/raw.md section 5.3."""
+    blocks = device.streams.read(f"lpmFreqConv.data.{device.id}", layouts.FREQUENCIES)
+    counts = np.minimum(blocks["count"], layouts.FREQUENCIES_A_RECORD)
+    values = blocks["values"][np.arange(layouts.FREQUENCIES_A_RECORD) < counts[:, None]]
+    values = values[device.clock.counter.reaches(values["counter"])]
+    values = values[np.argsort(values["counter"], kind="stable")]
+    # What was sampled before the anchor only tells the frequency to begin with.
+    counters = np.maximum(values["counter"].astype(np.int64), device.clock.counter.anchor_counter)
+    last = np.concatenate((counters[1:] != counters[:-1], [True]))[: len(counters)]
+    return Frequencies(counters[last], values["mhz"].astype(np.int64)[last])
+
+
+def is_sampled(device: Device) -> bool:
+    """Tell whether the cores were sampled by time: their records belong to no task then."""
+    return device.side.sample.get("ai_core_profiling_mode") == "sample-based"
+
+
+def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) -> dict[str, npt.NDArray[Any]]:
+    """Read performance counters of a device and derive the metrics of its kernels.
+
+    Returns
+    -------
+    Columns such as ``aic_total_cycles``, ``aic_mac_ratio``, ``aiv_vec_time_ns`` and ``cube_utilization_percent``, a
+    value a kernel, NaN where the core wrote none.
+    """
+    if is_sampled(device):
+        return {}
+    records = kernels.near(device.read("ffts_profile", layouts.PMU, stamp="end"))
+    if not len(records):
+        return {}
+    function = records["head"] & 0x3F
+    owner = _owners(device, records, kernels)
+    context = np.flatnonzero((function == _CONTEXT) & (owner >= 0))
+    block = np.flatnonzero((function == _BLOCK) & (owner >= 0))
+    lost = int(((function == _CONTEXT) & (owner < 0)).sum())
+    if lost and not kernels.is_part:
+        device.notes.info(f"device {device.id}", "ffts_profile: counters of no compute kernel skipped", lost)
+    on_vector = _on_vector(records)
+    rated = float(parse_frequency(device.side.device_fact("aic_frequency")) or 0)
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for core, wanted in (("aic", False), ("aiv", True)):
+        masters = context[on_vector[context] == wanted]
+        slaves = _slaves(block[on_vector[block] == wanted], owner, kernels, masters)
+        totals = _sum_up(records, owner, masters, slaves, len(kernels.rows))
+        blocks = kernels.blocks.copy()
+        blocks[owner[slaves]] = kernels.mix_blocks[owner[slaves]]
+        columns |= _core_columns(device, core, totals, blocks, frequencies, rated)
+    return columns | cube_utilization(device, columns.get("aic_total_cycles"), kernels, rated)
+
+
+@dataclass(frozen=True)
+class _Totals:
+    """Counters of one core type by kernel: which kernels have any, and their sums."""
+
+    present: npt.NDArray[np.bool_]
+    cycles: Int64
+    counters: Int64
+    end: Int64
+
+
+def _sum_up(records: Records, owner: Int64, masters: Int64, slaves: Int64, count: int) -> _Totals:
+    totals = _Totals(
+        np.zeros(count, bool), np.zeros(count, np.int64), np.zeros((count, 8), np.int64), np.zeros(count, np.int64)
+    )
+    rows = owner[masters]
+    totals.present[rows] = True
+    # Cast as they are put in their place: a copy of all counters takes as long again.
+    totals.cycles[rows] = records["cycles"][masters]
+    totals.counters[rows] = records["counters"][masters]
+    totals.end[rows] = records["end"][masters]
+    if len(slaves):
+        rows = owner[slaves]
+        totals.present[rows] = True
+        np.add.at(totals.cycles, rows, records["cycles"][slaves].astype(np.int64))
+        np.add.at(totals.counters, rows, records["counters"][slaves].astype(np.int64))
+        np.maximum.at(totals.end, rows, records["end"][slaves].astype(np.int64))
+    return totals
+
+
+def _owners(device: Device, records: Records, kernels: Kernels) -> Int64:
+    """Find the kernel (a number, not a row) that each record belongs to, -1 without one. Source: section 8.8."""
+    stream, task = fix_up(device, records)
+    context = np.where(records["ffts"] >> 13 == _FFTS_PLUS, records["sub_task"].astype(np.int64), -1)
+    tasks, rows = kernels.tasks, kernels.rows
+    own = stream << 40 | task << 20 | (context + 1)
+    theirs = tasks.stream[rows] << 40 | tasks.task[rows] << 20 | (tasks.context[rows] + 1)
+    end = records["end"].astype(np.int64)
+    owner = joins.latest(own, end, theirs, tasks.begin[rows])
+    if not len(rows):
+        return owner
+    return np.where((owner >= 0) & (end <= tasks.end[rows][owner]), owner, -1)
+
+
+def _on_vector(records: Records) -> npt.NDArray[np.bool_]:
+    """Tell which records a vector core wrote. Source: formats/raw.md section 5.2 (core selection)."""
+    ffts, sub = records["ffts"] >> 13, records["sub_type"]
+    plain = (ffts == 0) & (records["head"] >> 10 != _SQE_AIV)
+    cube = plain | ((ffts == _FFTS_PLUS) & ((sub == _MIX_AIC) | (sub == 0)))
+    is_block = records["head"] & 0x3F == _BLOCK
+    return np.where(is_block, (records["ffts"] & 1).astype(bool), ~cube)
+
+
+def _slaves(blocks: Int64, owner: Int64, kernels: Kernels, masters: Int64) -> Int64:
+    """Choose the block records of the core that a MIX kernel's own record is not about, as many as it has blocks."""
+    if not len(blocks):
+        return blocks
+    has_master = np.zeros(len(kernels.rows), bool)
+    has_master[owner[masters]] = True
+    blocks = blocks[~has_master[owner[blocks]]]
+    return blocks[joins.turns(owner[blocks]) < kernels.mix_blocks[owner[blocks]]]
+
+
+def _core_columns(
+    device: Device, core: str, totals: _Totals, blocks: Int64, frequencies: Frequencies, rated_mhz: float
+) -> dict[str, npt.NDArray[Any]]:
+    if not bool(totals.present.any()):
+        return {}
+    cores = whole_number(device.side.device_fact("ai_core_num" if core == "aic" else "aiv_num")) or 0
+    mhz = np.where(totals.present, frequencies.at(totals.end, rated_mhz), np.nan)
+    cycles = np.where(totals.present, totals.cycles.astype(np.float64), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rounds = np.ceil(blocks / cores) if cores else np.full(len(blocks), np.nan)
+        total_ns = cycles * 1e3 / mhz / blocks * rounds
+        total_ns[~np.isfinite(total_ns)] = np.nan
+        metrics = metrics_of(device.family, device.side.info.get("platform_version"))
+        derived = metric_columns(core, profiling_events(device, core), totals.counters, cycles, total_ns, mhz, metrics)
+    return {f"{core}_total_time_ns": total_ns, f"{core}_total_cycles": cycles, **derived}
+
+
+def profiling_events(device: Device, core: str, most: int = 8) -> list[int]:
+    """Give the events that a core counted (``aic`` or ``aiv``), in the order of its (at `most` so many) counters."""
+    key = "ai_core_profiling_events" if core == "aic" else "aiv_profiling_events"
+    words = str(device.side.sample.get(key) or "").split(",")
+    try:
+        return [int(word, 16) for word in words if word.strip()][:most]
+    except ValueError:
+        device.notes.warning(device.side.label, f"sample.json: {key} is damaged; {core} counters are not named")
+        return []
+
+
+def cube_utilization(
+    device: Device, cycles: npt.NDArray[Any] | None, kernels: Kernels, rated_mhz: float
+) -> dict[str, npt.NDArray[Any]]:
+    """Give ``cube_utilization_percent`` of total cycles, a value a kernel. Source: formats/raw.md section 9 (PMU)."""
+    cores = whole_number(device.side.device_fact("ai_core_num"))
+    if cycles is None or not cores or not rated_mhz:
+        return {}
+    duration_us = kernels.tasks.duration_ns[kernels.rows] / 1e3
+    with np.errstate(divide="ignore", invalid="ignore"):
+        percent = cycles / (rated_mhz * cores * duration_us) * 100
+    percent[~np.isfinite(percent)] = np.nan
+    return {"cube_utilization_percent": percent}

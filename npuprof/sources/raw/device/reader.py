@@ -1,0 +1,86 @@
+"""Reading the records of one device: which of them are sound, and in the time of the collection.
+
+Source: formats/raw.md section 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.notes import Notes
+from npuprof.sources.raw.control.chips import Family, family_of
+from npuprof.sources.raw.control.clocks import DeviceClock
+from npuprof.sources.raw.control.files import Side
+from npuprof.sources.raw.records import layouts
+from npuprof.sources.raw.records.slices import Records, Streams
+
+STREAM_BITS = 11
+"""How many bits the id of a stream has where it is not expanded."""
+
+_EXPANDED_BITS = 15
+
+
+@dataclass(frozen=True)
+class Device:
+    """What decoding the records of one device needs.
+
+    Attributes
+    ----------
+    id
+        The device.
+    side
+        Its control files.
+    streams
+        Its ``data`` folder.
+    clock
+        Its clocks.
+    started_ns
+        UTC epoch nanoseconds at which collection began: earlier records are dropped, as the vendor does.
+    expanded
+        Whether stream ids have up to 15 bits (stream_expand_spec).
+    notes
+        Where damage is noted.
+    """
+
+    id: int
+    side: Side
+    streams: Streams
+    clock: DeviceClock
+    started_ns: int
+    expanded: bool
+    notes: Notes
+
+    def read(self, stream: str, record: np.dtype[Any], stamp: str = "counter") -> Records:
+        """Read a stream of this device (``name.data.N``), as far as its stamps are possible."""
+        return self.keep_sound(self.streams.read(f"{stream}.data.{self.id}", record), stream, stamp)
+
+    @property
+    def family(self) -> Family:
+        """The family of the chip."""
+        return family_of(self.side.info.get("platform_version"), self.streams.names())
+
+    @property
+    def stream_mask(self) -> int:
+        """The bits that make the id of a stream, where nothing else is in them."""
+        return (1 << (_EXPANDED_BITS if self.expanded else STREAM_BITS)) - 1
+
+    def keep_sound(self, records: Records, stream: str, stamp: str = "counter") -> Records:
+        """Keep the records with the magic word, where they have one, and a possible stamp; note the others."""
+        if "magic" in (records.dtype.names or ()):
+            records = self._keep(records, records["magic"] == layouts.DEVICE_MAGIC, stream, "without the magic word")
+        sound = self.clock.counter.reaches(records[stamp])
+        records = self._keep(records, sound, stream, "with an impossible time stamp")
+        late = self.clock.counter.to_ns(records[stamp]) >= self.started_ns
+        return self._keep(records, late, stream, "from before the collection began")
+
+    def _keep(self, records: Records, kept: npt.NDArray[np.bool_], stream: str, what: str) -> Records:
+        count = len(records) - int(np.count_nonzero(kept))
+        if not count:
+            return records
+        self.notes.warning(f"device {self.id}", f"{stream}: records {what} skipped", count)
+        sound: Records = records[kept]
+        return sound

@@ -1,0 +1,98 @@
+"""Tasks of chips with a hardware task scheduler (910A, 310P, 610): its log, and AI CPU tasks of the 910A.
+
+Source: formats/raw.md sections 5.4 and 7.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.sources.raw.control.dictionaries import Names
+from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.tasks import DeviceTasks, Track, join, pair_rows
+from npuprof.sources.raw.keys.batches import batch_ids
+from npuprof.sources.raw.records import chip_layouts, enums
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+STREAM_MASK = 0x7FF
+_LOGS = ("hwts.data", "hwts.aiv_data")  # the second is the vector cores' own, on the 610
+_START, _END = 0, 1
+_COUNTS = 16  # records carry a count of 4 bits
+_STARTED, _ENDED = 1, 2
+_AI_CPU = "AI_CPU"
+_STATE_AI_CPU = 1
+
+
+def read_tasks(device: Device, track: Track) -> DeviceTasks:
+    """Read start and end records of tasks and pair them, by log, stream and task.
+
+    The 910A logs no AI CPU tasks: their states in ``ts_track`` tell when they ran.
+    """
+    parts = [_of_log(device, track, log) for log in _LOGS]
+    if all(_AI_CPU not in part.kind.names for part in parts):
+        parts.append(_ai_cpu(device, track))
+    return join(parts)
+
+
+def _of_log(device: Device, track: Track, log: str) -> DeviceTasks:
+    records = device.streams.read(f"{log}.{device.id}", chip_layouts.HWTS)
+    note_gaps(device, log, records)
+    records = device.keep_sound(records, log)
+    tag = records["tag"] & 7
+    other = int((tag > _END).sum())
+    if other:
+        device.notes.info(f"device {device.id}", f"{log}: records of blocks and counters are not decoded", other)
+    stream, task = records["stream"].astype(np.int64) & STREAM_MASK, records["task"].astype(np.int64)
+    kinds = Names.lookup(records["type"], lambda value: enums.HWTS_TYPES.get(value) or str(value))
+    return _paired(device, track, log, records, (stream, task), (tag == _START, tag == _END), kinds)
+
+
+def _ai_cpu(device: Device, track: Track) -> DeviceTasks:
+    records = track.states[track.states["type"] == _STATE_AI_CPU]
+    stream, task = records["stream"].astype(np.int64) & STREAM_MASK, records["task"].astype(np.int64)
+    marks = (records["state"] == _STARTED, records["state"] == _ENDED)
+    kinds = Names(np.zeros(len(records), np.int64), [_AI_CPU])
+    return _paired(device, track, "ts_track", records, (stream, task), marks, kinds)
+
+
+def _paired(
+    device: Device,
+    track: Track,
+    source: str,
+    records: Records,
+    ids: tuple[Int64, Int64],
+    marks: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
+    kinds: Names,
+) -> DeviceTasks:
+    stream, task = ids
+    counter = records["counter"].astype(np.int64)
+    batch = batch_ids(stream, counter, task, track.flips)
+    rows, closing = pair_rows(device, source, stream << 32 | batch << 16 | task, counter, *marks)
+    start_ns = device.clock.counter.to_ns(records["counter"][rows])
+    return DeviceTasks(
+        device=np.full(len(rows), device.id),
+        start_ns=start_ns,
+        duration_ns=device.clock.counter.to_ns(records["counter"][closing]) - start_ns,
+        begin=counter[rows],
+        end=counter[closing],
+        stream=stream[rows],
+        batch=batch[rows],
+        task=task[rows],
+        context=np.full(len(rows), -1, np.int64),
+        kind=kinds.take(rows),
+    )
+
+
+def note_gaps(device: Device, log: str, records: Records) -> None:
+    """Note where the 4-bit count of records does not go on. Source: formats/raw.md section 7."""
+    count = (records["tag"] >> 4).astype(np.int64)
+    gaps = int(((count[1:] - count[:-1]) % _COUNTS != 1).sum())
+    if gaps:
+        device.notes.warning(
+            f"device {device.id}", f"{log}: places where records are lost or out of order (by their 4-bit count)", gaps
+        )

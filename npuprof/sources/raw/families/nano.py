@@ -1,0 +1,95 @@
+"""Tasks of the nano (platform version 9): one record a task, with its times and ten counters.
+
+Its records tell a model and a task id, no stream; the host's side of them is not decoded.
+Source: formats/raw.md section 1 names the format; its layout is read in the vendor's own parser (``V5StarsBean``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.notes import Notes
+from npuprof.sources.raw.control.clocks import parse_frequency
+from npuprof.sources.raw.control.dictionaries import Names
+from npuprof.sources.raw.device.chip_metrics import UNSPLIT, metrics_of
+from npuprof.sources.raw.device.metrics import metric_columns
+from npuprof.sources.raw.device.pmu import Kernels, profiling_events
+from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.tasks import DeviceTasks, join
+from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.records import chip_layouts, enums
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Uint64: TypeAlias = npt.NDArray[np.uint64]
+
+_STREAM = "nano_stars_profile"
+_COUNTERS = 10
+_TYPE_BITS = 7
+
+
+def read_tasks(device: Device) -> DeviceTasks:
+    """Read the tasks that a device ran."""
+    records, begin = _read(device, device.notes)
+    end = begin + records["duration"].astype(np.uint64)
+    start_ns = device.clock.counter.to_ns(begin)
+    absent = np.full(len(records), -1, np.int64)
+    tasks = DeviceTasks(
+        device=np.full(len(records), device.id),
+        start_ns=start_ns,
+        duration_ns=device.clock.counter.to_ns(end) - start_ns,
+        begin=begin.astype(np.int64),
+        end=end.astype(np.int64),
+        stream=absent,
+        batch=absent,
+        task=records["task"].astype(np.int64),
+        context=absent,
+        kind=Names.lookup(
+            records["type"] >> 1 & _TYPE_BITS, lambda value: enums.GE_TASK_TYPES.get(value) or str(value)
+        ),
+    )
+    return join([tasks])
+
+
+def read_counters(device: Device, kernels: Kernels) -> dict[str, npt.NDArray[Any]]:
+    """Give the metrics of kernels, without a core's prefix; times are NaN, as the number of blocks is not known."""
+    records, begin = _read(device, Notes())  # its damage is noted with the tasks
+    tasks, rows = kernels.tasks, kernels.rows
+    at = joins.latest(tasks.task[rows], tasks.begin[rows], records["task"].astype(np.int64), begin.astype(np.int64))
+    own = np.flatnonzero(at >= 0)
+    if not len(own):
+        return {}
+    records = records[at[own]]
+    cycles = (records["cycles"].astype(np.int64) | records["cycles_high"].astype(np.int64) << 32).astype(np.float64)
+    mhz = np.full(len(own), float(parse_frequency(device.side.device_fact("aic_frequency")) or 0))
+    absent = np.full(len(own), np.nan)
+    events = profiling_events(device, "aic", _COUNTERS)
+    metrics = metrics_of(device.family, device.side.info.get("platform_version"))
+    counters = records["counters"].astype(np.float64)
+    found = metric_columns(UNSPLIT, events, counters, cycles, absent, mhz, metrics)
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for name, values in {"total_cycles": cycles, **found}.items():
+        columns[name] = np.full(len(rows), np.nan)
+        columns[name][own] = values
+    return columns
+
+
+def _read(device: Device, notes: Notes) -> tuple[Records, Uint64]:
+    """Read the records with possible stamps, and their begins in device counter ticks."""
+    joined = device.streams.read_bytes(f"{_STREAM}.data.{device.id}")
+    surplus = len(joined) % chip_layouts.NANO.itemsize
+    records = joined[surplus:].view(chip_layouts.NANO)
+    if surplus:
+        notes.warning(device.side.label, f"{_STREAM}: cut record, surplus bytes skipped", surplus)
+    begin = records["low"].astype(np.uint64)
+    begin |= records["middle"].astype(np.uint64) << np.uint64(32) | records["high"].astype(np.uint64) << np.uint64(48)
+    sound = device.clock.counter.reaches(begin) & device.clock.counter.reaches(
+        begin + records["duration"].astype(np.uint64)
+    )
+    if not bool(sound.all()):
+        count = int((~sound).sum())
+        notes.warning(f"device {device.id}", f"{_STREAM}: records with an impossible time stamp skipped", count)
+    return records[sound], begin[sound]

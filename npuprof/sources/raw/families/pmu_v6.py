@@ -1,0 +1,105 @@
+"""Performance counters of the stars v6 family (950 and later): ten counters, a record of each core type a task.
+
+Source: formats/raw.md sections 5.7, 8.8 and 9.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.sources.raw.control.clocks import parse_frequency
+from npuprof.sources.raw.control.files import whole_number
+from npuprof.sources.raw.device.chip_metrics import METRICS_V6
+from npuprof.sources.raw.device.metrics import metric_columns
+from npuprof.sources.raw.device.pmu import Frequencies, Kernels, cube_utilization, is_sampled, profiling_events
+from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.families.stars_v6 import BLOCK_PMU, CONTEXT_PMU
+from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.records import chip_layouts
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Columns: TypeAlias = dict[str, npt.NDArray[Any]]
+
+COUNTERS = 10
+_MAIN, _MIX, _OVERFLOW = 1, 2, 4
+
+
+def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) -> Columns:
+    """Read performance counters of a device and derive the metrics of its kernels, as ``device/pmu.py`` does.
+
+    The core that runs first of a MIX kernel tells its time by its stamps, the other one by its cycles.
+    """
+    if is_sampled(device):
+        return {}
+    records = device.read("ffts_profile", chip_layouts.PMU_V6, stamp="end")
+    function = records["head"] & 0x3F
+    other = int((~np.isin(function, (CONTEXT_PMU, BLOCK_PMU))).sum())
+    if other:
+        device.notes.info(f"device {device.id}", "ffts_profile: records of other types skipped", other)
+    records = records[function == CONTEXT_PMU]
+    overflown = (records["flags"] & _OVERFLOW) != 0
+    if bool(overflown.any()):
+        count = int(overflown.sum())
+        device.notes.warning(f"device {device.id}", "ffts_profile: counters that overflowed skipped", count)
+        records = records[~overflown]
+    owner = _owners(records, kernels)
+    lost = int((owner < 0).sum())
+    if lost:
+        device.notes.info(f"device {device.id}", "ffts_profile: counters of no compute kernel skipped", lost)
+    rated = float(parse_frequency(device.side.device_fact("aic_frequency")) or 0)
+    columns: Columns = {}
+    for number, core in enumerate(("aic", "aiv")):
+        at = np.flatnonzero((owner >= 0) & (records["core_type"] & 1 == number))
+        if len(at):
+            for name, values in _metrics(device, core, records[at], kernels, owner[at], frequencies, rated).items():
+                columns[name] = np.full(len(kernels.rows), np.nan)
+                columns[name][owner[at]] = values
+    return columns | cube_utilization(device, columns.get("aic_total_cycles"), kernels, rated)
+
+
+def _owners(records: Records, kernels: Kernels) -> Int64:
+    """Find the kernel (a number, not a row) that each record belongs to, -1 without one."""
+    tasks, rows = kernels.tasks, kernels.rows
+    end = records["end"].astype(np.int64)
+    owner = joins.latest(records["task"].astype(np.int64), end, tasks.task[rows], tasks.begin[rows])
+    if not len(rows):
+        return owner
+    return np.where((owner >= 0) & (end <= tasks.end[rows][owner]), owner, -1)
+
+
+def _metrics(
+    device: Device,
+    core: str,
+    records: Records,
+    kernels: Kernels,
+    owner: Int64,
+    frequencies: Frequencies,
+    rated_mhz: float,
+) -> Columns:
+    cycles = records["cycles"].astype(np.float64)
+    mhz = frequencies.at(records["end"].astype(np.int64), rated_mhz)
+    ticks = (records["end"] - np.minimum(records["start"], records["end"])).astype(np.float64)
+    total_ns = ticks * float(device.clock.counter.ns_per_tick)
+    is_slave = (records["flags"] & (_MAIN | _MIX)) == _MIX
+    total_ns[is_slave] = _by_cycles(device, core, cycles, mhz, kernels.mix_blocks[owner])[is_slave]
+    events = profiling_events(device, core, COUNTERS)
+    counters = records["counters"].astype(np.float64)
+    derived = metric_columns(core, events, counters, cycles, total_ns, mhz, METRICS_V6)
+    return {f"{core}_total_time_ns": total_ns, f"{core}_total_cycles": cycles, **derived}
+
+
+def _by_cycles(
+    device: Device, core: str, cycles: npt.NDArray[np.float64], mhz: npt.NDArray[np.float64], blocks: Int64
+) -> npt.NDArray[np.float64]:
+    """Estimate the time on the core that follows. The vendor tells none for a cube core; nor is there one here."""
+    cores = whole_number(device.side.device_fact("aiv_num")) or 0
+    if core == "aic" or not cores:
+        return np.full(len(cycles), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total_ns = cycles * 1e3 / mhz / blocks * np.ceil(blocks / cores)
+    total_ns[~np.isfinite(total_ns)] = np.nan
+    return total_ns

@@ -1,0 +1,67 @@
+"""Which reader reads the device records of which family of chips.
+
+Source: formats/raw.md sections 1, 5 and 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.sources.raw.control.chips import Family
+from npuprof.sources.raw.device import pmu, tasks
+from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.tasks import DeviceTasks, Track
+from npuprof.sources.raw.families import core_pmu, hwts, nano, pmu_v6, stars_v6
+from npuprof.sources.raw.families.training_trace import read_training_trace
+
+
+def read_track(of: Device) -> Track:
+    """Read step tags and wraps of task ids."""
+    if of.family is Family.STARS_V6:
+        return stars_v6.read_track(of)
+    track = tasks.read_track(of)
+    older = read_training_trace(of)
+    if not len(older):
+        return track
+    steps = np.concatenate((track.steps, older))
+    return replace(track, steps=steps[np.argsort(steps["counter"], kind="stable")])
+
+
+def read_tasks(of: Device, track: Track) -> DeviceTasks:
+    """Read the tasks that a device ran."""
+    if of.family is Family.HWTS:
+        return hwts.read_tasks(of, track)
+    if of.family is Family.STARS_V6:
+        return stars_v6.read_tasks(of)
+    if of.family is Family.NANO:
+        return nano.read_tasks(of)
+    return tasks.read_tasks(of, track)
+
+
+def read_counters(of: Device, kernels: pmu.Kernels, frequencies: pmu.Frequencies) -> dict[str, npt.NDArray[Any]]:
+    """Read performance counters, a value a kernel and metric."""
+    if of.family is Family.HWTS:
+        return core_pmu.read_counters(of, kernels, frequencies)
+    if of.family is Family.STARS_V6:
+        return pmu_v6.read_counters(of, kernels, frequencies)
+    if of.family is Family.NANO:
+        return nano.read_counters(of, kernels)
+    return pmu.read_counters(of, kernels, frequencies)
+
+
+def have_unique_ids(devices: Sequence[Device]) -> bool:
+    """Tell whether the task ids of devices have 32 bits, and are unique."""
+    return any(of.family is Family.STARS_V6 for of in devices)
+
+
+def read_details(devices: Sequence[Device]) -> dict[str, pd.DataFrame]:
+    """Read what lies within tasks, where a family tells it."""
+    parts = [stars_v6.read_details(of) for of in devices if of.family is Family.STARS_V6]
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: pd.concat([part[name] for part in parts if name in part], ignore_index=True) for name in names}

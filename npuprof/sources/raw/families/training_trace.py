@@ -1,0 +1,79 @@
+"""Iterations of older recordings (``training_trace``), in the form of ``ts_track``'s step tags.
+
+Source: formats/raw.md sections 5.4 and 7.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.records import chip_layouts, layouts
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+STREAM = "training_trace"
+_STEP = 0x0A
+_FORWARD, _ITERATION_END = 1, 255  # tags of the form of 2020
+_TAG_START, _TAG_FORWARD, _TAG_BACKWARD, _TAG_END = 0, 2, 3, 4  # those of today
+_BACKWARD = 2
+_NO_MODEL = 0xFFFFFFFF
+
+
+def read_training_trace(device: Device) -> Records:
+    """Read step tags, in order of time, as records of ``ts_track``: of today's form (40 bytes) or that of 2020 (20)."""
+    joined = device.streams.read_bytes(f"{STREAM}.data.{device.id}")
+    if not len(joined):
+        return np.empty(0, layouts.TS_TRACK)
+    today = _whole(joined, layouts.TS_TRACK)
+    # A record of today names its function in its second byte; in the form of 2020 that is the middle of a tag.
+    if len(today) and 2 * int((today["function"] == _STEP).sum()) > len(today):
+        _note_cut(device, len(joined), layouts.TS_TRACK)
+        steps = device.keep_sound(today[today["function"] == _STEP], STREAM)
+        return steps[np.argsort(steps["counter"], kind="stable")]
+    _note_cut(device, len(joined), chip_layouts.TRACE_2020)
+    records = device.keep_sound(_whole(joined, chip_layouts.TRACE_2020), STREAM)
+    return _from_2020(device, records[np.argsort(records["counter"], kind="stable")])
+
+
+def _whole(joined: npt.NDArray[np.uint8], record: np.dtype[Any]) -> Records:
+    return joined[len(joined) % record.itemsize :].view(record)
+
+
+def _note_cut(device: Device, length: int, record: np.dtype[Any]) -> None:
+    if length % record.itemsize:
+        device.notes.warning(
+            device.side.label, f"{STREAM}: cut record, surplus bytes skipped", length % record.itemsize
+        )
+
+
+def _from_2020(device: Device, records: Records) -> Records:
+    """Give numbers to the iterations: each begins where the one before ended, the first with its forward pass."""
+    ends = np.flatnonzero(records["tag"] == _ITERATION_END)
+    known = np.isin(records["tag"], (_FORWARD, _BACKWARD, _ITERATION_END))
+    if not bool(known.all()):
+        device.notes.info(
+            f"device {device.id}", f"{STREAM}: other tags than of iterations skipped", int((~known).sum())
+        )
+    if not len(ends):
+        return np.empty(0, layouts.TS_TRACK)
+    first = int(np.flatnonzero(known)[0])
+    # Without anything of the first iteration but its end there is nothing to tell how long it took.
+    starts, ends = (np.concatenate(([first], ends[:-1])), ends) if first < ends[0] else (ends[:-1], ends[1:])
+    iteration = np.arange(1, len(ends) + 1)
+    within = np.flatnonzero((records["tag"] == _FORWARD) | (records["tag"] == _BACKWARD))
+    number = np.searchsorted(ends, within) + 1
+    within, number = within[number <= len(ends)], number[number <= len(ends)]
+    passes = np.where(records["tag"][within] == _FORWARD, _TAG_FORWARD, _TAG_BACKWARD)
+    parts = ((starts, iteration, _TAG_START), (within, number, passes), (ends, iteration, _TAG_END))
+    rows = np.concatenate([rows for rows, _, _ in parts])
+    steps = np.zeros(len(rows), layouts.TS_TRACK)
+    steps["function"], steps["model"] = _STEP, _NO_MODEL
+    steps["counter"], steps["stream"], steps["task"] = (records[key][rows] for key in ("counter", "stream", "task"))
+    steps["index"] = np.concatenate([numbers for _, numbers, _ in parts])
+    steps["tag"] = np.concatenate([np.broadcast_to(tags, len(numbers)) for _, numbers, tags in parts])
+    return steps[np.argsort(steps["counter"], kind="stable")]

@@ -1,0 +1,1 @@
+"""Records of the host: calls, operators, tasks as they were launched, communication, memory of operators."""

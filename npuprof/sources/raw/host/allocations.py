@@ -1,0 +1,116 @@
+"""Memory that operators took and gave back (task_memory_info): blocks, and the state of the allocator.
+
+Source: formats/raw.md section 4.2 (task_memory_info).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.columns.stacking import stacked
+from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.records import layouts
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+_COMPONENT = "GE"  # whoever allocated: the vendor names no other
+_MOST = 1 << 62  # more is no size or address: damage
+
+
+@dataclass(frozen=True)
+class Events:
+    """Allocations and releases in order of time, and the sound records of them."""
+
+    host: Host
+    records: Records
+    time_ns: Int64
+    size: Int64
+
+
+def add_tables(host: Host, frames: dict[str, pd.DataFrame]) -> None:
+    """Read task_memory_info: add `allocations`, and the rows of the allocator to `memory`."""
+    events = read_events(host)
+    frames["allocations"] = allocations_table(events)
+    if len(events.records):
+        frames["memory"] = tables.sort_by_time(stacked([frames["memory"], memory_rows(events)]))
+
+
+def read_events(host: Host) -> Events:
+    """Read task_memory_info. Records of impossible sizes, and of none, are skipped and noted."""
+    records, _ = host.read("additional.task_memory_info", layouts.TASK_MEMORY)
+    sound = (records["allocated"] < _MOST) & (records["reserved"] < _MOST) & (records["address"] < _MOST)
+    size = records["size"].astype(np.int64)
+    sound &= (size > -_MOST) & (size < _MOST) & (size != 0)
+    if not bool(sound.all()):
+        host.notes.warning("task_memory_info", "records of impossible sizes skipped", int((~sound).sum()))
+        records = records[sound]
+    stamps = records["stamp"]
+    if bool((stamps[1:] < stamps[:-1]).any()):
+        records = records[np.argsort(stamps, kind="stable")]
+    return Events(host, records, host.clock.to_ns(records["stamp"]), records["size"].astype(np.int64))
+
+
+def memory_rows(events: Events) -> pd.DataFrame:
+    """Make rows of `memory`: what the allocator held and had reserved after each event, as the vendor's ``GE``."""
+    records = events.records
+    columns = {
+        "time_ns": events.time_ns,
+        "device_id": records["device"].astype(np.int64),
+        "component": tables.categorical(np.zeros(len(records), np.int64), [_COMPONENT]),
+        "allocated_bytes": records["allocated"].astype(np.int64),
+        "reserved_bytes": records["reserved"].astype(np.int64),
+    }
+    return tables.build("memory", columns)
+
+
+def allocations_table(events: Events) -> pd.DataFrame:
+    """Make `allocations`: each allocation with the release of the same address that followed it.
+
+    A block that was never released has no `released_ns`; a release of what was allocated before the collection began
+    is a row of its own, with a negative size and no `allocated_ns`. The state of the allocator at both ends follows
+    the schema's columns.
+    """
+    records, size = events.records, events.size
+    taken, freed = np.flatnonzero(size > 0), np.flatnonzero(size < 0)
+    key = _blocks(records)
+    begin, end = joins.pair(key[taken], taken, key[freed], freed)  # order in time is enough of a time
+    release = np.full(len(records), -1, np.int64)
+    release[taken[begin]] = freed[end]
+    alone = np.setdiff1d(freed, freed[end], assume_unique=True)
+    release[alone] = alone
+    rows = np.sort(np.concatenate((taken, alone)))
+    release, was_taken = release[rows], size[rows] > 0
+    columns = {
+        "name": events.host.names.names_of(records["name"][rows]).where(records["name"][rows] != 0).categorical(),
+        "size_bytes": size[rows],
+        "allocated_ns": pd.arrays.IntegerArray(events.time_ns[rows], ~was_taken),
+        "released_ns": _at(events.time_ns, release),
+        "device_id": pd.arrays.IntegerArray(records["device"][rows].astype(np.int64), np.zeros(len(rows), bool)),
+        "address": records["address"][rows].astype(np.int64),
+    }
+    for moment, at in (("allocation", np.where(was_taken, rows, -1)), ("release", release)):
+        for field, name in (("allocated", "total_allocated"), ("reserved", "total_reserved")):
+            columns[f"{moment}_{name}_bytes"] = _at(records[field].astype(np.int64), at)
+    return tables.build("allocations", columns)
+
+
+def _blocks(records: Records) -> Int64:
+    """Give numbers to the distinct (device, address)."""
+    devices, _ = pd.factorize(records["device"])
+    addresses, distinct = pd.factorize(records["address"])
+    keys: Int64 = devices.astype(np.int64) * len(distinct) + addresses
+    return keys
+
+
+def _at(values: Int64, rows: Int64) -> pd.arrays.IntegerArray:
+    if not len(values):
+        return pd.arrays.IntegerArray(np.zeros(len(rows), np.int64), np.ones(len(rows), bool))
+    return pd.arrays.IntegerArray(values[rows], rows < 0)

@@ -1,0 +1,187 @@
+"""CANN calls that the host recorded, and which of them holds which.
+
+Source: formats/raw.md sections 4 and 8.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.analysis.nesting import Nesting, time_order
+from npuprof.sources.raw.control.dictionaries import Dictionaries, Names
+from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.records import enums, layouts
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+_MAIN_STREAM = frozenset({"master", str(0x010001)})  # the latter where the dictionary does not name it
+
+
+@dataclass(frozen=True)
+class Api:
+    """CANN calls ordered by begin, longer first; the arrays are parallel.
+
+    Attributes
+    ----------
+    start_ns, duration_ns
+        UTC epoch nanoseconds and nanoseconds.
+    level, thread
+        Level as in :data:`enums.LEVELS`, and thread id.
+    item
+        Hash of the operator's name, or 0.
+    name
+        The call's name.
+    model
+        Of a model-level call, the model that it loads or runs; 0 for others.
+    tree
+        Nesting of the calls above the runtime level, on the host counter; ``rows`` leads from its order here.
+    rows
+        Row of this table by position in `tree`.
+    on_side_stream
+        By position in `tree`, whether it is a step of a collective on another stream than its main one.
+    """
+
+    start_ns: Int64
+    duration_ns: Int64
+    level: npt.NDArray[np.uint16]
+    thread: npt.NDArray[np.uint32]
+    item: npt.NDArray[np.uint64]
+    name: Names
+    model: npt.NDArray[np.uint32]
+    tree: Nesting
+    rows: Int64
+    on_side_stream: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def nearest(self, *levels: int) -> Int64:
+        """Find, by position in `tree`, the innermost holder (or itself) of one of the levels; -1 without one."""
+        return self.tree.nearest(np.isin(self.level[self.rows], levels))
+
+    def at(self, threads: npt.NDArray[Any], stamps: npt.NDArray[Any]) -> Int64:
+        """Find the position in `tree` of the innermost call that holds each host stamp; -1 without one."""
+        return self.tree.innermost(stamps.astype(np.int64), threads)
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls as they were recorded, ordered by begin, longer first: records, and their bounds in host counter ticks."""
+
+    records: Records
+    begins: Int64
+    ends: Int64
+
+    def take(self, rows: Int64) -> Calls:
+        """Give some of the rows."""
+        return Calls(self.records[rows], self.begins[rows], self.ends[rows])
+
+
+def read_calls(host: Host) -> Calls:
+    """Read the calls: spans, and point events paired to spans. Calls without duration are dropped, as the vendor does.
+
+    Source: formats/raw.md sections 4 and 8.1.
+    """
+    records, _ = host.read("api_event.data", layouts.API, stamp="begin")
+    records = _known_levels(host, records)
+    points = records["end"] == layouts.POINT
+    if bool(points.any()):
+        records = np.concatenate((records[~points], _pair_points(host, records[points])))
+    ends = records["end"]
+    sound = host.clock.reaches(ends) & (ends > records["begin"])
+    if not bool(sound.all()):
+        host.notes.warning("api_event", "calls without duration or with an impossible end skipped", int((~sound).sum()))
+        records = records[sound]
+    begins, ends = records["begin"].astype(np.int64), records["end"].astype(np.int64)
+    calls = Calls(records, begins, ends)
+    order = time_order(begins, ends)
+    return calls if bool((order[1:] > order[:-1]).all()) else calls.take(order)
+
+
+def nest_calls(host: Host, calls: Calls) -> Api:
+    """Name calls and find which holds which."""
+    records, begins, ends = calls.records, calls.begins, calls.ends
+    start_ns = host.clock.to_ns(begins.view(np.uint64))
+    level, thread = np.ascontiguousarray(records["level"]), np.ascontiguousarray(records["thread"])
+    rows = np.flatnonzero(level != enums.RUNTIME)
+    tree = Nesting.build(begins[rows], ends[rows], thread[rows])
+    return Api(
+        start_ns,
+        host.clock.to_ns(ends.view(np.uint64)) - start_ns,
+        level,
+        thread,
+        np.ascontiguousarray(records["item"]),
+        _call_names(host.names, records),
+        _models(level, records),
+        tree,
+        rows[tree.order],
+        _on_side_streams(host.names, level, records, rows[tree.order]),
+    )
+
+
+def _models(level: npt.NDArray[np.uint16], records: Records) -> npt.NDArray[np.uint32]:
+    models = np.zeros(len(level), np.uint32)
+    rows = np.flatnonzero(level == enums.MODEL)
+    models[rows] = records["item"][rows] & np.uint64(0xFFFFFFFF)  # there an item is a model, a request a turn of it
+    return models
+
+
+def _on_side_streams(
+    names: Dictionaries, level: npt.NDArray[np.uint16], records: Records, rows: Int64
+) -> npt.NDArray[np.bool_]:
+    on_side_stream = np.zeros(len(rows), bool)
+    steps = np.flatnonzero(level[rows] == enums.COMMUNICATION)
+    if len(steps):
+        types = Names.lookup(records["type"][rows[steps]], lambda value: names.type_name(enums.COMMUNICATION, value))
+        on_main = [code for code, name in enumerate(types.names) if name in _MAIN_STREAM]
+        on_side_stream[steps] = ~np.isin(types.codes, on_main)
+    return on_side_stream
+
+
+def _known_levels(host: Host, records: Records) -> Records:
+    known = np.isin(records["level"], list(enums.LEVELS))
+    if bool(known.all()):
+        return records
+    levels, counts = np.unique(records["level"][~known], return_counts=True)
+    for level, count in zip(levels.tolist()[:20], counts.tolist(), strict=False):
+        host.notes.info("api_event", f"calls of level {level} are not decoded", count)
+    kept: Records = records[known]
+    return kept
+
+
+def _pair_points(host: Host, points: Records) -> Records:
+    # Two points that agree in all but their stamp are the start and the end of one span.
+    keys = ("level", "type", "thread", "request", "item")
+    points = points[np.lexsort((points["begin"], *(points[key] for key in keys)))]
+    same = np.ones(max(len(points) - 1, 0), bool)
+    for key in keys:
+        same &= points[key][1:] == points[key][:-1]
+    first_of_run = np.concatenate(([True], ~same))
+    rank = np.arange(len(points)) - np.maximum.accumulate(np.where(first_of_run, np.arange(len(points)), 0))
+    starts = np.flatnonzero((rank[:-1] % 2 == 0) & same)
+    spans: Records = points[starts].copy()
+    spans["end"] = points["begin"][starts + 1]
+    if len(points) > 2 * len(spans):
+        host.notes.warning("api_event", "point events without a partner skipped", len(points) - 2 * len(spans))
+    return spans
+
+
+def _call_names(names: Dictionaries, records: Records) -> Names:
+    # A step of a collective is told by its item; all others by their registered type.
+    typed = Names.lookup(
+        records["level"].astype(np.uint64) << np.uint64(32) | records["type"],
+        lambda key: names.type_name(key >> 32, key & 0xFFFFFFFF),
+    )
+    steps = (records["level"] == enums.COMMUNICATION) & (records["item"] != 0)
+    rows = np.flatnonzero(steps)
+    if not len(rows):
+        return typed
+    items = names.names_of(records["item"][rows])
+    codes = typed.codes.copy()
+    codes[rows] = items.codes + len(typed.names)
+    return Names.distinct(codes, typed.names + items.names)

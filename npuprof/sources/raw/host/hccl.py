@@ -1,0 +1,176 @@
+"""What the host tells of communication: each operator's group, data and algorithm, each step's ranks and links.
+
+Source: formats/raw.md sections 4.1, 4.2 and 8.9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.sources.raw.host.calls import Api
+from npuprof.sources.raw.host.operators import take
+from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.host.tracks import Tracks
+from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.records import enums, layouts
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+_NO_CONTEXT = 0xFFFFFFFF
+_RANGE = 2  # ids of a context_id_info record of this level: the first and the last context
+_CONTEXT_BITS = 17  # 16 bits of context id, and none
+
+
+@dataclass(frozen=True)
+class Hccl:
+    """Records of communication and what they belong to.
+
+    Attributes
+    ----------
+    steps
+        hccl_info records, and a blank one at their end: what row -1 stands for.
+    of_track
+        Row in `steps` by row of `Tracks`, -1 without one.
+    parts, of_part
+        Sorted keys of (step's call, context), and the row in `steps` of each, for steps inside one FFTS+ task.
+    ranges, last_of_range
+        Sorted keys of (step's call, first context), and the key of the last context, of the contexts that are steps.
+    operators
+        hccl_op_info records, and a blank one at their end.
+    of_call
+        Sorted positions of calls in the tree of calls that have such a record, and
+    operator_of_call
+        the row in `operators` of each.
+    """
+
+    steps: Records
+    of_track: Int64
+    parts: Int64
+    of_part: Int64
+    ranges: Int64
+    last_of_range: Int64
+    operators: Records
+    of_call: Int64
+    operator_of_call: Int64
+
+    def steps_of(self, call: Int64, track: Int64, context: Int64) -> Int64:
+        """Find the row in `steps` of tasks, by their step's call, their track, and their context (-1: none)."""
+        return np.where(
+            context >= 0, _lookup(self.parts, self.of_part, _key(call, context)), take(self.of_track, track)
+        )
+
+    def are_steps(self, call: Int64, context: Int64) -> Bools:
+        """Tell which tasks are steps: of the contexts of a call that names its steps' contexts, only those."""
+        if not len(self.ranges):
+            return np.ones(len(call), bool)
+        keys = _key(call, context)
+        at = np.searchsorted(self.ranges, keys, side="right") - 1
+        inside = (at >= 0) & (self.last_of_range[at] >= keys)
+        calls = self.ranges >> _CONTEXT_BITS
+        named: Bools = calls[np.minimum(np.searchsorted(calls, call), len(calls) - 1)] == call
+        return inside | ~named | (context < 0)
+
+    def operators_of(self, call: Int64) -> Int64:
+        """Find the row in `operators` of calls (positions in the tree of calls), -1 without one."""
+        return _lookup(self.of_call, self.operator_of_call, call)
+
+
+def read_hccl(host: Host, api: Api, tracks: Tracks, contexts: Records) -> Hccl:
+    """Read hccl_info and hccl_op_info, and join them and the context_id_info records to calls and tracks."""
+    steps, _ = host.read("additional.hccl_info", layouts.HCCL_INFO)
+    call = take(api.nearest(enums.COMMUNICATION), api.at(steps["thread"], steps["stamp"])) if len(steps) else _none()
+    _note_lost(host, "hccl_info", call)
+    in_task = steps["context"] != _NO_CONTEXT
+    parts = np.flatnonzero((call >= 0) & in_task)
+    keys, rows = _last_of_each(_key(call[parts], steps["context"][parts].astype(np.int64) & 0xFFFF), parts)
+    ranges, last_of_range = _ranges(api, contexts)
+    operators, of_call, operator_of_call = _read_operators(host, api)
+    return Hccl(
+        steps=_with_blank(steps),
+        of_track=_of_tracks(tracks, steps, np.flatnonzero((call >= 0) & ~in_task), call),
+        parts=keys,
+        of_part=rows,
+        ranges=ranges,
+        last_of_range=last_of_range,
+        operators=_with_blank(operators),
+        of_call=of_call,
+        operator_of_call=operator_of_call,
+    )
+
+
+def _of_tracks(tracks: Tracks, steps: Records, rows: Int64, call: Int64) -> Int64:
+    """Find the record of each track: those of one step's call in order, and where their numbers differ the last."""
+    found = np.full(len(tracks.step), -1, np.int64)
+    launched = np.flatnonzero(tracks.step >= 0)
+    if not len(rows) or not len(launched):
+        return found
+    own, stamps = call[rows], steps["stamp"][rows].astype(np.int64)
+    at = joins.match(tracks.step[launched], tracks.stamp_ns[launched], own, stamps)
+    keys, count = np.unique(own, return_counts=True)
+    wanted, launches = np.unique(tracks.step[launched], return_counts=True)
+    even = wanted[_lookup(keys, count, wanted) == launches]
+    last = _lookup(*_last_of_each(own, rows), tracks.step[launched])
+    in_order = np.isin(tracks.step[launched], even)
+    found[launched] = np.where(in_order, rows[at], last)
+    return found
+
+
+def _ranges(api: Api, records: Records) -> tuple[Int64, Int64]:
+    records = records[(records["level"] == enums.COMMUNICATION) & (records["count"] == _RANGE)]
+    if not len(records):
+        return _none(), _none()
+    call = take(api.nearest(enums.COMMUNICATION), api.at(records["thread"], records["stamp"]))
+    first, last = (records["ids"][:, column].astype(np.int64) for column in (0, 1))
+    sound = (call >= 0) & (first <= last) & (last <= 0xFFFF)
+    ranges, ends = _key(call[sound], first[sound]), _key(call[sound], last[sound])
+    order = np.argsort(ranges, kind="stable")
+    return ranges[order], ends[order]
+
+
+def _read_operators(host: Host, api: Api) -> tuple[Records, Int64, Int64]:
+    records, _ = host.read("compact.hccl_op_info", layouts.HCCL_OP_INFO)
+    if not len(records):
+        return records, _none(), _none()
+    call = take(api.nearest(enums.NODE), api.at(records["thread"], records["stamp"]))
+    _note_lost(host, "hccl_op_info", call)
+    rows = np.flatnonzero(call >= 0)
+    calls, first = np.unique(call[rows], return_index=True)
+    return records, calls, rows[first]
+
+
+def _note_lost(host: Host, stream: str, call: Int64) -> None:
+    lost = int((call < 0).sum())
+    if lost:
+        host.notes.warning(stream, "records outside any call of communication: what they tell is lost", lost)
+
+
+def _key(call: Int64, context: Int64) -> Int64:
+    return call << _CONTEXT_BITS | (context + 1)
+
+
+def _lookup(keys: Int64, values: Int64, wanted: Int64) -> Int64:
+    """Give the values of keys, which are sorted and distinct; -1 for others."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, values[at], -1)
+
+
+def _last_of_each(keys: Int64, values: Int64) -> tuple[Int64, Int64]:
+    distinct, last = np.unique(keys[::-1], return_index=True)
+    return distinct, values[::-1][last]
+
+
+def _with_blank(records: Records) -> Records:
+    whole: Records = np.concatenate((records, np.zeros(1, records.dtype)))
+    return whole
+
+
+def _none() -> Int64:
+    return np.empty(0, np.int64)

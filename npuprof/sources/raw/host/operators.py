@@ -1,0 +1,184 @@
+"""Operators that the host launched: names, cores, block numbers and tensors, joined to the launching call.
+
+Source: formats/raw.md sections 4.1, 4.2 and 8.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.sources.raw.control.dictionaries import Names
+from npuprof.sources.raw.host import tensors
+from npuprof.sources.raw.host.calls import Api
+from npuprof.sources.raw.host.captures import CapturedOperators
+from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.records import enums, layouts
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Operators:
+    """Operators in file order; the arrays are parallel.
+
+    Attributes
+    ----------
+    op_name, op_type, core
+        Names; `core` is the vendor's task type (``AI_CORE``, ``AI_VECTOR_CORE``, ``MIX_AIC`` ...).
+    blocks, ratio
+        Blocks, and how many blocks of the other core go with each.
+    hf32, dynamic
+        Whether HF32 is allowed, and whether the operator was described while running.
+    attributes
+        Attributes as the front end wrote them (node_attr_info), absent where it wrote none.
+    tensors
+        The columns of :data:`tensors.COLUMNS`.
+    of_call
+        Row of the operator by position of the launching call in the tree of calls, -1 without one.
+    contexts, of_context
+        Sorted keys of (call, context id) and the operator of each, for operators fused in one launch.
+    """
+
+    op_name: Names
+    op_type: Names
+    core: Names
+    blocks: Int64
+    ratio: Int64
+    hf32: Bools
+    dynamic: Bools
+    attributes: Names
+    tensors: dict[str, Names]
+    of_call: Int64
+    contexts: Int64
+    of_context: Int64
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def find(self, calls: Int64, contexts: Int64) -> Int64:
+        """Find the operator that a task of a launching call and context (-1: none) runs; -1 without one."""
+        found = take(self.of_call, calls)
+        if len(self.contexts):
+            keys = calls << 32 | contexts
+            at = np.minimum(np.searchsorted(self.contexts, keys), len(self.contexts) - 1)
+            named = (calls >= 0) & (contexts >= 0) & (self.contexts[at] == keys)
+            found = np.where(named, self.of_context[at], found)
+        return found
+
+
+def with_captured(operators: Operators, captured: CapturedOperators) -> Operators:
+    """Put the operators of captured graphs behind the launched ones."""
+    if not len(captured):
+        return operators
+    columns: dict[str, Any] = {}
+    for name in ("op_name", "op_type", "core", "attributes"):
+        columns[name] = getattr(operators, name).append(getattr(captured, name))
+    for name in ("blocks", "ratio", "hf32", "dynamic"):
+        columns[name] = np.concatenate((getattr(operators, name), getattr(captured, name)))
+    texts = {name: column.append(captured.tensors[name]) for name, column in operators.tensors.items()}
+    return replace(operators, **columns, tensors=texts)
+
+
+def take(values: Int64, rows: Int64) -> Int64:
+    """Index an array by rows of which -1 stays -1."""
+    if not len(values):
+        return np.full(len(rows), -1, np.int64)
+    return np.where(rows >= 0, values[rows], -1)
+
+
+def read_operators(host: Host, api: Api, context_ids: Records) -> Operators:
+    """Read operator descriptions and join tensors, attributes and context_id_info records to them."""
+    nodes, aging = host.read("compact.node_basic_info", layouts.NODE_BASIC)
+    launch_of = api.nearest(enums.NODE)
+    calls = take(launch_of, api.at(nodes["thread"], nodes["stamp"]))
+    of_call = _operator_of_call(api, nodes, calls)
+    lost = int((calls < 0).sum())
+    if lost:
+        host.notes.warning(
+            "node_basic_info", "operators outside any launch call: their tasks stay without a name", lost
+        )
+    finder = _Finder(nodes, calls, of_call)
+    infos, _ = host.read("additional.tensor_info", layouts.TENSOR_INFO)
+    info_calls = take(launch_of, api.at(infos["thread"], infos["stamp"]))
+    contexts, of_context = _contexts(api, context_ids, launch_of, finder)
+    return Operators(
+        op_name=host.names.names_of(nodes["op_name"]),
+        op_type=host.names.names_of(nodes["op_type"]),
+        core=Names.lookup(nodes["task_type"], lambda value: enums.GE_TASK_TYPES.get(value) or str(value)),
+        blocks=nodes["blocks"].astype(np.int64),
+        ratio=nodes["ratio"].astype(np.int64),
+        hf32=(nodes["flags"] & 1).astype(bool),
+        dynamic=aging,
+        attributes=_attributes(host, api, launch_of, finder, len(nodes)),
+        tensors=tensors.describe(
+            infos, finder.find(info_calls, infos["op_name"]), len(nodes), host.notes, host.names.formats
+        ),
+        of_call=of_call,
+        contexts=contexts,
+        of_context=of_context,
+    )
+
+
+def _operator_of_call(api: Api, nodes: Records, calls: Int64) -> Int64:
+    # One launch describes one operator as a rule. Where it describes several, the one that the call itself
+    # names comes last and stays.
+    of_call = np.full(len(api.rows), -1, np.int64)
+    held = np.flatnonzero(calls >= 0)
+    of_call[calls[held]] = held
+    own = held[api.item[api.rows[calls[held]]] == nodes["op_name"][held]]
+    of_call[calls[own]] = own
+    return of_call
+
+
+class _Finder:
+    """Finds an operator by launching call and operator name."""
+
+    def __init__(self, nodes: Records, calls: Int64, of_call: Int64) -> None:
+        self._names, self._calls, self._of_call = nodes["op_name"], calls, of_call
+
+    def find(self, calls: Int64, names: npt.NDArray[Any]) -> Int64:
+        found = take(self._of_call, calls)
+        if not len(self._names):
+            return found
+        other = np.flatnonzero((found >= 0) & (self._names[found] != names))
+        if len(other):
+            found[other] = self._search(calls[other], names[other])
+        return found
+
+    def _search(self, calls: Int64, names: npt.NDArray[Any]) -> Int64:
+        distinct, codes = np.unique(np.concatenate((self._names, names)), return_inverse=True)
+        own = self._calls * len(distinct) + codes[: len(self._names)]
+        order = np.argsort(own, kind="stable")
+        keys = calls * len(distinct) + codes[len(self._names) :]
+        at = np.minimum(np.searchsorted(own[order], keys), len(own) - 1)
+        return np.where(own[order][at] == keys, order[at], -1)
+
+
+def _attributes(host: Host, api: Api, launch_of: Int64, finder: _Finder, count: int) -> Names:
+    records, _ = host.read("compact.node_attr_info", layouts.NODE_ATTR)
+    if not len(records):
+        return Names.absent(count)
+    operators = finder.find(take(launch_of, api.at(records["thread"], records["stamp"])), records["op_name"])
+    held = np.flatnonzero(operators >= 0)
+    of_operator = np.full(count, -1, np.int64)
+    of_operator[operators[held]] = held
+    return host.names.names_of(records["attributes"]).take(of_operator)
+
+
+def _contexts(api: Api, records: Records, launch_of: Int64, finder: _Finder) -> tuple[Int64, Int64]:
+    records = records[records["level"] == enums.NODE]
+    calls = take(launch_of, api.at(records["thread"], records["stamp"]))
+    operators = finder.find(calls, records["op_name"])
+    counts = np.minimum(records["count"], records["ids"].shape[1])
+    filled = np.arange(records["ids"].shape[1]) < counts[:, None]
+    filled &= (operators >= 0)[:, None]
+    rows, columns = np.nonzero(filled)
+    keys = calls[rows] << 32 | records["ids"][rows, columns].astype(np.int64)
+    order = np.argsort(keys, kind="stable")
+    return keys[order], operators[rows][order]

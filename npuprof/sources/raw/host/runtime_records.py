@@ -1,0 +1,133 @@
+"""What the runtime recorded besides calls and tasks: streams and queues, copies, fills and blocks of memory, threads.
+
+Each is a frame among the statistics, with a row a record. A run has them only where the runtime was told to write them.
+
+Source: formats/raw.md sections 4 (runtime types 806, 807 and 810 to 812), 4.1 and 4.2 (Multi_Thread).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.sources.raw.control.dictionaries import Names
+from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.records import enums, layouts
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+_STREAM_SQ, _DPU, _COPY, _FILL, _MEMORY = 807, 806, 810, 811, 812
+_STATES = {0: "created", 1: "destroyed"}
+_MEMORIES = {1: "host", 2: "device", 3: "managed"}
+_MOST = 1 << 62  # more is no size of anything
+_DEVICE_BITS = 12
+
+# What the runtime calls a type where no dictionary says it: the name is that of the file.
+_FALLBACK = {_STREAM_SQ: "stream_sq_info", _DPU: "dpu_track"}
+
+
+def read_statistics(host: Host) -> dict[str, pd.DataFrame]:
+    """Read all of them by name; what the run does not have is left out.
+
+    Returns
+    -------
+    ``stream_queue`` (which hardware queue serves a stream), ``memory_copy``, ``memory_fill``, ``memory_management``
+    (blocks that the runtime took or gave back), ``dpu_task`` and ``multi_thread`` (threads that launch together).
+    """
+    readers: Mapping[str, tuple[str | None, np.dtype[Any], Callable[[Host, Records], dict[str, Any]]]] = {
+        "stream_queue": (_compact(host, _STREAM_SQ), layouts.STREAM_SQ, _stream_queue),
+        "memory_copy": (_compact(host, _COPY), layouts.MEMCPY_EXT, _memory_copy),
+        "memory_fill": (_compact(host, _FILL), layouts.MEMSET, _memory_fill),
+        "memory_management": (_compact(host, _MEMORY), layouts.MEMORY_MANAGEMENT, _memory_management),
+        "dpu_task": (_compact(host, _DPU), layouts.DPU_TRACK, _dpu_task),
+        "multi_thread": ("additional.Multi_Thread", layouts.MULTI_THREAD, _multi_thread),
+    }
+    found = {}
+    for name, (stream, record, columns) in readers.items():
+        records = host.read(stream, record)[0] if stream else np.empty(0, record)
+        if len(records):
+            common = {"Timestamp(ns)": host.clock.to_ns(records["stamp"]), "Thread ID": records["thread"]}
+            found[name] = pd.DataFrame({**common, **columns(host, records)})
+    return found
+
+
+def _compact(host: Host, kind: int) -> str | None:
+    """Give the stream of a type of the runtime: it is called what the dictionary calls the type."""
+    name = host.names.types.get((enums.RUNTIME, kind)) or _FALLBACK.get(kind)
+    return f"compact.{name}" if name else None
+
+
+def _stream_queue(_host: Host, records: Records) -> dict[str, Any]:
+    return {
+        "Device_id": records["device"],
+        "Stream ID": records["stream"],
+        "State": _named(records["status"], _STATES),
+        "Queue ID": records["queue"],
+        "Scheduler ID": records["scheduler"],
+    }
+
+
+def _memory_copy(_host: Host, records: Records) -> dict[str, Any]:
+    return {
+        "Device_id": records["device"],
+        "Stream ID": records["stream"],
+        "Direction": _named(records["kind"], enums.MEMCPY_DIRECTIONS),
+        "Size(Byte)": _size(records["size"]),
+    }
+
+
+def _memory_fill(_host: Host, records: Records) -> dict[str, Any]:
+    return {
+        "Device_id": records["device"],
+        "Stream ID": records["stream"],
+        "Value": records["value"],
+        "Size(Byte)": _size(records["size"]),
+    }
+
+
+def _memory_management(_host: Host, records: Records) -> dict[str, Any]:
+    """Give the runtime's number of what it did as it is: what each stands for is not known."""
+    return {
+        "Device_id": records["device"],
+        "Stream ID": records["stream"],
+        "Memory": _named(records["memory"], _MEMORIES),
+        "Kind": records["kind"],
+        "Address": records["address"],
+        "Size(Byte)": _size(records["size"]),
+    }
+
+
+def _dpu_task(host: Host, records: Records) -> dict[str, Any]:
+    start = host.clock.reaches(records["start"])
+    start_ns = host.clock.to_ns(np.where(start, records["start"], 0))
+    return {
+        "Device_id": records["device"] & ((1 << _DEVICE_BITS) - 1),
+        "Stream ID": records["stream"],
+        "Task ID": records["task"],
+        "Task Type": Names.lookup(records["task_type"], lambda value: _task_type(host, value)).categorical(),
+        "Start(ns)": pd.arrays.IntegerArray(start_ns, ~start),
+    }
+
+
+def _task_type(host: Host, value: int) -> str:
+    return host.names.types.get((enums.RUNTIME, value)) or enums.TRACK_TASK_TYPES.get(value) or str(value)
+
+
+def _multi_thread(_host: Host, records: Records) -> dict[str, Any]:
+    counts = np.minimum(records["count"], records["threads"].shape[1]).tolist()
+    threads = zip(records["threads"].tolist(), counts, strict=True)
+    return {"Threads": [",".join(map(str, ids[:count])) for ids, count in threads]}
+
+
+def _named(values: npt.NDArray[Any], names: Mapping[int, str]) -> pd.Categorical:
+    return Names.lookup(values, lambda value: names.get(value) or str(value)).categorical()
+
+
+def _size(values: npt.NDArray[Any]) -> pd.arrays.IntegerArray:
+    sound = values < _MOST
+    return pd.arrays.IntegerArray(np.where(sound, values, 0).astype(np.int64), ~sound)

@@ -1,0 +1,151 @@
+"""Tensor descriptions of operators: shapes, data types and formats as text, each distinct operand list once.
+
+Source: formats/raw.md section 4.2 (tensor_info).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.notes import Notes
+from npuprof.sources.raw.control.dictionaries import Names
+from npuprof.sources.raw.records import enums, layouts
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+COLUMNS = ("input_shapes", "input_dtypes", "input_formats", "output_shapes", "output_dtypes", "output_formats")
+"""The columns of `kernels` that tensors fill."""
+
+_ROWS_AT_ONCE = 4096  # of 224 bytes
+
+
+def describe(
+    records: Records, operators: Int64, count: int, notes: Notes, formats: Mapping[int, str]
+) -> dict[str, Names]:
+    """Describe the tensors of operators.
+
+    Parameters
+    ----------
+    records
+        tensor_info records in file order.
+    operators
+        The operator (0 to `count` - 1) that each belongs to; -1 for none. Several records of one
+        operator are one list, in order.
+    count
+        How many operators there are.
+    notes
+        Takes what records claim and do not hold.
+    formats
+        Names of tensor formats that :data:`enums.FORMATS` lacks.
+
+    Returns
+    -------
+    One column of `count` rows a name of :data:`COLUMNS`; operands are joined by ``;``.
+    """
+    kept = np.flatnonzero(operators >= 0)
+    lists, contents = _operand_lists(records[kept] if len(kept) < len(records) else records, notes)
+    lists_of_operator, distinct = _joined(lists, operators[kept], count)
+    names = {**formats, **enums.FORMATS}
+    texts = [_texts([record for part in parts for record in contents[part]], names) for parts in distinct]
+    return {
+        column: Names.distinct(np.arange(len(texts)), [text[number] for text in texts]).take(lists_of_operator)
+        for number, column in enumerate(COLUMNS)
+    }
+
+
+def _operand_lists(records: Records, notes: Notes) -> tuple[Int64, list[list[Any]]]:
+    """Give numbers to the distinct records by content: codes, and the operands of each code."""
+    words = records["words"]
+    hashes = np.empty(len(records), np.uint64)
+    weights = np.array(_WEIGHTS, np.uint64)
+    for rows in _stretches(len(records)):
+        np.matmul(words[rows], weights, out=hashes[rows])
+    codes, first = _first_of_each(hashes)
+    distinct = words[first]
+    if any(bool((words[rows] != distinct[codes[rows]]).any()) for rows in _stretches(len(records))):
+        # Two contents have one hash: compare the contents themselves.
+        codes, first = _first_of_each(np.ascontiguousarray(words).view(f"V{words.shape[1] * words.itemsize}").ravel())
+    contents = []
+    too_many = 0
+    for row in first.tolist():
+        operands = int(records["count"][row])
+        too_many += operands > layouts.TENSORS_A_RECORD
+        contents.append(records["tensors"][row].tolist()[:operands])
+    if too_many:
+        notes.warning(
+            "tensor_info", "records that claim more tensors than they hold; those they hold are kept", too_many
+        )
+    return codes, contents
+
+
+def _stretches(count: int) -> Iterator[slice]:
+    """Cut rows into so few at a time that what is made of them stays in the processor's caches."""
+    yield from (slice(low, low + _ROWS_AT_ONCE) for low in range(0, count, _ROWS_AT_ONCE))
+
+
+def _first_of_each(values: npt.NDArray[Any]) -> tuple[Int64, Int64]:
+    if values.dtype.kind == "V":
+        _, first, codes = np.unique(values, return_index=True, return_inverse=True)
+        return codes, first
+    codes, _ = pd.factorize(values)
+    first = np.empty(int(codes.max()) + 1 if len(codes) else 0, np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return codes.astype(np.int64, copy=False), first
+
+
+# Odd multipliers of a 64-bit polynomial hash; contents of equal hash are compared, so any odd numbers do.
+_WEIGHTS = [pow(0x9E3779B97F4A7C15, power, 1 << 64) for power in range(1, 29)]
+
+
+def _joined(lists: Int64, operators: Int64, count: int) -> tuple[Int64, list[tuple[int, ...]]]:
+    """Chain the lists of each operator: its code (-1 without one), and the lists that each code stands for."""
+    result = np.full(count, -1, np.int64)
+    order = np.argsort(operators, kind="stable")
+    lists, operators = lists[order], operators[order]
+    first = np.concatenate(([True], operators[1:] != operators[:-1]))[: len(operators)]
+    rank = np.arange(len(lists)) - np.maximum.accumulate(np.where(first, np.arange(len(lists)), 0))
+    result[operators[first]] = lists[first]
+    chains: list[tuple[int, ...]] = [(part,) for part in range(int(lists.max()) + 1 if len(lists) else 0)]
+    for turn in range(1, int(rank.max()) + 1 if len(rank) else 0):
+        rows = np.flatnonzero(rank == turn)
+        pairs = (result[operators[rows]] << 32) | lists[rows]
+        codes, distinct = pd.factorize(pairs)
+        result[operators[rows]] = codes + len(chains)
+        chains += [(*chains[pair >> 32], pair & 0xFFFFFFFF) for pair in distinct.tolist()]
+    return result, chains
+
+
+def _texts(operands: Sequence[Any], formats: Mapping[int, str]) -> tuple[str, ...]:
+    sides = ([], [])  # type: tuple[list[Any], list[Any]]
+    for operand in operands:
+        sides[min(operand[0], 1)].append(operand)
+    return tuple(
+        ";".join(text(operand) for operand in side)
+        for side in sides
+        for text in (_shape_text, _dtype_text, lambda operand: _format_text(operand, formats))
+    )
+
+
+def _shape_text(operand: Any) -> str:
+    sizes = operand[3].tolist()
+    length = sizes.index(0) if 0 in sizes else len(sizes)
+    return ",".join(map(str, sizes[:length]))
+
+
+def _dtype_text(operand: Any) -> str:
+    return enums.DTYPES.get(operand[2]) or str(operand[2])
+
+
+def _format_text(operand: Any, formats: Mapping[int, str]) -> str:
+    value = operand[1]
+    if value in formats:
+        return formats[value]
+    base, sub_format = value & 0xFF, value >> 8 & 0xFFFF
+    name = formats.get(base) or str(base)
+    return f"{name}:{sub_format}" if sub_format else name

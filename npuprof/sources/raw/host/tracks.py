@@ -1,0 +1,208 @@
+"""Tasks as the host launched them (task_track), with the call, the operator and the copy that each belongs to.
+
+Source: formats/raw.md sections 4.1, 4.4 and 8.3 to 8.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.sources.raw.control.dictionaries import Names
+from npuprof.sources.raw.host.calls import Api
+from npuprof.sources.raw.host.copies import join_copies
+from npuprof.sources.raw.host.operators import take
+from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.keys.batches import Flips, batch_ids
+from npuprof.sources.raw.records import enums, layouts
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+_FLIP, _OLD_FLIP = "FLIP_TASK", "FLIP"  # the collector's name, and what a dictionary may call it too
+_IGNORED = frozenset({_FLIP, "MAINTENANCE"})
+_EXTENDED = 40  # header length of a record whose block fields are filled
+_DEVICE_KIND_SHIFT = 12
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """Launched tasks ordered by stamp; the arrays are parallel.
+
+    Attributes
+    ----------
+    stamp_ns
+        When the host launched it, UTC epoch nanoseconds.
+    device, stream, task, batch
+        The key that device records carry too.
+    task_type
+        The vendor's name of the type (``KERNEL_AICORE``, ``MEMCPY_ASYNC`` ...).
+    kernel_name
+        Hash of the kernel's name, 0 without one.
+    blocks, ratio, extended
+        Block number and mix ratio, and whether the record holds them.
+    launch
+        Position of the launching node-level call in the tree of calls, -1 without one.
+    step
+        Position of the communication-level call in the tree of calls, -1 without one.
+    collective
+        Position of the node-level call (or else the step) of the collective that it is part of, -1 for none.
+    call
+        Row of `api` whose connection the task carries, -1 for none.
+    model
+        The model whose run launched it, -1 for none.
+    copied_bytes, copy_direction
+        What memcpy_info tells of a copy; -1 where it does not.
+    """
+
+    stamp_ns: Int64
+    device: Int64
+    stream: Int64
+    task: Int64
+    batch: Int64
+    task_type: Names
+    kernel_name: npt.NDArray[np.uint64]
+    blocks: Int64
+    ratio: Int64
+    extended: Bools
+    launch: Int64
+    step: Int64
+    collective: Int64
+    call: Int64
+    model: Int64
+    copied_bytes: Int64
+    copy_direction: Int64
+
+
+@dataclass(frozen=True)
+class Launched:
+    """Launched tasks as they were recorded, ordered by stamp; the arrays beside the records are as in `Tracks`."""
+
+    records: Records
+    task_type: Names
+    stamp_ns: Int64
+    device: Int64
+    stream: Int64
+    task: Int64
+    batch: Int64
+
+    def take(self, rows: Int64) -> Launched:
+        """Give some of the rows."""
+        arrays = (getattr(self, field.name)[rows] for field in fields(self)[2:])
+        return Launched(self.records[rows], self.task_type.take(rows), *arrays)
+
+
+def read_launched(host: Host, *, unique_ids: bool = False) -> Launched:
+    """Read launched tasks and give them batch ids.
+
+    With `unique_ids` (chips of the stars v6 family) task ids have 32 bits also where the record holds a batch.
+    """
+    records = _read(host, unique_ids=unique_ids)
+    stamps = records["stamp"]
+    if bool((stamps[1:] < stamps[:-1]).any()):
+        records = records[np.argsort(stamps, kind="stable")]
+    records = _of_npus(host, records)
+    types = Names.lookup(records["task_type"], lambda value: _type_name(host, value))
+    batch = _batches(records, types)
+    kept = ~np.isin(types.codes, [code for code, name in enumerate(types.names) if name in _IGNORED])
+    if not bool(kept.all()):
+        records, types, batch = records[kept], types.take(np.flatnonzero(kept)), batch[kept]
+    return Launched(
+        records,
+        types,
+        host.clock.to_ns(records["stamp"]),
+        records["device"].astype(np.int64),
+        records["stream"].astype(np.int64),
+        records["task"].astype(np.int64),
+        batch,
+    )
+
+
+def _read(host: Host, *, unique_ids: bool) -> Records:
+    """Read task_track, or where there is any its second form, with 32-bit ids. Source: formats/raw.md section 4.1."""
+    narrow, _ = host.read("compact.task_track", layouts.TASK_TRACK)
+    wide, _ = host.read("compact.task_track_v2", layouts.TASK_TRACK_V2)
+    if not len(wide) and not unique_ids:
+        return narrow
+    if len(wide) and len(narrow):
+        host.notes.info("task_track", "records beside those of task_track_v2 skipped", len(narrow))
+    told = wide if len(wide) else narrow
+    records = np.zeros(len(told), layouts.TASK_TRACK_WIDE)
+    for field in set(layouts.TASK_TRACK_WIDE.names or ()) & set(told.dtype.names or ()):
+        records[field] = told[field]
+    if not len(wide):
+        records["task"] |= records["batch"].astype(np.uint32) << np.uint32(16)
+        records["batch"] = 0
+    return records
+
+
+def join_calls(host: Host, api: Api, launched: Launched) -> Tracks:
+    """Join launched tasks with the calls that hold them, and copies with what was copied."""
+    records, types = launched.records, launched.task_type
+    held_by = api.at(records["thread"], records["stamp"])
+    launch = take(api.nearest(enums.NODE), held_by)
+    step = take(api.nearest(enums.COMMUNICATION), held_by)
+    above = take(api.nearest(enums.NODE, enums.MODEL, enums.ACL), held_by)
+    call = take(api.rows, np.where(launch >= 0, launch, above))
+    size, direction = join_copies(host, records, types)
+    return Tracks(
+        stamp_ns=launched.stamp_ns,
+        device=launched.device,
+        stream=launched.stream,
+        task=launched.task,
+        batch=launched.batch,
+        task_type=types,
+        kernel_name=np.ascontiguousarray(records["kernel_name"]),
+        blocks=records["blocks"].astype(np.int64),
+        ratio=(records["ratio"] & 7).astype(np.int64),
+        extended=records["data_length"] == _EXTENDED,
+        launch=launch,
+        step=step,
+        collective=np.where(step >= 0, np.where(launch >= 0, launch, step), -1),
+        call=call,
+        model=_models(api, held_by),
+        copied_bytes=size,
+        copy_direction=direction,
+    )
+
+
+def _models(api: Api, held_by: Int64) -> Int64:
+    if not bool((api.level == enums.MODEL).any()):
+        return np.full(len(held_by), -1, np.int64)
+    call = take(api.nearest(enums.MODEL), held_by)
+    return take(api.model[api.rows].astype(np.int64), call)
+
+
+def _of_npus(host: Host, records: Records) -> Records:
+    kinds = records["device"] >> _DEVICE_KIND_SHIFT
+    if not bool(kinds.any()):
+        return records
+    host.notes.info("task_track", "tasks of other processors than an NPU are not decoded", int((kinds != 0).sum()))
+    kept: Records = records[kinds == 0]
+    return kept
+
+
+def _type_name(host: Host, value: int) -> str:
+    known = host.names.types.get((enums.RUNTIME, value))
+    if known == _OLD_FLIP:
+        return _FLIP
+    return known or enums.TRACK_TASK_TYPES.get(value) or str(value)
+
+
+def _batches(records: Records, types: Names) -> Int64:
+    streams = records["device"].astype(np.int64) << 32 | records["stream"]
+    flips = records[types.codes == types.names.index(_FLIP)] if _FLIP in types.names else records[:0]
+    return batch_ids(
+        streams,
+        records["stamp"].astype(np.int64),
+        records["task"].astype(np.int64),
+        Flips(
+            flips["device"].astype(np.int64) << 32 | flips["stream"],
+            flips["stamp"].astype(np.int64),
+            flips["batch"].astype(np.int64),
+        ),
+    )

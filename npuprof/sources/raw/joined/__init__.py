@@ -1,0 +1,1 @@
+"""Both sides joined: launches, marks, collectives, and the tables of calls, tasks and kernels."""

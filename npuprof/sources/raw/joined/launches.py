@@ -1,0 +1,236 @@
+"""Device tasks joined with the host's: type, name, operator, and which of them are compute kernels.
+
+Source: formats/raw.md sections 8.4 to 8.7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.analysis.nesting import time_order
+from npuprof.sources.raw.control.dictionaries import Dictionaries, Names
+from npuprof.sources.raw.device.tasks import DeviceTasks
+from npuprof.sources.raw.host.captures import CapturedOperators, CaptureStreams
+from npuprof.sources.raw.host.hccl import Hccl
+from npuprof.sources.raw.host.operators import Operators, take
+from npuprof.sources.raw.host.tracks import Launched, Tracks
+from npuprof.sources.raw.joined.marks import DeviceMarks
+from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.records import enums
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+_CORES = frozenset(enums.KERNEL_TASK_TYPES.values())
+_MARK = "MsTx"
+_LAUNCHED_BY_A_NODE = frozenset({"STARS_COMMON", "FFTS_PLUS"})
+
+
+@dataclass(frozen=True)
+class Launches:
+    """What the host tells of each device task; rows as in `DeviceTasks`.
+
+    Attributes
+    ----------
+    track
+        Row of the host's task, -1 without one.
+    operator
+        Row of the operator, -1 without one.
+    call
+        Row of `api` that the task is connected to, -1 without one.
+    collective
+        Number of the collective that it is part of (a position in the tree of calls), -1 for none.
+    task_type, name
+        The vendor's name of the type, and the kernel's name.
+    is_step
+        Whether it is a step of its collective, not the task that holds the steps.
+    is_kernel
+        Whether it is a row of `kernels`.
+    mark
+        Id of the mark whose device side it is, -1 for a task proper.
+    model
+        The model or captured graph that it is part of a run of, -1 for none.
+    """
+
+    track: Int64
+    operator: Int64
+    call: Int64
+    collective: Int64
+    task_type: Names
+    name: Names
+    is_step: Bools
+    is_kernel: Bools
+    mark: Int64
+    model: Int64
+
+
+@dataclass(frozen=True)
+class HostSide:
+    """What the host recorded of its launches; see the classes of its parts. `operators` has the captured ones last."""
+
+    tracks: Tracks
+    operators: Operators
+    hccl: Hccl
+    captured: CapturedOperators
+    graphs: CaptureStreams
+    names: Dictionaries
+
+
+def join(tasks: DeviceTasks, host: HostSide, matched: tuple[Int64, Bools]) -> Launches:
+    """Join device tasks with what the host tells of them; `matched` is what :func:`match` gave."""
+    tracks, operators = host.tracks, host.operators
+    track, has_parts = matched
+    launch = take(tracks.launch, track)
+    collective = take(tracks.collective, track)
+    operator = _captured(tasks, operators.find(launch, tasks.context), host)
+    host_type = tracks.task_type.take(track)
+    compute = _is_compute(tasks, host_type, track, launch, collective)
+    core = operators.core.take(operator).fill(_kernel_types(host_type)).where(compute)
+    return Launches(
+        track=track,
+        operator=operator,
+        call=take(tracks.call, track),
+        collective=collective,
+        task_type=core.fill(host_type).fill(tasks.kind),
+        name=operators.op_name.take(operator).fill(_kernel_names(tracks, track, host.names)).where(compute),
+        is_step=(collective >= 0) & ~has_parts & host.hccl.are_steps(take(tracks.step, track), tasks.context),
+        is_kernel=compute & ~has_parts,
+        mark=np.full(len(tasks), -1, np.int64),
+        model=_models(tasks, take(tracks.model, track), host.graphs),
+    )
+
+
+def _captured(tasks: DeviceTasks, operator: Int64, host: HostSide) -> Int64:
+    """Give tasks that no launch describes the operator that their captured graph has for them."""
+    if not len(host.captured):
+        return operator
+    rows = np.flatnonzero((operator < 0) & (tasks.context < 0))
+    found = host.captured.find(tasks.device[rows], tasks.stream[rows], tasks.task[rows], tasks.start_ns[rows])
+    result: Int64 = operator.copy()
+    result[rows] = np.where(found >= 0, found + len(host.operators) - len(host.captured), -1)
+    return result
+
+
+def _models(tasks: DeviceTasks, model: Int64, graphs: CaptureStreams) -> Int64:
+    if not len(graphs.model):
+        return model
+    return np.where(model >= 0, model, graphs.model_of(tasks.device, tasks.stream, tasks.start_ns))
+
+
+def add_marks(
+    tasks: DeviceTasks, launches: Launches, device_marks: DeviceMarks, marks: pd.DataFrame
+) -> tuple[DeviceTasks, Launches]:
+    """Add the device side of marks as tasks of type ``MsTx``, named by their message, as the vendor does."""
+    count = len(device_marks.id)
+    if not count:
+        return tasks, launches
+    none = np.full(count, -1, np.int64)
+    more = DeviceTasks(
+        device_marks.device,
+        device_marks.start_ns,
+        device_marks.end_ns - device_marks.start_ns,
+        device_marks.begin,
+        device_marks.end,
+        device_marks.stream,
+        none + 1,
+        device_marks.task,
+        none,
+        Names(np.zeros(count, np.int64), [_MARK]),
+    )
+    messages = _messages(device_marks, marks)
+    extra = Launches(none, none, none, none, more.kind, messages, none >= 0, none >= 0, device_marks.id, none)
+    start = np.concatenate((tasks.start_ns, more.start_ns))
+    order = time_order(start, start + np.concatenate((tasks.duration_ns, more.duration_ns)))
+    return _appended(tasks, more, order), _appended(launches, extra, order)
+
+
+def _messages(device_marks: DeviceMarks, marks: pd.DataFrame) -> Names:
+    message = marks["message"].array
+    ids = marks["id"].to_numpy(np.int64, na_value=-1)
+    rows = np.flatnonzero(marks["device_start_ns"].notna().to_numpy())
+    rows = rows[np.argsort(ids[rows], kind="stable")]
+    if not len(rows):
+        return Names.absent(len(device_marks.id))
+    at = np.minimum(np.searchsorted(ids[rows], device_marks.id), len(rows) - 1)
+    found = np.where(ids[rows][at] == device_marks.id, rows[at], -1)
+    return Names(message.codes.astype(np.int64), list(message.categories)).take(found)
+
+
+_Rows = TypeVar("_Rows", DeviceTasks, Launches)
+
+
+def _appended(first: _Rows, second: _Rows, order: Int64) -> _Rows:
+    """Join two sets of parallel columns and put their rows into an order."""
+    columns: dict[str, Any] = {}
+    for field in fields(first):
+        one, other = getattr(first, field.name), getattr(second, field.name)
+        if isinstance(one, Names):
+            columns[field.name] = one.append(other).take(order)
+        else:
+            columns[field.name] = np.concatenate((one, other))[order]
+    return type(first)(**columns)
+
+
+def with_streams(tasks: DeviceTasks, tracks: Launched) -> DeviceTasks:
+    """Give tasks whose device does not tell their stream that of the host's task; -1 where there is none."""
+    untold = tasks.stream < 0
+    if not bool(untold.any()):
+        return tasks
+    track, _ = match(tasks, tracks)
+    return replace(tasks, stream=np.where(untold, take(tracks.stream, track), tasks.stream))
+
+
+def match(tasks: DeviceTasks, tracks: Launched) -> tuple[Int64, Bools]:
+    """Find the track of each task by key, in order, and of sub-tasks through the task that holds them.
+
+    Returns
+    -------
+    Rows of the tracks, -1 without one, and which tasks have sub-tasks.
+    """
+    keys = joins.task_keys(tasks.device, tasks.stream, tasks.batch, tasks.task)
+    unique = np.isin(tracks.device, np.unique(tasks.device[tasks.batch < 0]))
+    track_keys = joins.task_keys(tracks.device, tracks.stream, np.where(unique, -1, tracks.batch), tracks.task)
+    has_parts = np.zeros(len(tasks), bool)
+    parts = np.flatnonzero(tasks.context >= 0)
+    if not len(parts):
+        return joins.match(keys, tasks.start_ns, track_keys, tracks.stamp_ns), has_parts
+    whole = np.flatnonzero(tasks.context < 0)
+    found = np.full(len(tasks), -1, np.int64)
+    found[whole] = joins.match(keys[whole], tasks.start_ns[whole], track_keys, tracks.stamp_ns)
+    holder = take(whole, joins.latest(keys[parts], tasks.begin[parts], keys[whole], tasks.begin[whole]))
+    held = (holder >= 0) & (tasks.end[holder] >= tasks.end[parts])
+    has_parts[holder[held]] = True
+    found[parts[held]] = found[holder[held]]
+    alone = parts[~held]
+    found[alone] = joins.latest(keys[alone], tasks.start_ns[alone], track_keys, tracks.stamp_ns)
+    return found, has_parts
+
+
+def may_be_kernels(tasks: DeviceTasks, host_type: Names, track: Int64) -> Bools:
+    """Tell which tasks are compute kernels, unless they are steps of a collective or no call launched them."""
+    some_call, none = np.zeros(len(tasks), np.int64), np.full(len(tasks), -1, np.int64)
+    return _is_compute(tasks, host_type, track, some_call, none)
+
+
+def _is_compute(tasks: DeviceTasks, host_type: Names, track: Int64, launch: Int64, collective: Int64) -> Bools:
+    by_name = [name in enums.KERNEL_TASK_TYPES or name.startswith("KERNEL_") for name in host_type.names]
+    kernel = np.array([*by_name, False])[host_type.codes]
+    by_node = np.array([*(name in _LAUNCHED_BY_A_NODE for name in host_type.names), False])[host_type.codes]
+    on_core = np.array([*(name in _CORES for name in tasks.kind.names), False])[tasks.kind.codes]
+    compute = np.where(track >= 0, kernel | (by_node & (launch >= 0)), on_core)  # unknown to the host: by its core
+    compute &= (tasks.context < 0) | on_core
+    result: Bools = compute & (collective < 0)
+    return result
+
+
+def _kernel_types(host_type: Names) -> Names:
+    return Names.distinct(host_type.codes, [enums.KERNEL_TASK_TYPES.get(name, name) for name in host_type.names])
+
+
+def _kernel_names(tracks: Tracks, track: Int64, names: Dictionaries) -> Names:
+    return names.names_of(tracks.kernel_name).where(tracks.kernel_name != 0).take(track)

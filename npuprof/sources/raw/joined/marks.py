@@ -1,0 +1,145 @@
+"""Markers and ranges that the user put into the run (msproftx), with their device side.
+
+Source: formats/raw.md sections 4.3 and 5.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.raw.control.dictionaries import Names
+from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.tasks import Track
+from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.records import layouts
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+_EX = 1
+_MARK_TAGS = (11, 12)
+_KINDS = {0: "marker", 1: "push/pop", 2: "start/end", 3: "marker_ex"}
+
+
+@dataclass(frozen=True)
+class DeviceMarks:
+    """The device side of marks, one row a mark, ordered by id.
+
+    Attributes
+    ----------
+    id
+        The mark's id.
+    device, stream, task
+        Where the device was when it passed the mark.
+    begin, end
+        When, in device counter ticks, and
+    start_ns, end_ns
+        in UTC epoch nanoseconds; a marker without length starts and ends at once.
+    """
+
+    id: Int64
+    device: Int64
+    stream: Int64
+    task: Int64
+    begin: Int64
+    end: Int64
+    start_ns: Int64
+    end_ns: Int64
+
+    def take(self, rows: Int64) -> DeviceMarks:
+        """Give some of the rows."""
+        return DeviceMarks(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+
+def read_device_marks(devices: Sequence[Device], tracks: Sequence[Track]) -> DeviceMarks:
+    """Read when devices passed marks: the first and the last record of each mark id.
+
+    Source: formats/raw.md section 5.4 (tags 11 and 12).
+    """
+    parts = []
+    for device, track in zip(devices, tracks, strict=True):
+        records = track.steps[np.isin(track.steps["tag"], _MARK_TAGS)]  # in order of time
+        ids, first = np.unique(records["index"], return_index=True)
+        last = len(records) - 1 - np.unique(records["index"][::-1], return_index=True)[1]
+        counter = records["counter"]
+        times = device.clock.counter.to_ns(counter)
+        columns = (
+            ids,
+            np.full(len(ids), device.id),
+            records["stream"][first] & device.stream_mask,
+            records["task"][first],
+            counter[first],
+            counter[last],
+            times[first],
+            times[last],
+        )
+        parts.append([column.astype(np.int64) for column in columns])
+    if not parts:
+        return DeviceMarks(*(np.empty(0, np.int64) for _ in fields(DeviceMarks)))
+    joined = DeviceMarks(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    order = np.lexsort((joined.start_ns, joined.id))
+    first = np.concatenate(([True], joined.id[order][1:] != joined.id[order][:-1]))[: len(order)]
+    return joined.take(order[first])
+
+
+def marks_table(host: Host, device_marks: DeviceMarks) -> pd.DataFrame:
+    """Read markers and ranges. Source: formats/raw.md section 4.3.
+
+    `kind` tells how it was made (``marker``, ``push/pop``, ``start/end``, ``marker_ex``), `device_id` where its
+    device side was seen.
+    """
+    records, _ = host.read("additional.msproftx", layouts.MSPROFTX, stamp="start")
+    records, messages = _whole_messages(records)
+    ends = np.maximum(np.where(host.clock.reaches(records["end"]), records["end"], 0), records["start"])
+    start_ns = host.clock.to_ns(records["start"])
+    is_ex = records["info_type"] == _EX
+    ids = records["mark_id"].astype(np.int64)
+    at = np.minimum(np.searchsorted(device_marks.id, ids), max(len(device_marks.id) - 1, 0))
+    seen = is_ex & (device_marks.id[at] == ids) if len(device_marks.id) else np.zeros(len(ids), bool)
+    at = np.where(seen, at, 0)
+    domain = host.names.names_of(records["domain"]).where(records["domain"] != 0)
+    columns = {
+        "start_ns": start_ns,
+        "duration_ns": host.clock.to_ns(ends) - start_ns,
+        "message": messages.categorical(),
+        "domain": domain.categorical(),
+        "thread_id": records["caller"].astype(np.int64),
+        "device_start_ns": _optional(device_marks.start_ns, at, seen),
+        "device_duration_ns": _optional(device_marks.end_ns - device_marks.start_ns, at, seen),
+        "id": ids,
+        "device_id": _optional(device_marks.device, at, seen),
+        "kind": Names.lookup(records["event_type"], lambda value: _KINDS.get(value) or str(value)).categorical(),
+        "category": pd.arrays.IntegerArray(records["category"].astype(np.int64), is_ex),
+    }
+    return tables.sort_by_time(tables.build("marks", columns))
+
+
+def _whole_messages(records: Records) -> tuple[Records, Names]:
+    """Join the segments of long messages: one record a mark, and its message."""
+    is_ex = records["info_type"] == _EX
+    plain, long = records[~is_ex], records[is_ex]
+    order = np.lexsort((long["segment"], long["start"], long["mark_id"], long["thread"]))
+    long = long[order]
+    first = np.ones(len(long), bool)
+    if len(long):
+        same = [long[key][1:] == long[key][:-1] for key in ("mark_id", "start", "thread")]
+        first[1:] = ~np.logical_and.reduce(same)
+    part = np.cumsum(first) - 1
+    texts = [b""] * (int(part[-1]) + 1 if len(part) else 0)
+    for number, message in zip(part.tolist(), long["message"].tolist(), strict=True):
+        texts[number] += message
+    whole = np.concatenate((plain, long[first]))
+    messages = [text.split(b"\0", 1)[0].decode("utf-8", "replace") for text in [*plain["message"].tolist(), *texts]]
+    return whole, Names.distinct(np.arange(len(messages)), messages)
+
+
+def _optional(values: Int64, at: Int64, present: npt.NDArray[np.bool_]) -> pd.arrays.IntegerArray:
+    filled = values[at] if len(values) else np.zeros(len(at), np.int64)
+    return pd.arrays.IntegerArray(filled, ~present)

@@ -1,0 +1,1 @@
+"""Keys: by which ids and times records of different streams belong together."""

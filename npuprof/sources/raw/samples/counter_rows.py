@@ -1,0 +1,114 @@
+"""Rows of the `counters` table, as the readers of sampled streams make them.
+
+Every source, raw data (here), timelines (:mod:`npuprof.sources.trace.counters`) and databases
+(:mod:`npuprof.sources.database.counters`), names a series alike and gives it one unit:
+
+- `counter` is what the vendor's timeline calls it, its process first: ``HBM read``, ``NIC Port Rx Packets``,
+  ``PCIe post Tx`` (the average; ``PCIe post Tx min`` and ``max`` beside it), ``CPU Usage CPU``.
+- `instance` is the number of the controller, port, core or accelerator, ``die 0`` of inter-die traffic, the class of
+  ``QoS``, ``APP`` or ``Device`` of ``NPU MEM``.
+- Bandwidths are in the vendor's ``MB/s`` of 2**20 bytes a second, rates of the host and memory in ``KB/s`` and ``KB``
+  of 2**10 bytes, latencies in ``us``, frequencies in ``MHz``. Shares, hit rates and usages are in percent (``%``).
+- A value that needs the sample before it is NaN in a first row, where the vendor shows 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.columns.nullable import ABSENT, optional
+from npuprof.sources.raw.control.dictionaries import Names
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CounterRows:
+    """Rows of `counters`; the arrays are parallel.
+
+    Attributes
+    ----------
+    time_ns
+        UTC epoch nanoseconds.
+    device
+        The device, None for the host.
+    value
+        NaN where there is none.
+    counter, instance, unit
+        Names; an instance or a unit may be absent.
+    """
+
+    time_ns: Int64
+    device: int | None
+    value: Floats
+    counter: Names
+    instance: Names
+    unit: Names
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+
+def rows(
+    time_ns: Int64,
+    device: int | None,
+    value: npt.NDArray[Any],
+    counter: Names | str,
+    unit: Names | str | None,
+    instance: Names | str | None = None,
+) -> CounterRows:
+    """Make rows; a name that is one text holds for all of them, None is absent."""
+    count = len(time_ns)
+    return CounterRows(
+        time_ns,
+        device,
+        value.astype(np.float64),
+        _names(counter, count),
+        _names(instance, count),
+        _names(unit, count),
+    )
+
+
+def _names(name: Names | str | None, count: int) -> Names:
+    if isinstance(name, Names):
+        return name
+    return Names.absent(count) if name is None else Names(np.zeros(count, np.int64), [name])
+
+
+def passed_ns(series: Int64, time_ns: Int64) -> Floats:
+    """Give the time since the row before of the same series; NaN for a first row, and where time stands still.
+
+    Parameters
+    ----------
+    series, time_ns
+        Ordered by series, then by time.
+    """
+    passed = np.diff(time_ns, prepend=0).astype(np.float64)
+    first = np.concatenate(([True], series[1:] != series[:-1]))[: len(series)]
+    passed[first | (passed <= 0)] = np.nan
+    return passed
+
+
+def counters_table(parts: Sequence[CounterRows]) -> pd.DataFrame:
+    """Make `counters` of all rows, in order of time."""
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return tables.empty("counters")
+    devices = [np.full(len(part), ABSENT if part.device is None else part.device) for part in parts]
+    columns: dict[str, Any] = {
+        "time_ns": np.concatenate([part.time_ns for part in parts]),
+        "device_id": optional(np.concatenate(devices)),
+        "value": np.concatenate([part.value for part in parts]),
+    }
+    for key in ("counter", "instance", "unit"):
+        columns[key] = reduce(Names.append, [getattr(part, key) for part in parts]).categorical()
+    return tables.sort_by_time(tables.build("counters", columns))

@@ -1,0 +1,259 @@
+"""Sampled usage of the host: CPU, memory, disk and network, from what the collector copied out of ``/proc``.
+
+Times are those of the vendor's timeline: a usage that needs two samples stands at the first of them.
+Source: formats/raw.md section 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.sources.raw.control.clocks import parse_frequency
+from npuprof.sources.raw.control.dictionaries import Names
+from npuprof.sources.raw.control.files import Side, whole_number
+from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
+from npuprof.sources.raw.samples.text import lines, number, whole
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+_CLOCK_TICKS = 100  # of /proc, a second, where info.json does not tell
+_PAGE_KIB = 4
+_MBIT_BYTES = 125_000
+_UTIME, _STIME, _CPU = 11, 12, 36  # fields of /proc/PID/stat behind the name, which may hold spaces
+_MAX_CPUS = 1 << 16
+_DISK_UNITS = {"B/s": 1 / 1024, "K/s": 1.0, "M/s": 1024.0, "G/s": 1024.0**2}
+
+
+@dataclass
+class _Block:
+    """The lines below one ``time`` line."""
+
+    stamp: int
+    lines: list[str]
+
+
+def read_host_usage(host: Host, side: Side | None) -> list[CounterRows]:
+    """Read all samples of the host; `side` holds the facts that usages are shares of."""
+    if side is None:
+        return []
+    return [*_cpu(host, side), *_memory(host, side), *_disk(host, side), *_network(host, side)]
+
+
+def _placed(host: Host, stream: str, stamps: list[int]) -> tuple[Int64, npt.NDArray[np.bool_]]:
+    """Turn host counter values into UTC nanoseconds, and tell which are possible."""
+    counters = np.array(stamps, np.uint64)
+    good = host.clock.reaches(counters)
+    _note(host, stream, "impossible time stamps skipped", int((~good).sum()))
+    return host.clock.to_ns(np.where(good, counters, np.uint64(0))), good
+
+
+def _note(host: Host, stream: str, what: str, count: int) -> None:
+    if count:
+        host.notes.warning(f"host {stream}", what, count)
+
+
+def _rows(
+    host: Host, stream: str, samples: list[tuple[int, float]], counter: str, unit: str, instances: list[str] | None
+) -> CounterRows:
+    time_ns, good = _placed(host, stream, [stamp for stamp, _ in samples])
+    names: Names | None = None
+    if instances is not None:
+        index = {name: code for code, name in enumerate(dict.fromkeys(instances))}
+        names = Names(np.array([index[name] for name in instances], np.int64)[good], list(index))
+    return rows(time_ns[good], None, np.array([value for _, value in samples])[good], counter, unit, names)
+
+
+def _blocks(host: Host, stream: str) -> Iterator[_Block]:
+    """Give the blocks of a stream in which a ``time`` line stands above each sample; other lines are left out."""
+    block: _Block | None = None
+    damaged = 0
+    for line in lines(host.streams, stream, host.notes):
+        if not line.startswith("time "):
+            if block is None:
+                damaged += 1
+            else:
+                block.lines.append(line)
+            continue
+        if block is not None:
+            yield block
+        stamp = whole(line[5:].strip())
+        damaged += stamp is None
+        block = None if stamp is None else _Block(stamp, [])
+    if block is not None:
+        yield block
+    _note(host, stream, "damaged lines skipped", damaged)
+
+
+def _cpu(host: Host, side: Side) -> list[CounterRows]:
+    """Read ``CPU Usage CPU`` by CPU and ``CPU Usage CPU Avg``, percent of the time between two samples.
+
+    A thread's time counts for the CPU that it was last seen on, so that a CPU can seem more than busy: such values
+    are left out, as the vendor does.
+    """
+    ticks = whole_number(side.info.get("sysClockFreq")) or _CLOCK_TICKS
+    cpus = whole_number(side.info.get("cpuNums")) or 0
+    singles: list[tuple[int, float]] = []
+    means: list[tuple[int, float]] = []
+    names: list[str] = []
+    before: tuple[int, int, dict[int, tuple[int, int]]] | None = None
+    damaged = 0
+    for block in _blocks(host, "host_cpu.data"):
+        uptime = number(block.lines[0].split()[0]) if block.lines else None
+        if uptime is None:
+            damaged += 1
+            continue
+        threads, lost = _threads(block.lines[1:])
+        damaged += lost
+        now = (block.stamp, round(uptime * ticks), threads)
+        passed = now[1] - before[1] if before else 0
+        if before and passed > 0:
+            busy = _busy(before[2], threads, passed)
+            usages = {cpu: share * 100 / passed for cpu, share in busy.items() if share <= passed}
+            singles += [(before[0], usage) for usage in usages.values()]
+            names += [str(cpu) for cpu in usages]
+            if cpus > 0:
+                means.append((before[0], sum(busy.values()) * 100 / (passed * cpus)))
+        before = now
+    _note(host, "host_cpu.data", "damaged lines skipped", damaged)
+    return [
+        _rows(host, "host_cpu.data", singles, "CPU Usage CPU", "%", names),
+        _rows(host, "host_cpu.data", means, "CPU Usage CPU Avg", "%", None),
+    ]
+
+
+def _threads(stats: Iterable[str]) -> tuple[dict[int, tuple[int, int]], int]:
+    """Read lines of ``/proc/PID/task/TID/stat``: ticks used and last CPU by thread, and how many were damaged."""
+    threads: dict[int, tuple[int, int]] = {}
+    damaged = 0
+    for line in stats:
+        head, _, tail = line.rpartition(") ")
+        fields = tail.split()
+        thread = whole(head.partition(" ")[0])
+        numbers = [whole(fields[place]) if len(fields) > _CPU else None for place in (_UTIME, _STIME, _CPU)]
+        used, system, cpu = numbers
+        if thread is None or used is None or system is None or cpu is None or cpu >= _MAX_CPUS:
+            damaged += 1
+        else:
+            threads[thread] = (used + system, cpu)
+    return threads, damaged
+
+
+def _busy(before: Mapping[int, tuple[int, int]], now: Mapping[int, tuple[int, int]], passed: int) -> dict[int, int]:
+    """Sum up the ticks between two samples by CPU."""
+    busy: dict[int, int] = {}
+    for thread, (ticks, cpu) in now.items():
+        if thread in before:
+            busy[cpu] = busy.get(cpu, 0) + min(ticks - before[thread][0], passed)
+    return busy
+
+
+def _memory(host: Host, side: Side) -> list[CounterRows]:
+    """Read ``Memory Usage``: the process's resident part of the machine's memory, in percent, at each sample."""
+    total_kib = whole_number(side.info.get("memoryTotal")) or 0
+    samples: list[tuple[int, float]] = []
+    damaged = 0
+    for line in lines(host.streams, "host_mem.data", host.notes):
+        fields = line.split()
+        stamp = whole(fields[0])
+        resident = whole(fields[2]) if len(fields) > 2 else None
+        if stamp is None or resident is None:
+            damaged += 1
+        else:
+            samples.append((stamp, resident * _PAGE_KIB * 100 / total_kib if total_kib > 0 else np.nan))
+    _note(host, "host_mem.data", "damaged lines skipped", damaged)
+    return [_rows(host, "host_mem.data", samples, "Memory Usage", "%", None)]
+
+
+def _disk(host: Host, side: Side) -> list[CounterRows]:
+    """Read ``Disk Usage`` (percent), and what was read and written, of iotop's lines: one at each interval."""
+    hertz = parse_frequency(side.sample.get("host_disk_freq"))
+    start: int | None = None
+    values: list[tuple[float, float, float]] = []
+    damaged = 0
+    for line in lines(host.streams, "host_disk.data", host.notes):
+        fields = line.split()
+        if fields[0] == "start_time":
+            start = whole(fields[1]) if len(fields) > 1 else None
+        elif len(fields) > 1 and whole(fields[1]) is not None:
+            found = _iotop(fields)
+            damaged += found is None
+            values += [found] if found else []
+    _note(host, "host_disk.data", "damaged lines skipped", damaged)
+    if not values:
+        return []
+    if start is None or hertz is None:
+        host.notes.warning("host host_disk.data", "no start time or no host_disk_freq: not decoded", len(values))
+        return []
+    first_ns, good = _placed(host, "host_disk.data", [start])
+    if not good[0]:
+        return []
+    interval = Fraction(10**9) / hertz
+    time_ns = first_ns[0] + np.array([int(row * interval) for row in range(len(values))], np.int64)
+    table = np.array(values)
+    named = (("Disk Usage Read", "KB/s"), ("Disk Usage Write", "KB/s"), ("Disk Usage", "%"))
+    return [rows(time_ns, None, table[:, column], name, unit) for column, (name, unit) in enumerate(named)]
+
+
+def _iotop(fields: list[str]) -> tuple[float, float, float] | None:
+    """Read a line of iotop: KB/s read and written, and percent of the time spent waiting."""
+    if len(fields) < 8 or fields[5] not in _DISK_UNITS or fields[7] not in _DISK_UNITS:
+        return None
+    read, written = number(fields[4]), number(fields[6])
+    share = number(fields[10]) if len(fields) > 10 and "unavailable" not in " ".join(fields) else 0.0
+    if read is None or written is None or share is None:
+        return None
+    return read * _DISK_UNITS[fields[5]], written * _DISK_UNITS[fields[7]], share
+
+
+def _network(host: Host, side: Side) -> list[CounterRows]:
+    """Read ``Network Usage`` (percent of the speed of all cards that have one) and its rate."""
+    speeds = _speeds(side)
+    usages: list[tuple[int, float]] = []
+    rates: list[tuple[int, float]] = []
+    before: tuple[int, dict[str, int]] | None = None
+    for block in _blocks(host, "host_network.data"):
+        now = _moved(block.lines, speeds)
+        if before is not None and block.stamp > before[0]:
+            changes = [(card, size - before[1][card]) for card, size in now.items() if card in before[1]]
+            changes = [(card, change) for card, change in changes if change >= 0]
+            seconds = (block.stamp - before[0]) * float(host.clock.ns_per_tick) / 1e9
+            if changes:
+                rate = sum(change for _, change in changes) / seconds
+                usages.append((before[0], rate * 100 / sum(speeds[card] for card, _ in changes)))
+                rates.append((before[0], rate / 1024))
+        before = (block.stamp, now)
+    return [
+        _rows(host, "host_network.data", usages, "Network Usage", "%", None),
+        _rows(host, "host_network.data", rates, "Network Usage Rate", "KB/s", None),
+    ]
+
+
+def _speeds(side: Side) -> dict[str, int]:
+    """Give the speed of every network card in bytes a second; a card without one has no place here."""
+    cards: Any = side.info.get("netCard")
+    found = {}
+    for card in cards if isinstance(cards, list) else []:
+        speed = whole_number(card.get("speed")) if isinstance(card, dict) else None
+        if speed is not None and 0 < speed < 1 << 32:
+            found[str(card.get("netCardName"))] = speed * _MBIT_BYTES
+    return found
+
+
+def _moved(counters: Iterable[str], cards: Iterable[str]) -> dict[str, int]:
+    """Read lines of ``/proc/net/dev``: bytes received and sent by card."""
+    known = set(cards)
+    moved = {}
+    for line in counters:
+        card, _, tail = line.partition(":")
+        fields = tail.split()
+        received, sent = (whole(fields[place]) if len(fields) > 8 else None for place in (0, 8))
+        if card.strip() in known and received is not None and sent is not None:
+            moved[card.strip()] = received + sent
+    return moved

@@ -1,0 +1,132 @@
+"""Samples of the chip's own monitors: ``stars_soc_profile`` and ``lpmInfoConv``.
+
+Source: formats/raw.md sections 5.3, 5.5 and 5.7.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.sources.raw.control.chips import Family
+from npuprof.sources.raw.control.dictionaries import Names
+from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.records import layouts
+from npuprof.sources.raw.records.slices import Records
+from npuprof.sources.raw.samples.counter_rows import CounterRows, passed_ns, rows
+from npuprof.sources.raw.samples.interconnects import qos_names
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+_QOS, _SIO, _ACC, _CHIP, _SOC, _POWER = 0b011000, 0b011001, 0b011010, 0b011011, 0b011100, 0b011101
+_PA_LINK, _PCIE = 0b111111, 0b100010
+_ACC_NAMES = ("write_band_width", "read_bandwidth", "write_ost", "read_ost")
+_SIO_NAMES = ("req_rx", "rsp_rx", "snp_rx", "dat_rx", "req_tx", "rsp_tx", "snp_tx", "dat_tx")
+_SIO_V6 = [1, 2, 3, 4, 6, 7, 8, 9]  # of ten words
+_CHIP_NAMES = {
+    _PA_LINK: ("PA Link Rx", "PA Link Tx"),
+    _PCIE: ("PCIE Write Bandwidth", "PCIE Read Bandwidth"),
+}
+_LPM = {1: "AIC Voltage", 2: "BUS Voltage"}
+
+
+def read_soc_profile(device: Device) -> list[CounterRows]:
+    """Read accelerator and inter-die traffic, bandwidth levels, transfers between chips, power and QoS."""
+    records = device.read("stars_soc_profile", layouts.SOC_PROFILE)
+    function = records["head"] & 0x3F
+    readers = {_ACC: _accelerators, _SIO: _dies, _SOC: _levels, _CHIP: _chips, _POWER: _power, _QOS: _qos}
+    parts = []
+    for code, reader in readers.items():
+        chosen = records[function == code]
+        if len(chosen):
+            parts += reader(device, chosen, device.clock.counter.to_ns(chosen["counter"]))
+    other = int((~np.isin(function, list(readers))).sum())
+    if other:
+        device.notes.info(f"device {device.id}", "stars_soc_profile: records of other types skipped", other)
+    return parts
+
+
+def _accelerators(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
+    instance = Names.lookup(records["id"], str)
+    return [
+        rows(time_ns, device.id, records["wide"][:, column], f"Acc PMU {name}", None, instance)
+        for column, name in enumerate(_ACC_NAMES)
+    ]
+
+
+def _dies(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
+    """Read traffic between dies: what each record counted since the one before of its die."""
+    is_v6 = device.family is Family.STARS_V6
+    die = (records["head"] >> 10 if is_v6 else records["id"]).astype(np.int64)
+    counted = records["narrow_v6"][:, _SIO_V6] if is_v6 else records["narrow"]
+    order = np.lexsort((time_ns, die))
+    counted, time_ns, die = counted[order], time_ns[order], die[order]
+    seconds = passed_ns(die, time_ns) / 1e9
+    instance = Names.lookup(die, lambda number: f"die {number}")
+    return [
+        rows(time_ns, device.id, counted[:, column] / seconds / 2**20, f"SIO {name}", "MB/s", instance)
+        for column, name in enumerate(_SIO_NAMES)
+    ]
+
+
+def _levels(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
+    """Read bandwidth levels. The vendor's parsers disagree on which is which; these names are its timeline's."""
+    levels = records["narrow"][:, 0].astype(np.int64)
+    return [
+        rows(time_ns, device.id, levels & 7, "Stars Soc Info L2 Buffer Bw Level", None),
+        rows(time_ns, device.id, levels >> 3 & 0xFF, "Stars Soc Info Mata Bw Level", None),
+    ]
+
+
+def _chips(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
+    """Read transfers over PA links and PCIe, as the monitor counts them; by die on the stars v6 family."""
+    if device.family is Family.STARS_V6:
+        die = Names.lookup(records["head"] >> 10, lambda number: f"die {number}")
+        return [
+            rows(time_ns, device.id, records["wide_v6"][:, column], f"Stars Chip Trans {name}", None, die)
+            for column, name in enumerate(_CHIP_NAMES[_PCIE])
+        ]
+    parts = []
+    kind = records["head"] >> 10
+    for code, names in _CHIP_NAMES.items():
+        at = np.flatnonzero(kind == code)
+        instance = Names.lookup(records["id"][at] & 63, str)
+        for column, name in enumerate(names):
+            value = records["wide"][at, column]
+            parts.append(rows(time_ns[at], device.id, value, f"Stars Chip Trans {name}", None, instance))
+    other = int((~np.isin(kind, list(_CHIP_NAMES))).sum())
+    if other:
+        device.notes.info(f"device {device.id}", "stars_soc_profile: transfers of other links skipped", other)
+    return parts
+
+
+def _power(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
+    """Read the twenty values of a power sample, by die; which is what no document tells."""
+    values = records["power"].reshape(-1, 10, 2)[:, :, ::-1].reshape(-1, 20)  # each pair is stored high half first
+    instance = Names.lookup(records["head"] >> 10, str)
+    return [
+        rows(time_ns, device.id, values[:, column], f"Low Power {column}", None, instance)
+        for column in range(values.shape[1])
+    ]
+
+
+def _qos(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
+    return [
+        rows(time_ns, device.id, records["qos"][:, column], "QoS", "MB/s", name)
+        for column, name in enumerate(qos_names(device))
+    ]
+
+
+def read_voltages(device: Device) -> list[CounterRows]:
+    """Read ``AIC Voltage`` and ``BUS Voltage`` (mV) of ``lpmInfoConv``, a row a change."""
+    blocks = device.streams.read(f"lpmInfoConv.data.{device.id}", layouts.POWER_INFOS)
+    counts = np.minimum(blocks["count"], layouts.FREQUENCIES_A_RECORD)
+    values = blocks["values"][np.arange(layouts.FREQUENCIES_A_RECORD) < counts[:, None]]
+    values = values[device.clock.counter.reaches(values["counter"])]
+    parts = []
+    for kind, name in _LPM.items():
+        chosen = np.sort(values[values["kind"] == kind], order="counter", kind="stable")
+        parts.append(rows(device.clock.counter.to_ns(chosen["counter"]), device.id, chosen["value"], name, "mV"))
+    return parts

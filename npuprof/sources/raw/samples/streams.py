@@ -1,0 +1,109 @@
+"""Sampled streams of a device: their records and stamps, which have bases of their own.
+
+Source: formats/raw.md section 3 (sample files).
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.records.slices import Records
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+_REACH_NS = 366 * 86_400_000_000_000  # as for counters: no profile is a year long
+_VERSIONS = ("1.0", "2.0")
+_NARROW_BYTES, _TURN = 4, 1 << 32
+_FIRST_STAMPS = 9
+
+
+def layout_version(device: Device, stream: str) -> str | None:
+    """Give the version of the layouts of hbm, llc and npu_mem; None, and a note, for one that is not known."""
+    version = str(device.side.info.get("version") or _VERSIONS[0])
+    if version in _VERSIONS:
+        return version
+    if f"{stream}.data.{device.id}" in device.streams.names():
+        device.notes.info(f"device {device.id}", f"{stream}: layout version {version[:20]} is not decoded")
+    return None
+
+
+def read_us(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
+    """Read a stream (its full name) whose `stamp` is microseconds since the device's start, with its UTC ns.
+
+    Stamps of 32 bits begin anew after 71.6 minutes: they go on here.
+    """
+    records = device.streams.read(stream, record)
+    stamps = records["stamp"]
+    if stamps.dtype.itemsize == _NARROW_BYTES and len(stamps):
+        stamps = _unwrapped(device, stream, stamps)
+    return _within(device, stream, (records, stamps), np.uint64(_REACH_NS // 1000), 0, 1000, device.clock.start_ns)
+
+
+def _unwrapped(device: Device, stream: str, stamps: npt.NDArray[Any]) -> Int64:
+    """Count on where 32-bit stamps begin anew: each lies within 35.8 minutes of the one before it in the file.
+
+    A damaged stamp is off, and those behind it are not.
+    """
+    steps = np.diff(stamps).view(np.int32)  # the shortest way from each to the next, whether or not they wrap between
+    backwards = int(np.count_nonzero(steps < 0))
+    if backwards:
+        device.notes.warning(f"device {device.id}", f"{stream}: samples out of order, kept", backwards)
+    unwrapped = np.concatenate(([0], np.cumsum(steps, dtype=np.int64))) + int(stamps[0])
+    # The file begins in the first turn, which its very first stamp alone, if it is damaged, does not tell.
+    return unwrapped - int(np.median(unwrapped[:_FIRST_STAMPS])) // _TURN * _TURN
+
+
+def read_host_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
+    """Read a stream whose `stamp` is the host's CLOCK_MONOTONIC_RAW in ns, with its UTC ns."""
+    records = device.streams.read(stream, record)
+    base = device.side.host_anchor.get("clock_monotonic_raw")
+    if base is None:  # an old recording without control files
+        impossible(device, stream, "records without the host's clock_monotonic_raw", np.ones(len(records), bool))
+        return records[:0], np.empty(0, np.int64)
+    return _within(
+        device, stream, (records, records["stamp"]), np.uint64(base + _REACH_NS), base, 1, device.clock.start_ns
+    )
+
+
+def read_device_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
+    """Read a stream whose `stamp` is the device's CLOCK_MONOTONIC_RAW in ns, with its UTC ns."""
+    records = device.streams.read(stream, record)
+    base = device_mono_ns(device)
+    if base is None:
+        impossible(device, stream, "records without the device's clock_monotonic_raw", np.ones(len(records), bool))
+        return records[:0], np.empty(0, np.int64)
+    return _within(
+        device, stream, (records, records["stamp"]), np.uint64(base + _REACH_NS), base, 1, device.clock.start_ns
+    )
+
+
+def device_mono_ns(device: Device) -> int | None:
+    """Give the device's CLOCK_MONOTONIC_RAW at its anchor, None when that is missing or impossible."""
+    value = device.side.device_anchor.get("clock_monotonic_raw")
+    return value if value is not None and 0 <= value < 1 << 62 else None
+
+
+def impossible(device: Device, stream: str, what: str, bad: npt.NDArray[np.bool_]) -> None:
+    """Note records that are skipped, if there are any."""
+    count = int(np.count_nonzero(bad))
+    if count:
+        device.notes.warning(f"device {device.id}", f"{stream}: {what} skipped", count)
+
+
+def _within(
+    device: Device,
+    stream: str,
+    stamped: tuple[Records, npt.NDArray[Any]],
+    most: np.uint64,
+    base: int,
+    factor: int,
+    start_ns: int,
+) -> tuple[Records, Int64]:
+    records, stamps = stamped[0], stamped[1].astype(np.uint64)  # a negative one becomes far too large
+    good = (stamps <= most) & (stamps >= np.uint64(max(0, base - _REACH_NS)))
+    impossible(device, stream, "impossible time stamps", ~good)
+    return records[good], (stamps[good].astype(np.int64) - base) * factor + start_ns

@@ -1,0 +1,44 @@
+"""The domains of markers whose front end has none: kept by the recording, and given back to the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from npuprof.notes import Notes
+from npuprof.recording import kept_message
+
+
+def assign(marks: pd.DataFrame, domains: Sequence[tuple[str, str, int]], notes: Notes) -> pd.DataFrame:
+    """Give markers the domains that their calls named.
+
+    Parameters
+    ----------
+    marks
+        The table ``marks``, ordered by ``start_ns``.
+    domains
+        Message, domain and place of each call with a domain; the place counts from 0 among all markers of the
+        message.
+    notes
+        Told how many calls found no marker.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The table with ``domain`` filled in for the markers that were found.
+    """
+    kept = marks["message"].astype(object).map(lambda message: kept_message(str(message)))
+    rows_of = kept.groupby(kept).indices
+    named = marks["domain"].astype(object)
+    lost = 0
+    for message, domain, place in domains:
+        rows = rows_of.get(kept_message(message), ())
+        if 0 <= place < len(rows):
+            named.iloc[rows[place]] = domain
+        else:
+            lost += 1
+    if lost:
+        notes.warning("marks", "markers with a domain that the front end did not record", count=lost)
+    result: pd.DataFrame = marks.assign(domain=named.astype("category"))
+    return result

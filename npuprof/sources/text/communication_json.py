@@ -1,0 +1,128 @@
+"""Read ``communication.json`` and ``communication_matrix.json`` as tables of their own.
+
+Source: formats/results.md section 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+
+from npuprof.errors import SourceError
+from npuprof.sources.files.zipped import read_whole
+
+TOTAL = "Total Op Info"
+_MAX_BYTES = 512 << 20
+_WHERE = ("step", "kind", "name", "group")
+_LFS = b"version https://git-lfs"
+
+
+def read_communication(path: Path) -> dict[str, pd.DataFrame]:
+    """Read times and bandwidths of communication operators.
+
+    Returns
+    -------
+    ``communication``: step, kind (p2p or collective), name, group and the times as they came;
+    ``communication_bandwidth``: the same and the numbers of each link type. The file's own totals are left out:
+    they would be counted twice. Of the link types, SDMA is the sum of those on the node.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or has another shape.
+    """
+    times, bandwidths = [], []
+    for where, operator in _operators(path):
+        if where["name"] == TOTAL:
+            continue
+        times.append({**where, **mapping(operator.get("Communication Time Info"))})
+        for link, numbers in mapping(operator.get("Communication Bandwidth Info")).items():
+            flat = {key: value for key, value in mapping(numbers).items() if not isinstance(value, dict)}
+            bandwidths.append({**where, "link": link, **flat})
+    return {"communication": _frame(times), "communication_bandwidth": _frame(bandwidths)}
+
+
+def read_communication_matrix(path: Path) -> pd.DataFrame:
+    """Read what went between each two ranks: step, kind, name, group, src_rank, dst_rank and the numbers as they came.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or has another shape.
+    """
+    rows = []
+    for where, pairs in _operators(path):
+        for pair, numbers in pairs.items():
+            source, _, target = str(pair).partition("-")
+            rows.append({**where, "src_rank": source, "dst_rank": target, **mapping(numbers)})
+    return _frame(rows)
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Make a frame of rows; a column in which anything is no number holds text."""
+    frame: pd.DataFrame = pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(_WHERE), dtype=object)
+    for name in frame.columns:
+        values = frame[name].tolist()
+        if all(isinstance(value, int | float | None) for value in values):
+            frame[name] = pd.array([float("nan") if value is None else float(value) for value in values], "float64")
+        else:
+            frame[name] = pd.array([_text(value) for value in values], dtype=object)
+    return frame
+
+
+def _text(value: Any) -> str | None:
+    absent = value is None or (isinstance(value, float) and math.isnan(value))  # pandas fills gaps with NaN
+    return None if absent else str(value)
+
+
+def _operators(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Give each operator with its step, kind, name and group; msprof's own files have no steps and kinds."""
+    plain = load_summary(path)
+    if not isinstance(plain, dict):
+        raise SourceError(f"{path} is no JSON object of communication operators; is it another file?")
+    if any("@" in key or key == TOTAL for key in plain):
+        plain = {"": {"": plain}}
+    for step, kinds in plain.items():
+        for kind, operators in mapping(kinds).items():
+            for key, operator in mapping(operators).items():
+                name, _, group = key.partition("@")
+                yield (
+                    {"step": step.removeprefix("step"), "kind": kind, "name": name, "group": group},
+                    mapping(operator),
+                )
+
+
+def load_summary(path: Path) -> Any:
+    """Decode a JSON file of sums.
+
+    Raises
+    ------
+    SourceError
+        If it cannot be read, is larger than such a file is, or is no JSON.
+    """
+    try:
+        content, problem = read_whole(path, _MAX_BYTES)
+        return msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SourceError(f"{path} is {_fault(content, problem or str(error))}") from error
+
+
+def _fault(content: bytes, problem: str) -> str:
+    """Say what is wrong with a file that is no JSON, and what would help."""
+    if not content.strip():
+        return "empty: the export was stopped or the disk was full; export the result again"
+    if content.startswith(_LFS):
+        return "a git-LFS pointer, not the data; run `git lfs pull` beside it"
+    return f"damaged: {problem}; export the result again"
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """Give a JSON object as it is, and an empty one for anything else."""
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,301 @@
+"""Read a vendor's CSV as text and turn columns into exact numbers, one column at a time.
+
+Every cell is read as text, since a type guessed from the file's first rows loses digits of times, and one
+``N/A`` changes a column. Columns are known by name, never by place.
+
+Source: formats/results.md sections 0 and 4.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from npuprof.errors import SourceError
+from npuprof.notes import Notes
+from npuprof.progress import tell
+from npuprof.sources.columns.arrow_decimals import characters, scaled_column
+from npuprof.sources.columns.decimals import US_TO_NS, Ints, Mask
+from npuprof.sources.columns.nullable import recoded
+from npuprof.sources.files.room import refuse_too_large
+from npuprof.sources.files.zipped import is_zipped, read_head, read_whole
+
+NONE = ("", "N/A", "INVALID_TYPE")
+_HEAD_BYTES = 1 << 16
+_MAX_COLUMNS = 2000
+_BLOCK_BYTES = 8 << 20  # one row cannot be longer than this
+_MAX_UNZIPPED_BYTES = 8 << 30
+_SENTINELS = ("4294967295",)
+_NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\ufffd]")
+_EARLIEST_MOMENT_US = 1e14  # in 1973; no duration is as long
+
+
+class CsvTable:
+    """The cells of one CSV file, as trimmed text.
+
+    Parameters
+    ----------
+    path
+        The file: comma separated with one line of names, CRLF or LF, with or without a byte order mark.
+    notes
+        Where rows of the wrong length and unreadable cells are counted.
+
+    Raises
+    ------
+    SourceError
+        If the file is empty, is no CSV or cannot be read.
+    """
+
+    def __init__(self, path: Path, notes: Notes) -> None:
+        self.source = path.name
+        self._notes = notes
+        self._newest: tuple[str, Any] = ("", None)
+        self.names = _header(path)
+        size = path.stat().st_size
+        tell(self.source, 0, size)
+        self._cells = self._read(path)
+        tell(self.source, size, size)
+        if not len(self):
+            notes.info(self.source, "holds its line of column names and no rows")
+
+    def _read(self, path: Path) -> Any:
+        zipped = is_zipped(path)
+        if not zipped:
+            refuse_too_large(path, path.stat().st_size)
+        content, problem = read_whole(path, _MAX_UNZIPPED_BYTES) if zipped else (read_head(path, _HEAD_BYTES), "")
+        if problem:
+            self._notes.warning(self.source, problem)
+        if len(content) < _HEAD_BYTES and b"\n" not in content.rstrip():
+            return pa.table({f"{place}": pa.array([], pa.string()) for place in range(len(self.names))})
+        try:
+            # Arrow takes a name that ends so for an archive, which this is not.
+            misnamed = path.suffix in (".gz", ".bz2")
+            source = pa.BufferReader(content) if zipped else pa.OSFile(str(path)) if misnamed else path
+            return _parse(source, len(self.names))
+        except pa.ArrowInvalid:
+            pass  # a row is damaged or no UTF-8: found, and counted, below
+        except OSError as error:
+            raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
+        return self._read_damaged(path)
+
+    def _read_damaged(self, path: Path) -> Any:
+        """Read a file of which some rows are no rows; Arrow shows them as text, so that it must be UTF-8."""
+        content, _ = read_whole(path, _MAX_UNZIPPED_BYTES)
+        bad_rows = 0
+
+        def skip(_row: Any) -> str:
+            nonlocal bad_rows
+            bad_rows += 1
+            return "skip"
+
+        try:
+            cells = _parse(pa.BufferReader(content.decode("utf-8", "replace").encode()), len(self.names), skip)
+        except pa.ArrowInvalid as error:
+            raise SourceError(f"{path} cannot be read as CSV: {error}; export the result again") from error
+        if bad_rows:
+            self._notes.warning(
+                self.source, "a row has another number of cells than the header and is left out", bad_rows
+            )
+        return cells
+
+    def __len__(self) -> int:
+        return int(self._cells.num_rows)
+
+    def find(self, *names: str) -> str | None:
+        """Give the first of the names that the file has."""
+        return next((name for name in names if name in self.names), None)
+
+    def keep(self, chosen: Mask) -> None:
+        """Drop the rows that are not chosen."""
+        self._cells = self._cells.filter(pa.array(chosen))
+        self._newest = ("", None)
+
+    def text(self, name: str) -> Any:
+        """Give a column's cells without white space around them, as an Arrow array; absent ones are null."""
+        if self._newest[0] == name and self._newest[1] is not None:
+            return self._newest[1]
+        cells = _without_none(self._raw(name))
+        self._newest = (name, cells)  # a column is asked what it holds before it is read
+        return cells
+
+    def _raw(self, name: str) -> Any:
+        column = self._cells.column(self.names.index(name))
+        return column.combine_chunks() if column.num_chunks else pa.array([], pa.string())
+
+    def time_ns(self, name: str) -> tuple[Ints, Mask]:
+        """Give a column of epoch microseconds as exact nanoseconds, and where it has one.
+
+        A time with an exponent has been through a spreadsheet: its digits are gone, so it counts as absent.
+        """
+        column = self.text(name)
+        values, valid = scaled_column(column, US_TO_NS, exponents=False)
+        damaged = int(len(valid) - np.count_nonzero(valid)) - column.null_count
+        if damaged:
+            self._notes.warning(
+                self.source, f"{name!r}: a time cannot be read (a spreadsheet may have rounded it)", damaged
+            )
+        return values, valid
+
+    def scaled(self, name: str, multiplier: int, none: Iterable[str] = ()) -> Any:
+        """Give a column of decimals times an integer as an Int64 array, exactly; <NA> where there is none."""
+        column = self.text(name)
+        for text in none:
+            column = pc.if_else(pc.equal(column, text), pa.scalar(None, pa.string()), column)
+        values, valid = scaled_column(column, multiplier)
+        self._note_unreadable(name, int(len(valid) - np.count_nonzero(valid)) - column.null_count)
+        return pd.arrays.IntegerArray(values, ~valid)
+
+    def whole(self, name: str) -> Any:
+        """Give a column of whole numbers as an Int64 array; <NA> for absent ones and for 4294967295."""
+        return self.scaled(name, 1, _SENTINELS)
+
+    def numbers(self, name: str) -> Any:
+        """Give a column of measured values as float64; NaN where there is none."""
+        column = self.text(name)
+        try:
+            values = column.cast(pa.float64())
+        except pa.ArrowInvalid:
+            values = pa.array(pd.to_numeric(pd.Series(column.to_pylist(), dtype=object), errors="coerce"), pa.float64())
+        self._note_unreadable(name, values.null_count - column.null_count)
+        return values.to_numpy(zero_copy_only=False)
+
+    def is_numeric(self, name: str) -> bool:
+        """Tell whether every cell that is there is a number, and there is one."""
+        column = self.text(name)
+        if column.null_count == len(column):
+            return False
+        try:
+            column.cast(pa.float64())
+        except pa.ArrowInvalid:
+            return False
+        return True
+
+    def holds_moments(self, name: str) -> bool:
+        """Tell whether a column of microseconds holds times of day: some are later than 1973, and none is a word."""
+        if not self.is_numeric(name):
+            return False
+        latest = pc.max(self.text(name).cast(pa.float64())).as_py()
+        return latest is not None and latest > _EARLIEST_MOMENT_US
+
+    def categories(self, name: str, change: Callable[[str], str | None] | None = None) -> pd.Categorical:
+        """Give a column of names; `change` is applied to each distinct one."""
+        encoded = self._raw(name).dictionary_encode()
+        names = _without_none(encoded.dictionary).to_pylist()  # few: far less to trim than all cells
+        changed = [change(text) if change and text is not None else text for text in names]
+        return recoded(encoded.indices.to_numpy(zero_copy_only=False), changed)
+
+    def _note_unreadable(self, name: str, count: int) -> None:
+        if count:
+            self._notes.warning(self.source, f"{name!r}: a cell is no number and is left out", count)
+
+
+def without_quotes(text: str) -> str:
+    """Take off the quotes that the vendor writes around shapes, inside the cell."""
+    return text.strip('"')
+
+
+def column_names(path: Path) -> list[str]:
+    """Read the first line of a CSV file alone: its column names.
+
+    Raises
+    ------
+    SourceError
+        If the file is empty, is no CSV or cannot be read.
+    """
+    return _header(path)
+
+
+def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
+    """Read a table that the vendor had summed, with its own column names: numbers as float64 or Int64, the rest text.
+
+    Moments, which are epoch microseconds with three decimals, become whole nanoseconds: their column ``x(us)``
+    is called ``x(ns)``.
+
+    Raises
+    ------
+    SourceError
+        As :class:`CsvTable`.
+    """
+    table = CsvTable(path, notes)
+    columns: dict[str, Any] = {}
+    for name in dict.fromkeys(table.names):
+        if name.endswith("(us)") and table.holds_moments(name):
+            values, valid = table.time_ns(name)
+            columns[f"{name[:-4]}(ns)"] = pd.arrays.IntegerArray(values, ~valid)
+        elif not table.is_numeric(name):
+            columns[name] = pd.array(table.text(name).to_pylist(), dtype=object)
+        elif pc.all(pc.match_substring_regex(table.text(name), r"^-?\d{1,18}$")).as_py():
+            columns[name] = table.scaled(name, 1)
+        else:
+            columns[name] = table.numbers(name)
+    frame: pd.DataFrame = pd.DataFrame(columns)
+    return frame
+
+
+def _parse(source: Any, count: int, handler: Callable[[Any], str] | None = None) -> Any:
+    """Parse the rows after the first into columns of text, called by their places.
+
+    That cells have line ends is always expected, though few do: where a file is cut within one otherwise, Arrow may
+    give another last row without an error.
+    """
+    names = [f"{place}" for place in range(count)]
+    return pyarrow.csv.read_csv(
+        source,
+        read_options=pyarrow.csv.ReadOptions(
+            # The handler counts rows, which is Python's.
+            column_names=names,
+            skip_rows=1,
+            block_size=_BLOCK_BYTES,
+            use_threads=handler is None,
+        ),
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=handler),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        ),
+    )
+
+
+def _without_none(column: Any) -> Any:
+    """Give an array of text without white space around its cells; those that stand for no value are null."""
+    data = characters(column)
+    lowest, highest = (int(data.min()), int(data.max())) if len(data) else (0, 0)
+    # A look at the bytes tells what a column of numbers needs no look at each cell for.
+    trimmed = column if ord(" ") < lowest and highest < 127 else pc.utf8_trim_whitespace(column)
+    none = pc.equal(trimmed, "") if highest < ord("A") else pc.is_in(trimmed, value_set=pa.array(NONE))
+    if not pc.any(none).as_py():
+        return trimmed
+    return pc.if_else(none, pa.scalar(None, pa.string()), trimmed)
+
+
+def _header(path: Path) -> list[str]:
+    try:
+        head = read_head(path, _HEAD_BYTES)
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
+    if head.startswith(b"version https://git-lfs"):
+        raise SourceError(f"{path} is a git-LFS pointer, not the data; run `git lfs pull` beside it")
+    text = head.decode("utf-8-sig", "replace")
+    if not text.strip():
+        raise SourceError(f"{path} is empty: the export was stopped or the disk was full; export it again")
+    line = text.splitlines()[0]
+    names = [] if _NO_TEXT.search(line) else _cells(line)
+    if not any(names) or len(names) > _MAX_COLUMNS:
+        raise SourceError(f"{path} is no CSV with a line of column names; export the result again")
+    return names
+
+
+def _cells(line: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader(StringIO(line)), [])]
+    except csv.Error:  # a cell longer than the module takes: no line of names
+        return []

@@ -1,0 +1,188 @@
+"""Read the memory files of a result: memory record, operator memory, and the samples of device and modules.
+
+Units differ by front end (torch_npu writes MB, msprof KB) and stand in the column's name. Sizes are
+decimals of MB or KB that name whole bytes, and become those bytes exactly. What MindSpore calls an MB in its memory
+record is 1000 KB of 1024 bytes.
+
+Source: formats/results.md sections 1.2 and 4.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from npuprof import tables
+from npuprof.errors import SourceError
+from npuprof.notes import Notes
+from npuprof.sources.columns.decimals import KB_TO_BYTES, MB_TO_BYTES, US_TO_NS
+from npuprof.sources.columns.nullable import module_component
+from npuprof.sources.text.csv_table import CsvTable
+
+_UNITS = {"KB": KB_TO_BYTES, "MB": MB_TO_BYTES}
+_EVENTS = {"app": "APP", "device": "Device"}
+_MINDSPORE = ("MindSpore", "MindSpore+GE")
+_MINDSPORE_MB_TO_BYTES = 1000 * KB_TO_BYTES
+_DEVICE = re.compile(r"NPU:(\d+)")
+
+
+def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
+    """Read allocator and process samples as the table ``memory``, sorted by time.
+
+    ``PTA+GE`` and ``MindSpore+GE`` rows repeat each row of the two as their sum; ``APP`` has only a reserved size.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or has no component or time.
+    """
+    table = CsvTable(path, notes)
+    for name in ("Component", "Timestamp(us)"):
+        if name not in table.names:
+            raise SourceError(f"{path} has no column {name!r}, so it is no memory record; is it another file?")
+    _, timed = table.time_ns("Timestamp(us)")
+    table.keep(timed)
+    columns: dict[str, Any] = {
+        "time_ns": table.time_ns("Timestamp(us)")[0],
+        "device_id": _device(table),
+        "component": table.categories("Component"),
+    }
+    for name, stem in (("allocated", "Total Allocated"), ("reserved", "Total Reserved"), ("active", "Total Active")):
+        if (found := _sized(table, stem)) is not None:
+            header, worth = found
+            thousands = worth == MB_TO_BYTES and is_of_mindspore(columns["component"])
+            columns[f"{name}_bytes"] = table.scaled(header, _MINDSPORE_MB_TO_BYTES if thousands else worth)
+    if "Stream Ptr" in table.names:
+        columns["stream"] = table.whole("Stream Ptr")
+    return tables.sort_by_time(tables.build("memory", columns))
+
+
+def is_of_mindspore(component: pd.Categorical) -> bool:
+    """Tell whether MindSpore wrote a memory record, by the components that only it has."""
+    return not set(component.categories).isdisjoint(_MINDSPORE)
+
+
+def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
+    """Read blocks and who allocated them as the table ``allocations``, in the file's order.
+
+    A block that was still held at the end has no release; a negative size is the release of one that was
+    taken before the recording began.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or has no name or size.
+    """
+    table = CsvTable(path, notes)
+    size = _sized(table, "Size")
+    if size is None or "Name" not in table.names:
+        raise SourceError(f"{path} has no name or size of blocks, so it is no operator memory; is it another file?")
+    sizes = table.scaled(*size)
+    if sizes.isna().any():
+        table.keep(~sizes.isna())
+        sizes = table.scaled(*size)
+    columns: dict[str, Any] = {
+        "name": table.categories("Name"),
+        "size_bytes": sizes.to_numpy("int64"),
+        "device_id": _device(table),
+    }
+    for name, header in (("allocated_ns", "Allocation Time(us)"), ("released_ns", "Release Time(us)")):
+        if header in table.names:
+            values, valid = table.time_ns(header)
+            columns[name] = pd.arrays.IntegerArray(values, ~valid)
+    if "Release Time(us)" not in table.names and {"Allocation Time(us)", "Duration(us)"} <= set(table.names):
+        columns["released_ns"] = columns["allocated_ns"] + table.scaled("Duration(us)", US_TO_NS)
+    if "Stream Ptr" in table.names:
+        columns["stream"] = table.whole("Stream Ptr")
+    columns |= _totals(table)
+    return tables.build("allocations", columns)
+
+
+def _totals(table: CsvTable) -> dict[str, Any]:
+    """Give when a block was last used, and what its allocator held when it was taken and given back."""
+    columns: dict[str, Any] = {}
+    if "Active Release Time(us)" in table.names:
+        values, valid = table.time_ns("Active Release Time(us)")
+        columns["active_released_ns"] = pd.arrays.IntegerArray(values, ~valid)
+    for when in ("Allocation", "Release"):
+        for what in ("Allocated", "Reserved", "Active"):
+            if (found := _sized(table, f"{when} Total {what}")) is not None:
+                columns[f"{when.lower()}_total_{what.lower()}_bytes"] = table.scaled(*found)
+    return columns
+
+
+def read_device_memory(path: Path, notes: Notes) -> pd.DataFrame:
+    """Read ``npu_mem``: what the application and the whole device hold, as the table ``memory``.
+
+    `reserved_bytes` is the sum, as in raw data; `hbm_bytes` and `ddr_bytes` are its parts.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or has no time or event.
+    """
+    table = _samples(path, notes, "timestamp(us)", "event")
+    columns: dict[str, Any] = {
+        "time_ns": table.time_ns("timestamp(us)")[0],
+        "device_id": _device(table),
+        "component": table.categories("event", lambda event: _EVENTS.get(event.lower(), event)),
+    }
+    for name, stem in (("reserved_bytes", "memory"), ("hbm_bytes", "hbm"), ("ddr_bytes", "ddr")):
+        if (found := _sized(table, stem)) is not None:
+            columns[name] = table.scaled(*found)
+    return tables.sort_by_time(tables.build("memory", columns))
+
+
+def read_module_memory(path: Path, notes: Notes) -> pd.DataFrame:
+    """Read ``npu_module_mem``: what each module has reserved, as the table ``memory``; -1 is absent.
+
+    Components are named ``HCCL (module)`` and so on: allocators share some of their names.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or has no time or component.
+    """
+    table = _samples(path, notes, "Timestamp(us)", "Component")
+    columns: dict[str, Any] = {
+        "time_ns": table.time_ns("Timestamp(us)")[0],
+        "device_id": _device(table),
+        "component": table.categories("Component", module_component),
+    }
+    if (found := _sized(table, "Total Reserved")) is not None:
+        sizes = table.scaled(*found)
+        columns["reserved_bytes"] = pd.array(pd.Series(sizes).mask(sizes < 0), dtype="Int64")
+    return tables.sort_by_time(tables.build("memory", columns))
+
+
+def _samples(path: Path, notes: Notes, *needed: str) -> CsvTable:
+    """Open a file of samples, those that have a time: the first of the columns needed."""
+    table = CsvTable(path, notes)
+    for name in needed:
+        if name not in table.names:
+            raise SourceError(f"{path} has no column {name!r}, so it is no record of memory; is it another file?")
+    table.keep(table.time_ns(needed[0])[1])
+    return table
+
+
+def _sized(table: CsvTable, stem: str) -> tuple[str, int] | None:
+    """Find a column by its name without the unit; give it and what its unit is worth in bytes."""
+    for unit, worth in _UNITS.items():
+        if f"{stem}({unit})" in table.names:
+            return f"{stem}({unit})", worth
+    return None
+
+
+def _device(table: CsvTable) -> Any:
+    if "Device_id" in table.names:
+        return table.whole("Device_id")
+    header = table.find("Device Type", "Device")
+    if header is None:
+        return pd.array([pd.NA] * len(table), dtype="Int64")
+    labels = table.categories(header)
+    matches = [_DEVICE.fullmatch(label) for label in labels.categories]
+    numbers = pd.array([int(match[1]) if match else pd.NA for match in matches] + [pd.NA], dtype="Int64")
+    return numbers[labels.codes]

@@ -1,0 +1,341 @@
+"""Gather the events of a timeline in columns: slices by layout, flows, counters, and the names of processes.
+
+Nothing is interpreted here beyond the text: times become exact nanoseconds, names become codes.
+
+Source: formats/results.md section 2.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.notes import Notes
+from npuprof.sources.columns.decimals import US_TO_NS, Ints, Mask, column_ns, scaled
+from npuprof.sources.columns.gathering import MAX_NAME, Codebook, Columns, floats, whole_numbers
+from npuprof.sources.columns.nullable import Array, Codes
+from npuprof.sources.trace.events import UNREADABLE, Event
+from npuprof.sources.trace.layouts import VENDOR, Layout, Layouts
+
+_MAX_DURATION_US = 1e15  # 30 years; beyond it a duration is damage
+_MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
+_EXACT_FLOAT_US = 4e12  # up to here a float64 of microseconds steps by less than a nanosecond
+_RELATIVE_BEFORE_NS = 10**17  # 1973: a clock below it does not count from the epoch
+_MAX_EVENTS = 100_000_000  # twenty times what a front end writes at once
+
+
+class Trace:
+    """A timeline in columns.
+
+    Attributes
+    ----------
+    slices
+        By layout name: ``start_ns``, ``duration_ns``, ``name``, ``lane``, ``category`` (codes) and the
+        columns of the layout.
+    flows
+        ``start_ns``, ``lane``, ``phase`` (1 begin, 0 step, -1 end), ``category``, ``id`` (codes).
+    counters
+        A row for each number of a counter event: ``start_ns``, ``pid``, ``name``, ``key`` (codes), ``value``,
+        ``event`` (its number).
+    lane_book, pid_book
+        ``(pid, tid)`` by lane code, process number by its code.
+    processes, labels, sort_indexes
+        Name, label and sort index of a process by pid.
+    threads
+        Name of a thread by ``(pid, tid)``.
+    events
+        How many there were.
+    """
+
+    def __init__(self) -> None:
+        shared = {"name": Codebook(), "category": Codebook()}
+        self.slices: defaultdict[str, Columns] = defaultdict(lambda: Columns(shared))
+        self.flows = Columns(shared)
+        self.counters = Columns(shared)
+        self.lane_book = Codebook()
+        self.pid_book = Codebook()
+        self.processes: dict[Any, str] = {}
+        self.labels: dict[Any, str] = {}
+        self.sort_indexes: dict[Any, int] = {}
+        self.threads: dict[tuple[Any, Any], str] = {}
+        self.events = 0
+
+    @property
+    def lanes(self) -> list[tuple[Any, Any]]:
+        """``(pid, tid)`` by lane code."""
+        return self.lane_book.values
+
+
+def gather(
+    batches: Iterable[list[Event]], notes: Notes, source: str, layouts: Layouts = VENDOR, base_ns: int = 0
+) -> Trace:
+    """Gather batches of events.
+
+    Parameters
+    ----------
+    batches
+        What :func:`npuprof.sources.trace.events.read_events` gives.
+    notes, source
+        Where events without a time or of unknown kind are counted, and the file's name.
+    layouts
+        What the arguments of slices are.
+    base_ns
+        The moment from which times count: UTC epoch nanoseconds.
+    """
+    trace = Trace()
+    gatherer = _Gatherer(trace, notes, source, layouts, base_ns)
+    for batch in batches:
+        if trace.events + len(batch) > _MAX_EVENTS:
+            notes.error(source, f"it holds more than {_MAX_EVENTS} events; the rest is not read")
+            break
+        trace.events += len(batch)
+        if batch:
+            gatherer.add(batch)
+    gatherer.finish()
+    return trace
+
+
+@dataclass
+class _Batch:
+    """Events, and what all of them have, whatever their kind."""
+
+    events: list[Event]
+    kind: Codes
+    name: Codes
+    start_ns: Ints
+    timed: Mask
+
+    def chosen(self, rows: npt.NDArray[np.intp]) -> list[Event]:
+        """Give the events of some rows."""
+        return list(map(self.events.__getitem__, rows.tolist()))
+
+
+@dataclass
+class _Kinds:
+    """What the events of one phase, category, process and thread share, looked up once for each such kind.
+
+    The lists are by the kind's number; `groups` are sets of kinds that are taken in together.
+    """
+
+    layouts: Layouts
+    book: Codebook = field(default_factory=Codebook)
+    groups: Codebook = field(default_factory=Codebook)
+    group: list[int] = field(default_factory=list)
+    category: list[int] = field(default_factory=list)
+    phase: list[int] = field(default_factory=list)
+    lane: list[int] = field(default_factory=list)
+    pid: list[int] = field(default_factory=list)
+
+    def add(self, trace: Trace, phase: str, category: str | None, pid: Any, tid: Any) -> None:
+        """Take in a kind that was not seen before."""
+        on_lane = phase in _SLICE_PHASES or phase in _FLOW_PHASES
+        self.group.append(self.groups.code(_group_of(self.layouts, phase, category, pid)))
+        self.category.append(trace.flows.books["category"].code(category if phase in _SLICE_PHASES else category or ""))
+        self.phase.append(_FLOW_PHASES.get(phase, 0))
+        self.lane.append(trace.lane_book.code((pid, tid)) if on_lane else -1)
+        self.pid.append(trace.pid_book.code(pid) if phase == "C" else -1)
+
+
+def _group_of(layouts: Layouts, phase: str, category: str | None, pid: Any) -> Hashable:
+    """Give the phase, and of slices the layout if the category tells it; else what other slices may share it with."""
+    if phase not in _SLICE_PHASES:
+        return ("flow" if phase in _FLOW_PHASES else phase,)
+    layout = layouts.known(category)
+    return (phase, category, pid) if layout is None else (phase, layout.name)
+
+
+class _Gatherer:
+    """Puts batches of events into a trace."""
+
+    def __init__(self, trace: Trace, notes: Notes, source: str, layouts: Layouts, base_ns: int) -> None:
+        self._trace, self._notes, self._source = trace, notes, source
+        self._layouts, self._base_ns = layouts, base_ns
+        self._kinds = _Kinds(layouts)
+        self._float_times = 0
+        self._relative = False
+        self._events = 0
+
+    def add(self, events: list[Event]) -> None:
+        """Take in events of any kinds."""
+        count = len(events)
+        kind = self._kinds.book.codes(map(_KIND, events), count)
+        self._meet(kind)
+        name = self._trace.flows.books["name"].codes(map(_NAME, events), count)
+        batch = _Batch(events, kind, name, *self._times(list(map(_TIME, events))))
+        group = np.array(self._kinds.group, np.int32)[kind]
+        order = np.argsort(group, kind="stable")
+        starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+        keys = self._kinds.groups.values
+        for rows in np.split(order, starts[1:]):
+            self._add_group(batch, keys[group[rows[0]]][0], rows)
+
+    def _meet(self, kind: Codes) -> None:
+        """Look up the kinds that are new."""
+        known, book = len(self._kinds.group), self._kinds.book
+        if int(kind.max()) >= known:
+            for key in book.values[known:]:
+                self._kinds.add(self._trace, *key)
+
+    def _add_group(self, batch: _Batch, phase: str, rows: npt.NDArray[np.intp]) -> None:
+        if phase == "M":
+            self._add_metadata(batch.chosen(rows))
+        elif phase in _SLICE_PHASES:
+            self._add_slices(phase, batch, self._timed(batch, rows))
+        elif phase == "flow":
+            self._add_flows(batch, self._timed(batch, rows))
+        elif phase == "C":
+            self._add_counters(batch, self._timed(batch, rows))
+        else:
+            self._notes.info(self._source, f"events of phase {phase[:8]!r} are not read", len(rows))
+
+    def finish(self) -> None:
+        if self._float_times:
+            self._notes.warning(self._source, "times are floats: they are exact only to 250 ns", self._float_times)
+        if self._relative:
+            self._notes.warning(self._source, "times do not count from 1970 (an uptime or relative clock)")
+
+    def _add_slices(self, phase: str, batch: _Batch, rows: npt.NDArray[np.intp]) -> None:
+        if not len(rows):
+            return
+        events = batch.chosen(rows)
+        layout = self._layouts.of(events[0].cat, events)
+        columns = self._trace.slices[layout.name]
+        columns.add(
+            {
+                "start_ns": batch.start_ns[rows],
+                "duration_ns": self._durations(list(map(_DURATION, events)) if phase == "X" else [0] * len(events)),
+                "name": batch.name[rows],
+                "lane": self._of_kinds(self._kinds.lane, batch, rows),
+                "category": self._of_kinds(self._kinds.category, batch, rows),
+                **self._arguments(layout, columns, events),
+            }
+        )
+
+    def _of_kinds(self, values: list[int], batch: _Batch, rows: npt.NDArray[np.intp]) -> Codes:
+        return np.array(values, np.int32)[batch.kind[rows]]
+
+    def _arguments(self, layout: Layout, columns: Columns, events: list[Event]) -> dict[str, Array]:
+        if not layout.fields:
+            return {}
+        args = self._decode(events, layout.args)
+        found: dict[str, Array] = {}
+        for name in layout.fields:
+            values = list(map(attrgetter(name), args))
+            if name in layout.raw:
+                found[name] = columns.books[name].codes(map(layout.raw[name], map(bytes, values)), len(values))
+            elif name in layout.names:
+                found[name] = columns.books[name].codes(values, len(values))
+            else:
+                found[name] = floats(values) if name in layout.floats else whole_numbers(values, self._too_large)
+        return found
+
+    def _too_large(self, count: int) -> None:
+        self._notes.warning(self._source, "a whole number of an event's arguments is too large; taken as absent", count)
+
+    def _decode(self, events: list[Event], kind: Any) -> list[Any]:
+        """Decode arguments in one call; one by one where some do not fit."""
+        try:
+            joined = b",".join(map(_ARGS, events))  # Raw has the buffer protocol
+            return list(msgspec.json.decode(b"[" + joined + b"]", type=list[kind]))
+        except UNREADABLE:
+            pass  # the bad ones are found, and counted, below
+        decoder, decoded, lost = msgspec.json.Decoder(kind), [], 0
+        for raw in map(_ARGS, events):
+            try:
+                decoded.append(decoder.decode(raw))
+            except UNREADABLE:
+                decoded.append(decoder.decode(b"{}"))
+                lost += 1
+        self._notes.warning(self._source, "the arguments of an event cannot be read", lost)
+        return decoded
+
+    def _add_flows(self, batch: _Batch, rows: npt.NDArray[np.intp]) -> None:
+        flows, kinds = self._trace.flows, self._kinds
+        flows.add(
+            {
+                "start_ns": batch.start_ns[rows],
+                "lane": self._of_kinds(kinds.lane, batch, rows),
+                "phase": self._of_kinds(kinds.phase, batch, rows),
+                "category": self._of_kinds(kinds.category, batch, rows),
+                "id": flows.books["id"].codes(map(str, map(_ID, batch.chosen(rows))), len(rows)),
+            }
+        )
+
+    def _add_counters(self, batch: _Batch, rows: npt.NDArray[np.intp]) -> None:
+        counters = self._trace.counters
+        args = self._decode(batch.chosen(rows), dict[str, float | str | bool | None])
+        sizes = np.fromiter(map(len, args), np.int64, len(args))
+        number = np.arange(self._events, self._events + len(rows))
+        self._events += len(rows)
+        repeated = np.repeat(rows, sizes)
+        counters.add(
+            {
+                "start_ns": batch.start_ns[repeated],
+                "pid": self._of_kinds(self._kinds.pid, batch, repeated),
+                "name": batch.name[repeated],
+                "key": counters.books["key"].codes(chain.from_iterable(args), len(repeated)),
+                "value": floats(list(chain.from_iterable(map(dict.values, args)))),
+                "event": np.repeat(number, sizes),
+            }
+        )
+
+    def _add_metadata(self, events: list[Event]) -> None:
+        trace = self._trace
+        for event, args in zip(events, self._decode(events, dict[str, Any]), strict=True):
+            if event.name == "process_name":
+                trace.processes[event.pid] = str(args.get("name", ""))[:MAX_NAME]
+            elif event.name == "process_labels":
+                trace.labels[event.pid] = str(args.get("labels", ""))[:MAX_NAME]
+            elif event.name == "process_sort_index" and isinstance(args.get("sort_index"), int):
+                trace.sort_indexes[event.pid] = args["sort_index"]
+            elif event.name == "thread_name":
+                trace.threads[event.pid, event.tid] = str(args.get("name", ""))[:MAX_NAME]
+
+    def _times(self, values: list[Any]) -> tuple[Ints, Mask]:
+        """Give exact starts, and which of them are valid."""
+        kinds = set(map(type, values))
+        start_ns, valid = scaled(values, US_TO_NS, exponents=False) if kinds == {str} else column_ns(values)
+        valid &= np.abs(start_ns) < _MAX_TIME_NS
+        start_ns += self._base_ns
+        if float in kinds:
+            self._float_times += sum(type(value) is float and abs(value) > _EXACT_FLOAT_US for value in values)
+        return start_ns, valid
+
+    def _timed(self, batch: _Batch, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """Give the rows that have a time; the others are counted."""
+        timed = batch.timed[rows]
+        if not timed.all():
+            self._notes.warning(self._source, "an event has no readable time and is left out", int((~timed).sum()))
+            rows = rows[timed]
+        self._relative |= bool((batch.start_ns[rows] < _RELATIVE_BEFORE_NS).any())
+        return rows
+
+    def _durations(self, values: list[Any]) -> Ints:
+        if str in set(map(type, values)):
+            duration_ns, valid = column_ns(values, exponents=True)
+            valid &= duration_ns < _MAX_DURATION_US * 1000
+        else:
+            # A duration of less than 104 days is exact in a float64 of microseconds; only times are not.
+            duration_us = floats(values)
+            valid = np.abs(duration_us) < _MAX_DURATION_US  # false for NaN too
+            duration_ns = np.rint(np.where(valid, duration_us, 0.0) * 1000.0).astype(np.int64)
+        bad = ~valid | (duration_ns < 0)
+        if bad.any():
+            self._notes.warning(self._source, "an event has no valid duration; taken as 0", int(bad.sum()))
+        duration_ns[bad] = 0
+        return duration_ns
+
+
+_SLICE_PHASES = ("X", "i")  # an instant of MindSpore is an operator that took no time
+_FLOW_PHASES = {"s": 1, "t": 0, "f": -1}
+# Read a field of a million events without a bytecode loop.
+_KIND = attrgetter("ph", "cat", "pid", "tid")
+_NAME, _TIME, _DURATION, _ID, _ARGS = map(attrgetter, ("name", "ts", "dur", "id", "args"))

@@ -1,0 +1,81 @@
+"""Communication operators of a timeline, and which of them a step on a plane belongs to.
+
+Source: formats/results.md section 2.2.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import ABSENT, Codes, optional
+from npuprof.sources.trace.calls import innermost
+
+_PLANE = re.compile(r"Plane (\d{1,9})")
+_NUMBERED = re.compile(r"(.+)__\d+(?:_\d+){2,4}", re.DOTALL)
+
+Lane = tuple[Any, Any]
+
+
+def operator_type(name: str) -> str:
+    """Give the operator type that a name holds: ``hcom_allReduce__586_0_1`` is a ``hcom_allReduce_``."""
+    match = _NUMBERED.fullmatch(name)
+    return f"{match[1]}_" if match else name
+
+
+def group_name(thread: str) -> str:
+    """Give the group of a thread: its name, or ``Group 0`` where it has only a number."""
+    group = thread.removesuffix(" Communication")
+    name = group.removeprefix("Group ")
+    return group if name.isdecimal() else name
+
+
+def plane_ids(threads: list[str]) -> Any:
+    """Give the plane's number of each thread named ``Plane n``; <NA> for others."""
+    matches = [_PLANE.fullmatch(thread) for thread in threads]
+    return pd.array([int(match[1]) if match else pd.NA for match in matches], dtype="Int64")
+
+
+def operators_of(operators: pd.DataFrame, operator_lanes: Codes, lanes: list[Lane], lane: Codes, at: Ints) -> Any:
+    """Tell the communication operator (a row) that runs in the group of each step when the step starts.
+
+    Parameters
+    ----------
+    operators, operator_lanes
+        The table ``communication`` and the lane of each row.
+    lanes
+        ``(pid, tid)`` by lane code.
+    lane, at
+        Lane and start of each step on a plane.
+    """
+    starts = operators["start_ns"].to_numpy()
+    ends = starts + operators["duration_ns"].to_numpy()
+    group = _group_of_lane(operator_lanes, lanes)[lane]
+    row = innermost(operator_lanes.astype(np.int64), starts, ends, group, at)
+    return optional(np.where((row >= 0) & (group >= 0), row, ABSENT))
+
+
+def _group_of_lane(operator_lanes: Codes, lanes: list[Lane]) -> Ints:
+    """Give the group's lane of every lane: the threads of a process are a group, its planes, the next group ..."""
+    groups: defaultdict[Any, list[tuple[int, int]]] = defaultdict(list)
+    for code in np.unique(operator_lanes).tolist():
+        pid, tid = lanes[code]
+        groups[pid].append((_order(tid), code))
+    for of_process in groups.values():
+        of_process.sort()
+    found = np.full(len(lanes), -1, np.int64)
+    for code, (pid, tid) in enumerate(lanes):
+        before = bisect_right(groups[pid], (_order(tid), len(lanes))) if pid in groups else 0
+        if before or len(groups[pid]) == 1:  # old results number the only group's thread after its planes
+            found[code] = groups[pid][max(before - 1, 0)][1]
+    return found
+
+
+def _order(tid: Any) -> int:
+    return tid if isinstance(tid, int) else 0

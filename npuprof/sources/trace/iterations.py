@@ -1,0 +1,51 @@
+"""The parts of a graph's iterations in a timeline, which no table takes: forward to backward, refresh, reductions.
+
+Source: formats/results.md section 2.5.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.columns.gathering import Columns
+from npuprof.sources.trace.columns import Trace
+
+NAME = "iteration_parts"
+"""What the frame is called among a run's statistics."""
+
+_KINDS = {"FP_BP Time": "fp_bp", "Iteration Refresh": "refresh", "Reduce": "reduce"}
+_PARTS = ("start_ns", "duration_ns", "name", "lane", "category")
+
+
+def take_iteration_parts(trace: Trace) -> dict[str, pd.DataFrame]:
+    """Take the parts of iterations out of the slices of no known kind.
+
+    Returns
+    -------
+    ``iteration_parts``, where there are any: kind (fp_bp, refresh or reduce), name, start_ns and duration_ns, in order
+    of time.
+    """
+    plain = trace.slices["plain"]
+    if not len(plain):
+        return {}
+    kinds = [_KINDS.get(str(category), "") for category in plain.books["category"].values]
+    kind = np.array([*kinds, ""], object)[plain["category"]]  # code -1 takes the last entry
+    chosen = kind != ""
+    if not chosen.any():
+        return {}
+    frame = pd.DataFrame(
+        {
+            "kind": pd.Categorical(kind[chosen]),
+            "name": tables.categorical(plain["name"][chosen], plain.names("name")).remove_unused_categories(),
+            "start_ns": plain["start_ns"][chosen],
+            "duration_ns": plain["duration_ns"][chosen],
+        }
+    )
+    rest = Columns()
+    rest.books = plain.books
+    rest.add({name: plain[name][~chosen] for name in _PARTS})
+    trace.slices["plain"] = rest
+    # Files of old results each repeat all iterations.
+    return {NAME: frame.sort_values("start_ns", kind="stable").drop_duplicates(ignore_index=True)}

@@ -1,0 +1,182 @@
+"""Flows of a timeline as the ``links`` table: a cause, its effect, both rows of sorted tables.
+
+A flow is known by its category **and** id, and one begin can have several ends.
+
+Source: formats/results.md section 2.4 and section 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+from npuprof.notes import Notes
+from npuprof.sources.trace.calls import innermost, starting_at
+from npuprof.sources.trace.columns import Trace
+from npuprof.sources.trace.tables import TraceTables
+
+_DEVICE = ("tasks", "communication")
+_KINDS = {"async_task_queue": "enqueue", "async_mindspore": "enqueue", "fwdbwd": "forward_backward"}  # of operators
+_LAUNCHES = "HostToDevice"
+_TORCH = "async_npu"
+_MARKS = "MsTx"
+
+Rows = npt.NDArray[np.int64]
+
+
+class Ends(NamedTuple):
+    """Where one side of flows lies: an index into the tables asked for, and the row; -1 where nowhere."""
+
+    table: Rows
+    row: Rows
+
+
+def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> pd.DataFrame:
+    """Make ``links`` from the flows between the rows of `built`.
+
+    ``operator_api`` links start at the operator that torch says caused a device task. They end at the CANN
+    call that launched the task, or at the task itself where the result has no such call (Level0).
+    ``api_task`` links go from a CANN call to a task or a communication operator, ``mark`` links from a mark to its
+    device side in ``tasks``.
+    """
+    if not len(trace.flows):
+        return tables.empty("links")
+    finder = _Finder(trace, built)
+    parts = []
+    for category, kind in _KINDS.items():
+        begins, ends = finder.pairs(category, notes, source)
+        parts.append(_part(kind, finder.at(begins, ("operators",)), finder.at(ends, ("operators",))))
+    launch_begins, launch_ends = finder.pairs(_LAUNCHES, notes, source)
+    launches, launched = finder.around(launch_begins, ("api",)), finder.at(launch_ends, _DEVICE)
+    parts.append(_part("api_task", launches, launched, ("api",), _DEVICE))
+    begins, ends = finder.pairs(_TORCH, notes, source)
+    causes, effects = finder.at(begins, ("operators",)), finder.at(ends, _DEVICE)
+    calls = _launcher_of(effects, launches, launched)
+    has_call = calls >= 0
+    parts.append(_part("operator_api", _only(causes, has_call), Ends(np.zeros_like(calls), calls), target=("api",)))
+    parts.append(_part("operator_api", _only(causes, ~has_call), effects, target=_DEVICE))
+    begins, ends = finder.pairs(_MARKS, notes, source)
+    parts.append(_part("mark", finder.at(begins, ("marks",)), finder.at(ends, ("tasks",)), ("marks",), ("tasks",)))
+    links = pd.concat(parts, ignore_index=True)
+    kept = links[(links["source_row"] >= 0) & (links["target_row"] >= 0)].drop_duplicates()
+    return tables.build("links", {name: kept[name].array for name in kept.columns})
+
+
+class _Finder:
+    """Pairs the flows of a category, and finds the rows that their ends touch."""
+
+    def __init__(self, trace: Trace, built: TraceTables) -> None:
+        self._flows = trace.flows
+        self._built = built
+        self._categories = {name: code for code, name in enumerate(trace.flows.books["category"].values)}
+
+    def pairs(self, category: str, notes: Notes, source: str) -> tuple[Rows, Rows]:
+        """Give the flow events that begin and end each flow of a category; a begin once for each of its ends."""
+        flows = self._flows
+        mine = flows["category"] == self._categories.get(category, -2)
+        begins, ends = np.flatnonzero(mine & (flows["phase"] == 1)), np.flatnonzero(mine & (flows["phase"] != 1))
+        order = begins[np.argsort(flows["id"][begins], kind="stable")]
+        ids = flows["id"][order]
+        place = np.searchsorted(ids, flows["id"][ends])
+        found = place < len(ids)
+        found[found] = ids[place[found]] == flows["id"][ends][found]
+        lonely = int((~found).sum()) + int((~np.isin(flows["id"][begins], flows["id"][ends])).sum())
+        if lonely:
+            notes.info(source, f"a {category} flow has only one end", lonely)
+        return order[place[found]], ends[found]
+
+    def at(self, flow: Rows, names: tuple[str, ...]) -> Ends:
+        """Find the rows that start on the flow's lane at its very moment, in the first table that has one."""
+        lanes, moments = self._flows["lane"][flow], self._flows["start_ns"][flow]
+        found = Ends(np.full(len(flow), -1), np.full(len(flow), -1))
+        for number, name in enumerate(names):
+            if name not in self._built.lanes:
+                continue
+            starts = self._built.tables[name]["start_ns"].to_numpy()
+            rows = starting_at(self._built.lanes[name], starts, lanes, moments)
+            new = (found.row < 0) & (rows >= 0)
+            found.table[new], found.row[new] = number, rows[new]
+        return found
+
+    def around(self, flow: Rows, names: tuple[str, ...]) -> Ends:
+        """Find the innermost rows that are running on the flow's lane at its moment."""
+        lanes, moments = self._flows["lane"][flow], self._flows["start_ns"][flow]
+        found = Ends(np.full(len(flow), -1), np.full(len(flow), -1))
+        for number, name in enumerate(names):
+            if name in self._built.lanes:
+                frame = self._built.tables[name]
+                starts = frame["start_ns"].to_numpy()
+                ends = starts + frame["duration_ns"].to_numpy()
+                rows = innermost(self._built.lanes[name], starts, ends, lanes, moments)
+                new = (found.row < 0) & (rows >= 0)
+                found.table[new], found.row[new] = number, rows[new]
+        return found
+
+
+def _launcher_of(effects: Ends, launches: Ends, launched: Ends) -> Rows:
+    """Give the CANN call (a row) that launched each effect; -1 where the result does not tell."""
+    good = (launches.row >= 0) & (launched.row >= 0)
+    keys = launched.row[good] * len(_DEVICE) + launched.table[good]
+    order = np.argsort(keys, kind="stable")
+    if not len(order):
+        return np.full(len(effects.row), -1)
+    wanted = effects.row * len(_DEVICE) + effects.table
+    position = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
+    match = (keys[order][position] == wanted) & (effects.row >= 0)
+    return np.where(match, launches.row[good][order][position], -1)
+
+
+def _only(ends: Ends, chosen: npt.NDArray[np.bool_]) -> Ends:
+    return Ends(ends.table, np.where(chosen, ends.row, -1))
+
+
+def _part(
+    kind: str,
+    causes: Ends,
+    effects: Ends,
+    source: tuple[str, ...] = ("operators",),
+    target: tuple[str, ...] = ("operators",),
+) -> pd.DataFrame:
+    every = ["operators", "api", *_DEVICE, "marks"]
+    source_codes = np.array([every.index(name) for name in source])
+    target_codes = np.array([every.index(name) for name in target])
+    kinds = ["operator_api", "api_task", *dict.fromkeys(_KINDS.values()), "mark"]
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "kind": tables.categorical(np.full(len(causes.row), kinds.index(kind)), kinds),
+            "source_table": tables.categorical(source_codes[causes.table], every),
+            "source_row": causes.row,
+            "target_table": tables.categorical(target_codes[effects.table], every),
+            "target_row": effects.row,
+        }
+    )
+    return frame
+
+
+def renumbered(links: pd.DataFrame, name: str, former: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
+    """Let links lead to the rows of another form of a table; those whose row it does not have are left out.
+
+    Parameters
+    ----------
+    links
+        The table ``links``.
+    name
+        The table that was exchanged.
+    former, frame
+        Its rows before and now; they are the same where their times and threads are, those alike in order.
+    """
+    keys = ["start_ns", "duration_ns", "thread_id"]
+    before, now = (
+        one[keys].assign(turn=one.groupby(keys).cumcount(), row=np.arange(len(one))) for one in (former, frame)
+    )
+    row = before.merge(now, "left", [*keys, "turn"])["row_y"].to_numpy(np.int64, na_value=-1)
+    moved = links.copy()
+    for side in ("source", "target"):
+        mine = (links[f"{side}_table"] == name).to_numpy()
+        moved.loc[mine, f"{side}_row"] = row[links.loc[mine, f"{side}_row"].to_numpy()]
+    kept: pd.DataFrame = moved[(moved["source_row"] >= 0) & (moved["target_row"] >= 0)].reset_index(drop=True)
+    return kept

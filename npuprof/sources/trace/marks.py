@@ -1,0 +1,69 @@
+"""Marks of a timeline: what the user put into the run, and the pauses of Python's garbage collector.
+
+Source: formats/results.md sections 2.2 and 2.3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.columns.decimals import Ints
+from npuprof.sources.columns.nullable import ABSENT, PYTHON_GC, SENTINELS, Codes, optional
+from npuprof.sources.columns.stacking import stacked
+from npuprof.sources.trace.columns import Trace
+from npuprof.sources.trace.slices import names, span
+
+_DEVICE_SIDE = {"device_start_ns": "start_ns", "device_duration_ns": "duration_ns", "device_id": "device_id"}
+
+
+def marks_rows(trace: Trace, threads: Ints) -> tuple[pd.DataFrame, Codes]:
+    """Make the rows of ``marks``, in no order, with the lane of each.
+
+    Pauses of Python's garbage collector are ranges of the domain ``python_gc``, as raw data and databases have them.
+
+    Parameters
+    ----------
+    trace
+        A timeline with markers, ranges or pauses.
+    threads
+        Thread number by lane.
+    """
+    parts, lanes = [], []
+    slices, pauses = trace.slices["mark"], trace.slices["pause"]
+    if len(slices):
+        columns = {
+            **span(slices),
+            "message": names(slices, "name"),
+            "domain": names(slices, "domain"),
+            "thread_id": threads[slices["lane"]],
+            "kind": names(slices, "kind"),
+            "category": optional(slices["mark_category"], SENTINELS),
+        }
+        parts.append(tables.build("marks", columns))
+        lanes.append(slices["lane"])
+    if len(pauses):
+        columns = {
+            **span(pauses),
+            "message": names(pauses, "name"),
+            "domain": tables.categorical(np.zeros(len(pauses), np.int8), [PYTHON_GC]),
+            "thread_id": threads[pauses["lane"]],
+        }
+        parts.append(tables.build("marks", columns))
+        lanes.append(pauses["lane"])
+    return stacked(parts), np.concatenate(lanes)
+
+
+def add_device_sides(found: dict[str, pd.DataFrame]) -> None:
+    """Give ``marks`` the time and device of what their links of kind ``mark`` lead to in ``tasks``, in place."""
+    links = found.get("links", tables.empty("links"))
+    links = links[(links["kind"] == "mark").to_numpy()].drop_duplicates("source_row")
+    if not len(links):
+        return
+    marks, rows = found["marks"], links["source_row"].to_numpy()
+    sides = found["tasks"].iloc[links["target_row"].to_numpy()]
+    for column, of_task in _DEVICE_SIDE.items():
+        values = np.full(len(marks), ABSENT, np.int64)
+        values[rows] = sides[of_task].to_numpy(np.int64)
+        marks[column] = optional(values)

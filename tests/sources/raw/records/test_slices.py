@@ -1,0 +1,73 @@
+"""The device's streams are the same however they are cut into slices."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from npuprof.simulator import synthesise
+from npuprof.sources import raw
+from tests.sources.raw.conftest import raw_sample, writable_copy
+
+_SLICE = re.compile(r"(?P<stream>.+)\.slice_(?P<number>\d+)")
+_RECORD_BYTES = {"stars_soc": 64, "ffts_profile": 128, "ts_track": 40}
+
+
+def _streams(folder: Path) -> dict[str, bytes]:
+    """Take the slices of a folder away, and give the bytes of each stream."""
+    parts: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+    for path in folder.iterdir():
+        if match := _SLICE.fullmatch(path.name):
+            parts[match["stream"]].append((int(match["number"]), path.read_bytes()))
+            path.unlink()
+    return {name: b"".join(content for _, content in sorted(slices)) for name, slices in parts.items()}
+
+
+def _write(folder: Path, name: str, content: bytes, cuts: list[int], numbers: list[int]) -> None:
+    ends = [*sorted(cuts), len(content)]
+    for number, start, end in zip(sorted(numbers), [0, *ends], ends, strict=False):
+        (folder / f"{name}.slice_{number}").write_bytes(content[start:end])
+
+
+def _check(path: Path) -> None:
+    whole = raw.read(path)
+    folder = path / "device_0" / "data"
+    streams = _streams(folder)
+
+    @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+    @given(data=st.data())
+    def cut_and_read(data: st.DataObject) -> None:
+        for old in folder.glob("*.slice_*"):
+            old.unlink()
+        padded = 0
+        for name, content in streams.items():
+            kind = name.partition(".")[0]
+            # A ring of slices that has lost its oldest one begins within a record.
+            lost = data.draw(st.integers(0, _RECORD_BYTES[kind] - 1)) if kind in _RECORD_BYTES else 0
+            padded += lost > 0
+            cuts = data.draw(st.lists(st.integers(0, len(content)), max_size=12, unique=True))
+            numbers = data.draw(st.lists(st.integers(0, 2000), min_size=13, max_size=13, unique=True))
+            _write(folder, name, b"\x7f" * lost + content, [lost + cut for cut in cuts], numbers)
+        decoded = raw.read(path)
+        assert len(decoded.tables["kernels"])
+        for table, frame in whole.tables.items():
+            pd.testing.assert_frame_equal(decoded.tables[table], frame)
+        surplus = decoded.notes.to_frame()["message"].str.contains("surplus bytes")
+        assert int(surplus.sum()) == padded
+
+    cut_and_read()
+
+
+def test_slices_of_a_simulated_run_may_be_cut_anywhere(tmp_path: Path) -> None:
+    _check(synthesise(tmp_path, launches=300))
+
+
+@pytest.mark.parametrize("name", ["sliced_2k", "model_step"])
+def test_slices_of_a_sample_may_be_cut_anywhere(name: str, samples: Path, tmp_path: Path) -> None:
+    _check(writable_copy(raw_sample(samples, name), tmp_path / "PROF_x"))

@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from npuprof import tables
+from npuprof.errors import SourceError
+from npuprof.notes import Notes
+from npuprof.sources.recording.python_stacks import Samples, merge, node_depths, read
+
+EPOCH_NS = 1_763_600_000_000_000_000
+_TEXT = ("frame_file", "frame_function", "frame_module")
+_LONG = ("time_ns", "thread_id", "stopped_ns")
+
+
+def stored(folder: Path, **columns: list[Any]) -> Path:
+    arrays = {}
+    for name, values in columns.items():
+        kind = pa.string() if name in _TEXT else pa.int64() if name in _LONG else pa.int32()
+        arrays[name] = pa.array([values], type=pa.list_(kind))
+    path = folder / "stacks.parquet"
+    pq.write_table(pa.table(arrays), path)
+    return path
+
+
+def recorded(
+    frames: list[tuple[str, int, str, str]], stacks: list[list[int]], **other: list[Any]
+) -> dict[str, list[Any]]:
+    """Give the columns of one thread that is in one stack of frame numbers after another, 10 ns each."""
+    nodes: dict[tuple[int, int], int] = {}
+    leaves = []
+    for stack in stacks:
+        node = -1
+        for frame in stack:
+            node = nodes.setdefault((node, frame), len(nodes))
+        leaves.append(node)
+    columns: dict[str, list[Any]] = {
+        "time_ns": [EPOCH_NS + 10 * index for index in range(len(stacks))],
+        "thread_id": [77] * len(stacks),
+        "node": leaves,
+        "stopped_ns": [EPOCH_NS + 10 * len(stacks)],
+        "node_parent": [parent for parent, _ in nodes],
+        "node_frame": [frame for _, frame in nodes],
+        "frame_file": [frame[0] for frame in frames],
+        "frame_line": [frame[1] for frame in frames],
+        "frame_function": [frame[2] for frame in frames],
+        "frame_module": [frame[3] for frame in frames],
+    }
+    return {**columns, **other}
+
+
+USER = [
+    ("/home/u/model.py", 12, "train", "model"),
+    ("/home/u/model.py", 30, "step", "model"),
+    ("op.py", 1, "add", "op"),
+]
+
+
+def spans(table: pd.DataFrame) -> list[tuple[str, int, int, int]]:
+    return [
+        (row.name_, row.start_ns - EPOCH_NS, row.duration_ns, row.depth)
+        for row in table.rename(columns={"name": "name_"}).itertuples()
+    ]
+
+
+def test_samples_with_the_same_outer_frames_are_one_call(tmp_path: Path) -> None:
+    table = read(stored(tmp_path, **recorded(USER, [[0], [0, 1], [0, 1, 2], [0, 2], [], [0]])), Notes())
+    tables.check("python", table)
+    assert spans(table) == [
+        ("model.py(12): train", 0, 40, 0),
+        ("model.py(30): step", 10, 20, 1),
+        ("op.py(1): add", 20, 10, 2),
+        ("op.py(1): add", 30, 10, 1),
+        ("model.py(12): train", 50, 10, 0),
+    ]
+    assert table["parent_id"].tolist() == [pd.NA, 0, 1, 0, pd.NA]
+    assert set(table["thread_id"]) == {77}
+
+
+@pytest.mark.parametrize(
+    ("file", "short"),
+    [
+        ("/tmp/ipykernel_4711/123456.py", "<cell>"),
+        ("<ipython-input-3-0a1b2c>", "<cell [3]>"),
+        ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>"),
+        ("C:\\code\\net.py", "net.py"),
+    ],
+)
+def test_names_are_short(tmp_path: Path, file: str, short: str) -> None:
+    table = read(stored(tmp_path, **recorded([(file, 5, "f", "__main__")], [[0]])), Notes())
+    assert table["name"].tolist() == [f"{short}(5): f"]
+
+
+MIXED = [
+    ("/lib/ipykernel_launcher.py", 1, "<module>", "__main__"),
+    ("/lib/asyncio/base_events.py", 9, "run_forever", "asyncio.base_events"),
+    ("/tmp/ipykernel_1/2.py", 1, "<module>", "__main__"),
+    ("/lib/npuprof/session.py", 3, "stop", "npuprof.session"),
+    ("/lib/threading.py", 8, "join", "threading"),
+    ("/lib/numpy/lib/mixins.py", 4, "func", "numpy.lib.mixins"),
+    ("/lib/npuprof/simulator/device.py", 6, "launch", "npuprof.simulator.device"),
+    ("/lib/IPython/core/displayhook.py", 6, "__call__", "IPython.core.displayhook"),
+    ("/lib/IPython/core/interactiveshell.py", 7, "showtraceback", "IPython.core.interactiveshell"),
+    ("/lib/inspect.py", 5, "getmodule", "inspect"),
+    ("/lib/npuprof/running.py", 5, "stop", "npuprof.running"),
+    ("/lib/contextlib.py", 5, "__exit__", "contextlib"),
+    ("/lib/IPython/core/interactiveshell.py", 8, "_format_exception_for_storage", "IPython.core.interactiveshell"),
+]
+
+
+@pytest.mark.parametrize(
+    ("stack", "expected"),
+    [
+        ([0, 1, 2], ["<module>"]),
+        ([0, 1], []),
+        ([0, 1, 2, 1], ["<module>", "run_forever"]),
+        ([0, 2, 3, 4], ["<module>"]),
+        ([0, 2, 3, 2, 4], ["<module>", "<module>", "join"]),
+        ([0, 2, 5, 6], ["<module>"]),
+        ([0, 2, 7, 4], ["<module>"]),
+        ([0, 3, 4], []),
+        ([0, 8, 9], []),
+        ([0, 12, 9], []),
+        ([0, 2, 8, 9], ["<module>"]),
+        ([0, 10, 11], []),
+        ([0, 2, 3, 10, 11], ["<module>"]),
+        ([0, 2, 11], ["<module>", "__exit__"]),
+        ([0, 1, 11, 1], []),
+        ([0, 1, 11, 2], ["<module>"]),
+    ],
+)
+def test_machinery_above_the_cell_and_the_profilers_own_frames_are_left_out(
+    tmp_path: Path, stack: list[int], expected: list[str]
+) -> None:
+    notes = Notes()
+    table = read(stored(tmp_path, **recorded(MIXED, [stack])), notes)
+    assert [name.rpartition(": ")[2] for name in table["name"]] == expected
+    assert len(notes) == (0 if expected else 1)
+
+
+def test_stacks_that_differ_only_in_what_is_left_out_are_one_call(tmp_path: Path) -> None:
+    table = read(stored(tmp_path, **recorded(MIXED, [[0, 2], [0, 1, 2], [2, 3, 4]])), Notes())
+    assert spans(table) == [("<cell>(1): <module>", 0, 30, 0)]
+
+
+@st.composite
+def samples(draw: st.DrawFn) -> Samples:
+    count = draw(st.integers(1, 12))
+    parents = [draw(st.integers(-1, index - 1)) for index in range(count)]
+    changes = draw(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 3), st.integers(-1, count - 1)), max_size=40))
+    times, threads, nodes = (
+        (np.array(part, np.int64) for part in zip(*changes, strict=True))
+        if changes
+        else (np.zeros(0, np.int64) for _ in range(3))
+    )
+    return Samples(times, threads, nodes, 60, np.array(parents, np.int64), np.arange(count))
+
+
+def _sampled_ns(given_: Samples) -> int:
+    """The time in any stack times its depth, the plain way."""
+    depth = node_depths(given_.node_parent)
+    total = 0
+    for thread in set(given_.thread_id.tolist()):
+        mine = np.flatnonzero(given_.thread_id == thread)
+        mine = mine[np.argsort(given_.time_ns[mine], kind="stable")]
+        times = [*given_.time_ns[mine].tolist(), given_.stopped_ns]
+        for index, node in enumerate(given_.node[mine].tolist()):
+            total += (times[index + 1] - times[index]) * (int(depth[node]) + 1 if node >= 0 else 0)
+    return total
+
+
+@given(samples())
+def test_calls_nest_and_their_times_add_up(given_: Samples) -> None:
+    calls = merge(given_)
+    end = calls.start_ns + calls.duration_ns
+    assert (calls.duration_ns > 0).all()
+    assert (np.diff(calls.start_ns) >= 0).all()
+    assert int(calls.duration_ns.sum()) == _sampled_ns(given_)
+    inner = np.flatnonzero(calls.parent >= 0)
+    outer = calls.parent[inner]
+    assert (outer < inner).all()
+    assert (calls.start_ns[outer] <= calls.start_ns[inner]).all()
+    assert (end[inner] <= end[outer]).all()
+    assert (calls.depth[inner] == calls.depth[outer] + 1).all()
+    assert (calls.thread_id[inner] == calls.thread_id[outer]).all()
+    assert (given_.node_parent[calls.node[inner]] == calls.node[outer]).all()
+    assert (calls.depth[calls.parent < 0] == 0).all()
+
+
+@given(samples())
+def test_calls_of_one_level_of_a_thread_do_not_overlap(given_: Samples) -> None:
+    calls = merge(given_)
+    order = np.lexsort((calls.start_ns, calls.depth, calls.thread_id))
+    start, end = calls.start_ns[order], (calls.start_ns + calls.duration_ns)[order]
+    same = (np.diff(calls.thread_id[order]) == 0) & (np.diff(calls.depth[order]) == 0)
+    assert (start[1:][same] >= end[:-1][same]).all()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"node": [0, 1, 9]},
+        {"node": [0, -2, 0]},
+        {"node_parent": [1, 0]},
+        {"node_parent": [0, 0]},
+        {"node_frame": [0, 3]},
+        {"node_frame": [-1, 0]},
+        {"time_ns": [1]},
+        {"node_parent": [-1]},
+        {"frame_line": [1]},
+        {"stopped_ns": []},
+        {"thread_id": [1, 2, None]},
+    ],
+    ids=str,
+)
+def test_a_damaged_file_is_one_clear_error(tmp_path: Path, wrong: dict[str, list[Any]]) -> None:
+    path = stored(tmp_path, **recorded(USER, [[0], [0, 1], [0]], **wrong))
+    with pytest.raises(SourceError, match=r"stacks\.parquet"):
+        read(path, Notes())
+
+
+def test_endless_stacks_are_refused(tmp_path: Path) -> None:
+    path = stored(tmp_path, **recorded(USER, [[0] * 1_200]))
+    with pytest.raises(SourceError, match="1000 frames"):
+        read(path, Notes())
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 nothing of that kind PAR1"])
+def test_what_is_no_parquet_file_is_one_clear_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "stacks.parquet"
+    path.write_bytes(content)
+    with pytest.raises(SourceError, match="cannot be read"):
+        read(path, Notes())
+
+
+def test_other_parquet_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"time_ns": [1, 2]}), path)
+    with pytest.raises(SourceError, match="no column"):
+        read(path, Notes())
+    columns = recorded(USER, [[0]])
+    del columns["frame_module"]
+    with pytest.raises(SourceError, match="frame_module"):
+        read(stored(tmp_path, **columns), Notes())
+
+
+def test_an_absent_file_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="cannot be read"):
+        read(tmp_path / "absent.parquet", Notes())
+
+
+def test_reading_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = stored(tmp_path, **recorded(USER, [[0]]))
+    path.chmod(0o400)
+    before = path.read_bytes()
+    read(path, Notes())
+    assert path.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o400
