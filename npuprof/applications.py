@@ -17,8 +17,9 @@ from npuprof.collectors.msprof import LOG_NAME, find
 from npuprof.collectors.msprof_client import MsprofProcess, has_data
 from npuprof.errors import CollectorError, OptionsError
 from npuprof.options import Options
+from npuprof.recorded import Recorded
 from npuprof.recording import Recording
-from npuprof.running import new_directory
+from npuprof.running import new_directory, note_end
 
 _COLLECTORS = ("auto", "msprof")
 _NO_STACKS = "npuprof: Python stacks are sampled in the profiling process only; a program that msprof runs has none\n"
@@ -88,6 +89,7 @@ def run_application(
         (directory / LOG_NAME).write_text(msprof.output, encoding="utf-8")
     _judge(recording, status, msprof, timeout_s)
     recording.write()
+    note_end(Recorded(recording))
     return recording
 
 

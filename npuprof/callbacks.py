@@ -57,8 +57,7 @@ class _StopAt(_Callback):
 
     def on_train_begin(self, run_context: Any) -> None:  # noqa: ARG002 - MindSpore's Callback has it
         """Refuse, before the first step, what the front end cannot do."""
-        if self.profiler.collector.drives(self.profiler.options):
-            self.profiler.collector.check(self.profiler.options)
+        self.profiler.collector.check(self.profiler.options)
 
     def _begin(self, run_context: Any) -> None:
         self._seen = self._count(run_context)
@@ -173,6 +172,8 @@ class DynamicMonitor(_Callback):
     ----------
     cfg_path
         The directory of ``profiler_config.json``; one with MindSpore's keys is written at once where there is none.
+    output_path
+        Where recordings go, where the file has ``./``.
     collector
         The front end, as in :class:`npuprof.options.Options`.
 
@@ -182,13 +183,19 @@ class DynamicMonitor(_Callback):
         As :func:`npuprof.dynamic.init`.
     """
 
-    def __init__(self, cfg_path: str | PathLike[str], collector: str = "auto") -> None:
+    def __init__(
+        self,
+        cfg_path: str | PathLike[str],
+        output_path: str | PathLike[str] = "./dyn_profile_data",
+        *,
+        collector: str = "auto",
+    ) -> None:
         super().__init__()
-        self.cfg_path, self.collector = cfg_path, collector
+        self.cfg_path, self.output_path, self.collector = cfg_path, output_path, collector
         self._watch()
 
     def _watch(self) -> None:
-        dynamic.init(self.cfg_path, keys="mindspore", collector=self.collector)
+        dynamic.init(self.cfg_path, keys="mindspore", collector=self.collector, output=self.output_path)
 
     def on_train_begin(self, run_context: Any) -> None:  # noqa: ARG002 - MindSpore's Callback has it
         """Count this training's steps from 1."""

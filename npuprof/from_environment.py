@@ -82,7 +82,8 @@ def start() -> Session | None:
         return None
     _session = session
     atexit.register(_finish, session, os.getpid())
-    _tell(f"{name}: collecting with {session.collector.name} ({session.reason}) into {session.recording.directory}")
+    recording = session.recording
+    _tell(f"{name}: collecting with {recording.collector} ({session.reason}) into {recording.directory}")
     return session
 
 

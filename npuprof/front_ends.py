@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Literal, TypeAlias
 
-from npuprof import cann
+from npuprof import cann, environment
 
 State: TypeAlias = Literal["ok", "absent", "problem"]
 
@@ -152,11 +152,11 @@ def run_probe(program: str, timeout_s: float = _PROBE_S) -> tuple[dict[str, Any]
     tuple
         What it told, and why it told nothing, of which one is empty.
     """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    variables = {**environment.of_own_process(), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:
         done = subprocess.run(  # noqa: S603 - this Python with a program of our own
             [sys.executable, "-c", _PROLOGUE + program],
-            env=environment,
+            env=variables,
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=timeout_s,

@@ -18,6 +18,8 @@ class Info:
     collector
         The front end that recorded it: ``acl``, ``torch_npu``, ``mindspore``, ``tensorflow``, ``msprof``,
         ``kineto``, ``simulator``; empty when the files do not tell.
+    reason
+        Why that front end was chosen, in words; empty where it was asked for.
     source
         The format that was read, and whether it is raw or the vendor's parsed result.
     simulated
@@ -61,6 +63,7 @@ class Info:
     recording: Path | None = None
     selection: dict[str, Any] = field(default_factory=dict)
     failed: str = ""
+    reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Give a form that JSON can hold."""

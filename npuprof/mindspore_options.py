@@ -158,6 +158,9 @@ class _Reading:
             level = 0
             self.told.append("LevelNone records markers only, and without mstx is taken as Level0")
         on_device = "npu" in asked["activities"]
+        if level == 2 and not on_device:
+            level = 1
+            self.told.append("Level2 adds calls of the NPU, and without it is taken as Level1")
         if metrics not in (None, "none") and (level in ("none", 0) or not on_device):
             metrics = "none"
             self.told.append("metrics are counted by the NPU from Level1 on, and left out")

@@ -45,6 +45,7 @@ COLLECTORS: tuple[str, ...] = (
 )
 
 DEFAULT_OUTPUT = Path("npuprof-recordings")
+DEFAULT_DOMAIN = "default"
 _SWITCHES = (
     "memory",
     "stacks",
@@ -131,7 +132,8 @@ class Options:
     collector
         The front end to use, or ``"auto"``.
     modules, flops
-        Record the module hierarchy, and estimate the floating-point operations, of framework operators.
+        Record the module hierarchy, and estimate the floating-point operations, of framework operators; the latter
+        with ``kineto`` alone, as the column `flops` of ``operators``.
     gc_detect_threshold
         Record garbage collections that last at least so many milliseconds.
     record_op_args, op_attr
@@ -273,6 +275,10 @@ class Options:
                 "level none records markers only, so it needs marks: turn marks on, or set level 0, 1 or 2"
             )
         if "npu" not in self.activities:
+            if self.level == 2 and self.collector != "kineto":  # which has no levels at all, and says so
+                raise OptionsError(
+                    "level 2 adds AI CPU and runtime calls of the device: add npu to activities, or set level 1"
+                )
             for option in _DEVICE_ONLY:
                 # Torch's own profiler samples its allocators without an NPU.
                 allowed = option == "memory" and self.collector == "kineto"
@@ -294,6 +300,12 @@ class Options:
             raise OptionsError("mstx_domain_include and mstx_domain_exclude exclude each other: give one of them")
         if (self.mstx_domain_include or self.mstx_domain_exclude) and not self.marks:
             raise OptionsError("domains choose among markers: turn marks on, or leave the domains out")
+
+    def takes_domain(self, domain: str) -> bool:
+        """Tell whether markers of a domain are to be recorded; those without one belong to ``default``."""
+        domain = domain or DEFAULT_DOMAIN
+        included = not self.mstx_domain_include or domain in self.mstx_domain_include
+        return self.marks and included and domain not in self.mstx_domain_exclude
 
     def to_dict(self) -> dict[str, Any]:
         """Give a form that JSON can hold."""

@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -22,10 +23,13 @@ from npuprof.ranks.labels import labelled, nothing
 from npuprof.ranks.worker import Failure, Task, unexpected
 from npuprof.ranks.world import host_of, in_words, place_of_ranks, ranks_told
 from npuprof.set_figures import SetFigures
+from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.describing import describe_run
 from npuprof.sources.detect import CLUSTER, Run
 from npuprof.sources.selection import Selection
-from npuprof.sources.stacking import stacked
+
+if TYPE_CHECKING:
+    from ipywidgets import Widget
 
 _MAX_SHOWN = 40
 
@@ -253,6 +257,12 @@ class ProfileSet(SetFigures):
         ]
         return stacked(frames) if frames else nothing(name)
 
+    def explore(self) -> Widget:
+        """Make the explorer of the set: any of its runs, and steps and communication of all ranks."""
+        from npuprof.notebook.explorer.explore_set import SetExplorer
+
+        return SetExplorer(self).widget
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -288,10 +298,13 @@ class ProfileSet(SetFigures):
         return f"{len(self)} runs below {self.root}\n{shown}{more}{absent}"
 
     def _repr_html_(self) -> str:
+        from npuprof.exports.html import AS_TEXT
+
         shown = self.info.head(_MAX_SHOWN).to_html(escape=True, border=0)
         more = f"<p>... and {len(self) - _MAX_SHOWN} more</p>" if len(self) > _MAX_SHOWN else ""
         absent = f"<p>absent ranks: {in_words(self.absent)}</p>" if self.absent else ""
-        return f"<p>{len(self)} runs below {escape(str(self.root))}</p>{shown}{more}{absent}"
+        head = f"<p>{len(self)} runs below {escape(str(self.root))}</p>"
+        return f'<div class="{AS_TEXT}">{head}{shown}{more}{absent}</div>'
 
     def _hosts(self) -> list[str | None]:
         """Give the host of each row of `info`: of the run's own files, or of an analysis of all ranks."""

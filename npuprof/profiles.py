@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import pandas as pd
 
 from npuprof import progress, tables
-from npuprof.errors import NpuprofError, OptionsError
+from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.profile_figures import ProfileFigures
@@ -96,11 +96,14 @@ class Profile(ProfileFigures):
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write one self-contained page with the summary, both figures and the notes; return its path."""
         from npuprof.exports.html import page_html
+        from npuprof.exports.svg import timeline_svg
         from npuprof.figures.report import report_figures
 
         timeline, flame = report_figures(self.tables, self.info, limit_bytes=_PAGE_FIGURES_BYTES)
-        page = page_html(self.summary, self.info, self.notes, {"Timeline": timeline, "Flame graph": flame})
-        target = Path(path)
+        figures = {"Timeline": timeline, "Flame graph": flame}
+        picture = timeline_svg(self.tables, self.info)
+        page = page_html(self.summary, self.info, self.notes, figures, picture=picture)
+        target = _target(path)
         target.write_text(page, encoding="utf-8")
         return target
 
@@ -108,7 +111,7 @@ class Profile(ProfileFigures):
         """Write the timeline as a Chrome trace, compressed where the name ends in ``.gz``; return its path."""
         from npuprof.exports import chrome_trace
 
-        target = Path(path)
+        target = _target(path)
         with (gzip.open if target.suffix == ".gz" else open)(target, "wt", encoding="utf-8") as out:
             chrome_trace.write(out, self.tables, self.info, pretty=pretty)
         return target
@@ -123,8 +126,8 @@ class Profile(ProfileFigures):
         """
         from npuprof.exports.stacks import folded_stacks
 
-        target = Path(path)
         lines = list(folded_stacks(self.tables, metric))
+        target = _target(path)
         target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         return target
 
@@ -138,7 +141,7 @@ class Profile(ProfileFigures):
         """
         from npuprof.exports import memory_timeline
 
-        target = Path(path)
+        target = _target(path)
         if target.suffix == ".html":
             from npuprof.exports.html import page_html
             from npuprof.figures.memory import memory_plot
@@ -180,6 +183,13 @@ class Profile(ProfileFigures):
         from npuprof.exports.html import report_html
 
         return report_html(self.summary, self.info, self.notes)
+
+
+def _target(path: str | PathLike[str]) -> Path:
+    """Give the path of a file to write, in a directory that is made where it is missing."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
 
 
 def load(
@@ -250,7 +260,10 @@ def open_path(
     found = detect(root, source)
     if len(found.found) > 1:
         return ProfileSet(root, found.found, found.problems, selection)
-    return read_run(found.found[0], selection)
+    decoded = decode_run(found.found[0], selection)
+    for problem in found.problems:
+        decoded.notes.warning(root.name, f"there may be more runs: {problem}")
+    return Profile(decoded)
 
 
 def read_run(run: Run, selection: Selection | None = None) -> Profile:
@@ -267,10 +280,18 @@ def read_run(run: Run, selection: Selection | None = None) -> Profile:
 def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
     """Do what :func:`read_run` does, for one that makes the profile elsewhere."""
     read_part = getattr(run.source, "read_part", None)
-    with progress.shown():
-        decoded = run.source.read(run.path) if selection is None or not read_part else read_part(run.path, selection)
-    if selection is not None:
-        cut(decoded, selection)
+    try:
+        with progress.shown():
+            decoded = (
+                run.source.read(run.path) if selection is None or not read_part else read_part(run.path, selection)
+            )
+        if selection is not None:
+            cut(decoded, selection)
+    except MemoryError as error:
+        raise SourceError(
+            f"{run.path} needs more memory than there is ({str(error) or 'none is left'}): free some, or load a part "
+            "of it with steps= or start= and end=; if a file in it is far larger than the others, it may be damaged"
+        ) from error
     if run.choice:
         decoded.notes.info("source", run.choice)
     if decoded.info.recording is None:

@@ -8,6 +8,7 @@ decoding fails, ``npuprof.load`` on its path can be tried again.
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -19,8 +20,12 @@ FILE_NAME = "recording.json"
 STACKS_FILE_NAME = "python_stacks.parquet"
 METADATA_FILE_NAME = "profiler_metadata.json"
 TRACE_FILE_NAME = "torch_trace.json"
+FLOPS_FILE_NAME = "torch_flops.json"
+BREAKS_JSON = re.compile(r'["\\\x00-\x1f]')
+"""What Kineto, which writes names into its JSON as they are, would end its text with: an apostrophe stands for each."""
 _FORMAT = "npuprof-recording"
 _MAX_METADATA_BYTES = 1 << 20
+_MAX_MESSAGE_BYTES = 126  # what pyACL keeps of a marker's message
 _MAX_BYTES = 16 << 20  # it holds options, metadata and step times; more is not ours
 
 
@@ -32,7 +37,7 @@ class Recording:
     ----------
     directory
         Where it lies; private to the user (0o700).
-    name, collector, simulated
+    name, collector, simulated, reason
         As in :class:`npuprof.info.Info`.
     options
         ``Options.to_dict()`` of the session.
@@ -70,6 +75,7 @@ class Recording:
     versions: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     failed: str = ""
+    reason: str = ""
     problems: list[str] = field(default_factory=list)
 
     def write(self) -> None:
@@ -127,6 +133,17 @@ class Recording:
             return cls(directory=directory, **{key: value for key, value in plain.items() if key in known})
         except TypeError as error:
             raise SourceError(f"{path} lacks what a recording must tell: {error}") from error
+
+
+def kept_message(message: str) -> str:
+    """Give a marker's message in the form that is the same before and after any front end has kept it.
+
+    pyACL keeps its first bytes, and torch writes other characters for those that would end its JSON text.
+    """
+    if message.isascii() and len(message) <= _MAX_MESSAGE_BYTES and not BREAKS_JSON.search(message):
+        return message  # the usual case, and the quickest
+    whole = BREAKS_JSON.sub("'", message).encode(errors="replace")
+    return whole[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
 
 
 def check_metadata(key: str, value: Any) -> None:

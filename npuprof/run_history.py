@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile
-    from npuprof.running import Running
+    from npuprof.recorded import Recorded
 
 _MOST_RUNS = 1000
 
@@ -39,7 +39,7 @@ class EndedRun:
     started_ns: int
     stopped_ns: int
     failed: str
-    _run: weakref.ref[Running]
+    _run: weakref.ref[Recorded]
 
     @property
     def profile(self) -> Profile | None:
@@ -106,7 +106,7 @@ def tell() -> None:
         listener()
 
 
-def tell_end(run: Running) -> None:
+def tell_end(run: Recorded) -> None:
     """Keep what there is to know of a run that has ended, and tell it."""
     recording = run.recording
     ended = EndedRun(

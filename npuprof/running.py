@@ -21,15 +21,15 @@ from npuprof.collectors.base import Collector
 from npuprof.collectors.capabilities import DOMAINS_KEPT_BESIDE
 from npuprof.errors import CollectorError, NpuprofError, SessionBusyError
 from npuprof.options import Options
-from npuprof.recording import FILE_NAME, STACKS_FILE_NAME, Recording
+from npuprof.recorded import Recorded
+from npuprof.recording import FILE_NAME, STACKS_FILE_NAME, Recording, kept_message
 
 if TYPE_CHECKING:
     from npuprof.collectors.python_stacks import PythonStacks
-    from npuprof.profiles import Profile
 
 _process_lock = threading.RLock()
 _current: Running | None = None
-_newest: Running | None = None
+_newest: Recorded | None = None
 _reserved = ""  # who holds the native profiler without a run
 
 _SAMPLED_ONLY = "python stacks"  # the collector of a run that asks nothing of a native front end
@@ -38,7 +38,7 @@ _MOST_DOMAINS = 20_000  # markers with a domain that a recording keeps: about a 
 _MOST_MESSAGES = 100_000  # different ones that are told apart
 
 
-class Running:
+class Running(Recorded):
     """One run, from the start of its collector to its recording.
 
     Parameters
@@ -49,10 +49,19 @@ class Running:
         Who holds the run, in words for the user whose own start is refused because of it.
     first_step
         The number of the step during which it starts.
+    reason
+        Why this collector was chosen.
     """
 
     def __init__(
-        self, collector: Collector, options: Options, title: str, clock: Clock, *, first_step: int = 0
+        self,
+        collector: Collector,
+        options: Options,
+        title: str,
+        clock: Clock,
+        *,
+        first_step: int = 0,
+        reason: str = "",
     ) -> None:
         self.collector = collector
         self.native = collector.drives(options)
@@ -63,19 +72,20 @@ class Running:
         self._options = options
         self._title = title
         self._clock = clock
-        self._lock = threading.RLock()
         self._pid = os.getpid()
         self._stacks: PythonStacks | None = None
-        self._result: Profile | None = None
         self._step = first_step
         self._step_start_ns = 0
-        self.recording = Recording(
-            directory=Path(),
-            name=options.name,
-            collector=collector.name if self.native else _SAMPLED_ONLY,
-            simulated=collector.simulated and self.native,
-            options=options.to_dict(),
-            environment=environment.describe(),
+        super().__init__(
+            Recording(
+                directory=Path(),
+                name=options.name,
+                collector=front_end_of(collector, options),
+                simulated=collector.simulated and self.native,
+                options=options.to_dict(),
+                environment=environment.describe(),
+                reason=reason,
+            )
         )
 
     def describe(self) -> str:
@@ -97,8 +107,7 @@ class Running:
                 raise SessionBusyError(f"{_current.describe()}: stop it first")
             if _reserved and self.native:
                 raise SessionBusyError(f"{_reserved}, and pyACL does not collect meanwhile (EK0007): close it first")
-            if self.native:
-                self.collector.check(self._options)
+            self.collector.check(self._options)
             with ExitStack() as undo:
                 self._begin(undo)
                 _current = self
@@ -109,6 +118,7 @@ class Running:
         run_history.tell()
 
     def _begin(self, undo: ExitStack) -> None:
+        undo.callback(_remove_empty, _absent(self._options.output))
         directory = self.recording.directory = new_directory(self._options)
         undo.callback(_remove_traces, directory)
         try:
@@ -149,26 +159,13 @@ class Running:
 
     def note_domain(self, message: str, domain: str) -> None:
         """Keep the domain of a marker that is about to be recorded by a front end without domains."""
-        if not self._keeps_domains or len(self._marked) >= _MOST_MESSAGES:
+        if not self._keeps_domains or len(self._marked) >= _MOST_MESSAGES or not self._options.takes_domain(domain):
             return
+        message = kept_message(message)
         place = self._marked.get(message, 0)
         self._marked[message] = place + 1
         if domain and len(self.recording.domains) < _MOST_DOMAINS:
             self.recording.domains.append((message, domain, place))
-
-    def result(self) -> Profile:
-        """Decode the recording, once."""
-        with self._lock:
-            if self._result is None:
-                from npuprof.profiles import load
-
-                self._result = load(self.recording.directory)
-            return self._result
-
-    @property
-    def decoded(self) -> Profile | None:
-        """What :meth:`result` gave, if it has been called."""
-        return self._result
 
     @property
     def sample_count(self) -> int:
@@ -189,7 +186,6 @@ class Running:
 
         An interrupt meanwhile is raised when everything has been ended.
         """
-        global _current, _newest
         with self._lock:
             # A forked child inherits the object but not the native profiler: that is the parent's to end.
             if not self.collecting or os.getpid() != self._pid:
@@ -197,7 +193,7 @@ class Running:
             self.collecting = False
             self.recording.failed = failed
             with ExitStack() as last_first:
-                last_first.callback(_release, self)
+                last_first.callback(note_end, self)
                 for part in (
                     self.recording.write,
                     self.recording.write_metadata,
@@ -222,8 +218,8 @@ class Running:
             self._stacks = None
 
 
-def _release(run: Running) -> None:
-    """Give this process's only place back; the run is the newest one that has finished."""
+def note_end(run: Recorded) -> None:
+    """Take a run that has ended for this process's newest, and the only place back if it had that."""
     global _current, _newest
     with _process_lock:
         _newest = run
@@ -262,9 +258,14 @@ def current() -> Running | None:
     return run if run is not None and run.collecting else None
 
 
-def newest() -> Running | None:
+def newest() -> Recorded | None:
     """Give the newest run of this process that has finished, if one has."""
     return _newest
+
+
+def front_end_of(collector: Collector, options: Options) -> str:
+    """Name what collects: a front end that is asked nothing is not it."""
+    return collector.name if collector.drives(options) else _SAMPLED_ONLY
 
 
 def describe_failure(error: BaseException | None) -> str:
@@ -321,3 +322,14 @@ def _remove_traces(directory: Path) -> None:
         (directory / FILE_NAME).unlink(missing_ok=True)
         (directory / f"{FILE_NAME}.part").unlink(missing_ok=True)
         directory.rmdir()
+
+
+def _absent(output: Path) -> list[Path]:
+    """Give the directories that a first recording would make around its own, the innermost first."""
+    return [place for place in (output, *output.parents) if not os.path.lexists(place)]
+
+
+def _remove_empty(directories: list[Path]) -> None:
+    with suppress(OSError):  # somebody else has put something into it
+        for directory in directories:
+            directory.rmdir()

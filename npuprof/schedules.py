@@ -139,7 +139,8 @@ def missing_steps(schedule: ScheduleFunction | None, steps: int, action: Profile
         return ""
     if steps == 0:
         return "has a schedule, and step() was never called: call it at the end of each step"
-    if steps >= schedule.needed_steps or action == ProfilerAction.RECORD_AND_SAVE:  # stopped instead of its last step()
+    is_last = action == ProfilerAction.RECORD_AND_SAVE and steps == schedule.needed_steps - 1
+    if steps >= schedule.needed_steps or is_last:  # a loop may stop the session in place of its last step()
         return ""
     return f"stopped after {steps} steps{steps_needed(schedule)}"
 

@@ -27,7 +27,7 @@ from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionEr
 from npuprof.options import Options
 from npuprof.recording import Recording, check_metadata
 from npuprof.running import Running, describe_failure, newest
-from npuprof.schedules import ProfilerAction, Schedule, ScheduleFunction
+from npuprof.schedules import ProfilerAction, ScheduleFunction, missing_steps, steps_needed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 TraceReady: TypeAlias = Callable[["Session"], object]
 
+_NO_REASONS = ("asked for", "given")  # what the user has decided needs no telling
 _RECORDS = frozenset({ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE})
 
 
@@ -94,6 +95,8 @@ class Session(EndedRuns):
         chosen = choose(self.options.collector)
         self._collector = collector if collector is not None else chosen.collector
         self.reason = chosen.reason if collector is None else "given"
+        if not self._collector.drives(self.options):
+            self.reason = "the activities ask for nothing else"
         self.step_num = 0
         self.current_action = ProfilerAction.NONE
         self._schedule = schedule
@@ -149,7 +152,7 @@ class Session(EndedRuns):
             return "this session has not started, so there is no recording: call start() first"
         return (
             f"no step of {self._title} has been recorded: after {self.step_num} steps its schedule has not come to "
-            f"one{self._steps_needed()}"
+            f"one{steps_needed(self._schedule)}"
         )
 
     def start(self) -> Session:
@@ -174,7 +177,7 @@ class Session(EndedRuns):
             action = self._action_of(0)
             if action in _RECORDS:
                 self._begin()
-            elif self._collector.drives(self.options):
+            else:
                 self._collector.check(self.options)  # a refusal should not wait for the first recorded step
             self.step_num, self.current_action = 0, action
             self._active = True
@@ -237,7 +240,8 @@ class Session(EndedRuns):
         return ProfilerAction.RECORD if self._schedule is None else ProfilerAction(self._schedule(step))
 
     def _begin(self) -> None:
-        run = Running(self._collector, self.options, self._title, self._clock, first_step=self.step_num)
+        why = "" if self.reason in _NO_REASONS else self.reason
+        run = Running(self._collector, self.options, self._title, self._clock, first_step=self.step_num, reason=why)
         # Ends the run when the session is forgotten and when the interpreter ends, whichever comes
         # first; made before the start, so that an interrupt cannot come in between.
         weakref.finalize(self, run.abandon)
@@ -257,24 +261,8 @@ class Session(EndedRuns):
                 _warn(f"on_trace_ready failed: {describe_failure(error)}; the recording is {run.recording.directory}")
 
     def _warn_of_missing_steps(self) -> None:
-        if not isinstance(self._schedule, Schedule):
-            return
-        if self.step_num == 0:
-            _warn(f"{self._title} has a schedule, and step() was never called: call it at the end of each step")
-        elif self.step_num < self._schedule.needed_steps and not self._on_last_step():
-            _warn(f"{self._title} stopped after {self.step_num} steps{self._steps_needed()}")
-
-    def _on_last_step(self) -> bool:
-        # A loop may stop the session in place of its last step().
-        return self.current_action == ProfilerAction.RECORD_AND_SAVE
-
-    def _steps_needed(self) -> str:
-        if not isinstance(self._schedule, Schedule):
-            return ""
-        return (
-            f"; it needs {self._schedule.needed_steps} (skip_first + (wait + warmup + active) * repeat): "
-            "make more steps, or a shorter schedule"
-        )
+        if told := missing_steps(self._schedule, self.step_num, self.current_action):
+            _warn(f"{self._title} {told}")
 
     def stream(
         self, models: int | Iterable[int], callback: Callable[[pd.DataFrame], object] | None = None

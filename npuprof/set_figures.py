@@ -9,6 +9,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.info import Info
+from npuprof.profile_figures import lasting
 from npuprof.sources.cluster.reading import CLUSTER_ANALYSIS
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class SetFigures:
 
         def __iter__(self) -> Iterator[Profile]: ...
 
+    @lasting("steps")
     def step_plot(self, **how: Any) -> go.Figure:
         """Draw where the time of each step of each rank went; see :func:`npuprof.figures.steps.step_plot`.
 
@@ -52,6 +54,7 @@ class SetFigures:
         parts = pd.concat(own, ignore_index=True) if own else pd.DataFrame()
         return parts_plot(parts, self._info(), **how)
 
+    @lasting("communication between ranks")
     def communication_matrix(self, **how: Any) -> go.Figure:
         """Draw what went from rank to rank; see :func:`npuprof.figures.communication.communication_matrix`.
 

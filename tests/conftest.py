@@ -11,6 +11,9 @@ from hypothesis import settings
 # The same examples in every run, as quick as the machine is; NPUPROF_EXPLORE=1 looks for new ones.
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
+# Beside torch there may be a torch_npu that cannot be imported without CANN: torch must not load it by itself.
+os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+
 settings.load_profile("explore" if os.environ.get("NPUPROF_EXPLORE") else "same")
 
 _DEFAULT_SAMPLES = Path(__file__).parents[2] / "shared" / "samples"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from npuprof import front_ends
+from npuprof import environment, front_ends
 from npuprof.front_ends import Found, run_probe
 from tests.collectors import msprof_double
 
@@ -112,6 +112,13 @@ def test_an_import_that_fails_is_a_problem_with_its_reason(install: Path, text: 
     assert one.state == "problem"
     assert told in one.detail
     assert "CANN toolkit" in one.detail
+
+
+def test_an_import_is_not_collected_from_whatever_the_environment_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in environment.ASKING:
+        monkeypatch.setenv(name, "{}")
+    facts, _ = run_probe("import os; tell(left=[name for name in os.environ if name.endswith('_OPTIONS')])")
+    assert facts == {"left": []}
 
 
 def test_an_import_that_hangs_ends(install: Path) -> None:

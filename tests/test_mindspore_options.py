@@ -142,3 +142,10 @@ _SOME_NAMES = sorted({name for given, *_ in (*_NAMES, *_TOLD) for name in given}
 def test_any_values_are_options_or_told(values: dict[str, Any]) -> None:
     options, told = read(json.dumps({"start": True, **values}))
     assert options is not None or told
+
+
+def test_what_level_2_adds_is_left_out_without_the_npu_and_told() -> None:
+    options, told = read('{"start": true, "activities": ["CPU"], "profiler_level": "Level2"}')
+    assert options is not None
+    assert (options.level, options.activities) == (1, ("cpu",))
+    assert told == ["Level2 adds calls of the NPU, and without it is taken as Level1"]

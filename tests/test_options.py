@@ -128,3 +128,9 @@ def test_json_that_is_not_an_object_is_refused(text: str) -> None:
 def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
     with pytest.raises(OptionsError, match=r"unknown option stack: .*stacks"):
         Options.from_dict({"stack": True})
+
+
+def test_the_levels_calls_of_the_device_need_the_device() -> None:
+    with pytest.raises(OptionsError, match="level 2 adds AI CPU and runtime calls of the device: add npu"):
+        Options(level=2, activities=("cpu",))
+    assert Options(level=0, activities=("cpu",)).level == 0

@@ -11,21 +11,21 @@ import pandas as pd
 import pytest
 
 import npuprof
-from npuprof import profile_set
+from npuprof import profile_set, tables
 from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.notes import Notes
 from npuprof.profile_set import ProfileSet
 from npuprof.profiles import Profile, open_path, read_run
 from npuprof.recording import Recording
 from npuprof.sources.base import Decoded
-from npuprof.sources.decimals import US_TO_NS, scaled_one
+from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.detect import Run
 from npuprof.sources.selection import Selection
-from npuprof.sources.step_csv import DURATIONS
+from npuprof.sources.text.step_csv import DURATIONS
 from tests import factories
 from tests.sources.cluster import maker
 from tests.sources.msprof.results import result
-from tests.sources.trace_maker import small_trace
+from tests.sources.trace.maker import small_trace
 
 
 def _torch(root: Path, rank: int, ended_ns: int = 1_763_600_000_000_000_000, world: int = 4) -> Path:
@@ -291,3 +291,15 @@ def test_ranks_of_a_real_model(samples: Path, processes: int) -> None:
             assert len(own.groupby(["name", "group"])) == kind["keys"]
     assert runs.table("kernels")["rank"].unique().tolist() == [0]
     assert runs.clocks()["basis"].tolist() == ["same clock", "same clock"]
+
+
+def test_tables_of_unlike_results_are_stacked(samples: Path) -> None:
+    runs = _open(samples / "torch_npu")
+    versions = {run.info.versions.get("cann") for run in runs}
+    for name in tables.NAMES:
+        parts = [len(run.tables[name]) for run in runs]
+        assert len(runs.table(name)) == sum(parts), name
+    kernels = runs.table("kernels")
+    assert len(versions) > 1
+    assert kernels["aic_mac_ratio"].dtype == "float64"
+    assert 0 < kernels["aic_mac_ratio"].notna().sum() < len(kernels)  # not every result has counters

@@ -17,6 +17,7 @@ from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
+from npuprof.sources.files import room
 from tests import factories
 
 
@@ -66,6 +67,28 @@ def test_a_damaged_profile_says_so(profile: Profile, tmp_path: Path, damage: str
     else:
         plain.write_text(json.dumps({"format": "npuprof-profile", "info": {}}))
     with pytest.raises(SourceError, match=r"damaged profile|not written by Profile.save"):
+        npuprof.load(saved)
+
+
+def test_a_table_of_more_rows_than_fit_into_memory_is_refused(
+    profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = profile.save(tmp_path / "saved")
+    monkeypatch.setattr(room, "ALWAYS_BYTES", 0)
+    monkeypatch.setattr(room, "free_memory", lambda: 100)
+    with pytest.raises(SourceError, match=r"\.parquet is too large: .* memory that are free"):
+        npuprof.load(saved)
+
+
+def test_reading_that_needs_more_memory_than_there_is_says_what_to_do(
+    profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(_: Path) -> Decoded:
+        raise MemoryError("Unable to allocate 60 GiB")
+
+    saved = profile.save(tmp_path / "saved")
+    monkeypatch.setattr("npuprof.sources.saved.read", exhausted)
+    with pytest.raises(SourceError, match=r"needs more memory than there is \(Unable to allocate 60 GiB\): .* steps="):
         npuprof.load(saved)
 
 

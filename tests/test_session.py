@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -18,7 +19,9 @@ import pytest
 
 import npuprof
 from npuprof import running
+from npuprof.collectors import registry
 from npuprof.errors import CollectorError, OptionsError, SessionBusyError, SessionError
+from npuprof.exports.facts import origin
 from npuprof.options import Options
 from npuprof.recording import Recording
 from npuprof.session import Session
@@ -99,8 +102,26 @@ def test_a_stopped_session_can_be_started_for_a_further_run(make_session: MakeSe
 def test_a_start_that_fails_leaves_nothing_behind(make_session: MakeSession, tmp_path: Path, call: str) -> None:
     with pytest.raises(CollectorError, match="busy"):
         make_session(FakeCollector(fail={call: CollectorError("busy")})).start()
-    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+    assert not (tmp_path / "out").exists()
     make_session().start().stop()
+
+
+def test_a_start_that_fails_keeps_the_output_directory_that_was_there_or_is_not_empty(
+    make_session: MakeSession, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(CollectorError, match="busy"):
+        make_session(FakeCollector(fail={"start": CollectorError("busy")})).start()
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+
+    class Untidy(FakeCollector):
+        def start(self, options: Options, directory: Path) -> None:
+            (directory.parent / "data").touch()
+            raise CollectorError("busy")
+
+    with pytest.raises(CollectorError, match="busy"):
+        make_session(Untidy(), output=tmp_path / "deep" / "er").start()
+    assert (tmp_path / "deep" / "er" / "data").is_file()
 
 
 def test_a_stop_that_fails_keeps_the_recording_and_tells(make_session: MakeSession) -> None:
@@ -225,6 +246,28 @@ def test_starts_from_many_threads_give_one_session(make_session: MakeSession) ->
     started[0].stop()
 
 
+@pytest.mark.parametrize(
+    ("collector", "activities", "reason", "shown"),
+    [
+        ("auto", "npu", "no native front end is installed", r"collector simulator \(no native"),
+        ("simulator", "npu", "", r"collector simulator ·"),
+        ("auto", "cpu", "the activities ask for nothing else", r"collector python stacks \(the activities"),
+    ],
+)
+def test_the_report_says_which_front_end_and_why_where_nobody_asked_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, collector: str, activities: str, reason: str, shown: str
+) -> None:
+    for package in ("torch_npu", "mindspore", "npu_bridge", "npu_device"):
+        monkeypatch.delitem(sys.modules, package, raising=False)
+    monkeypatch.setattr(registry, "is_installed", lambda module: False)
+    with npuprof.profile(collector=collector, activities=activities, output=tmp_path) as session:
+        pass
+    run = session.result
+    assert run.info.reason.startswith(reason)
+    assert bool(run.info.reason) == bool(reason)
+    assert re.search(shown, " · ".join(origin(run.info)))
+
+
 def test_steps_are_timed(make_session: MakeSession, clock: FakeClock) -> None:
     with make_session() as session:
         clock.advance(10)
@@ -290,11 +333,22 @@ def test_markers_reach_the_running_collector_and_cost_nothing_else(make_session:
     ]
 
 
+@pytest.mark.parametrize("collector", ["acl", "simulator", "msprof", "tensorflow"])
+@pytest.mark.parametrize("option", ["modules", "flops", "data_process", "shapes", "record_op_args"])
+def test_cpu_alone_refuses_what_only_another_front_end_records(tmp_path: Path, collector: str, option: str) -> None:
+    asked: dict[str, Any] = {option: True}
+    session = npuprof.profile(activities="cpu", collector=collector, output=tmp_path / "out", **asked)
+    with pytest.raises(OptionsError, match=option):
+        session.start()
+    assert not (tmp_path / "out").exists()
+
+
 def test_cpu_alone_calls_no_native_profiler(tmp_path: Path, clock: FakeClock) -> None:
     collector = FakeCollector()
     options = Options(activities=("cpu",), output=tmp_path)
     with Session(options, collector=collector, clock=clock) as session:
         npuprof.mark("tick")
-    assert collector.calls == []
+    assert collector.calls == ["check"]
+    assert session.reason == "the activities ask for nothing else"
     assert session.recording.collector == "python stacks"
     assert not session.recording.simulated

@@ -28,6 +28,8 @@ class Causes:
         For each host slice the row that caused it, -1 if there is none. There is no cycle.
     launchers
         For each kernel the host row that launched it, -1 if the recording does not tell.
+    holders
+        For each host slice the innermost row that holds it on its thread, -1 at the top.
     self_ns
         For each host slice the time of its thread that none of the slices which it holds accounts for.
     """
@@ -35,6 +37,7 @@ class Causes:
     first_row: Mapping[str, int]
     callers: Int64
     launchers: Int64
+    holders: Int64
     self_ns: Int64
 
 
@@ -54,7 +57,7 @@ def causes(tables: Mapping[str, pd.DataFrame]) -> Causes:
     launchers, operators_of = _launchers(tables, links, first)
     callers = _with_links(links, first, callers, launchers, operators_of)
     launchers = np.where(launchers >= 0, launchers, operators_of)
-    return Causes(first, _without_cycles(callers), launchers, _self_ns(duration, holders))
+    return Causes(first, _without_cycles(callers), launchers, holders, own_ns(duration, holders))
 
 
 def _holders(tables: Mapping[str, pd.DataFrame], duration: Int64) -> tuple[Int64, Int64]:
@@ -164,7 +167,8 @@ def _without_cycles(callers: Int64) -> Int64:
     return ended
 
 
-def _self_ns(duration: Int64, holders: Int64) -> Int64:
+def own_ns(duration: Int64, holders: Int64) -> Int64:
+    """Take from the duration of each host slice those of the slices that it is the innermost holder of."""
     held = np.zeros(len(duration), np.int64)
     inner = np.flatnonzero(holders >= 0)
     np.add.at(held, holders[inner], duration[inner])

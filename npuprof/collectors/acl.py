@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import itertools
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -68,9 +68,13 @@ class AclCollector:
     def check(self, options: Options) -> None:
         """Refuse what pyACL cannot do; see :class:`npuprof.collectors.base.Collector`."""
         capabilities.check(self.name, options)
-        if options.shapes and options.level in ("none", 0):
-            raise OptionsError("pyACL records shapes from level 1 on: set level 1 or 2, or leave shapes out")
-        self.load()
+        if options.shapes and (options.level in ("none", 0) or not self.drives(options)):
+            raise OptionsError(
+                "pyACL records the shapes of what the NPU runs, from level 1 on: set level 1 or 2 and add npu to "
+                "activities, or leave shapes out"
+            )
+        if self.drives(options):
+            self.load()
 
     def drives(self, options: Options) -> bool:
         """Tell whether the device is asked for; pyACL knows nothing else."""
@@ -150,8 +154,11 @@ class AclCollector:
         if not self._marks or self._acl is None or not hasattr(self._acl.prof, "mark_ex"):
             return False
         text = _cut(message)
-        code: int = self._acl.prof.mark_ex(text, len(text.encode()), stream)
-        return code == codes.SUCCESS
+        # As the vendor documents it, and as the native function has it.
+        for arguments in ((text, stream), (text, len(text.encode()), stream)):
+            with suppress(TypeError):
+                return bool(self._acl.prof.mark_ex(*arguments) == codes.SUCCESS)
+        return False
 
     def range_start(self, message: str, domain: str = "") -> int:
         """Open a range and give its handle, or 0 when markers are not collected."""

@@ -28,7 +28,7 @@ class Collector(Protocol):
     simulated: bool
 
     def check(self, options: Options) -> None:
-        """Refuse, before anything runs, what this front end cannot do.
+        """Refuse, before anything runs, what this front end cannot do; it is not looked for unless it drives.
 
         Raises
         ------

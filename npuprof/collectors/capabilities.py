@@ -16,6 +16,8 @@ _NO_OPERATORS = "it knows CANN's operators only, not a framework's"
 _MSPROF_ONLY = "only the msprof tool waits by the clock; a session is started and stopped by code"
 _MINDSPORE_ONLY = "it is MindSpore's"
 _TORCH_ONLY = "only torch_npu records it"
+_KINETO_ONLY = "only torch's own profiler estimates them"
+_NO_FIGURES = "torch_npu takes with_flops, and records no figure because of it"
 _NO_DOMAINS = "its markers have no domains"
 _WITH_LEVEL_1 = "it comes with level 1 and cannot be asked for alone"
 _WITH_LEVEL_2 = "it comes with level 2 and cannot be asked for alone"
@@ -29,7 +31,7 @@ _ITERATIONS = "its iterations are those that step() ends"
 _NOT_SIMULATED = "the simulated NPU has no such hardware"
 _NO_NPU = "torch's own profiler knows no NPU"
 
-_FRAMEWORK = ("modules", "flops", "gc_detect_threshold", "record_op_args")
+_FRAMEWORK = ("modules", "gc_detect_threshold", "record_op_args")
 _MINDSPORE = ("data_process", "parallel_strategy", "sync_enable")
 _DOMAINS = ("mstx_domain_include", "mstx_domain_exclude")
 _CLOCKED = ("delay", "duration")
@@ -43,7 +45,7 @@ def _because(reason: str, *options: str) -> dict[str, str]:
 
 LACKING: Mapping[str, Mapping[str, str]] = {
     "acl": {
-        **_because(_NO_OPERATORS, *_FRAMEWORK),
+        **_because(_NO_OPERATORS, *_FRAMEWORK, "flops"),
         **_because(_NO_DOMAINS, *_DOMAINS),
         **_because(_MINDSPORE_ONLY, *_MINDSPORE),
         **_because(_GRAPH_POINTS, *_POINTS),
@@ -51,7 +53,7 @@ LACKING: Mapping[str, Mapping[str, str]] = {
         **_because(_OFFLINE, *_EXPORT),
     },
     "simulator": {
-        **_because(_NO_OPERATORS, *_FRAMEWORK),
+        **_because(_NO_OPERATORS, *_FRAMEWORK, "flops"),
         **_because(_NO_DOMAINS, *_DOMAINS),
         **_because(_MINDSPORE_ONLY, *_MINDSPORE),
         **_because(_GRAPH_POINTS, *_POINTS),
@@ -70,6 +72,7 @@ LACKING: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "torch_npu": {
+        **_because(_NO_FIGURES, "flops"),
         **_because(_MINDSPORE_ONLY, *_MINDSPORE),
         **_because(_GRAPH_POINTS, *_POINTS),
         **_because(_MSPROF_ONLY, *_CLOCKED),
@@ -82,6 +85,7 @@ LACKING: Mapping[str, Mapping[str, str]] = {
     },
     "mindspore": {
         **_because(_TORCH_ONLY, *_FRAMEWORK),
+        **_because(_KINETO_ONLY, "flops"),
         **_because(_GRAPH_POINTS, *_POINTS),
         **_because(_MSPROF_ONLY, *_CLOCKED),
         **_because(_ITERATIONS, "training_trace"),
@@ -94,6 +98,7 @@ LACKING: Mapping[str, Mapping[str, str]] = {
     },
     "tensorflow": {
         **_because(_TORCH_ONLY, *_FRAMEWORK),
+        **_because(_KINETO_ONLY, "flops"),
         **_because(_NO_DOMAINS, *_DOMAINS),
         **_because(_MINDSPORE_ONLY, *_MINDSPORE),
         **_because(_MSPROF_ONLY, *_CLOCKED),
@@ -102,7 +107,7 @@ LACKING: Mapping[str, Mapping[str, str]] = {
         **_because(_OFFLINE, *_EXPORT),
     },
     "msprof": {
-        **_because(_NO_OPERATORS, *_FRAMEWORK),
+        **_because(_NO_OPERATORS, *_FRAMEWORK, "flops"),
         **_because(_MINDSPORE_ONLY, *_MINDSPORE),
         **_because(_GRAPH_POINTS, *_POINTS),
         **_because(_ITERATIONS, "training_trace"),
@@ -149,8 +154,8 @@ ACTIVITIES: Mapping[str, frozenset[str]] = {
 }
 
 
-# Their markers are pyACL's stamps, which have no field for a domain: the recording keeps it.
-DOMAINS_KEPT_BESIDE = frozenset({"acl", "simulator", "msprof"})
+# Their markers, or their moments alone (torch_npu), have no field for a domain: the recording keeps it.
+DOMAINS_KEPT_BESIDE = frozenset({"acl", "simulator", "msprof", "kineto", "torch_npu"})
 
 _COUNT_CUSTOM_EVENTS = ("tensorflow", "msprof")
 

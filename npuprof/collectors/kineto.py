@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import re
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -18,10 +17,7 @@ from typing import Any
 from npuprof.collectors import capabilities
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
-from npuprof.recording import TRACE_FILE_NAME
-
-# Kineto writes names into its JSON as they are: these would end the text that they stand in.
-_BREAKS_JSON = re.compile(r'["\\\x00-\x1f]')
+from npuprof.recording import BREAKS_JSON, TRACE_FILE_NAME
 
 
 class KinetoCollector:
@@ -171,4 +167,4 @@ def _is_profiling(torch: ModuleType) -> bool:
 
 def _readable(message: str) -> str:
     # Text may hold halves of characters, which have no bytes: a question mark stands for each.
-    return _BREAKS_JSON.sub("'", message).encode(errors="replace").decode()
+    return BREAKS_JSON.sub("'", message).encode(errors="replace").decode()

@@ -49,6 +49,7 @@ class MindSporeCollector:
         self._profile: Any = None
         self._place: state.Place | None = None
         self._has_steps = False
+        self._first_step = 0
         self._marks: Any = None  # MindSpore's mstx while markers are collected
         self._lacks_marks = False  # though they were asked for
         self._has_domains = False
@@ -115,6 +116,7 @@ class MindSporeCollector:
             self._place.clear()
             self._profile = _make(mindspore.profiler, options, directory)
             _raise_errors("mindspore.profiler.profile", messages)
+            self._profile.step_num, self._first_step = self._first_step, 0
             self._profile.start()
             _raise_errors("mindspore.profiler.profile.start", messages)
             if not any(directory.glob("*_ascend_ms")) and not (directory / "profiler").is_dir():
@@ -185,7 +187,9 @@ class MindSporeCollector:
 
     def step(self, number: int) -> None:
         """Begin the next ``ProfilerStep#``, by which the vendor's tools know iterations."""
-        if self._profile is not None and self._has_steps:
+        if self._profile is None:
+            self._first_step = number
+        elif self._has_steps:
             with _passed_on():
                 self._profile.step()
 

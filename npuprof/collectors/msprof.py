@@ -61,6 +61,8 @@ class MsprofCollector(AclCollector):
         """Refuse what msprof cannot do, and a process that it cannot attach to."""
         capabilities.check(self.name, options)
         msprof_flags.refuse(options, attached=True)
+        if not self.drives(options):
+            return
         find()
         if (mode := _mode_at_start()) != "dynamic":
             said = f"{_MODE}={mode}" if mode else f"no {_MODE}"

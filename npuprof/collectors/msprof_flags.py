@@ -45,8 +45,11 @@ def refuse(options: Options, *, attached: bool) -> None:
         )
     if options.stacks and not attached:
         raise OptionsError("Python stacks of a program that msprof runs are not sampled: leave stacks out")
-    if options.shapes and options.level == "none":
-        raise OptionsError("at level none no operator is recorded that could have shapes: raise the level")
+    if options.shapes and (options.level == "none" or "npu" not in options.activities):
+        raise OptionsError(
+            "msprof records the shapes of what the NPU runs, from level 0 on: raise the level and add npu to "
+            "activities, or leave shapes out"
+        )
     if options.hccl and options.level in ("none", 0):
         raise OptionsError("msprof discards hccl, because communication comes with level 1: set level 1 or 2")
     if "numa" in options.host_sys:

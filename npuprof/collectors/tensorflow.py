@@ -79,6 +79,8 @@ class TensorFlowCollector:
         """Refuse what the window cannot do; see :class:`npuprof.collectors.base.Collector`."""
         capabilities.check(self.name, options)
         refuse_beyond_window(options)
+        if not self.drives(options):
+            return
         self.load()
         for variable in _WHOLE_SESSION:
             if os.environ.get(variable, "false").lower() not in ("", "false"):
@@ -162,6 +164,8 @@ def refuse_beyond_window(options: Options) -> None:
         With the reason, and where it can be had.
     """
     if "npu" not in options.activities:
+        if options.shapes:
+            raise OptionsError("TensorFlow's window records shapes with the device: add npu to activities")
         return
     if options.level == "none":
         raise OptionsError(f"TensorFlow's window records no markers, so level none is nothing to it. {_WHOLE}")

@@ -21,13 +21,12 @@ from npuprof.collectors import cann_features, capabilities
 from npuprof.collectors import torch_npu_settings as settings
 from npuprof.collectors.vendor_messages import VendorMessages, vendor_messages
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning, OptionsError
-from npuprof.options import Options
+from npuprof.options import DEFAULT_DOMAIN, Options
 
 # What it says of every run that is made as ours are.
 _EXPECTED = ("Stop profiler while current state is RECORD", "Experimental config will not be used")
 _OTHER_PROFILERS = ("PROFILER_SAMPLECONFIG", "PROFILING_MODE")  # with either of these, it records nothing
 _PATHS = "torch_npu.profiler._profiler_path_creator"
-_DEFAULT_DOMAIN = "default"
 
 
 class TorchNpuCollector:
@@ -41,8 +40,7 @@ class TorchNpuCollector:
         self._profile: Any = None
         self._first_step = 0
         self._marks = False
-        self._include: frozenset[str] = frozenset()
-        self._exclude: frozenset[str] = frozenset()
+        self._options = Options()
         self._ranges: dict[int, tuple[int, str]] = {}  # open ranges: the id of mstx and its domain, by our handle
         self._handles = itertools.count(1)
         self._paths: dict[str, Any] = {}  # where torch_npu wrote before, and where it does now
@@ -112,8 +110,7 @@ class TorchNpuCollector:
                 )
             undo.pop_all()
         self._marks = options.marks and "npu" in options.activities
-        self._include = frozenset(options.mstx_domain_include)
-        self._exclude = frozenset(options.mstx_domain_exclude)
+        self._options = options
 
     def stop(self) -> None:
         """Stop collecting, whatever single calls come to."""
@@ -171,13 +168,13 @@ class TorchNpuCollector:
         """Record a moment with mstx, on the device too where a stream or its ``npu_stream`` is given."""
         if (npu := self._marked(domain)) is not None:
             given = None if stream is None else _stream(npu, stream)
-            npu.mstx.mark(_text(message), given, _text(domain or _DEFAULT_DOMAIN))
+            npu.mstx.mark(_text(message), given, _text(domain or DEFAULT_DOMAIN))
 
     def range_start(self, message: str, domain: str = "") -> int:
         """Open a range of mstx and give its handle, or 0 when markers are not collected."""
         if (npu := self._marked(domain)) is None:
             return 0
-        native = _text(domain or _DEFAULT_DOMAIN)
+        native = _text(domain or DEFAULT_DOMAIN)
         number = npu.mstx.range_start(_text(message), domain=native)
         if not number:
             return 0
@@ -190,10 +187,9 @@ class TorchNpuCollector:
 
         Torch_npu hands moments on whatever their domain is, so domains are chosen here.
         """
-        domain = domain or _DEFAULT_DOMAIN
-        if not self._marks or self._torch_npu is None or domain in self._exclude:
+        if not self._marks or self._torch_npu is None or not self._options.takes_domain(domain):
             return None
-        return self._torch_npu.npu if not self._include or domain in self._include else None
+        return self._torch_npu.npu
 
     def range_stop(self, handle: int) -> None:
         """Close a range; one that ended with the session is ignored."""

@@ -25,11 +25,13 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
+from npuprof.dynamic import requests
 from npuprof.dynamic.files import config_path, edit
 from npuprof.dynamic.monitor import Monitor
 from npuprof.dynamic.requests import Dialect
 from npuprof.errors import OptionsError, SessionError
 from npuprof.option_values import one_of
+from npuprof.option_values import path as path_of
 from npuprof.options import COLLECTORS
 
 __all__ = ["close", "edit", "init", "set_state", "start", "step"]
@@ -37,7 +39,13 @@ __all__ = ["close", "edit", "init", "set_state", "start", "step"]
 _monitor: Monitor | None = None
 
 
-def init(path: str | PathLike[str], *, keys: Dialect | None = None, collector: str = "auto") -> Path:
+def init(
+    path: str | PathLike[str],
+    *,
+    keys: Dialect | None = None,
+    collector: str = "auto",
+    output: str | PathLike[str] | None = None,
+) -> Path:
     """Watch ``profiler_config.json`` in a directory; write one that asks for nothing where there is none.
 
     Parameters
@@ -48,6 +56,8 @@ def init(path: str | PathLike[str], *, keys: Dialect | None = None, collector: s
         Whose keys a new file has; MindSpore's where that is imported, else torch_npu's, when not given.
     collector
         The front end, where the file does not name one.
+    output
+        Where recordings go, where the file has ``./`` or nothing: the working directory when not given.
 
     Returns
     -------
@@ -80,7 +90,8 @@ def init(path: str | PathLike[str], *, keys: Dialect | None = None, collector: s
             f"{file.parent} cannot be made ({error.strerror or error}): give a directory that you can write to"
         ) from error
     close()
-    _monitor = Monitor(file, keys or ("mindspore" if "mindspore" in sys.modules else "torch_npu"), collector)
+    dialect: Dialect = keys or ("mindspore" if "mindspore" in sys.modules else "torch_npu")
+    _monitor = Monitor(file, dialect, collector, requests.HERE if output is None else path_of("output", output))
     return file
 
 

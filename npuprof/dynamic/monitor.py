@@ -15,6 +15,7 @@ from npuprof.dynamic.log import Log
 from npuprof.dynamic.ranks import rank
 from npuprof.dynamic.requests import NOW, Request
 from npuprof.errors import NpuprofError
+from npuprof.running import front_end_of
 from npuprof.schedules import schedule
 from npuprof.session import Session
 from npuprof.trace_handlers import trace_handler
@@ -36,6 +37,8 @@ class Monitor:
         Whose keys the template has.
     collector
         The front end, where the file does not name one.
+    output
+        Where recordings go, where the file does not say.
     stat, clock_ns
         How to look at the file, and what measures how long that takes.
 
@@ -50,6 +53,7 @@ class Monitor:
         path: Path,
         dialect: requests.Dialect = "torch_npu",
         collector: str = "auto",
+        output: Path = requests.HERE,
         *,
         stat: Callable[[Path], os.stat_result] = os.stat,
         clock_ns: Callable[[], int] = time.perf_counter_ns,
@@ -57,6 +61,7 @@ class Monitor:
         self.cur_step = 0
         self._path = path
         self._collector = collector
+        self._output = output
         self._stat = stat
         self._clock_ns = clock_ns
         self._rank = rank()
@@ -179,14 +184,12 @@ class Monitor:
 
     def _accepted(self, plain: dict[str, Any], *, changed: bool) -> Request | None:
         """Give the request if it means this rank and the front end can do it."""
-        request = requests.understand(plain, changed=changed, collector=self._collector)
+        request = requests.understand(plain, changed=changed, collector=self._collector, output=self._output)
         if not request.means(self._rank):
             self.log.info(f"{self._path} does not mean rank {self._rank}")
             return None
         if request.first is not None:
-            collector = choose(request.options.collector).collector
-            if collector.drives(request.options):
-                collector.check(request.options)
+            choose(request.options.collector).collector.check(request.options)
         return request
 
     def _begin(self, request: Request) -> None:
@@ -209,7 +212,7 @@ class Monitor:
         self._session, self._ends_at = session, last + 1
         self.log.info(
             f"steps {first + request.counted_from} to {last + request.counted_from} are recorded with "
-            f"{session.collector.name} ({session.reason})"
+            f"{front_end_of(session.collector, session.options)} ({session.reason})"
         )
 
     def _advance(self, session: Session) -> None:

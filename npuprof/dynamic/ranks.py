@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 
 # torchrun, Ascend's launchers and MindSpore, Open MPI, MPICH and its kin, Slurm.
-_VARIABLES = ("RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+VARIABLES = ("RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+"""What tells a process its rank, the first that is set."""
 
 
 def rank() -> int:
     """Give this process's rank; 0 where no launcher tells."""
-    for name in _VARIABLES:
+    for name in VARIABLES:
         value = os.environ.get(name, "")
         if value.isascii() and value.isdecimal():
             return int(value)

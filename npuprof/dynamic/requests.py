@@ -24,6 +24,8 @@ from npuprof.options import Options
 FILE_NAME = "profiler_config.json"
 _MAX_BYTES = 1 << 20
 NOW = -1
+HERE = Path()
+"""Where the templates let recordings go: the working directory."""
 
 Dialect = Literal["torch_npu", "mindspore"]
 
@@ -116,7 +118,9 @@ def dialect_of(plain: Mapping[str, Any]) -> Dialect:
     return "mindspore" if mindspore else "torch_npu"
 
 
-def understand(plain: Mapping[str, Any], *, changed: bool = True, collector: str = "auto") -> Request:
+def understand(
+    plain: Mapping[str, Any], *, changed: bool = True, collector: str = "auto", output: Path = HERE
+) -> Request:
     """Turn the file's object into a request.
 
     Parameters
@@ -128,6 +132,8 @@ def understand(plain: Mapping[str, Any], *, changed: bool = True, collector: str
         first versions have it.
     collector
         The front end, where the file does not name one.
+    output
+        Where recordings go, where the file does not say.
 
     Raises
     ------
@@ -145,7 +151,7 @@ def understand(plain: Mapping[str, Any], *, changed: bool = True, collector: str
     else:
         when = _torch_npu_steps(taken, plain, changed=changed)
     return Request(
-        options=_options(dialect, plain, taken, special, collector),
+        options=_options(dialect, plain, taken, special, (collector, output)),
         ranks=frozenset(taken["rank_list"]) if taken["is_rank"] else None,
         analyse=_analysis(taken),
         metadata=taken["metadata"],
@@ -184,9 +190,13 @@ def _analysis(taken: Mapping[str, Any]) -> str:
 
 
 def _options(
-    dialect: str, plain: Mapping[str, Any], taken: Mapping[str, Any], special: Mapping[str, Any], collector: str
+    dialect: str,
+    plain: Mapping[str, Any],
+    taken: Mapping[str, Any],
+    special: Mapping[str, Any],
+    unsaid: tuple[str, Path],
 ) -> Options:
-    collector = taken["npuprof"].get("collector", collector)
+    collector = taken["npuprof"].get("collector", unsaid[0])
     chosen: dict[str, Any] = {"collector": collector}
     special_plain = plain.get("experimental_config", {})
     for table, given, names in (
@@ -202,8 +212,9 @@ def _options(
         chosen["aic_metrics"] = taken["aicore_metrics"]
     chosen["marks"] = any(names.get(key, False) for names in (taken, special) for key in ("mstx", "msprof_tx"))
     if taken.get("profile_communication") and chosen.get("level") not in (1, 2):
-        chosen["hccl"] = True  # from level 1 on, communication is recorded anyway
-    chosen["output"] = taken["prof_path" if dialect == "mindspore" else "prof_dir"]
+        chosen["level"] = 1  # which records communication, and alone it cannot be asked for everywhere
+    said = Path(taken["prof_path" if dialect == "mindspore" else "prof_dir"])
+    chosen["output"] = unsaid[1] if said == HERE else said
     _refuse_unknown(taken["npuprof"], {field.name for field in fields(Options)}, "npuprof.")
     return Options.from_dict({**chosen, **taken["npuprof"]})
 

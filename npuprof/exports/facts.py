@@ -51,7 +51,7 @@ def origin(info: Info) -> list[str]:
         f"device {devices}" if devices else "",
         "" if info.rank is None else f"rank {info.rank}",
         "" if level is None else f"level {level}",
-        f"collector {info.collector}" if info.collector else "",
+        f"collector {info.collector}{f' ({info.reason})' if info.reason else ''}" if info.collector else "",
         f"read from {info.source}" if info.source else "",
         "" if info.started_ns is None else f"started {_second(info.started_ns)}",
     ]

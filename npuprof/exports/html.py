@@ -29,6 +29,12 @@ _FAINT = "var(--jp-ui-font-color2,inherit)"
 _FONT = "var(--jp-ui-font-family,system-ui,sans-serif)"
 _SEVERITY = {"error": "#d55e00", "warning": "#e69f00", "info": "#56b4e9"}
 
+AS_TEXT = "mathjax_ignore tex2jax_ignore"
+"""Classes that keep MathJax, which notebooks run over every HTML output, from reading names as formulas."""
+
+REPORT = "npuprof-report"
+"""The class of each part of a report."""
+
 
 def report_html(summary: Summary, info: Info, notes: pd.DataFrame) -> str:
     """Write what ran where, key figures, tables and notes as a fragment for a notebook.
@@ -46,7 +52,9 @@ def report_html(summary: Summary, info: Info, notes: pd.DataFrame) -> str:
     return _framed(_overview(summary, info) + _notes(notes))
 
 
-def page_html(summary: Summary, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure]) -> str:
+def page_html(
+    summary: Summary, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure], *, picture: str = ""
+) -> str:
     """Write a page of its own: the report and its figures with plotly.js inside (about 5 MB).
 
     The page refers to nothing outside itself, and its content security policy lets the browser enforce that.
@@ -57,8 +65,11 @@ def page_html(summary: Summary, info: Info, notes: pd.DataFrame, figures: Mappin
         As for :func:`report_html`.
     figures
         Figures by title, in the order to show them.
+    picture
+        An SVG document for a browser that runs no scripts.
     """
     title = _text(f"npuprof · {info.name}" if info.name else "npuprof", _LONGEST_LINE)
+    unscripted = "<p>The interactive figures need JavaScript; nothing is loaded from elsewhere.</p>" + picture
     drawn = "".join(
         f"<section>{element(figure, f'figure-{index}', name)}</section>"
         for index, (name, figure) in enumerate(figures.items())
@@ -69,9 +80,8 @@ def page_html(summary: Summary, info: Info, notes: pd.DataFrame, figures: Mappin
         "style-src 'unsafe-inline'; img-src data: blob:\">"
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{title}</title><style>{_PAGE_STYLE}</style>{library()}</head>"
-        f"<body><main>{_framed(_overview(summary, info))}{drawn}{_framed(_notes(notes))}</main>"
-        "<noscript>The timeline and the flame graph need JavaScript; nothing is loaded from elsewhere.</noscript>"
-        "</body></html>"
+        f"<body><main>{_framed(_overview(summary, info))}{drawn}<noscript>{unscripted}</noscript>"
+        f"{_framed(_notes(notes))}</main></body></html>"
     )
 
 
@@ -85,7 +95,7 @@ _PAGE_STYLE = (
 
 def _framed(content: str) -> str:
     style = f"font-family:{_FONT};font-size:13px;line-height:1.45;color:var(--jp-ui-font-color1,inherit);max-width:100%"
-    return f'<div style="{style}">{content}</div>' if content else ""
+    return f'<div class="{REPORT} {AS_TEXT}" style="{style}">{content}</div>' if content else ""
 
 
 def _overview(summary: Summary, info: Info) -> str:
@@ -116,7 +126,7 @@ def _head(info: Info) -> str:
     )
     return (
         '<div style="display:flex;flex-wrap:wrap;gap:2px 10px;align-items:baseline;margin-top:4px">'
-        f'<strong style="font-size:15px">npuprof</strong>{name}{badge}</div>'
+        f'<strong style="font-size:15px">npuprof</strong> {name} {badge}</div>'
         f'<div style="color:{_FAINT};overflow-wrap:anywhere">{known}</div>{failed}'
     )
 
@@ -143,7 +153,8 @@ def _device_bar(device: DeviceTimes) -> str:
         f'<div style="width:{100 * part / device.span_ns:.2f}%;background:{colour}"></div>'
         for _, part, colour in shares
     )
-    legend = "".join(
+    # Spaces part the words where a viewer strips all styles.
+    legend = " ".join(
         f'<span style="white-space:nowrap"><span style="display:inline-block;width:9px;height:9px;'
         f'background:{colour};margin-right:4px"></span>{name} {_text(share(part, device.span_ns), 10)}</span>'
         for name, part, colour in shares
@@ -151,7 +162,7 @@ def _device_bar(device: DeviceTimes) -> str:
     return (
         f'<div style="display:flex;height:10px;max-width:900px;margin-top:4px;overflow:hidden">{bar}</div>'
         f'<div style="display:flex;flex-wrap:wrap;gap:0 16px;font-size:11px;color:{_FAINT}">'
-        f"<span>device {device.device_id}, {duration(device.span_ns)} from its first to its last task:</span>"
+        f"<span>device {device.device_id}, {duration(device.span_ns)} from its first to its last task:</span> "
         f"{legend}</div>"
     )
 

@@ -44,7 +44,9 @@ class _Scale:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * since_ns / self.span_ns
 
 
-def timeline_svg(tables: Mapping[str, pd.DataFrame], info: Info) -> str:
+def timeline_svg(
+    tables: Mapping[str, pd.DataFrame], info: Info, *, start_ns: int | None = None, end_ns: int | None = None
+) -> str:
     """Draw the timeline of a run as an SVG document.
 
     Parameters
@@ -53,6 +55,8 @@ def timeline_svg(tables: Mapping[str, pd.DataFrame], info: Info) -> str:
         Every table of the schema by name.
     info
         What is known of the run; a simulated one says so in the title.
+    start_ns, end_ns
+        Window in epoch nanoseconds: slices outside are left out.
 
     Returns
     -------
@@ -60,21 +64,24 @@ def timeline_svg(tables: Mapping[str, pd.DataFrame], info: Info) -> str:
         At most :data:`LIMIT_BYTES` as UTF-8: with fewer bars and shorter names for runs whose names are long. The
         lanes and colours are those of :func:`npuprof.figures.timeline.timeline`.
     """
-    shown = layers(tables)
+    whole = layers(tables)
+    within = [layer.within(start_ns, end_ns) for layer in whole]
+    shown = [layer for layer in within if any(len(frame) for frame in layer.frames)]
+    empty = "no slices in this part of the run" if whole else "no slices in this run"
     text = ""
     for bars, longest_name, hover in _DETAILS:
-        text = _document(packed(shown, bars), info, longest_name, hover=hover)
+        text = _document(packed(shown, bars), info, longest_name, hover=hover, empty=empty)
         if len(text.encode("utf-8", "replace")) <= LIMIT_BYTES:
             break
     return text
 
 
-def _document(picture: Picture, info: Info, longest_name: int, *, hover: bool) -> str:
+def _document(picture: Picture, info: Info, longest_name: int, *, hover: bool, empty: str) -> str:
     lanes = picture.lanes[-1].place + 1 if picture.lanes else 2
     legend = _TOP + math.ceil(lanes * _LANE) + 22
     height = legend + 40
     title = "Timeline" + (f" · {label(info.name, 60)}" if info.name else "")
-    body = "".join(_body(picture, legend, longest_name, hover=hover)) if len(picture.bars) else _empty()
+    body = "".join(_body(picture, legend, longest_name, hover=hover)) if len(picture.bars) else _empty(empty)
     simulated = '<tspan font-weight="bold"> · simulated NPU</tspan>' if info.simulated else ""
     document = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
@@ -85,8 +92,8 @@ def _document(picture: Picture, info: Info, longest_name: int, *, hover: bool) -
     return _NO_XML.sub(" ", document)
 
 
-def _empty() -> str:
-    return f'<text x="{_WIDTH / 2:.0f}" y="60" text-anchor="middle">no slices in this run</text>'
+def _empty(text: str) -> str:
+    return f'<text x="{_WIDTH / 2:.0f}" y="60" text-anchor="middle">{text}</text>'
 
 
 def _body(picture: Picture, legend: int, longest_name: int, *, hover: bool) -> Iterator[str]:

@@ -42,8 +42,12 @@ def chart(title: str, info: Info, *, subtitle: str = "", height: int = _HEIGHT) 
         title={
             "text": f"{title}{name}{simulated}" + "".join(f"<br><sup>{line}</sup>" for line in lines),
             "font": {"size": 15},
-            "x": 0,
-            "xref": "paper",
+            "x": 0.01,  # of the figure: beside long names on an axis it would be cut where the figure is narrow
+            "xref": "container",
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "pad": {"t": 22},
         },
         height=height + _LINE_PIXELS * max(len(lines) - 1, 0),
         margin={"l": 10, "r": 10, "t": 80 + _LINE_PIXELS * max(len(lines) - 1, 0), "b": 20},

@@ -173,7 +173,7 @@ def communication_plot(
     if not len(times) and not len(packets):
         return nothing("Communication", info, _PLOT_WHY)
     bars = _folded(times)
-    heights = [max(60.0, 24.0 * len(bars)), 260.0 if len(packets) else 60.0]
+    heights = [max(60.0, 32.0 * len(bars)), 260.0 if len(packets) else 60.0]
     frame = chart("Communication", info, subtitle=_subtitle(times, packets), height=round(230 + sum(heights)))
     titles = ["time by group and operator", _packets_title(packets)]
     figure = make_subplots(
@@ -246,7 +246,7 @@ def _bar_names(bars: pd.DataFrame) -> list[str]:
     """Name the bars; equal names on a category axis would be one bar."""
     names: list[str] = []
     for row in bars.itertuples(index=False):
-        group = f" · {label(row.group, 14)}" if row.group else ""
+        group = f"<br>{label(row.group, 14)}" if row.group else ""  # below each other they leave room for the bars
         name = f"{label(row.op_type, _LONGEST_NAME)}{group}"
         again = sum(other == name or other.startswith(f"{name} #") for other in names)
         names.append(f"{name} #{again + 1}" if again else name)

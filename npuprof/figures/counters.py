@@ -188,7 +188,7 @@ def _subtitle(samples: pd.DataFrame, panels: list[_Panel], asked: Sequence[str] 
         first = {str(name).rpartition(" ")[0] or str(name) for name in samples["counter"].unique()}
         other = sorted(name for name in first if not name.startswith(_SHOWN))
         if other:
-            more = f" and {len(other) - 4} more" if len(other) > 4 else ""
-            named = ", ".join(label(name, 24) for name in other[:4])
+            more = f" and {len(other) - 2} more" if len(other) > 2 else ""
+            named = ", ".join(label(name, 24) for name in other[:2])
             parts.append(f"not drawn: {named}{more} (counters=[…])")
     return " · ".join(parts)

@@ -1,4 +1,4 @@
-"""One kernel in detail: how busy each pipe of its cores was."""
+"""One kernel in detail: how busy each pipe of its cores was, and how near it came to the chip's limits."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.chip_limits import ChipLimits, limits_of
+from npuprof.analysis.kernel_work import kernel_work
 from npuprof.analysis.quantities import duration
 from npuprof.errors import NpuprofError
-from npuprof.figures.chart import chart, nothing
+from npuprof.figures import roofline
+from npuprof.figures.chart import AXIS, chart, nothing
 from npuprof.figures.colours import FAMILIES
 from npuprof.figures.labels import label
 from npuprof.info import Info
@@ -31,10 +34,14 @@ _MEANINGS = {
     "fixpipe": "results of the cube",
 }
 _RATIO = "_ratio"
+_PIPE_PIXELS, _ROOFLINE_PIXELS = 24, 210
+_POINT_PIXELS = 13
 
 
-def kernel_detail(tables: Mapping[str, pd.DataFrame], info: Info, row: int) -> go.Figure:
-    """Draw how much of its time each pipe of a kernel was busy.
+def kernel_detail(
+    tables: Mapping[str, pd.DataFrame], info: Info, row: int, *, limits: ChipLimits | None = None
+) -> go.Figure:
+    """Draw how much of its time each pipe of a kernel was busy, and its place on the roofline.
 
     Parameters
     ----------
@@ -42,12 +49,15 @@ def kernel_detail(tables: Mapping[str, pd.DataFrame], info: Info, row: int) -> g
         What to draw.
     row
         Which row of ``kernels``, counted from 0; ``run.summary.longest_kernels.row`` has some.
+    limits
+        What the chip can do, as for :func:`npuprof.figures.roofline.roofline`.
 
     Returns
     -------
     plotly.graph_objects.Figure
         A bar for each pipe and kind of core, in percent of the cycles of that core. A run with other metrics than
-        PipeUtilization shows those of their shares that it has. Pipes work side by side: the bars have no sum.
+        PipeUtilization shows those of their shares that it has. Pipes work side by side: the bars have no sum. Below,
+        the kernel's point against the chip's limits, where its operations and bytes are known.
 
     Raises
     ------
@@ -62,14 +72,45 @@ def kernel_detail(tables: Mapping[str, pd.DataFrame], info: Info, row: int) -> g
     if not shares:
         why = "no counters of this kernel<br>collect with aic_metrics=PipeUtilization at level 1 or higher to have them"
         return nothing(_TITLE, info, f"{_facts(kernel)}<br>{why}")
-    figure = chart(_TITLE, info, subtitle=_facts(kernel), height=170 + 24 * max(len({pipe for _, pipe in shares}), 4))
-    for trace in _bars(shares, kernel):
-        figure.add_trace(trace)
+    bars = _bars(shares, kernel)
+    known = limits if limits is not None else limits_of(info.chip)
+    work = roofline.placeable(kernel_work(kernels.iloc[[row]], 1))
+    points = roofline.placed(work, int(kernels["duration_ns"].sum()), known) if len(work) else []
+    figure = _frame(kernel, info, len({pipe for _, pipe in shares}), with_point=bool(points))
+    for trace in bars:
+        figure.add_trace(trace, row=1, col=1)
+    for trace in points:
+        if trace.mode == "markers":
+            trace.update(name="this kernel", marker={"size": _POINT_PIXELS})
+        figure.add_trace(trace, row=2, col=1)
     most = max(100.0, *shares.values())
-    figure.update_xaxes(range=[0, most * 1.12], ticksuffix=" %", title_text="of the core's cycles")
-    figure.update_yaxes(type="category", autorange="reversed", showgrid=False)
-    figure.update_layout(barmode="group", bargap=0.25, margin={"b": 80})
+    figure.update_xaxes(AXIS)
+    figure.update_yaxes(AXIS)
+    figure.update_xaxes(range=[0, most * 1.12], ticksuffix=" %", row=1, col=1)
+    figure.update_yaxes(type="category", autorange="reversed", showgrid=False, row=1, col=1)
+    if points:
+        figure.update_xaxes(roofline.X_AXIS, row=2, col=1)
+        figure.update_yaxes(roofline.Y_AXIS, row=2, col=1)
+    figure.update_layout(barmode="group", bargap=0.25, margin={"b": 90})
+    figure.update_annotations(font={"size": 11}, x=0, xanchor="left")
     return figure
+
+
+def _frame(kernel: pd.Series, info: Info, pipes: int, *, with_point: bool) -> go.Figure:
+    """Make a figure with room for the bars, and below for the roofline if there is a point on it."""
+    from plotly.subplots import make_subplots
+
+    heights = [_PIPE_PIXELS * max(pipes, 4), *([_ROOFLINE_PIXELS] if with_point else [])]
+    titles = ["busy, of the core's cycles", "operations a second by operations a byte"][: len(heights)]
+    frame = chart(_TITLE, info, subtitle=_facts(kernel), height=190 + sum(heights) + 60 * with_point)
+    return make_subplots(
+        rows=len(heights),
+        cols=1,
+        row_heights=heights,
+        vertical_spacing=60 / (60 + sum(heights)) if with_point else 0.0,
+        subplot_titles=titles,
+        figure=frame,
+    )
 
 
 def _shares(kernel: pd.Series) -> dict[tuple[str, str], float]:

@@ -35,7 +35,7 @@ _UNRELEASED = FAMILIES["communication"].colour
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _MODULE = " (module)"  # what the driver's modules hold: many, and rarely what is looked for
 _WHOLE = ("APP", "Device")  # all that the program or everybody holds: so much that allocators would look flat beside
-_MOST_SERIES = 12
+_MOST_SERIES, _MOST_HIDDEN = 12, 4
 _MOST_NAMED = 8
 _LONGEST_NAME = 40
 
@@ -87,7 +87,7 @@ def memory_plot(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
         why = "this run has no memory samples<br>collect with memory=True (%%npuprof --memory) to have them"
         return nothing(_TITLE, info, why)
     every = _series(memory)
-    drawn = every[:_MOST_SERIES]
+    drawn = _chosen(every)
     blocks = unreleased(tables["allocations"])
     allocated = blocks["allocated_ns"].to_numpy(np.int64)
     axis = time_axis(tables, np.concatenate([memory["time_ns"].to_numpy(np.int64), allocated]))
@@ -98,7 +98,7 @@ def memory_plot(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
         row_heights=[0.7, 0.3],
         vertical_spacing=0.11,
         subplot_titles=["", "fragmentation: reserved and not allocated"],
-        figure=_frame(info, every),
+        figure=_frame(info, drawn, len(every)),
     )
     for series in drawn:
         for trace in (*_lines(series, axis, max_points), *_peak(series, tables["allocations"], axis)):
@@ -113,9 +113,16 @@ def memory_plot(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
     return figure
 
 
-def _frame(info: Info, every: list[_Series]) -> go.Figure:
-    folded = "" if len(every) <= _MOST_SERIES else f"the {_MOST_SERIES} largest of {len(every)} components"
-    figure = chart(_TITLE, info, subtitle=folded, height=560)
+def _chosen(every: list[_Series]) -> list[_Series]:
+    """Choose what is drawn: the fullest, and few of those that are drawn at a click only."""
+    shown = [series for series in every if not series.hidden][:_MOST_SERIES]
+    return shown + [series for series in every if series.hidden][: min(_MOST_HIDDEN, _MOST_SERIES - len(shown))]
+
+
+def _frame(info: Info, drawn: list[_Series], number: int) -> go.Figure:
+    folded = "" if len(drawn) == number else f"the {len(drawn)} largest of {number} components"
+    entries = sum(len(_SIZES) + 1 if not series.hidden else 1 for series in drawn)  # of the legend
+    figure = chart(_TITLE, info, subtitle=folded, height=480 + 12 * min(entries, 30))
     figure.update_layout(margin={"b": 90})
     return figure
 

@@ -29,6 +29,11 @@ _LONGEST_SHAPES = 80
 _LEAST, _MOST = 8.0, 26.0  # diameters in pixels
 _GIGA = 1e9
 
+_SCALE: Mapping[str, Any] = {"type": "log", "exponentformat": "power", "dtick": 1}
+X_AXIS: Mapping[str, Any] = {**_SCALE, "title_text": "operations per byte"}
+Y_AXIS: Mapping[str, Any] = {**_SCALE, "title_text": "operations per second"}
+"""The axes of a roofline."""
+
 
 def roofline(
     tables: Mapping[str, pd.DataFrame], info: Info, *, limits: ChipLimits | None = None, max_points: int = 300
@@ -59,24 +64,42 @@ def roofline(
     """
     if max_points < 1:
         raise ValueError(f"max_points is {max_points}; it must be at least 1")
-    work = kernel_work(tables["kernels"], 4 * max_points)
-    points = work[((work["flops"] > 0) & (work["bytes"] > 0) & (work["mean_ns"] > 0)).to_numpy(bool)].head(max_points)
+    points = placeable(kernel_work(tables["kernels"], 4 * max_points)).head(max_points)
     if not len(points):
         return nothing(_TITLE, info, _WHY)
     known = limits if limits is not None else limits_of(info.chip)
     whole = int(tables["kernels"]["duration_ns"].sum())
     figure = chart(_TITLE, info, subtitle=_subtitle(points, whole, known, info), height=560)
-    intensity = points["flops"].to_numpy(np.float64) / points["bytes"].to_numpy(np.float64)
-    speed = points["flops"].to_numpy(np.float64) / points["mean_ns"].to_numpy(np.float64) * _GIGA
-    if known is not None:
-        for trace in _roofs(known, float(intensity.min()), float(intensity.max())):
-            figure.add_trace(trace)
-    for trace in _traces(points, intensity, speed, whole, known):
+    for trace in placed(points, whole, known):
         figure.add_trace(trace)
-    figure.update_xaxes(type="log", title_text="operations per byte", exponentformat="power", dtick=1)
-    figure.update_yaxes(type="log", title_text="operations per second", exponentformat="power", dtick=1)
+    figure.update_xaxes(**X_AXIS)
+    figure.update_yaxes(**Y_AXIS)
     figure.update_layout(margin={"b": 90})
     return figure
+
+
+def placeable(work: pd.DataFrame) -> pd.DataFrame:
+    """Choose the kernels that have a place on a roofline: those with operations, bytes and time."""
+    chosen: pd.DataFrame = work[((work["flops"] > 0) & (work["bytes"] > 0) & (work["mean_ns"] > 0)).to_numpy(bool)]
+    return chosen
+
+
+def placed(points: pd.DataFrame, whole: int, limits: ChipLimits | None) -> list[Any]:
+    """Make the traces of a roofline: the chip's limits, where they are known, and the kernels.
+
+    Parameters
+    ----------
+    points
+        Rows of :func:`npuprof.analysis.kernel_work.kernel_work` that have a place, at least one.
+    whole
+        Nanoseconds of all kernels of the run.
+    limits
+        What the chip can do.
+    """
+    intensity = points["flops"].to_numpy(np.float64) / points["bytes"].to_numpy(np.float64)
+    speed = points["flops"].to_numpy(np.float64) / points["mean_ns"].to_numpy(np.float64) * _GIGA
+    roofs = _roofs(limits, float(intensity.min()), float(intensity.max())) if limits is not None else []
+    return [*roofs, *_traces(points, intensity, speed, whole, limits)]
 
 
 def _roofs(limits: ChipLimits, least: float, most: float) -> list[Any]:

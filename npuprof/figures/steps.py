@@ -11,7 +11,7 @@ import pandas as pd
 from npuprof.analysis.quantities import count, duration, share
 from npuprof.analysis.step_parts import VENDOR, step_parts
 from npuprof.figures.chart import chart, nothing
-from npuprof.figures.colours import FAMILIES
+from npuprof.figures.colours import FAINT, FAMILIES
 from npuprof.figures.thinning import thinned
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
@@ -89,7 +89,8 @@ def parts_plot(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> go.Fi
     gap = max(0.15, 1 - len(drawn) / 8)  # a few bars need not be as wide as the figure
     figure.update_layout(barmode="stack", bargap=gap, margin={"b": 80}, legend={"traceorder": "normal"})
     figure.update_yaxes(ticksuffix=f" {unit}", rangemode="tozero", exponentformat="none")
-    figure.update_xaxes(type="multicategory" if places["several"] else "category", showgrid=False)
+    kind = "multicategory" if places["several"] else "category"
+    figure.update_xaxes(type=kind, showgrid=False, dividercolor=FAINT)
     return figure
 
 

@@ -29,6 +29,13 @@ def answer_at_once(widget: Any) -> None:
         waiting += getattr(one, "children", ())
 
 
+def close_all(widget: Any) -> None:
+    """Take a widget and all within it out of the kernel."""
+    for child in getattr(widget, "children", ()):
+        close_all(child)
+    widget.close()
+
+
 def on_main_thread() -> bool:
     """Tell whether this is the thread that runs cells."""
     return threading.current_thread() is threading.main_thread()

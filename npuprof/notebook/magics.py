@@ -155,7 +155,7 @@ class NpuprofMagics(Magics):
         from npuprof.applications import run_application
         from npuprof.notebook.report import show_run
         from npuprof.notebook.run_words import run_words
-        from npuprof.profiles import load
+        from npuprof.session import last
 
         words = run_words(line)
         try:
@@ -163,7 +163,7 @@ class NpuprofMagics(Magics):
         except OptionsError as error:
             raise UsageError(str(error)) from None
         if words.report:
-            show_run(load(recording.directory))
+            show_run(last())
         if recording.failed:
             raise SessionError(f"the program failed: {recording.failed}")
 

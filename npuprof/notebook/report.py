@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
 _Bundle = dict[str, Any]
 
+# JupyterLab's renderer of plotly saves a picture of each figure as wide as the window was then, and shows that when the
+# notebook is opened again, until the mouse comes over it. In a narrower window it would be cut off.
+_SAVED_PICTURES = (
+    "<style>.jp-OutputArea:has(.npuprof-report) .jp-RenderedPlotly>.plot-img{max-width:100%;height:auto}</style>"
+)
+
 
 def show_session(session: Session) -> None:
     """Decode what a stopped session recorded and show it; never raises.
@@ -52,7 +58,7 @@ def _summary(run: Profile) -> list[_Bundle]:
     from npuprof.exports.text import summary_text
 
     facts = (run.summary, run.info, run.notes)
-    return [{"text/plain": summary_text(*facts), "text/html": report_html(*facts)}]
+    return [{"text/plain": summary_text(*facts), "text/html": _SAVED_PICTURES + report_html(*facts)}]
 
 
 def _figures(run: Profile) -> list[_Bundle]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
@@ -26,6 +28,7 @@ _PARSED_OF_RAW = ("database", "torch_npu", "msprof")  # what the vendor made of 
 CLUSTER = "cluster"
 """The source of what the vendor's tool made of many runs; it is none itself."""
 
+_MAX_AROUND = 4  # a slice lies two levels below its PROF_* directory, and that in a result
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -129,7 +132,8 @@ def _hint(path: Path, preferred: Preference) -> str:
             "torch_npu.profiler.profiler or mindspore.profiler.profiler those of a framework; without "
             'source="parsed" the raw data is decoded here'
         )
-    return ""
+    around = next((parent for parent in islice(path.parents, _MAX_AROUND) if _recognise(parent, preferred)), None)
+    return f"; it is a part of {around}, which can be read: give that" if around else ""
 
 
 def _lost(below: Walk[Run]) -> str:
@@ -141,6 +145,8 @@ def _check_readable(path: Path) -> None:
         if path.is_dir():
             if next(path.iterdir(), None) is None:
                 raise SourceError(f"{path} is an empty directory: give the path of a recording or a result")
+        elif not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for whoever writes to it
+            raise SourceError(f"{path} is a pipe, socket or device and no file: save what it gives, and give that")
         else:
             with path.open("rb") as file:
                 head = file.read(len(_LFS_POINTER))

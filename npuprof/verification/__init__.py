@@ -118,7 +118,7 @@ def _on_npu(findings: list[Finding], name: str) -> bool:
 
 def _verify_apart(name: str, output: Path) -> dict[str, Any]:
     """Verify one front end in a process of its own, whose end is no end of ours."""
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    variables = {**machine.of_own_process(), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     variables.pop("PROFILING_MODE", None)
     if name == "msprof":
         variables["PROFILING_MODE"] = "dynamic"  # it attaches only to a process that begins with it

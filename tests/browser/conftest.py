@@ -9,10 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -29,13 +30,18 @@ _TOKEN = "npuprof-tests"
 
 
 class Lab(NamedTuple):
-    """A running JupyterLab: its address and the folder that it shows."""
+    """A running JupyterLab or Notebook: its address, the folder that it shows, and where it opens notebooks."""
 
     url: str
     folder: Path
+    opened_at: str = "lab/tree"
 
     def notebook_url(self, name: str) -> str:
-        return f"{self.url}/lab/tree/{name}?token={_TOKEN}&reset"
+        return f"{self.url}/{self.opened_at}/{name}?token={_TOKEN}&reset"
+
+    def trust(self, name: str) -> None:
+        """Trust a notebook, as one does whose own kernel ran it."""
+        urlopen(Request(f"{self.url}/api/contents/{name}/trust?token={_TOKEN}", data=b""), timeout=30).close()
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +57,20 @@ def chromium() -> str:
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A JupyterLab with settings and runtime files of its own."""
     pytest.importorskip("jupyterlab")
-    home = tmp_path_factory.mktemp("lab")
+    with _served("jupyterlab", tmp_path_factory.mktemp("lab")) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def notebook7(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A Jupyter Notebook 7 with settings and runtime files of its own."""
+    pytest.importorskip("notebook", minversion="7", reason="there is no Jupyter Notebook 7: pip install notebook")
+    with _served("notebook", tmp_path_factory.mktemp("notebook7")) as served:
+        yield served
+
+
+@contextmanager
+def _served(application: str, home: Path) -> Iterator[Lab]:
     folder = home / "notebooks"
     folder.mkdir()
     notifications = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
@@ -67,7 +86,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
     }
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--IdentityProvider.token={_TOKEN}"]
+    command = [sys.executable, "-m", application, "--no-browser", "--allow-root", f"--IdentityProvider.token={_TOKEN}"]
     command += ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     command += [f"--ServerApp.root_dir={folder}", "--LabApp.news_url=None"]
     with (home / "server.log").open("wb") as log:
@@ -75,7 +94,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         try:
             url = f"http://127.0.0.1:{port}"
             _wait_until_served(server, url, home / "server.log")
-            yield Lab(url, folder)
+            yield Lab(url, folder, "lab/tree" if application == "jupyterlab" else "notebooks")
         finally:
             server.terminate()
             server.wait(timeout=30)
@@ -98,7 +117,7 @@ def _wait_until_served(server: subprocess.Popen[bytes], url: str, log: Path) -> 
             time.sleep(0.1)
         else:
             return
-    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
+    pytest.fail(f"Jupyter did not start:\n{log.read_text()[-3000:]}")
 
 
 @pytest.fixture(scope="package")

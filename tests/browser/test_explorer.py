@@ -27,8 +27,29 @@ from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 tables = factories.profile({launches}, kernel_names={names!r})
+{setup}
 run = Profile(Decoded(tables=tables, info=factories.info(), notes=Notes(), statistics={{}}))
 run.explore()
+"""
+_COUNTERS = """\
+tables["kernels"] = tables["kernels"].assign(
+    aic_mac_ratio=0.25, aic_mte2_ratio=0.5, aic_fixpipe_ratio=0.125, aiv_vec_ratio=0.75)
+"""
+_LANES = """\
+import pandas as pd
+one = tables["python"].iloc[:1]  # as deep as frameworks call, on four threads
+tables["python"] = pd.concat([
+    one.assign(
+        start_ns=one["start_ns"] + depth * 1_000, duration_ns=one["duration_ns"] - depth * 2_000, thread_id=thread,
+        depth=depth)
+    for thread in range(4) for depth in range(30)
+], ignore_index=True)
+"""
+_SLEEP = """\
+import time
+print("begun", flush=True)
+for _ in range(300):
+    time.sleep(0.1)
 """
 _HOSTILE = "<img src=x onerror='window.pwned=1'>"
 _BARS = "document.querySelector('.npuprof-timeline .js-plotly-plot').data[0]"
@@ -46,11 +67,17 @@ def open_explorer(lab: Lab, browser: Any, tmp_path: Path) -> Iterator[Open]:
     darkened: list[Any] = []
 
     def open_(
-        *, launches: int = 60_000, names: tuple[str, ...] = factories.KERNELS, width: int = 1400, dark: bool = False
+        *,
+        launches: int = 60_000,
+        names: tuple[str, ...] = factories.KERNELS,
+        width: int = 1400,
+        dark: bool = False,
+        setup: str = "",
+        more: tuple[str, ...] = (),
     ) -> Any:
         name = f"explorer_{len(pages)}_{tmp_path.name}.ipynb"
-        source = _SOURCE.format(root=str(Path(__file__).parents[2]), launches=launches, names=names)
-        cells = [nbformat.v4.new_code_cell(source)]
+        source = _SOURCE.format(root=str(Path(__file__).parents[2]), launches=launches, names=names, setup=setup)
+        cells = [nbformat.v4.new_code_cell(text) for text in (source, *more)]
         nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": _KERNEL}), lab.folder / name)
         page = browser.new_page(viewport={"width": width, "height": 1500})
         pages.append(page)
@@ -160,6 +187,94 @@ def test_a_kernel_is_found_selected_and_its_arrows_drawn(open_explorer: Open, tm
     assert "caused by" in shown
     assert "SoftmaxV2" in shown
     page.keyboard.press("Escape")
+
+
+_BUTTON = ".npuprof-timeline button.jupyter-button"
+_SCROLLED = "document.querySelector('.npuprof-scrolled')"
+_PIPES = """() => [...document.querySelectorAll('.npuprof-measured .js-plotly-plot')]
+    .filter((plot) => plot.checkVisibility())
+    .map((plot) => [plot.data.filter((trace) => trace.type === 'bar').map((trace) => Array.from(trace.x)),
+                    plot._fullLayout.width])"""
+
+
+def _pipes(page: Any) -> tuple[list[list[float]], float]:
+    """Give the bars of the one kernel that is shown in detail, and how wide they are drawn."""
+    page.wait_for_function(f"() => ({_PIPES})().length === 1")
+    page.wait_for_timeout(800)  # the width is told, and what was asked meanwhile is drawn
+    ((bars, width),) = page.evaluate(_PIPES)
+    return bars, width
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])
+def test_a_kernel_that_is_chosen_is_told_in_detail(open_explorer: Open, tmp_path: Path, width: int, dark: bool) -> None:
+    page = open_explorer(launches=200, setup=_COUNTERS, width=width, dark=dark)
+    assert page.evaluate(_PIPES) == []
+    _search_field(page).fill("SoftmaxV2")
+    _search_field(page).press("Enter")
+    bars, drawn = _pipes(page)
+    assert bars == [[25, 50, 12.5], [75]]
+    room = page.evaluate("() => document.querySelector('.npuprof-measured').clientWidth")
+    assert drawn == min(room, 760)
+    page.screenshot(path=tmp_path / "selected.png")
+
+    page.get_by_role("tab", name="Kernels", exact=True).click()
+    rows = page.get_by_role("grid", name="Kernels").locator("tbody tr[data-id]")
+    rows.nth(1).click()
+    assert _pipes(page)[0] == bars
+    title = page.locator(".npuprof-measured .g-gtitle")
+    assert rows.nth(1).locator("td").first.inner_text() in title.text_content()
+    assert rows.nth(1).get_attribute("aria-selected") == "true"
+    page.screenshot(path=tmp_path / "chosen.png")
+    wide = page.evaluate("() => document.querySelector('.npuprof-explorer').scrollWidth")
+    assert wide <= page.evaluate("() => document.querySelector('.npuprof-explorer').clientWidth") + 1
+
+
+def test_the_time_axis_stays_when_the_lanes_are_scrolled(open_explorer: Open, tmp_path: Path) -> None:
+    page = open_explorer(launches=2_000, setup=_LANES)
+    hidden = page.evaluate(f"() => {_SCROLLED}.scrollHeight - {_SCROLLED}.clientHeight")
+    assert hidden > 50
+    assert not page.locator(".npuprof-axis.npuprof-needed").count()
+    page.evaluate(f"() => {{ {_SCROLLED}.scrollTop = {hidden}; }}")
+    axis = page.locator(".npuprof-axis.npuprof-needed")
+    axis.wait_for()
+    texts = "() => [...document.querySelectorAll('.npuprof-{} .xtick text')].map(e => e.textContent)"
+    own, copied = texts.format("scrolled .js-plotly-plot"), texts.format("axis")
+    before = page.evaluate(own)
+    assert len(before) > 2
+    assert page.evaluate(copied) == before
+    strip, box = axis.bounding_box(), page.locator(".npuprof-scrolled").bounding_box()
+    assert abs(strip["y"] - box["y"]) < 2
+
+    page.locator(_BUTTON, has_text="Zoom in").click()
+    page.wait_for_function(f"before => ({own})().join() !== before", arg=",".join(before))
+    page.wait_for_timeout(500)
+    assert page.evaluate(copied) == page.evaluate(own)
+    # Each tick is above its place in the lanes.
+    places = "selector => [...document.querySelectorAll(selector)].map(e => Math.round(e.getBoundingClientRect().x))"
+    assert page.evaluate(places, ".npuprof-axis .xtick text") == page.evaluate(
+        places, ".npuprof-scrolled .js-plotly-plot .xtick text"
+    )
+    page.screenshot(path=tmp_path / "scrolled.png")
+
+
+def test_its_controls_do_not_wait_for_a_running_cell(open_explorer: Open) -> None:
+    page = open_explorer(launches=2_000, more=(_SLEEP,))
+    page.locator(".jp-Cell .cm-content").nth(1).click()
+    page.keyboard.press("Control+Enter")
+    page.locator(".jp-OutputArea-output", has_text="begun").wait_for()
+    before = _window(page)
+    page.locator(_BUTTON, has_text="Zoom in").click()
+    page.wait_for_function(
+        "high => document.querySelector('.npuprof-timeline .js-plotly-plot').layout.xaxis.range[1] < high",
+        arg=before[1],
+    )
+    # A tab that is made now, and what is in it.
+    page.get_by_role("tab", name="Operators", exact=True).click()
+    grid = page.get_by_role("grid", name="Operators")
+    grid.wait_for()
+    page.get_by_label("Filter name", exact=True).fill("softmax")
+    page.locator(".npuprof-grid-foot .count", has_text="1 group").wait_for()
+    assert "*" in page.locator(".jp-Cell").nth(1).locator(".jp-InputPrompt").inner_text()
 
 
 def test_a_click_selects_and_keys_move(open_explorer: Open, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.browser.notebook_page import NotebookPage
 # One JupyterLab and one browser at a time, where several processes share the tests.
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
+_OLD_KERNEL = version("ipykernel").startswith("6.")
 _PANEL = "import npuprof\nnpuprof.panel()"
 _SETUP = "from npuprof.simulator import npu\na = npu.ones((64, 64))\nfor _ in range(20): b = a @ a + a\nfloat(b.sum())"
 _LONG = """import time
@@ -64,11 +66,13 @@ def test_start_a_cell_stop_and_the_run_is_listed(open_cells: Callable[..., Noteb
     assert not panel.get_by_role("button", name="Stop", exact=True).is_enabled()
 
 
+@pytest.mark.skipif(_OLD_KERNEL, reason="ipykernel 6 has no subshells: see test_panel_old_kernel.py")
 @pytest.mark.parametrize("begun_by", ["Start", "next cell"])
 def test_stop_acts_while_a_cell_is_running(
     open_cells: Callable[..., NotebookPage], tmp_path: Path, begun_by: str
 ) -> None:
-    notebook = open_cells("panel_stop.ipynb", _PANEL, _SETUP, _LONG)
+    # A name of its own: one of the same name would find the kernel of the test before, and its panel as it was left.
+    notebook = open_cells(f"panel_stop_{begun_by.replace(' ', '_')}.ipynb", _PANEL, _SETUP, _LONG)
     panel = notebook.run(0)
     notebook.run(1)
     panel.get_by_role("button", name=begun_by, exact=True).click()
@@ -82,13 +86,50 @@ def test_stop_acts_while_a_cell_is_running(
         ".replaceAll(',', '')) > 0"
     )
     assert "on disk" in details.inner_text()
-    panel.get_by_role("button", name="Options").click()
+    options = panel.get_by_role("button", name="Options")
+    options.click()
+    panel.locator("button.mod-active", has_text="Options").wait_for()
     panel.get_by_label("Collector", exact=True).wait_for()
     assert "*" in cell.locator(".jp-InputPrompt").inner_text()  # no control waits for the cell
     notebook.page.screenshot(path=tmp_path / "recording.png")
     panel.get_by_role("button", name="Stop", exact=True).click()
     output.get_by_text("ended by Stop").wait_for()
     panel.get_by_role("grid", name="Runs of this kernel").locator("tbody tr[data-id]").wait_for()
+
+
+@pytest.mark.parametrize("width", [1400, 900])
+def test_no_button_moves_while_a_run_records(open_cells: Callable[..., NotebookPage], width: int) -> None:
+    notebook = open_cells(f"panel_still_{width}.ipynb", _PANEL, _SETUP, width=width)
+    panel = notebook.run(0)
+    _phase(notebook, "Idle")
+    before = _places(panel)
+    panel.get_by_role("button", name="Start", exact=True).click()
+    _phase(notebook, "Recording")
+    seen = [_places(panel)]
+    notebook.run(1)
+    notebook.page.wait_for_function(
+        "() => (document.querySelector('.npuprof-line')?.textContent || '').includes('on disk')"
+    )
+    seen.append(_places(panel))
+    notebook.page.wait_for_timeout(1_500)  # a longer time, more records, larger files
+    seen.append(_places(panel))
+    assert len(before) > 8
+    assert seen == [seen[0]] * 3
+    # With ipykernel 6 a line below the first row of buttons then says when Stop acts.
+    still = 6 if _OLD_KERNEL else len(before)
+    assert seen[0][:still] == before[:still]
+    panel.get_by_role("button", name="Stop", exact=True).click()
+    panel.get_by_role("grid", name="Runs of this kernel").locator("tbody tr[data-id]").wait_for()
+
+
+def _places(panel: Any) -> list[tuple[str, float, float]]:
+    """Give what stands on each button of the panel, and where it is in the panel."""
+    found: list[tuple[str, float, float]] = panel.locator(".npuprof-panel").evaluate(
+        """panel => [...panel.querySelectorAll('button')].filter(b => b.checkVisibility()).map(b => [
+            b.textContent, ...['left', 'top'].map(
+                side => b.getBoundingClientRect()[side] - panel.getBoundingClientRect()[side])])"""
+    )
+    return found
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])

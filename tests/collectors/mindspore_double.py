@@ -88,6 +88,7 @@ class Double:
     given: dict[str, Any] = field(default_factory=dict)
     coerced: list[str] = field(default_factory=list)
     marks: list[tuple[Any, ...]] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)  # those that were marked, by their numbers
     fail: dict[str, str] = field(default_factory=dict)
     warn: dict[str, str] = field(default_factory=dict)
     logger: logging.Logger = field(default_factory=lambda: logging.Logger("ME.double", logging.WARNING))
@@ -209,6 +210,7 @@ class _Profile:
 
     def _begin(self) -> None:
         self._has_started = False
+        self.step_num = 0
         if self.double.given.get("start_profile", True):
             self.start()
 
@@ -216,6 +218,7 @@ class _Profile:
         if self._has_started:
             self.double.coerced.append("started twice")
         self._has_started = True
+        self.double.steps.append(self.step_num)
         self.double.interface.init()
         self.double.interface.start()
         self.double.say("start")
@@ -232,6 +235,8 @@ class _Profile:
             self.double.interface.clear()
 
     def step(self) -> None:
+        self.step_num += 1
+        self.double.steps.append(self.step_num)
         self.double.calls.append("step")
 
 

@@ -256,3 +256,24 @@ def test_auto_simulates_where_nothing_is_installed_and_says_so(monkeypatch: pyte
     choice = registry.choose("auto")
     assert choice.collector.simulated
     assert "simulated" in choice.reason
+
+
+@pytest.mark.parametrize("form", [2, 3, 4])
+def test_a_moment_on_a_stream_is_marked_as_the_installed_pyacl_takes_it(
+    collector: Any, tmp_path: Path, form: int
+) -> None:
+    acl, prof = collector()
+    asked: list[tuple[Any, ...]] = []
+
+    def mark_ex(*arguments: Any) -> int:
+        if len(arguments) != form:
+            raise TypeError(f"mark_ex() takes {form} arguments")
+        asked.append(arguments)
+        return 0
+
+    prof.mark_ex = mark_ex
+    acl.start(Options(), tmp_path)
+    acl.mark("h\u00e9", stream=281)
+    acl.stop()
+    assert asked == {2: [("h\u00e9", 281)], 3: [("h\u00e9", 3, 281)], 4: []}[form]
+    assert (("mark", 11) in prof.calls) == (form == 4)

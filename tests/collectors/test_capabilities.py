@@ -89,6 +89,13 @@ def test_the_front_ends_that_have_an_option_are_named() -> None:
         capabilities.check("acl", Options(modules=True))
 
 
+def test_flops_are_refused_where_nobody_estimates_them() -> None:
+    for collector in set(capabilities.LACKING) - {"kineto"}:
+        with pytest.raises(OptionsError, match=r"has no flops: .*--collector kineto\)"):
+            capabilities.check(collector, Options(flops=True, collector=collector))
+    capabilities.check("kineto", Options(flops=True, collector="kineto"))
+
+
 @pytest.mark.parametrize(("collector", "activity"), [("kineto", "npu"), ("acl", "gpu"), ("torch_npu", "gpu")])
 def test_an_activity_that_a_front_end_lacks_is_refused(collector: str, activity: str) -> None:
     with pytest.raises(OptionsError, match=f"no {activity} activity"):

@@ -149,6 +149,16 @@ def test_steps_are_marked_unless_the_data_pipeline_is_recorded_which_excludes_th
     assert double.coerced == []
 
 
+def test_steps_are_marked_with_the_sessions_numbers(make_mindspore: Make, tmp_path: Path) -> None:
+    _, double = make_mindspore()
+    plan = npuprof.schedule(wait=1, active=2, repeat=2)
+    with npuprof.profile(collector="mindspore", output=tmp_path, schedule=plan) as prof:
+        for _ in range(6):
+            prof.step()
+    # As in the other frameworks, a last step begins where each recording ends.
+    assert double.steps == [1, 2, 3, 4, 5, 6]
+
+
 def test_markers_reach_mstx_with_their_domains(make_mindspore: Make, tmp_path: Path) -> None:
     mindspore, double = make_mindspore()
     stream = object()  # stands for a mindspore.runtime.Stream

@@ -25,6 +25,7 @@ from npuprof.collectors.msprof_flags import flags, refuse
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import AIC_METRICS, Options
 from npuprof.recording import Recording
+from npuprof.run_history import ended_runs
 from npuprof.session import Session
 from tests.collectors import msprof_double as double
 
@@ -231,7 +232,7 @@ def test_a_start_that_is_refused_leaves_nothing_running(
     session = Session(Options(activities=("npu",), output=tmp_path / "out", collector="msprof"))
     with pytest.raises(CollectorError, match=told):
         session.start()
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
     assert not [thread for thread in threading.enumerate() if thread.name == "npuprof-msprof"]
 
 
@@ -304,6 +305,8 @@ def test_a_script_is_run_with_its_arguments_and_recorded(
     assert {"--task-time=l0", "--duration=9"} <= set(arguments)
     assert arguments[-4:] == [str(script), "0", "--level", "x"]
     assert Recording.read(recording.directory).stopped_ns >= recording.started_ns
+    assert npuprof.last().info.recording == recording.directory
+    assert ended_runs()[-1].directory == recording.directory
 
 
 def test_a_program_that_fails_keeps_its_recording(tool: Callable[..., Any], tmp_path: Path, script: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 from npuprof.analysis.summary import summarise
 from npuprof.exports.html import page_html, report_html
@@ -60,10 +61,25 @@ def test_a_kernel_named_script_shows_as_text() -> None:
 def test_the_fragment_has_inline_styles_only_and_refers_to_nothing() -> None:
     fragment = report()
 
-    assert {name for name, _ in Elements(fragment).attributes} <= {"style", "open"}
+    assert {name for name, _ in Elements(fragment).attributes} <= {"class", "style", "open"}
     assert "http" not in fragment
     assert "url(" not in fragment
     assert "var(--jp-ui-font-color1,inherit)" in fragment
+
+
+def test_no_name_is_read_as_a_formula() -> None:
+    whole = ElementTree.fromstring(report(name="$x$ and \\(y\\)").replace("&nbsp;", " ").replace(" open ", ' open="" '))
+    assert {"mathjax_ignore", "tex2jax_ignore"} <= set((whole.get("class") or "").split())
+
+
+def test_it_can_be_read_where_all_styles_are_stripped() -> None:
+    bare = re.sub(r' (style|class)="[^"]*"', "", report())
+    words = re.sub(r"<[^>]*>", "", re.sub(r"</?(div|tr|summary|details|table|td|th)[^>]*>", "\n", bare))
+    lines = [" ".join(line.split()) for line in words.splitlines() if line.strip()]
+    assert lines[0] == "npuprof training step SIMULATED NPU"
+    assert lines[lines.index("wall time") + 1].endswith(" ms")
+    (bar,) = [line for line in lines if line.startswith("device 0, ")]
+    assert re.fullmatch(r"device 0, .* last task: computing [\d.]+ % communication alone [\d.]+ % free [\d.]+ %", bar)
 
 
 def test_simulated_stands_in_plain_sight_only_when_it_was() -> None:

@@ -65,6 +65,15 @@ def test_it_refers_to_nothing_and_has_no_script() -> None:
     assert re.search(r"href|src=|url\(|script|<style|\son\w+=|@import|foreignObject", text) is None
 
 
+def test_a_window_holds_its_slices_only() -> None:
+    run = factories.profile(20)
+    start = int(run["kernels"]["start_ns"].iloc[5])
+    windowed = timeline_svg(run, factories.info(), start_ns=start, end_ns=start + 1)
+    assert 0 < len(bars(parsed(windowed))) < len(bars(parsed(timeline_svg(run, factories.info())))) / 3
+    after = timeline_svg(run, factories.info(), start_ns=10**18 * 9)
+    assert "no slices in this part of the run" in texts(parsed(after))
+
+
 def test_many_slices_are_few_bars_that_tell_how_many() -> None:
     text = timeline_svg(factories.profile(20_000), factories.info())
     assert len(bars(parsed(text))) <= 400

@@ -3,14 +3,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from npuprof.analysis.call_tree import call_tree
-from npuprof.figures.flamegraph import Weight, flamegraph, folded
+from npuprof.errors import OptionsError
+from npuprof.figures.flamegraph import MATCH, Orientation, Weight, flamegraph
 from npuprof.info import Info
 from tests import factories
 
@@ -30,35 +26,6 @@ def test_callees_never_exceed_their_caller(weight: Weight, most: int) -> None:
     values = dict(zip(trace.ids, trace.values, strict=True))
     assert all(below[node] <= values[node] for node in below if node)
     assert below["all"] == values["all"] == below[""]
-
-
-def test_folding_loses_no_time() -> None:
-    tree = call_tree(factories.profile(6_000, kernel_names=MANY_NAMES))
-
-    nodes = folded(tree, "device_ns", 100)
-
-    assert len(nodes) <= 100
-    assert nodes.loc[nodes["parent"] < 0, "device_ns"].sum() == tree["self_device_ns"].sum()
-    # Only kernels have device time of their own, so a caller's is that of its callees to the nanosecond.
-    callees = nodes[nodes["parent"] >= 0].groupby("parent")["device_ns"].sum()
-    assert (callees == nodes["device_ns"].iloc[callees.index]).all()
-    assert nodes["folded"].sum() > 0
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(-1, 40), st.integers(0, 20)), max_size=40), st.integers(2, 45))
-def test_folding_any_tree_keeps_its_total(rows: list[tuple[int, int]], most: int) -> None:
-    tree = _tree(rows)
-
-    nodes = folded(tree, "host_ns", most)
-
-    assert len(nodes) <= most
-    assert nodes.loc[nodes["parent"] < 0, "host_ns"].sum() == tree["self_host_ns"].sum()
-    assert (nodes["parent"].to_numpy() < np.arange(len(nodes))).all()
-    callees = nodes[nodes["parent"] >= 0].groupby("parent")["host_ns"].sum()
-    assert (callees <= nodes["host_ns"].iloc[callees.index]).all()
-    if (tree["host_ns"] > 0).sum() <= most:
-        assert (nodes["folded"] == 0).all()
 
 
 def test_the_rest_tells_how_many_it_stands_for() -> None:
@@ -83,6 +50,60 @@ def test_a_simulated_run_says_so() -> None:
     assert "simulated" not in flamegraph(factories.profile(5), factories.info(simulated=False)).layout.title.text
 
 
+def test_a_step_and_a_thread_can_be_drawn_alone() -> None:
+    run = factories.profile(60)
+
+    whole = flamegraph(run, Info())
+    step = flamegraph(run, Info(), step=1)
+    both = flamegraph(run, Info(), step=1, thread=101)
+
+    assert whole.data[0].values[0] > step.data[0].values[0] > both.data[0].values[0] > 0
+    assert "step 1, thread 101" in both.layout.title.text
+    assert not any("train.py" in label for label in both.data[0].labels)
+
+
+def test_a_part_of_the_run_without_the_weight_says_so() -> None:
+    run = factories.profile(60)
+    only_one = run["api"]["thread_id"] == 100
+
+    figure = flamegraph(run | {"links": run["links"][only_one.to_numpy()]}, Info(), thread=101, weight="device")
+
+    assert not figure.data
+    assert figure.layout.annotations[0].text == "no device time in thread 101"
+
+
+@pytest.mark.parametrize("root", ["aten::linear", ["train.py(1): main", "train.py(20): step"]])
+def test_a_frame_can_be_put_at_the_top(root: str | list[str]) -> None:
+    figure = flamegraph(factories.profile(60), Info(), root=root)
+
+    (trace,) = figure.data
+    name = root if isinstance(root, str) else root[-1]
+    assert (trace.ids[0], trace.labels[0], trace.parents[0]) == ("all", name, "")
+    assert name in figure.layout.title.text
+    assert _sums_below(trace)[""] == trace.values[0]
+    with pytest.raises(OptionsError, match="there is no frame 'none' in this run; the widest are"):
+        flamegraph(factories.profile(60), Info(), root="none")
+
+
+@pytest.mark.parametrize(("orientation", "flip"), [("icicle", ""), ("flame", "y")])
+def test_callers_are_above_or_below(orientation: Orientation, flip: str) -> None:
+    (trace,) = flamegraph(factories.profile(60), Info(), orientation=orientation).data
+
+    assert (trace.tiling.flip or "") == flip
+
+
+def test_what_a_search_finds_stands_out_and_the_title_tells_its_share() -> None:
+    figure = flamegraph(factories.profile(60), Info(), search="ATEN::ADD|copy", regex=True)
+
+    (trace,) = figure.data
+    outlined = {label for label, colour in zip(trace.labels, trace.marker.line.color, strict=True) if colour == MATCH}
+    assert outlined == {"aten::add", "aten::copy_"}
+    assert "frames, " in figure.layout.title.text
+    assert "% of host time" in figure.layout.title.text
+    nothing = flamegraph(factories.profile(60), Info(), search="<b>")
+    assert "&lt;b&gt;: no match" in nothing.layout.title.text
+
+
 def test_a_run_without_the_weight_says_so() -> None:
     figure = flamegraph(factories.all_tables(), Info(), weight="device")
 
@@ -93,6 +114,10 @@ def test_a_run_without_the_weight_says_so() -> None:
 def test_wrong_arguments_are_refused_with_what_is_allowed() -> None:
     with pytest.raises(ValueError, match="one of host, device, count"):
         flamegraph(factories.all_tables(), Info(), weight="time")  # type: ignore[arg-type]  # the wrong value is the point
+    with pytest.raises(ValueError, match="one of icicle, flame"):
+        flamegraph(factories.all_tables(), Info(), orientation="v")  # type: ignore[arg-type]  # wrong on purpose
+    with pytest.raises(ValueError, match="no step 8"):
+        flamegraph(factories.all_tables(), Info(), step=8)
     with pytest.raises(ValueError, match="at least 3"):
         flamegraph(factories.all_tables(), Info(), max_nodes=2)
 
@@ -102,29 +127,3 @@ def _sums_below(trace: Any) -> dict[str, int]:
     for parent, value in zip(trace.parents, trace.values, strict=True):
         sums[parent] += value
     return sums
-
-
-def _tree(rows: list[tuple[int, int]]) -> pd.DataFrame:
-    """A call tree from (any number for the parent, own time) of each node."""
-    parents = [number % (row + 1) - 1 for row, (number, _) in enumerate(rows)]
-    totals = [own for _, own in rows]
-    depths: list[int] = []
-    for parent in parents:
-        depths.append(depths[parent] + 1 if parent >= 0 else 0)
-    for row in range(len(rows) - 1, -1, -1):
-        if parents[row] >= 0:
-            totals[parents[row]] += totals[row]
-    tree: pd.DataFrame = pd.DataFrame(
-        {
-            "parent": np.array(parents, np.int64),
-            "depth": np.array(depths, np.int64),
-            "layer": ["api"] * len(rows),
-            "name": [f"n{row}" for row in range(len(rows))],
-            "count": np.ones(len(rows), np.int64),
-            "self_host_ns": np.array([own for _, own in rows], np.int64),
-            "total_count": np.ones(len(rows), np.int64),
-            "host_ns": np.array(totals, np.int64),
-            "device_ns": np.zeros(len(rows), np.int64),
-        }
-    )
-    return tree

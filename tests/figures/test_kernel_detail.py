@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from npuprof import tables
+from npuprof.analysis.chip_limits import ChipLimits
 from npuprof.errors import NpuprofError
 from npuprof.figures.kernel_detail import kernel_detail
 from npuprof.info import Info
@@ -37,6 +38,33 @@ def test_each_pipe_is_a_bar_in_the_order_of_the_pipes() -> None:
     assert "1.25 µs" in cube.hovertext[0]
     assert "&lt;i&gt;MatMul" in figure.layout.title.text
     assert "simulated" in figure.layout.title.text
+
+
+def test_its_place_on_the_roofline_is_below_where_shapes_allow() -> None:
+    product = {
+        "input_shapes": "32,64;64,128",
+        "input_dtypes": "FLOAT16;FLOAT16",
+        "input_formats": "ND;ND",
+        "output_shapes": "32,128",
+        "output_dtypes": "FLOAT16",
+    }
+    flops, moved = 2 * 32 * 64 * 128, 2 * (32 * 64 + 64 * 128 + 32 * 128)
+    limits = ChipLimits("a chip", 1e14, 1e13, 1e12, "a test")
+    figure = kernel_detail(run(aic_mac_ratio=0.25, **product), Info(), 0, limits=limits)
+    bars, cube, vector, point = figure.data
+    assert (bars.yaxis, point.yaxis) == ("y", "y2")
+    assert list(bars.x) == [25.0]
+    assert (point.x[0], point.y[0]) == (pytest.approx(flops / moved), pytest.approx(flops / 5e-6))
+    assert (max(cube.y), max(vector.y)) == (1e14, 1e13)
+    assert figure.layout.xaxis2.type == figure.layout.yaxis2.type == "log"
+    # A chip whose limits are not known: the point alone.
+    assert len(kernel_detail(run(aic_mac_ratio=0.25, **product), Info(), 0).data) == 2
+
+
+def test_without_operations_there_are_the_bars_alone() -> None:
+    figure = kernel_detail(run(aic_mac_ratio=0.25), factories.info(), 0)
+    assert [trace.type for trace in figure.data] == ["bar"]
+    assert not list(figure.select_yaxes(row=2))
 
 
 def test_a_core_that_took_no_part_has_no_bars() -> None:

@@ -82,7 +82,7 @@ def test_many_components_and_samples_stay_small() -> None:
     rows += [(time, 0, "GE", time % 977, 1_000) for time in range(20_000)]
     figure = memory_plot(factories.all_tables(memory=memory(rows)), Info())
     assert saved_bytes(figure) < 300_000
-    assert "the 12 largest of 202 components" in figure.layout.title.text
+    assert "the 6 largest of 202 components" in figure.layout.title.text
     assert drawn(figure)["NPU 0 PTA, allocated"].visible is None
     assert {line.visible for line in figure.data if "module" in line.name} == {"legendonly"}
     assert max(drawn(figure)["NPU 0 GE, allocated"].y) == 976 / 2**20

@@ -9,7 +9,8 @@ import pytest
 
 from npuprof.analysis.step_parts import step_parts
 from npuprof.figures.embed import saved_bytes
-from npuprof.profiles import Profile, load
+from npuprof.profile_set import ProfileSet
+from npuprof.profiles import Profile, load, open_path
 
 _TEXT = "torch_npu/text/level1/rank0_ascend_pt"
 _RUNS = (_TEXT, "torch_npu/db/level1/rank1_ascend_pt", "torch_npu/llm_pp2dp2/rank_0_ascend_pt", "raw/everything")
@@ -50,3 +51,49 @@ def test_the_bars_have_the_time_of_all_collectives(samples: Path) -> None:
     bars = [trace for trace in run.communication_plot().data if trace.type == "bar"]
     assert sum(bar.x.sum() for bar in bars) == pytest.approx(run.communication["duration_ns"].sum() / 1e6)
     assert {trace.name for trace in run.communication_plot().data if trace.type == "scatter"} == {"HCCS", "ON_CHIP"}
+
+
+def test_memory_tells_what_was_never_released_and_what_lay_idle(samples: Path) -> None:
+    run = load(samples / _TEXT)
+    lines = {trace.name: trace for trace in run.memory_plot().data}
+    stayed = run.allocations[run.allocations["released_ns"].isna() & run.allocations["allocated_ns"].notna()]
+    assert lines["never released, in sum"].y[-1] == stayed["size_bytes"].sum() / 2**20
+    own = run.memory[run.memory["component"] == "PTA"]
+    idle = (own["reserved_bytes"] - own["allocated_bytes"]).max()
+    assert max(lines["NPU 0 PTA, reserved − allocated"].y) == idle / 2**20
+    (told,) = lines["NPU 0 PTA, peak"].hovertext
+    assert "blocks of this run alive then: " in told
+    assert "aten::" in told
+
+
+def test_counters_have_the_time_of_memory(samples: Path) -> None:
+    run = load(samples / _TEXT)
+    counters, memory = run.counters_plot(), run.memory_plot()
+    assert counters.layout.xaxis.range == memory.layout.xaxis.range
+    assert counters.layout.xaxis.ticksuffix == memory.layout.xaxis.ticksuffix
+    assert {trace.name.partition(" ")[0] for trace in counters.data} >= {"AI", "HBM", "LLC"}
+
+
+def test_the_steps_of_all_ranks_stand_beside_each_other(samples: Path) -> None:
+    runs = open_path(samples / "torch_npu/llm_pp2dp2")
+    assert isinstance(runs, ProfileSet)
+    figure = runs.step_plot()
+    assert set(figure.data[0].x[1]) == {"rank 0", "rank 1"}
+    whole = np.sum([trace.y for trace in figure.data], axis=0) * 1e6
+    for rank, length in zip(figure.data[0].x[1], whole, strict=True):
+        stage = runs[int(rank.split()[1])].step_times["stage_ns"].to_numpy(np.int64)
+        assert length == pytest.approx(stage[0], rel=1e-6)
+
+
+def test_a_kernel_is_told_as_its_row_has_it(samples: Path) -> None:
+    run = load(samples / "torch_npu/db/level1/rank1_ascend_pt")
+    kernels = run.kernels
+    row = int(kernels.index[kernels["op_type"] == "MatMulV2"][0])
+    bars, *limits, point = run.kernel_detail(row).data
+    pipes = {place.partition(" ")[0]: share for place, share in zip(bars.y, bars.x, strict=True)}
+    assert pipes["mte2"] == pytest.approx(100 * kernels["aic_mte2_ratio"].iloc[row])
+    assert len(limits) == 2
+    rows, inner, columns = 32, 9216, 4096  # as its shapes have them
+    assert kernels["input_shapes"].iloc[row].startswith(f"{rows},{inner};")
+    speed = 2 * rows * inner * columns / (int(kernels["duration_ns"].iloc[row]) / 1e9)
+    assert point.y[0] == pytest.approx(speed)

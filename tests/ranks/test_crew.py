@@ -125,7 +125,7 @@ def test_a_script_without_a_guard_runs_once_and_its_neighbours_are_not_imported(
     script = _script(tmp_path, "print(len(runs.read(processes=2).table('kernels')), sorted(runs.failed))\n")
     (tmp_path / "struct.py").write_text("raise RuntimeError('imported')\n")
     ran = subprocess.run(
-        [sys.executable, "-P" if sys.version_info >= (3, 11) else "-E", str(script)],
+        [sys.executable, "-P" if sys.version_info >= (3, 11) else "-I", str(script)],
         capture_output=True,
         text=True,
         cwd=Path(__file__).parents[2],

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from npuprof.ranks import extent
-from npuprof.ranks.extent import WORTH_BYTES, cores, free_memory, processes_for, size_of
+from npuprof.ranks.extent import WORTH_BYTES, cores, processes_for, size_of
 from npuprof.sources.base import Source
 from npuprof.sources.detect import Run
 
@@ -53,35 +53,23 @@ def test_a_machine_with_many_cores_is_not_taken_whole(roomy: pytest.MonkeyPatch)
     assert processes_for([200 * MB] * 500) == extent.MAX_PROCESSES
 
 
-def test_a_container_bounds_cores_and_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    meminfo = tmp_path / "meminfo"
-    meminfo.write_text("MemTotal:       99 kB\nMemAvailable:   4000 kB\n")
+def test_a_container_bounds_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extent, "_CGROUP", tmp_path)
-    monkeypatch.setattr(extent, "_MEMINFO", meminfo)
     everything = cores()
-    assert free_memory() == 4000 << 10
     (tmp_path / "cpu.max").write_text("100000 100000\n")
-    (tmp_path / "memory.max").write_text("3000000\n")
-    (tmp_path / "memory.current").write_text("1000000\n")
-    assert (cores(), free_memory()) == (1, 2_000_000)
+    assert cores() == 1
     (tmp_path / "cpu.max").write_text("max 100000\n")
-    (tmp_path / "memory.max").write_text("max\n")
-    assert (cores(), free_memory()) == (everything, 4000 << 10)
+    assert cores() == everything
 
 
 def test_an_older_container_bounds_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extent, "_CGROUP", tmp_path)
-    monkeypatch.setattr(extent, "_MEMINFO", tmp_path / "missing")
     everything = cores()
-    for name, value in (
-        ("cpu/cpu.cfs_quota_us", 150_000),
-        ("cpu/cpu.cfs_period_us", 150_000),
-        ("memory/memory.limit_in_bytes", 900),
-        ("memory/memory.usage_in_bytes", 1000),
-    ):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(f"{value}\n")
-    assert (cores(), free_memory()) == (1, 0)
+    for name in ("cfs_quota_us", "cfs_period_us"):
+        path = tmp_path / "cpu" / f"cpu.{name}"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("150000\n")
+    assert cores() == 1
     (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
     assert cores() == everything
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import npuprof
 from npuprof.errors import SourceError
+from npuprof.simulator import synthesise
+from npuprof.sources import detect
+from npuprof.sources.files.walk import walk
 
 
 def _make(path: Path, kind: str) -> Path:
@@ -39,6 +46,38 @@ def _make(path: Path, kind: str) -> Path:
 def test_a_path_that_cannot_be_read_says_what_it_is(tmp_path: Path, kind: str, told: str) -> None:
     with pytest.raises(SourceError, match=told):
         npuprof.load(_make(tmp_path / "given", kind))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "given"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with closing(socket.socket(socket.AF_UNIX)) as listener:
+            listener.bind(str(path))
+    else:
+        path = Path("/dev/zero")
+    with pytest.raises(SourceError, match="is a pipe, socket or device and no file: save what it gives"):
+        npuprof.load(path)
+
+
+@pytest.mark.parametrize(
+    "piece", ["host", "device_0", "device_0/data", "host/info.json", "host/data/unaging.additional.hash_dic.slice_0"]
+)
+def test_a_piece_of_raw_data_names_what_it_is_a_part_of(tmp_path: Path, piece: str) -> None:
+    path = synthesise(tmp_path, launches=3)
+    with pytest.raises(SourceError, match=f"it is a part of {re.escape(str(path))}, which can be read: give that"):
+        npuprof.load(path / piece)
+
+
+def test_what_the_walk_to_a_single_run_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synthesise(tmp_path / "a", launches=3)
+    for number in range(9):
+        (tmp_path / f"b{number}" / "c").mkdir(parents=True)
+    monkeypatch.setattr(detect, "walk", partial(walk, max_directories=12))
+    told = npuprof.load(tmp_path).notes
+    assert told["message"].str.contains("there may be more runs: stopped after 12 directories").sum() == 1
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from html import escape
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.explorer.blocks import allocating, lifetime
 from npuprof.explorer.timeline import Timeline
-from npuprof.notebook.explorer.tabs import Tab, tabs_of
-from npuprof.notebook.explorer.texts import STYLE
+from npuprof.notebook.explorer.kernel import KernelView
+from npuprof.notebook.explorer.lazy import LazyTabs
+from npuprof.notebook.explorer.tabs import tabs_of
+from npuprof.notebook.live_box import explorer_box
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile
@@ -32,21 +34,18 @@ class Explorer:
     ----------
     run
         The same.
+    kernel
+        Shows the kernel that was chosen last.
     widget
         What to display.
     """
 
     def __init__(self, run: Profile) -> None:
         self.run: Profile = run
-        self._tabs: list[Tab] = tabs_of(self)
-        self._places = [widgets.VBox([], layout={"width": "100%"}) for _ in self._tabs]
-        self._built: set[int] = set()
-        self._tab = widgets.Tab(self._places, titles=[tab.title for tab in self._tabs])
-        self._tab.observe(lambda change: self._open(change["new"]), "selected_index")
-        self.widget = widgets.VBox([widgets.HTML(STYLE), self._tab], layout={"width": "100%"})
-        self.widget.add_class("npuprof-explorer")
-        self._tab.selected_index = 0
-        self._open(0)
+        self.kernel = KernelView(run)
+        builds = {tab.title: partial(tab.build, self) for tab in tabs_of(self)}
+        self._tabs = LazyTabs(builds, self.kernel.move)
+        self.widget = explorer_box(self._tabs.widget, run.info.name, run.info.recording)
 
     @cached_property
     def timeline(self) -> Timeline:
@@ -56,7 +55,7 @@ class Explorer:
     @property
     def titles(self) -> list[str]:
         """The titles of the tabs that the run has."""
-        return [tab.title for tab in self._tabs]
+        return self._tabs.titles
 
     def open(self, title: str) -> None:
         """Bring a tab to the front.
@@ -66,25 +65,38 @@ class Explorer:
         ValueError
             If the run has no such tab.
         """
-        self._tab.selected_index = self.titles.index(title)
+        self._tabs.open(title)
 
     def light_up(self, table: str, rows: npt.NDArray[np.int64]) -> None:
-        """Let rows of a table stand out in the timeline, with the first of them in the window, and show it."""
-        self.timeline.light_up(table, rows, f"rows of {table}")
-        self.timeline.next_match()
+        """Let rows of a table stand out in the timeline, with the first of them in the window, and show it.
+
+        Blocks of memory are no slices: the operators that allocated them stand out, and their life is marked.
+        """
+        timeline = self.timeline
+        life = None
+        if table == "allocations":
+            life = lifetime(self.run.allocations, rows, timeline.whole[1])
+            table, rows = "operators", allocating(self.run.tables, rows)
+        timeline.clear()
+        if len(rows):
+            timeline.light_up(table, rows, f"rows of {table}")
+            timeline.next_match()
+        if life is not None:
+            timeline.mark(*life)
         self.open(_TIMELINE)
 
-    def _open(self, index: int | None) -> None:
-        """Make what a tab holds, if it is not there; what goes wrong is told in its place."""
-        if index is None or index in self._built:
-            return
-        self._built.add(index)
-        try:
-            part = self._tabs[index].build(self)
-        except Exception as error:  # noqa: BLE001 - the other tabs are of use all the same; told
-            text = f"npuprof: this view could not be made: {type(error).__name__}: {error}"
-            part = widgets.HTML(f"<pre>{escape(text)}</pre>")
-        self._places[index].children = (part,)
+    def tell(self, rows: npt.NDArray[np.int64], title: str) -> None:
+        """Show the longest of some kernels in detail.
+
+        Parameters
+        ----------
+        rows
+            Rows of ``kernels``; of none, nothing is shown.
+        title
+            The tab to show it in.
+        """
+        longest = rows[np.argmax(self.run.kernels["duration_ns"].to_numpy(np.int64)[rows])] if len(rows) else None
+        self.kernel.show(None if longest is None else int(longest), title)
 
 
 def explore(run: Profile) -> widgets.Widget:

@@ -1,4 +1,4 @@
-// Keys, the wheel and the width of a timeline. Keys typed into a text field, or held with Ctrl, Alt or Meta, belong to
+// Keys, the wheel and the width of a timeline, and its time axis while that is scrolled out of sight. Keys typed into a text field, or held with Ctrl, Alt or Meta, belong to
 // the field and the browser. The front end's own shortcuts, by which D, D deletes a cell, are kept out of the box with
 // the attribute that Lumino looks for.
 const KEYS = new Set(["w", "a", "s", "d", "f", "n", "p", "0",
@@ -7,16 +7,19 @@ const KEYS = new Set(["w", "a", "s", "d", "f", "n", "p", "0",
 const LABEL = "Timeline. W and S zoom, A and D move, F shows the selection, 0 shows all, left and right select "
     + "neighbours, up and down cause and effect, N and P matches, Escape clears.";
 
+const REDRAWN = ["plotly_afterplot", "plotly_relayout", "plotly_relayouting"];
+
+const SETTLED_MS = 1000;
+
 function isTyping(target) {
     return target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable=true]");
 }
 
 function render({ model, el }) {
-    el.style.display = "none";
-    let box = null, pointer = null, observer = null;
+    let box = null, pointer = null, observer = null, scrolled = null, plot = null;
 
     function place(clientX) {
-        const plot = box.querySelector(".nsewdrag");
+        const plot = scrolled.querySelector(".nsewdrag");
         if (!plot) return null;
         const area = plot.getBoundingClientRect();
         const part = (clientX - area.left) / area.width;
@@ -33,7 +36,7 @@ function render({ model, el }) {
     }
     let turned = 0, waiting = false;
     function onWheel(event) {
-        if (!event.ctrlKey || place(event.clientX) === null) return;
+        if (!event.ctrlKey || !scrolled.contains(event.target) || place(event.clientX) === null) return;
         event.preventDefault();
         event.stopPropagation();
         turned += event.deltaY;
@@ -46,19 +49,63 @@ function render({ model, el }) {
             waiting = false;
         }, 60);
     }
-    function onMove(event) { pointer = event.target.closest(".nsewdrag, .js-plotly-plot") ? place(event.clientX) : null; }
+    function onMove(event) { pointer = scrolled.contains(event.target) ? place(event.clientX) : null; }
     function onLeave() { pointer = null; }
     function measure() {
-        const plot = box.querySelector(".nsewdrag");
+        const plot = scrolled.querySelector(".nsewdrag");
         const width = Math.round(plot ? plot.getBoundingClientRect().width : box.clientWidth);
         if (width > 0 && width !== model.get("width")) {
             model.set("width", width);
             model.save_changes();
         }
     }
+    // The axis is the figure's own, copied as often as plotly draws it: what is above stays where the lanes move on.
+    function copyAxis() {
+        const needed = scrolled.scrollTop > 0;
+        strip.classList.toggle("npuprof-needed", needed);
+        const axis = needed && plot && plot.querySelector(".xaxislayer-above");
+        if (!axis) return;
+        const from = axis.ownerSVGElement;
+        const copy = from.cloneNode(false);
+        const moved = document.createElementNS(copy.namespaceURI, "g");
+        // The lower edge of the margin, where the lanes begin, is the lower edge of the strip.
+        moved.setAttribute("transform", `translate(0,${strip.clientHeight - plot._fullLayout._size.t})`);
+        moved.append(axis.cloneNode(true));
+        copy.append(moved);
+        strip.replaceChildren(copy);
+    }
+    function attachAxis() {
+        plot = scrolled.querySelector(".js-plotly-plot");
+        if (!plot || !plot.on || !plot._fullLayout) { frame = requestAnimationFrame(attachAxis); return; }
+        for (const event of REDRAWN) plot.on(event, redrawn);
+        settling = setTimeout(redrawn, SETTLED_MS);  // it may have been drawn before this was here
+    }
+    function redrawn() {
+        drawn = true;
+        copyAxis();
+        fit();
+    }
+    // Plotly draws anew at another width when the window tells of one. It is told only where the figure's is another
+    // than its box's, and never while it is drawn for the first time: a figure that is told then ends up blank.
+    function fit() {
+        const wide = plot ? plot.clientWidth : 0;
+        if (!drawn || !wide || !plot._fullLayout) return;
+        if (wide !== asked) { asked = wide; tries = 0; }
+        if (Math.abs(plot._fullLayout.width - wide) > 1 && tries < 5) {
+            tries += 1;
+            window.dispatchEvent(new Event("resize"));
+        }
+        clearTimeout(measuring);
+        measuring = setTimeout(measure, 300);
+    }
     function attach() {
         box = el.closest(".npuprof-timeline");
         if (!box) { frame = requestAnimationFrame(attach); return; }
+        scrolled = el.closest(".npuprof-scrolled");
+        strip = el.closest(".npuprof-axis");
+        strip.setAttribute("aria-hidden", "true");  // the figure has it already
+        scrolled.addEventListener("scroll", copyAxis, { passive: true });
+        attachAxis();
         box.tabIndex = 0;
         box.setAttribute("role", "group");
         box.setAttribute("aria-label", LABEL);
@@ -67,17 +114,20 @@ function render({ model, el }) {
         box.addEventListener("wheel", onWheel, { passive: false, capture: true });
         box.addEventListener("pointermove", onMove);
         box.addEventListener("pointerleave", onLeave);
-        observer = new ResizeObserver(() => {
-            window.dispatchEvent(new Event("resize"));  // plotly draws anew at another width
-            setTimeout(measure, 300);
-        });
+        observer = new ResizeObserver(fit);
         observer.observe(box);
     }
-    let frame = requestAnimationFrame(attach);
+    let strip = null, asked = 0, tries = 0, measuring = 0, settling = 0, drawn = false, frame = requestAnimationFrame(attach);
     return () => {
         cancelAnimationFrame(frame);
         if (!box) return;
         observer.disconnect();
+        clearTimeout(measuring);
+        clearTimeout(settling);
+        scrolled.removeEventListener("scroll", copyAxis);
+        if (plot?.removeListener) {
+            for (const event of REDRAWN) plot.removeListener(event, redrawn);
+        }
         box.removeEventListener("keydown", onKey);
         box.removeEventListener("wheel", onWheel, { capture: true });
         box.removeEventListener("pointermove", onMove);

@@ -1,4 +1,4 @@
-"""What the browser alone knows of the timeline: keys pressed in it, turns of the wheel, and its width."""
+"""What the browser alone knows of the timeline: keys pressed in it, the wheel, its width, how far it is scrolled."""
 
 from __future__ import annotations
 
@@ -13,8 +13,15 @@ CONTAINER_CLASS = "npuprof-timeline"
 """Class of the box whose keys are listened to; the script makes it one that can be focused."""
 
 
+SCROLLED_CLASS = "npuprof-scrolled"
+"""Class of the box that scrolls where there are many lanes; the widget is its first child, the figure the second."""
+
+
 class Keys(anywidget.AnyWidget):
-    """An invisible widget that hears keys and the wheel in the box around it.
+    """A widget that hears keys and the wheel in the box around it, and is its time axis when that has scrolled away.
+
+    It copies the figure's own axis: another figure would bring plotly.js to the browser once more, and lie beside the
+    first one by the pixels that plotly gives to the names of lanes.
 
     Parameters
     ----------
@@ -37,6 +44,7 @@ class Keys(anywidget.AnyWidget):
         on_width: Callable[[int], None],
     ) -> None:
         super().__init__()
+        self.add_class("npuprof-axis")
         self._on_key, self._on_wheel = on_key, on_wheel
         self.on_msg(self._receive)
         self.observe(lambda change: on_width(int(change["new"])), "width")

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
-from npuprof.figures.embed import CONFIG, mimebundle
+from npuprof.figures.embed import mimebundle
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import plotly.graph_objects as go
 
     from npuprof.notebook.explorer.explore import Explorer
 
 _Build = Callable[["Explorer"], widgets.Widget]
 
-_WEIGHTS = (("host time", "host"), ("device time", "device"), ("count", "count"))
 _MOST_ROWS = 200  # of a table that has no grid
 _LONGEST_CELL = 200
 
@@ -25,7 +26,10 @@ _LONGEST_CELL = 200
 def shown(figure: go.Figure) -> widgets.Widget:
     """Show a figure as data for the front end's own renderer: a live one would bring plotly.js along once more."""
     output = {"output_type": "display_data", "data": mimebundle(figure), "metadata": {}}
-    return widgets.Output(outputs=(output,), layout={"width": "100%"})
+    # With a height of its own: JupyterLab may resize it while it is being drawn, and plotly would then find none.
+    place = widgets.Output(outputs=(output,), layout={"width": "100%", "height": f"{figure.layout.height or 450}px"})
+    place.add_class("npuprof-drawn")
+    return place
 
 
 def figure(method: str) -> _Build:
@@ -45,37 +49,27 @@ def timeline(explorer: Explorer) -> widgets.Widget:
     """Show the live timeline."""
     from npuprof.notebook.explorer.timeline import TimelineView
 
-    return TimelineView(explorer.timeline).widget
+    return TimelineView(explorer.timeline, explorer.kernel).widget
 
 
 def flame_graph(explorer: Explorer) -> widgets.Widget:
-    """Show the flame graph, weighed as chosen."""
-    import plotly.graph_objects as go
+    """Show the live flame graph."""
+    from npuprof.explorer.flame import FlameGraph
+    from npuprof.notebook.explorer.flame_graph import FlameGraphView
 
-    tables = explorer.run.tables
-    host = any(len(tables[name]) for name in ("python", "operators", "api"))
-    offered = [pair for pair in _WEIGHTS if host or pair[1] != "host"]
-    offered = [pair for pair in offered if len(tables["kernels"]) or pair[1] != "device"]
-    choice = widgets.ToggleButtons(options=offered, style={"button_width": "auto"})
-    # A live figure, as the timeline's is: the front end's own renderer left the first one that it drew blank at times.
-    live = go.FigureWidget(explorer.run.flamegraph(weight=choice.value).update_layout(autosize=True))
-    live._config = {**CONFIG}
-    # A block: in a flexible row the figure would be as wide as its frame was before it was drawn.
-    place = widgets.Box([live], layout={"display": "block", "width": "100%"})
-
-    def draw(change: Mapping[str, Any]) -> None:
-        drawn = explorer.run.flamegraph(weight=change["new"]).update_layout(autosize=True)
-        with live.batch_update():
-            live.layout = drawn.layout
-            for old, new in zip(live.data, drawn.data, strict=True):
-                old.update(new.to_plotly_json(), overwrite=True)
-
-    choice.observe(draw, "value")
-    return _column(widgets.HBox([widgets.Label("Width by"), choice]), place)
+    return FlameGraphView(FlameGraph(explorer.run.tables, explorer.run.info)).widget
 
 
-def table(name: str) -> _Build:
-    """Show a table, in a grid where there is one for it, with rows that light up in the timeline."""
+def table(name: str, choose: Callable[[Explorer, npt.NDArray[np.int64]], None] | None = None) -> _Build:
+    """Show a table, in a grid where there is one for it, with rows that light up in the timeline.
+
+    Parameters
+    ----------
+    name
+        The table's.
+    choose
+        Called with the rows of the table that are chosen.
+    """
 
     def build(explorer: Explorer) -> widgets.Widget:
         from npuprof.notebook.tables.tab import build as build_grid
@@ -84,7 +78,8 @@ def table(name: str) -> _Build:
         kind = next((kind for kind in kinds_in(explorer.run) if kind.table == name), None)
         if kind is None:
             return rows_of(explorer, name)
-        return build_grid(explorer.run, kind, explorer.light_up)
+        chosen = None if choose is None else lambda rows: choose(explorer, rows)
+        return build_grid(explorer.run, kind, explorer.light_up, chosen)
 
     return build
 
@@ -104,10 +99,10 @@ def rows_of(explorer: Explorer, name: str) -> widgets.Widget:
 
 
 def kernels(explorer: Explorer) -> widgets.Widget:
-    """Show the kernels' table, and the roofline where the run has what it takes."""
+    """Show the kernels' table, the chosen kernel in detail, and the roofline, where the run has what they take."""
+    rows = table("kernels", lambda explorer, rows: explorer.tell(rows, "Kernels"))(explorer)
     drawn = explorer.run.roofline()
-    rows = table("kernels")(explorer)
-    return _column(rows, shown(drawn)) if drawn.data else rows
+    return _column(rows, explorer.kernel.place("Kernels"), *([shown(drawn)] if drawn.data else []))
 
 
 def memory(explorer: Explorer) -> widgets.Widget:

@@ -25,8 +25,14 @@ STYLE = """<style>
 .npuprof-explorer .lm-TabBar-content { flex-wrap: wrap !important; }
 .npuprof-explorer .lm-TabBar-tab { flex: 0 0 auto !important; min-width: 0 !important; max-width: none !important; }
 .npuprof-explorer .swatches span { white-space: nowrap; }
+.npuprof-explorer .npuprof-drawn :is(.jp-OutputArea, .jp-OutputArea-child, .jp-RenderedPlotly) { height: 100%; }
 .npuprof-timeline:focus-visible { outline: 2px solid var(--jp-brand-color1, #0072b2); outline-offset: 2px; }
 .npuprof-timeline .npuprof-scrolled { overflow-y: auto; overflow-x: hidden; max-height: 640px; }
+.npuprof-explorer .npuprof-axis { position: sticky; top: 0; z-index: 2; width: 100%; height: 30px; margin: 0 0 -30px;
+  overflow: hidden; pointer-events: none; visibility: hidden; border-bottom: 1px solid #7d838a;
+  background: var(--jp-layout-color1, var(--vscode-editor-background, Canvas)); }
+.npuprof-explorer .npuprof-axis.npuprof-needed { visibility: visible; }
+.npuprof-explorer .npuprof-axis svg { display: block; overflow: visible; }
 </style>"""
 """Follows the front end's theme by its own variables; without them the page's colours hold."""
 

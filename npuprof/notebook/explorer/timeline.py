@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -13,13 +14,16 @@ from npuprof.explorer.keyboard import CLOSER, FARTHER, SHIFT, press
 from npuprof.explorer.search import Matches
 from npuprof.explorer.timeline import Timeline
 from npuprof.notebook.explorer.figure import TimelineFigure
-from npuprof.notebook.explorer.keys import CONTAINER_CLASS, Keys
+from npuprof.notebook.explorer.kernel import KernelView
+from npuprof.notebook.explorer.keys import CONTAINER_CLASS, SCROLLED_CLASS, Keys
 from npuprof.notebook.explorer.later import Later
 from npuprof.notebook.explorer.texts import legend_html, matches_text, readout_html, selection_html
 
 _SETTLED_S = 0.06  # after the last change, before the kernel looks the window up
 _QUIET_S = 0.25  # before the range is summed up
 _WHEEL_PIXELS = 300.0  # turned by so much, the wheel halves or doubles what is visible
+
+_TITLE = "Timeline"
 
 _DRAGS = (("zoom", "zoom"), ("move", "pan"), ("measure", "select"))
 _DRAG_TIPS = ("show the range that is drawn", "move what is shown", "sum up the range that is drawn")
@@ -32,6 +36,8 @@ class TimelineView:
     ----------
     timeline
         The state; others may change it too.
+    kernel
+        Shows a selected kernel in detail.
 
     Attributes
     ----------
@@ -41,8 +47,10 @@ class TimelineView:
         The figure in it.
     """
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, kernel: KernelView | None = None) -> None:
         self._timeline = timeline
+        self._kernel = kernel
+        self._lock = threading.RLock()  # a front end may send the messages of each widget to a thread of its own
         self._drawn: tuple[tuple[int, int], float] | None = None
         self._drawn_matches: Matches | None = None
         self._place: int | None = None
@@ -69,16 +77,17 @@ class TimelineView:
         ]
         drag = widgets.ToggleButtons(options=_DRAGS, style={"button_width": "auto"}, tooltips=_DRAG_TIPS)
         drag.observe(lambda change: self.figure.drag(change["new"]), "value")
-        scrolled = widgets.Box([self.figure.widget], layout={"display": "block", "width": "100%"})
-        scrolled.add_class("npuprof-scrolled")
-        panes = _row([self._readout, self._selection])
+        scrolled = widgets.Box([keys, self.figure.widget], layout={"display": "block", "width": "100%"})
+        scrolled.add_class(SCROLLED_CLASS)
+        left = widgets.VBox([self._readout, *([self._kernel.place(_TITLE)] if self._kernel is not None else [])])
+        panes = _row([left, self._selection])
         panes.layout.align_items = "flex-start"
-        for pane in (self._readout, self._selection):
+        for pane in (left, self._selection):
             pane.layout = widgets.Layout(flex="1 1 380px", min_width="0")
         rows = [_row([*buttons, widgets.Label("Drag to"), drag]), _row(self._search_controls())]
         if len(timeline.groups) > 1:
             rows.append(_row(self._group_controls()))
-        box = widgets.VBox([*rows, widgets.HTML(legend_html()), scrolled, panes, keys])
+        box = widgets.VBox([*rows, widgets.HTML(legend_html()), scrolled, panes])
         box.add_class(CONTAINER_CLASS)
         return box
 
@@ -157,6 +166,10 @@ class TimelineView:
         self._sum.ask()
 
     def _draw(self) -> None:
+        with self._lock:
+            self._show()
+
+    def _show(self) -> None:
         timeline = self._timeline
         look = (timeline.window, timeline.height)
         if look != self._drawn or timeline.matches is not self._drawn_matches:
@@ -165,11 +178,15 @@ class TimelineView:
         else:
             self.figure.draw_selection()
         self._selection.value = selection_html(timeline)
+        if self._kernel is not None:
+            table, row = timeline.slices.row(timeline.selected) if timeline.selected is not None else ("", 0)
+            self._kernel.show(row if table == "kernels" else None, _TITLE)
         if timeline.matches is None:
             self._found.value = ""
 
     def _sum_up(self) -> None:
-        self._readout.value = readout_html(self._timeline.readout(), marked=self._timeline.marked is not None)
+        with self._lock:
+            self._readout.value = readout_html(self._timeline.readout(), marked=self._timeline.marked is not None)
 
 
 def _button(description: str, tooltip: str, action: Callable[[], Any]) -> widgets.Button:

@@ -35,6 +35,7 @@ function render({ model, el }) {
   let selected = new Set();
   let anchor = null;
   let shape = "";
+  let asked = "";
   const ask = (question) => model.send(question);
 
   function drawBar(page) {
@@ -208,6 +209,7 @@ function render({ model, el }) {
     }
     focusRow(row);
     mark();
+    if (model.get("page").tells_choice) ask({ kind: "choice", rows: [...selected] });
   }
 
   function focusRow(row) {
@@ -250,6 +252,10 @@ function render({ model, el }) {
     table.setAttribute("aria-label", page.label);
     table.setAttribute("aria-rowcount", page.total);
     table.setAttribute("aria-multiselectable", "true");
+    // Rows are chosen by their places, which are others' when they are grouped, sorted or filtered in another way.
+    const how = JSON.stringify([page.group, ...page.columns.map((c) => (c.sort !== "none" || c.filter ? [c.name, c.sort, c.filter] : 0)).filter(Boolean)]);
+    if (how !== asked) selected.clear();
+    asked = how;
     const kept = new Set(page.selected);
     selected = kept.size ? kept : new Set([...selected].filter((id) => page.ids.includes(id)));
     drawBar(page);

@@ -79,6 +79,8 @@ class Page:
         Buttons.
     sortable, filterable
         Whether there are such controls.
+    tells_choice
+        Whether the kernel is told which rows are chosen.
     note
         What there is to say.
     code
@@ -101,6 +103,7 @@ class Page:
     actions: Sequence[Action] = field(default_factory=tuple)
     sortable: bool = False
     filterable: bool = False
+    tells_choice: bool = False
     note: str = ""
     code: str = ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from npuprof import progress, running
 from npuprof.analysis import quantities
@@ -18,82 +18,17 @@ from npuprof.notebook.panel.aside import Aside, run_aside
 from npuprof.notebook.panel.form import OptionsForm
 from npuprof.notebook.panel.growth import Growth, measure
 from npuprof.notebook.panel.runs import RunList
+from npuprof.notebook.panel.state import Mode, Opened, Question, State
 from npuprof.run_history import EndedRun
 
 if TYPE_CHECKING:
-    from npuprof.profile_set import ProfileSet
-    from npuprof.profiles import Profile
     from npuprof.session import Session
-
-Phase: TypeAlias = Literal["idle", "armed", "recording", "decoding", "failed"]
-Mode: TypeAlias = Literal["by hand", "next cell", "every cell"]
-MODES: tuple[Mode, ...] = ("by hand", "next cell", "every cell")
 
 _LOOK_NS = 900_000_000  # between two looks at a recording's files
 _STOP_WAITS = (
     "This front end sends what is pressed here to the kernel when the running cell has ended, and so Stop acts then. "
     "To have a report now, interrupt the kernel."
 )
-
-
-@dataclass(frozen=True)
-class State:
-    """What the panel shows of a moment.
-
-    Attributes
-    ----------
-    phase
-        What is going on.
-    headline
-        It in a few words.
-    details
-        Elapsed time, records so far and bytes on disk, or what is being read.
-    fraction
-        How much is decoded, 0 to 1; None where nothing is, or nobody knows.
-    can_start, can_stop
-        Whether these buttons act.
-    hint
-        What there is to know or to do.
-    """
-
-    phase: Phase
-    headline: str
-    details: str = ""
-    fraction: float | None = None
-    can_start: bool = False
-    can_stop: bool = False
-    hint: str = ""
-
-
-@dataclass(frozen=True)
-class Question:
-    """What the panel asks before it acts.
-
-    Attributes
-    ----------
-    kind
-        What is to be done.
-    run
-        To which run.
-    text
-        The question.
-    proposed
-        The answer that stands there; None where only yes or no is asked.
-    """
-
-    kind: Literal["rename", "save", "delete"]
-    run: EndedRun
-    text: str
-    proposed: str | None = None
-
-
-@dataclass(frozen=True)
-class Opened:
-    """What is open below the panel: runs, one or two to compare, or a set of them."""
-
-    title: str
-    runs: tuple[Profile, ...] = ()
-    of_set: ProfileSet | None = None
 
 
 @dataclass

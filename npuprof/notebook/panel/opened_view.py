@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import ipywidgets as widgets
 import pandas as pd
 
 from npuprof.analysis import comparison, quantities
 from npuprof.notebook.explorer.explore import explore
 from npuprof.notebook.grid.page import Heading, Page
 from npuprof.notebook.grid.widget import GridWidget
-from npuprof.notebook.panel.controller import Opened
+from npuprof.notebook.panel.state import Opened
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile
@@ -22,7 +21,7 @@ _MOST_COMPARED = 30
 def opened_view(opened: Opened) -> list[Any]:
     """Make the widgets of what is open."""
     if opened.of_set is not None:
-        return [widgets.HTML(opened.of_set._repr_html_())]
+        return [opened.of_set.explore()]
     if len(opened.runs) == 2:
         return _compared(*opened.runs)
     return [explore(run) for run in opened.runs]

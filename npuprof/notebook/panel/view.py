@@ -9,13 +9,15 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from npuprof.notebook.comms import answer_at_once, on_main_thread
+from npuprof.notebook.comms import answer_at_once, close_all, on_main_thread
 from npuprof.notebook.grid.page import Message
 from npuprof.notebook.grid.widget import GridWidget
-from npuprof.notebook.panel.controller import MODES, Opened, PanelController, Question
+from npuprof.notebook.live_box import LiveBox
+from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.form_view import FormView
 from npuprof.notebook.panel.opened_view import opened_view
 from npuprof.notebook.panel.paths import complete
+from npuprof.notebook.panel.state import MODES, Opened, Question
 from npuprof.notebook.panel.style import STYLE
 
 _SHOWN, _HIDDEN = "", "none"
@@ -47,7 +49,8 @@ class PanelView:
             style={"button_width": "auto"},
         )
         self._mode.observe(self._observed(panel.set_mode), "value")
-        self._bar = widgets.FloatProgress(min=0, max=1, description="Decoding", layout={"width": "auto"})
+        # Hidden it keeps its room: nothing may move under the pointer of one who is about to press a button.
+        self._bar = widgets.FloatProgress(min=0, max=1, layout={"width": "150px", "visibility": "hidden"})
         self._form = FormView(panel, self._observed)
         self._more = widgets.ToggleButton(
             description="Options ▾", tooltip="Show what a run collects, to change it", layout={"width": "auto"}
@@ -71,20 +74,22 @@ class PanelView:
         self._opened = widgets.VBox()
         buttons = widgets.HBox([self._start, self._stop, self._mode, self._more])
         buttons.add_class("npuprof-row")
+        state = widgets.HBox([self._headline, self._details, self._bar])
+        state.add_class("npuprof-state")
         loading = widgets.HBox([self._path, load])
         loading.add_class("npuprof-row")
-        self.widget = widgets.VBox(
+        self.widget = LiveBox(
             [
                 widgets.HTML(STYLE),
-                widgets.HBox([self._headline, self._details]),
                 buttons,
-                self._bar,
+                state,
                 self._form.widget,
                 self._runs,
                 self._question.widget,
                 loading,
                 self._opened,
-            ]
+            ],
+            what="the panel",
         )
         self.widget.add_class("npuprof-panel")
         self._show_form(shown=False)
@@ -97,11 +102,13 @@ class PanelView:
             panel = self._panel
             state = panel.state()
             self._headline.value = f'<b class="npuprof-phase npuprof-{state.phase}" role="status">{state.headline}</b>'
-            lines = [part for part in (state.details, state.hint) if part]
-            self._details.value = "".join(f'<div class="npuprof-line">{escape(line)}</div>' for line in lines)
+            # What changes by itself has one line, whatever it says: see npuprof-changing.
+            looks = "npuprof-line npuprof-changing" if state.phase in ("recording", "decoding") else "npuprof-line"
+            lines = [(looks, state.details), ("npuprof-line", state.hint)]
+            self._details.value = "".join(f'<div class="{look}">{escape(line)}</div>' for look, line in lines if line)
             self._start.disabled, self._stop.disabled = not state.can_start, not state.can_stop
             self._mode.value = panel.mode
-            self._bar.layout.display = _SHOWN if state.fraction is not None else _HIDDEN
+            self._bar.layout.visibility = "visible" if state.fraction is not None else "hidden"
             self._bar.value = state.fraction or 0.0
             self._form.refresh()
             self._runs.show(panel.runs.page())
@@ -116,11 +123,11 @@ class PanelView:
         """Take the widgets away."""
         with self._lock:
             self._open(None)
-            _close(self.widget)
+            close_all(self.widget)
 
     def _open(self, opened: Opened | None) -> None:
         for former in self._opened.children:
-            _close(former)
+            close_all(former)
         if opened is None:
             self._opened.children = ()
             return
@@ -188,10 +195,3 @@ def _button(label: str, tooltip: str, act: Callable[[], None]) -> widgets.Button
     button = widgets.Button(description=label, tooltip=tooltip, layout={"width": "auto"})
     button.on_click(lambda _: act())
     return button
-
-
-def _close(widget: Any) -> None:
-    """Take a widget and all within it out of the kernel."""
-    for child in getattr(widget, "children", ()):
-        _close(child)
-    widget.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +20,12 @@ from npuprof.notebook.tables.cells import is_numeric, texts
 PAGE_ROWS = 50
 _MOST_LIT = 100_000  # rows that the timeline is asked to light up at once
 
-Show = Callable[[str, npt.NDArray[np.int64]], None]
+Show: TypeAlias = Callable[[str, npt.NDArray[np.int64]], None]
 """Shows rows of a table in the timeline: the table's name, and the rows' numbers."""
+
+
+Choose: TypeAlias = Callable[[npt.NDArray[np.int64]], None]
+"""Told which rows of the table are chosen: their numbers, ascending."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +75,23 @@ class TableController:
         The beginning of the run, from which moments are counted.
     show
         Shows rows in the timeline; None where there is none.
+    choose
+        Told which rows are chosen; None where nobody wants to know.
     """
 
-    def __init__(self, kind: Kind, frame: pd.DataFrame, origin_ns: int = 0, show: Show | None = None) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        frame: pd.DataFrame,
+        origin_ns: int = 0,
+        show: Show | None = None,
+        choose: Choose | None = None,
+    ) -> None:
         self.kind = kind
         self._frame = frame.reset_index(drop=True)
         self._origin_ns = origin_ns
         self._show = show
+        self._choose = choose
         present = [str(name) for name in frame.columns if frame[name].notna().any()]
         # What a row is called comes first, wherever the table has it.
         self._present = tuple(sorted(present, key=lambda name: name not in kind.groups[0]))
@@ -112,8 +127,10 @@ class TableController:
             "column": self._column,
             "page": self._turn,
             "action": self._act,
+            "choice": self._chosen,
         }.get(str(question.get("kind")))
-        self._note = ""
+        if asked != self._chosen:
+            self._note = ""
         if asked is not None:
             with suppress(KeyError, TypeError, ValueError, IndexError):  # not what our own grid sends
                 asked(question)
@@ -140,6 +157,7 @@ class TableController:
             actions=self._actions(),
             sortable=True,
             filterable=True,
+            tells_choice=self._choose is not None,
             note="; ".join([*self._errors.values(), *([self._note] if self._note else [])]),
             code=self.code,
         )
@@ -207,17 +225,25 @@ class TableController:
     def _act(self, question: Message) -> None:
         if question["action"] != "timeline" or self._show is None:
             return
+        numbers = self._members(question)
+        if len(numbers):
+            self._show(self.kind.table, numbers[:_MOST_LIT])
+            more = f", the first {_MOST_LIT:,}" if len(numbers) > _MOST_LIT else ""
+            self._note = f"{len(numbers):,} {self.kind.noun}{more} shown in the timeline"
+
+    def _chosen(self, question: Message) -> None:
+        if self._choose is not None:
+            self._choose(self._members(question))
+
+    def _members(self, question: Message) -> npt.NDArray[np.int64]:
+        """Give the table's rows that the chosen rows of the page stand for."""
         chosen = [int(number) for number in question["rows"]][:PAGE_ROWS]
-        lit = [
+        found = [
             members(self._view, self._frame, self._rows.iloc[number], self._origin_ns)
             for number in chosen
             if 0 <= number < len(self._rows)
         ]
-        if lit:
-            numbers = np.unique(np.concatenate(lit))
-            self._show(self.kind.table, numbers[:_MOST_LIT])
-            more = f", the first {_MOST_LIT:,}" if len(numbers) > _MOST_LIT else ""
-            self._note = f"{len(numbers):,} {self.kind.noun}{more} shown in the timeline"
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def _actions(self) -> tuple[Action, ...]:
         if self._show is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from npuprof.notebook.grid.page import Message
 from npuprof.notebook.grid.widget import GridWidget
-from npuprof.notebook.tables.controller import KINDS, Kind, Show, TableController
+from npuprof.notebook.tables.controller import KINDS, Choose, Kind, Show, TableController
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile
@@ -17,7 +17,7 @@ def kinds_in(run: Profile) -> list[Kind]:
     return [kind for kind in KINDS if len(run.tables[kind.table])]
 
 
-def build(run: Profile, kind: Kind, show: Show | None = None) -> GridWidget:
+def build(run: Profile, kind: Kind, show: Show | None = None, choose: Choose | None = None) -> GridWidget:
     """Make the widget of one table of a run.
 
     Parameters
@@ -28,9 +28,11 @@ def build(run: Profile, kind: Kind, show: Show | None = None) -> GridWidget:
         Which table.
     show
         Shows rows in a timeline, where there is one.
+    choose
+        Told which rows are chosen, where somebody wants to know.
     """
     origin_ns = _origin_ns(run)
-    controller = TableController(kind, run.tables[kind.table], origin_ns, show)
+    controller = TableController(kind, run.tables[kind.table], origin_ns, show, choose)
 
     def answer(question: Message) -> None:
         controller.answer(question)

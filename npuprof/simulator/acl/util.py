@@ -1,11 +1,19 @@
-"""``acl.util``: addresses of Python objects."""
+"""``acl.util``: addresses of Python objects, and threads."""
 
 from __future__ import annotations
 
 import ctypes
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
+from npuprof.simulator import codes
+
+_END_S = 1.0  # nothing can end a thread from outside
+
+_threads: dict[int, threading.Thread] = {}
 
 
 def numpy_to_ptr(array: np.ndarray[Any, Any]) -> int:
@@ -21,3 +29,21 @@ def bytes_to_ptr(data: bytes) -> int:
 def ptr_to_bytes(address: int, size: int) -> bytes:
     """Give a copy of host memory."""
     return ctypes.string_at(address, size)
+
+
+def start_thread(function: Callable[[Sequence[Any]], object], arguments: Sequence[Any]) -> tuple[int, int]:
+    """Run a function, which takes all arguments as one, in a thread; give that thread's id and a return code."""
+    thread = threading.Thread(target=function, args=(arguments,), name="acl.util", daemon=True)
+    thread.start()
+    thread_id = thread.ident or 0
+    _threads[thread_id] = thread
+    return thread_id, codes.SUCCESS
+
+
+def stop_thread(thread_id: int) -> int:
+    """Wait a moment for a thread to end."""
+    thread = _threads.pop(thread_id, None)
+    if thread is None:
+        return codes.INVALID_PARAM
+    thread.join(_END_S)
+    return codes.SUCCESS

@@ -16,6 +16,9 @@ ABSENT = int(np.iinfo(np.int64).min)
 SENTINELS = (4294967295, 4000000000)
 """What the vendor writes for "none" in numbers of connections, contexts, ranks and models."""
 
+FIRST_MARK_CONNECTION = 4_000_000_001
+"""The connection of the mark with the id 0; those of calls lie far below."""
+
 PYTHON_GC = "python_gc"
 """The domain of the marks that are pauses of Python's garbage collector."""
 

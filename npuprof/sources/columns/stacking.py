@@ -68,14 +68,29 @@ def _column(name: str, frames: Sequence[pd.DataFrame]) -> Any:
     if isinstance(known.dtype, pd.CategoricalDtype):
         parts = [_names(frame[name]) if name in frame else _nothing(len(frame)) for frame in frames]
         return pd.api.types.union_categoricals(parts)
-    dtype: Any = known.dtype
-    if any(name not in frame for frame in frames) and dtype == np.dtype(np.int64):
-        dtype = pd.Int64Dtype()
+    dtypes = [frame[name].dtype for frame in frames if name in frame]
+    dtype = _common_dtype(dtypes, everywhere=len(dtypes) == len(frames))
+    absent: Any = np.nan if dtype == np.dtype(np.float64) else pd.NA
     series = [
-        frame[name].astype(dtype) if name in frame else pd.Series([pd.NA] * len(frame), dtype=object).astype(dtype)
+        frame[name].astype(dtype) if name in frame else pd.Series([absent] * len(frame), dtype=dtype)
         for frame in frames
     ]
-    return pd.concat(series, ignore_index=True).array
+    return pd.concat(series, ignore_index=True)
+
+
+def _common_dtype(dtypes: Sequence[Any], *, everywhere: bool) -> Any:
+    """Find the dtype that holds the values of all frames, and that some are absent unless they are there everywhere.
+
+    A column may be of whole numbers in one frame and of others in the next: what the vendor had summed is kept as it
+    came.
+    """
+    if all(dtype == dtypes[0] for dtype in dtypes) and (everywhere or dtypes[0] != np.dtype(np.int64)):
+        return dtypes[0]
+    if all(pd.api.types.is_integer_dtype(dtype) for dtype in dtypes):
+        return pd.Int64Dtype()
+    if all(pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype) for dtype in dtypes):
+        return np.dtype(np.float64)
+    return np.dtype(object)
 
 
 def _names(column: pd.Series[Any]) -> pd.Categorical:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from itertools import chain, islice
+from contextlib import closing, contextmanager, suppress
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,13 @@ from npuprof.progress import tell
 from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import ABSENT, Array
 
+_HEAD_BYTES = 100
 HEADER = b"SQLite format 3\0"
 _LFS_POINTER = b"version https://git-lfs"
 _BATCH = 2_000  # few enough that their memory is used again at once
 _MAX_TABLES = 2_000
+_SCHEMA_STEPS = 1_000  # of SQLite's machine, of which an entry of the schema takes seven
+_MAX_SCHEMA_LOOKS = 140  # each after so many steps: 20,000 entries; the time grows with the square of their number
 _MAX_COLUMNS = 500
 _MAX_ROWS = 200_000_000
 _MAX_TEXT = 64 << 10  # the longest text kept of a name, a stack or shapes
@@ -153,7 +156,7 @@ class Database:
         """Give the rows of a query a batch at a time; damage ends them, and is noted."""
         found = 0
         damage: Exception | None = None
-        with closing(self._connection.cursor()) as cursor:
+        with self._cursor() as cursor:
             rows: Iterator[tuple[Any, ...]] = iter(())
             try:
                 rows = iter(cursor.execute(query))
@@ -178,13 +181,24 @@ class Database:
         if found >= _MAX_ROWS:
             self.notes.warning(self.path.name, f"{table}: only the first {_MAX_ROWS} rows are read")
 
+    @contextmanager
+    def _cursor(self) -> Iterator[sqlite3.Cursor]:
+        cursor = self._connection.cursor()
+        try:
+            yield cursor
+        finally:
+            with suppress(sqlite3.ProgrammingError):  # where reading was given up, the file may be closed already
+                cursor.close()
+
     def _schema(self) -> dict[str, dict[str, str]]:
         query = (
             "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 "
             "AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
         )
-        rows = self._connection.execute(query).fetchmany(_MAX_TABLES)
-        names = [name for (name,) in rows if isinstance(name, str)]
+        rows = self._connection.execute(query).fetchmany(_MAX_TABLES + 1)
+        if len(rows) > _MAX_TABLES:
+            self.notes.warning(self.path.name, f"only the first {_MAX_TABLES} tables are looked at")
+        names = [name for (name,) in rows[:_MAX_TABLES] if isinstance(name, str)]
         return {name: self._columns(name) for name in names}
 
     def _columns(self, table: str) -> dict[str, str]:
@@ -207,6 +221,8 @@ def open_database(path: Path, notes: Notes) -> Iterator[Database]:
             notes.warning(
                 path.name, f"a {path.name}{suffix} lies beside it: changes that are only in there are not seen"
             )
+    if missing := _missing_bytes(path):
+        notes.error(path.name, f"the file was cut: its last {missing} bytes are missing; export the result again")
     try:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
     except sqlite3.Error as error:
@@ -214,12 +230,28 @@ def open_database(path: Path, notes: Notes) -> Iterator[Database]:
     with closing(connection):
         connection.text_factory = _decoded
         try:
+            _refuse_endless_schema(connection, path)
             for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
                 connection.execute(f"PRAGMA {pragma}")
             database = _with_schema(connection, path, notes)
         except _DAMAGE as error:
             raise SourceError(f"{path} is a damaged SQLite database: {error}; export the result again") from error
         yield database
+
+
+def _refuse_endless_schema(connection: sqlite3.Connection, path: Path) -> None:
+    # No Python code, which would swallow an interrupt: 0 for so many looks, then 1, which ends it.
+    looks = chain(repeat(0, _MAX_SCHEMA_LOOKS), repeat(1))
+    connection.set_progress_handler(looks.__next__, _SCHEMA_STEPS)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    except sqlite3.OperationalError as error:
+        if "interrupted" in str(error):
+            raise SourceError(f"{path} has more tables or views than any profile has; is it another file?") from error
+    except sqlite3.DatabaseError:
+        pass  # damage is told, and gone around as far as that goes, when the tables are listed
+    finally:
+        connection.set_progress_handler(None, 0)
 
 
 def _with_schema(connection: sqlite3.Connection, path: Path, notes: Notes) -> Database:
@@ -265,6 +297,17 @@ def _check_header(path: Path) -> None:
         raise SourceError(f"{path} is a git-LFS pointer, not the data: run `git lfs pull` in its repository")
     if not head.startswith(HEADER):
         raise SourceError(f"{path} is no SQLite database, whatever its name says; is it another file?")
+
+
+def _missing_bytes(path: Path) -> int:
+    """Give by how much a file is shorter than its header says."""
+    with suppress(OSError), path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+        if len(head) == _HEAD_BYTES and head[24:28] == head[92:96]:  # else its number of pages is not kept
+            page = int.from_bytes(head[16:18], "big")
+            told = int.from_bytes(head[28:32], "big") * (65536 if page == 1 else page)
+            return max(0, told - path.stat().st_size)
+    return 0
 
 
 def _decoded(raw: bytes) -> str:

@@ -125,7 +125,8 @@ def _add_operators(
     database: Database, calls: HostCalls, rows: dict[str, Array], queued: npt.NDArray[np.bool_], strings: Names
 ) -> None:
     ids = database.rows("CONNECTION_IDS", ["id", "connectionId"])
-    calls.operator, row = pairs_of(ids["id"], np.where(rows["connectionId"] < 0, ABSENT + 1, rows["connectionId"]))
+    numbers = np.where(rows["connectionId"] < 0, ABSENT + 1, rows["connectionId"])
+    calls.operator, row = pairs_of(ids["id"], numbers, database.notes)
     calls.connection = ids["connectionId"][row]
     count = len(queued)
     correlation = np.full(count, ABSENT)

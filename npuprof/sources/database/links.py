@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.database.host import HostCalls
@@ -61,7 +62,7 @@ class _Links:
         return distinct
 
 
-def links_table(found: dict[str, pd.DataFrame], calls: HostCalls, marks: Ints) -> pd.DataFrame:
+def links_table(found: dict[str, pd.DataFrame], calls: HostCalls, marks: Ints, notes: Notes) -> pd.DataFrame:
     """Make `links` of the rows of the tables found.
 
     Parameters
@@ -72,11 +73,13 @@ def links_table(found: dict[str, pd.DataFrame], calls: HostCalls, marks: Ints) -
         The connections of operators.
     marks
         The connection of each row of `marks`.
+    notes
+        Where connections that cannot be followed are counted.
     """
     links = _Links()
     api, tasks, collectives = (_connections(found, name) for name in ("api", "tasks", "communication"))
     tasks = np.where(np.isin(tasks, collectives), ABSENT, tasks)  # a collective's steps are its own, not the call's
-    _operator_links(links, found, calls, {"api": api, "tasks": tasks, "communication": collectives})
+    _operator_links(links, found, calls, {"api": api, "tasks": tasks, "communication": collectives}, notes)
     for name, effects in (("tasks", tasks), ("communication", collectives)):
         call, row = _paired(api, effects)
         links.add("api_task", ("api", call), (name, row))
@@ -85,17 +88,19 @@ def links_table(found: dict[str, pd.DataFrame], calls: HostCalls, marks: Ints) -
     return links.table()
 
 
-def _operator_links(links: _Links, found: dict[str, pd.DataFrame], calls: HostCalls, effects: dict[str, Ints]) -> None:
+def _operator_links(
+    links: _Links, found: dict[str, pd.DataFrame], calls: HostCalls, effects: dict[str, Ints], notes: Notes
+) -> None:
     operators = found.get("operators")
     if operators is None:
         return
     rows, connection = calls.operator, calls.connection
     kind = operators["kind"].astype(object).to_numpy()[rows]
     begin, end = np.flatnonzero(kind == "enqueue"), np.flatnonzero(kind == "dequeue")
-    one, other = pairs_of(connection[end], connection[begin])
+    one, other = pairs_of(connection[end], connection[begin], notes)
     links.add("enqueue", ("operators", rows[begin[one]]), ("operators", rows[end[other]]))
     plain = np.flatnonzero(kind == "op")
-    forward, backward, torch = _forward_backward(operators, rows[plain], connection[plain])
+    forward, backward, torch = _forward_backward(operators, rows[plain], connection[plain], notes)
     links.add("forward_backward", ("operators", forward), ("operators", backward))
     rest = plain[~torch]
     call = first_of(effects["api"], connection[rest])
@@ -107,7 +112,7 @@ def _operator_links(links: _Links, found: dict[str, pd.DataFrame], calls: HostCa
 
 
 def _forward_backward(
-    operators: pd.DataFrame, rows: Ints, connection: Ints
+    operators: pd.DataFrame, rows: Ints, connection: Ints, notes: Notes
 ) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
     """Pair a forward operator with the backward ones of its sequence number that share its connection.
 
@@ -116,7 +121,7 @@ def _forward_backward(
     sequence = operators["sequence_number"].to_numpy(np.int64, na_value=ABSENT)[rows]
     is_backward = operators["forward_thread_id"].notna().to_numpy()[rows]
     forward, backward = np.flatnonzero(~is_backward), np.flatnonzero(is_backward)
-    one, other = pairs_of(connection[backward], connection[forward])
+    one, other = pairs_of(connection[backward], connection[forward], notes)
     same = sequence[forward[one]] == sequence[backward[other]]
     same &= sequence[forward[one]] != ABSENT
     begins, ends = forward[one[same]], backward[other[same]]

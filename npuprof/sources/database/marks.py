@@ -12,7 +12,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import ABSENT, PYTHON_GC, SENTINELS, optional, recoded
+from npuprof.sources.columns.nullable import ABSENT, FIRST_MARK_CONNECTION, PYTHON_GC, SENTINELS, optional, recoded
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
@@ -20,7 +20,6 @@ from npuprof.sources.database.names import Names
 from npuprof.sources.database.spans import first_of, in_order, span, thread_ids
 
 _COLUMNS = ["startNs", "endNs", "eventType", "rangeId", "category", "message", "globalTid", "domainId", "connectionId"]
-_FIRST_CONNECTION = 4_000_000_001  # of the mark with the id 0; those of calls lie far below
 
 
 def marks_table(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFrame | None, Ints]:
@@ -82,6 +81,6 @@ def _marks(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFra
 
 def _ids(ranges: Ints, connection: Ints) -> Ints:
     """Give the number of each mark: that of its range, or what its connection is made of."""
-    of_connection = np.where(connection >= _FIRST_CONNECTION, connection - _FIRST_CONNECTION, ABSENT)
+    of_connection = np.where(connection >= FIRST_MARK_CONNECTION, connection - FIRST_MARK_CONNECTION, ABSENT)
     ids: Ints = np.where(np.isin(ranges, SENTINELS), of_connection, ranges)
     return ids

@@ -153,7 +153,7 @@ class Reading:
         _name_items(found)
 
     def _links(self, calls: HostCalls, marks: Ints) -> None:
-        links = links_table(self.decoded.tables, calls, marks)
+        links = links_table(self.decoded.tables, calls, marks, self.notes)
         if len(links):
             self.decoded.tables["links"] = links
         if "steps" in self.decoded.tables:

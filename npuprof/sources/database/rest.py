@@ -47,8 +47,8 @@ def rest_of(database: Database, strings: Names, known: Collection[str]) -> dict[
                 database.path.name,
                 f"the table {name[:80]} is in no table of the profile; it is kept as it came, in `statistics`",
             )
-    for name in others[_MAX_TABLES:]:
-        database.notes.info(database.path.name, f"the table {name[:80]} is not read")
+    if left := others[_MAX_TABLES:]:
+        database.notes.info(database.path.name, f"more tables, such as {left[0][:80]}, are not read", len(left))
     return frames
 
 

@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import Array
 from npuprof.sources.database.connection import Database
 
 MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
 _THREAD = 0xFFFFFFFF
+_ENOUGH_PAIRS = 1_000_000
 
 
 def in_order(database: Database, table: str, rows: dict[str, Array]) -> dict[str, Array]:
@@ -72,11 +74,20 @@ def first_of(keys: Array, wanted: Array) -> Ints:
     return found
 
 
-def pairs_of(keys: Array, wanted: Array) -> tuple[Ints, Ints]:
-    """Pair every wanted key with every row that has it: positions in `wanted`, and rows."""
+def pairs_of(keys: Array, wanted: Array, notes: Notes) -> tuple[Ints, Ints]:
+    """Pair every wanted key with every row that has it: positions in `wanted`, and rows.
+
+    Of keys that stand for nothing, since far too many rows share them, each wanted one keeps its first rows; `notes`
+    tells how many pairs are left out.
+    """
     order = np.argsort(keys, kind="stable")
     first, last = np.searchsorted(keys[order], wanted), np.searchsorted(keys[order], wanted, side="right")
     counts = last - first
+    bound = _ENOUGH_PAIRS + 4 * (len(keys) + len(wanted))
+    if (found := int(counts.sum())) > bound:
+        counts = np.minimum(counts, max(bound // len(wanted), 1))
+        lost = found - int(counts.sum())
+        notes.warning("CONNECTION_IDS", "one connection of far too many rows: most of its pairs are left out", lost)
     which = np.repeat(np.arange(len(wanted)), counts)
     offset = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
     return which, order[first[which] + offset]

@@ -62,23 +62,32 @@ def read_whole(path: Path, max_bytes: int) -> tuple[bytes, str]:
     OSError
         If the file cannot be read.
     """
-    size = path.stat().st_size
     if is_zipped(path):
-        usual, fitting = max(_UNZIPPED_ANYWAY_BYTES, size * _MAX_RATIO), free_memory() // 2  # its parts are joined
-        content, problem = _unzipped(path, min(max_bytes, usual, fitting) + 1)
-        if len(content) > min(usual, fitting):
-            why = "its content does not fit into memory" if fitting < usual else "no such file shrinks that much"
-            raise SourceError(
-                f"{path} unpacks to more than {min(usual, fitting) >> 20} MiB: {why}; if it is one, unpack it and load "
-                "that"
-            )
-    else:
-        refuse_too_large(path, min(size, max_bytes))
-        with path.open("rb") as file:
-            content, problem = file.read(max_bytes + 1), ""
+        return _unpacked(path, max_bytes)
+    size = path.stat().st_size
+    if size > max_bytes:
+        raise _beyond(path, max_bytes)
+    refuse_too_large(path, size)
+    with path.open("rb") as file:
+        return file.read(size), ""  # a bound far beyond the size would be asked of the memory first
+
+
+def _unpacked(path: Path, max_bytes: int) -> tuple[bytes, str]:
+    usual = max(_UNZIPPED_ANYWAY_BYTES, path.stat().st_size * _MAX_RATIO)
+    fitting = free_memory() // 2  # its parts are joined
+    content, problem = _unzipped(path, min(max_bytes, usual, fitting) + 1)
     if len(content) > max_bytes:
-        raise SourceError(f"{path} is larger than {max_bytes >> 20} MiB, too large to be such a file; is it another?")
+        raise _beyond(path, max_bytes)
+    if len(content) > min(usual, fitting):
+        why = "its content does not fit into memory" if fitting < usual else "no such file shrinks that much"
+        raise SourceError(
+            f"{path} unpacks to more than {min(usual, fitting) >> 20} MiB: {why}; if it is one, unpack it and load that"
+        )
     return content, problem
+
+
+def _beyond(path: Path, max_bytes: int) -> SourceError:
+    return SourceError(f"{path} is larger than {max_bytes >> 20} MiB, too large to be such a file; is it another?")
 
 
 def _unzipped(path: Path, size: int) -> tuple[bytes, str]:

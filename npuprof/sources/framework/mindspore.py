@@ -187,6 +187,8 @@ def _content(folder: Path, name: str, notes: Notes) -> bytes:
         content, problem = read_whole(folder / name, _MAX_BYTES)
     except OSError as error:
         content, problem = b"", f"cannot be read ({error.strerror or error})"
+    except SourceError as error:  # the other files are still read
+        content, problem = b"", str(error)
     if problem:
         notes.error(name, problem)
     return content

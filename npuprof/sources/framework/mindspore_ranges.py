@@ -141,7 +141,9 @@ def _names(records: Records, good: Bools, notes: Notes) -> pd.Categorical:
     flags = [records.column(offset, "u1")[good].astype(np.int64) for offset in (_IS_STACK, _IS_GRAPH, _IS_STAGE)]
     numbers = [records.column(offset, "<u2")[good].astype(np.int64) for offset in (_MODULE, _EVENT, _STAGE)]
     columns = [*(codes.astype(np.int64) for codes, _ in texts), *flags, *numbers]
-    codes, distinct = pd.MultiIndex.from_arrays(columns).factorize()
+    index = pd.MultiIndex.from_arrays(columns)
+    # One without rows cannot be factorized by pandas 2.1.
+    codes, distinct = index.factorize() if len(index) else (np.empty(0, np.int64), index)
     return recoded(codes, [_name(texts, row) for row in distinct.tolist()])
 
 

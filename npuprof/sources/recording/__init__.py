@@ -94,7 +94,7 @@ def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
     info.environment = {**info.environment, **recording.environment}
     info.options = recording.options
     info.metadata = recording.metadata
-    info.failed = recording.failed
+    info.failed, info.reason = recording.failed, recording.reason
     info.recording = path
     for problem in recording.problems:
         decoded.notes.error(recording.collector, problem)

@@ -53,6 +53,7 @@ _INFO = "profiler_info"
 _PIPELINE = re.compile(r"(minddata_pipeline_summary)_\d+\.(json|csv)(?:\.gz)?")
 _CSV = re.compile(r"(.+?)(?:_\d+)?\.csv(?:\.gz)?")
 _MAX_LISTED = 1000
+_MAX_TOLD = 3
 _ANALYSE = {
     MINDSPORE: "from mindspore.profiler.profiler import analyse; analyse(path)",
     "torch_npu": "from torch_npu.profiler.profiler import analyse; analyse(path)",
@@ -90,6 +91,12 @@ class Reading:
             part()
 
     def _nothing(self) -> SourceError:
+        told = "; ".join(dict.fromkeys(self.notes.to_frame()["message"][:_MAX_TOLD]))
+        if self._layout.root.is_file():
+            return SourceError(
+                f"{self._layout.root} is a timeline of which no table can be made ({told or 'it holds no events'}); "
+                "export it again, or give the result that it is from"
+            )
         command = _ANALYSE.get(self.decoded.info.collector, _ANALYSE["torch_npu"])
         return SourceError(
             f"{self._layout.root} holds no result that can be read; analyse it again with `{command}`, "

@@ -133,6 +133,7 @@ class _Kinds:
     phase: list[int] = field(default_factory=list)
     lane: list[int] = field(default_factory=list)
     pid: list[int] = field(default_factory=list)
+    _arrays: dict[str, Codes] = field(default_factory=dict)
 
     def add(self, trace: Trace, phase: str, category: str | None, pid: Any, tid: Any) -> None:
         """Take in a kind that was not seen before."""
@@ -142,6 +143,14 @@ class _Kinds:
         self.phase.append(_FLOW_PHASES.get(phase, 0))
         self.lane.append(trace.lane_book.code((pid, tid)) if on_lane else -1)
         self.pid.append(trace.pid_book.code(pid) if phase == "C" else -1)
+
+    def of(self, name: str, kinds: Codes) -> Codes:
+        """Give one of the lists for events of these kinds."""
+        values: list[int] = getattr(self, name)
+        known = self._arrays.get(name)
+        if known is None or len(known) < len(values):
+            known = self._arrays[name] = np.array(values, np.int32)
+        return known[kinds]
 
 
 def _group_of(layouts: Layouts, phase: str, category: str | None, pid: Any) -> Hashable:
@@ -170,7 +179,7 @@ class _Gatherer:
         self._meet(kind)
         name = self._trace.flows.books["name"].codes(map(_NAME, events), count)
         batch = _Batch(events, kind, name, *self._times(list(map(_TIME, events))))
-        group = np.array(self._kinds.group, np.int32)[kind]
+        group = self._kinds.of("group", kind)
         order = np.argsort(group, kind="stable")
         starts = np.flatnonzero(np.diff(group[order], prepend=-1))
         keys = self._kinds.groups.values
@@ -213,14 +222,11 @@ class _Gatherer:
                 "start_ns": batch.start_ns[rows],
                 "duration_ns": self._durations(list(map(_DURATION, events)) if phase == "X" else [0] * len(events)),
                 "name": batch.name[rows],
-                "lane": self._of_kinds(self._kinds.lane, batch, rows),
-                "category": self._of_kinds(self._kinds.category, batch, rows),
+                "lane": self._kinds.of("lane", batch.kind[rows]),
+                "category": self._kinds.of("category", batch.kind[rows]),
                 **self._arguments(layout, columns, events),
             }
         )
-
-    def _of_kinds(self, values: list[int], batch: _Batch, rows: npt.NDArray[np.intp]) -> Codes:
-        return np.array(values, np.int32)[batch.kind[rows]]
 
     def _arguments(self, layout: Layout, columns: Columns, events: list[Event]) -> dict[str, Array]:
         if not layout.fields:
@@ -262,9 +268,9 @@ class _Gatherer:
         flows.add(
             {
                 "start_ns": batch.start_ns[rows],
-                "lane": self._of_kinds(kinds.lane, batch, rows),
-                "phase": self._of_kinds(kinds.phase, batch, rows),
-                "category": self._of_kinds(kinds.category, batch, rows),
+                "lane": kinds.of("lane", batch.kind[rows]),
+                "phase": kinds.of("phase", batch.kind[rows]),
+                "category": kinds.of("category", batch.kind[rows]),
                 "id": flows.books["id"].codes(map(str, map(_ID, batch.chosen(rows))), len(rows)),
             }
         )
@@ -279,7 +285,7 @@ class _Gatherer:
         counters.add(
             {
                 "start_ns": batch.start_ns[repeated],
-                "pid": self._of_kinds(self._kinds.pid, batch, repeated),
+                "pid": self._kinds.of("pid", batch.kind[repeated]),
                 "name": batch.name[repeated],
                 "key": counters.books["key"].codes(chain.from_iterable(args), len(repeated)),
                 "value": floats(list(chain.from_iterable(map(dict.values, args)))),

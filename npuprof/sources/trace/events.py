@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import re
 import sys
 import zlib
@@ -27,6 +28,7 @@ from npuprof.progress import tell
 
 CHUNK_BYTES = 1 << 20  # what is decoded of it stays in the processor's cache until it is in columns
 _MAX_EVENT_BYTES = 64 << 20  # an event that is longer is no event
+_MAX_EVENTLESS_BYTES = 1 << 30  # nor is a file with as much text without any event
 _MAX_FAILURES = 20_000  # a file with more damage than this is not read on
 _MAX_UNZIPPED_BYTES = 64 << 30
 _MAX_UNZIPPED_RATIO = 200  # a timeline shrinks to a tenth or a fortieth; what shrinks more was made to fill memory
@@ -41,6 +43,7 @@ _PHASE = re.compile(rb'"ph"\s*:\s*"')
 _LIST = re.compile(rb"\s*\[")
 _WRAPPED = re.compile(rb'"traceEvents"\s*:\s*\[')
 _NOT_A_NUMBER = re.compile(rb"([:\[,]\s*)(?:NaN|-?Infinity)\b")
+_JSON = json.JSONDecoder()
 _LFS = b"version https://git-lfs"
 _GZIP = b"\x1f\x8b"
 
@@ -156,6 +159,7 @@ class _Reader:
         self._size = path.stat().st_size
         self._lost = 0  # runs of text between whole events
         self._failures = 0  # beginnings of events that did not decode
+        self._eventless_bytes = 0  # since the last event
         self._damaged = False
         self._read_bytes = 0
         self._max_bytes = self._limit()
@@ -169,13 +173,17 @@ class _Reader:
         """Give the events, a bounded piece of the file at a time."""
         left, text, wrapped = b"", *self._begin()
         # A block is only decoded when there is another: the last one, with whatever follows the events, is the end.
-        while self._failures <= _MAX_FAILURES and (block := self._read(max(self._chunk_bytes, len(left)))):
+        while self._is_worth_reading() and (block := self._read(max(self._chunk_bytes, len(left)))):
             events, left = self._decode_whole_events(left, text)
+            self._eventless_bytes = 0 if events else self._eventless_bytes + len(text)
             if events:
                 yield events
             text = block
         yield self._decode_end(left + text, wrapped)
         self._note_losses()
+
+    def _is_worth_reading(self) -> bool:
+        return self._failures <= _MAX_FAILURES and self._eventless_bytes <= _MAX_EVENTLESS_BYTES
 
     def _begin(self) -> tuple[bytes, bool]:
         head = self._read(self._chunk_bytes)
@@ -275,6 +283,11 @@ class _Reader:
             self._notes.warning(name, "the JSON is damaged; it was read event by event")
         if self._lost:
             self._notes.warning(name, "a piece of the timeline is damaged and lost", self._lost)
+        if self._eventless_bytes > _MAX_EVENTLESS_BYTES:
+            size = _MAX_EVENTLESS_BYTES >> 20
+            self._notes.error(
+                name, f"{size} MiB of it hold no event; the rest of the file is not read: export it again"
+            )
         if self._failures > _MAX_FAILURES:
             self._notes.error(name, f"more than {_MAX_FAILURES} events are damaged; the rest of the file is not read")
 
@@ -304,6 +317,10 @@ def _decode_one(
             with suppress(*UNREADABLE):
                 event: Event = decoder.decode(attempt)
                 return event, used
+    with suppress(*UNREADABLE, ValueError):  # the event may be whole, and what follows it in the text none
+        text_of = text[start : ends[0]].decode("latin-1")  # a character for each byte
+        alone: Event = decoder.decode(text[start : start + _JSON.raw_decode(text_of)[1]])
+        return alone, 1
     return None, 1  # the caller counts it as lost
 
 

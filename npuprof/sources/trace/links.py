@@ -17,6 +17,7 @@ from npuprof import tables
 from npuprof.notes import Notes
 from npuprof.sources.trace.calls import innermost, starting_at
 from npuprof.sources.trace.columns import Trace
+from npuprof.sources.trace.marks import add_ids
 from npuprof.sources.trace.tables import TraceTables
 
 _DEVICE = ("tasks", "communication")
@@ -60,7 +61,10 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
     parts.append(_part("operator_api", _only(causes, has_call), Ends(np.zeros_like(calls), calls), target=("api",)))
     parts.append(_part("operator_api", _only(causes, ~has_call), effects, target=_DEVICE))
     begins, ends = finder.pairs(_MARKS, notes, source)
-    parts.append(_part("mark", finder.at(begins, ("marks",)), finder.at(ends, ("tasks",)), ("marks",), ("tasks",)))
+    marked = finder.at(begins, ("marks",))
+    if len(begins):
+        add_ids(built.tables, marked.row, finder.ids(begins))
+    parts.append(_part("mark", marked, finder.at(ends, ("tasks",)), ("marks",), ("tasks",)))
     links = pd.concat(parts, ignore_index=True)
     kept = links[(links["source_row"] >= 0) & (links["target_row"] >= 0)].drop_duplicates()
     return tables.build("links", {name: kept[name].array for name in kept.columns})
@@ -88,6 +92,11 @@ class _Finder:
         if lonely:
             notes.info(source, f"a {category} flow has only one end", lonely)
         return order[place[found]], ends[found]
+
+    def ids(self, flow: Rows) -> list[str]:
+        """Give the id of each flow, as the file has it."""
+        texts = self._flows.books["id"].values
+        return [texts[code] for code in self._flows["id"][flow].tolist()]
 
     def at(self, flow: Rows, names: tuple[str, ...]) -> Ends:
         """Find the rows that start on the flow's lane at its very moment, in the first table that has one."""

@@ -5,16 +5,20 @@ Source: formats/results.md sections 2.2 and 2.3.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
 from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import ABSENT, PYTHON_GC, SENTINELS, Codes, optional
+from npuprof.sources.columns.nullable import ABSENT, FIRST_MARK_CONNECTION, PYTHON_GC, SENTINELS, Codes, optional
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.slices import names, span
 
+_MOST_DIGITS = 18
 _DEVICE_SIDE = {"device_start_ns": "start_ns", "device_duration_ns": "duration_ns", "device_id": "device_id"}
 
 
@@ -53,6 +57,27 @@ def marks_rows(trace: Trace, threads: Ints) -> tuple[pd.DataFrame, Codes]:
         parts.append(tables.build("marks", columns))
         lanes.append(pauses["lane"])
     return stacked(parts), np.concatenate(lanes)
+
+
+def add_ids(found: dict[str, pd.DataFrame], rows: npt.NDArray[np.int64], flows: Sequence[str]) -> None:
+    """Give ``marks`` the ids that the collector gave to those with a device side, by their flows, in place.
+
+    Parameters
+    ----------
+    found
+        The tables.
+    rows
+        The row of each flow in ``marks``; -1 where there is none.
+    flows
+        The id of each flow: a decimal number, made of the mark's.
+    """
+    if "marks" not in found:
+        return
+    ids = np.full(len(found["marks"]), ABSENT, np.int64)
+    for row, flow in zip(rows.tolist(), flows, strict=True):
+        if row >= 0 and flow.isascii() and flow.isdecimal() and len(flow) <= _MOST_DIGITS:
+            ids[row] = max(int(flow) - FIRST_MARK_CONNECTION, ABSENT)
+    found["marks"]["id"] = optional(np.where(ids < 0, ABSENT, ids))
 
 
 def add_device_sides(found: dict[str, pd.DataFrame]) -> None:

@@ -4,8 +4,11 @@ import asyncio
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from npuprof import tables
+from npuprof.notebook.explorer import lazy
 from npuprof.notebook.explorer.explore import Explorer
 from npuprof.notebook.explorer.later import Later
 from npuprof.notebook.explorer.tabs import _TABS, Tab, register
@@ -16,6 +19,7 @@ from npuprof.sources.base import Decoded
 from tests import factories
 
 _HOSTILE = "<img src=x onerror=alert(1)>"
+_RATIOS = ("aic_mac_ratio", "aic_mte2_ratio", "aiv_vec_ratio")
 
 
 def _run(launches: int = 50, **how: Any) -> Profile:
@@ -26,6 +30,43 @@ def _texts(widget: Any) -> str:
     """Everything that a widget and those in it say as HTML."""
     own = [str(widget.value)] if widget.__class__.__name__ == "HTML" else []
     return "\n".join(own + [_texts(child) for child in getattr(widget, "children", ())])
+
+
+def _all(widget: Any) -> list[Any]:
+    """A widget and all within it."""
+    return [widget, *(one for child in getattr(widget, "children", ()) for one in _all(child))]
+
+
+def _counted_run() -> Profile:
+    """A run whose kernels have counters and shapes: of every second one the vector core's."""
+    run = _run()
+    kernels = run.tables["kernels"]
+    odd = np.arange(len(kernels)) % 2 == 1
+    counted = kernels.assign(
+        aic_mac_ratio=np.where(odd, np.nan, 0.25), aic_mte2_ratio=np.where(odd, np.nan, 0.5), aiv_vec_ratio=0.75
+    )
+    run.tables["kernels"] = counted.assign(**{name: counted[name].where(counted.index != 4) for name in _RATIOS})
+    return run
+
+
+def _counted(explorer: Explorer) -> int:
+    """Count what stands out in the timeline."""
+    return len(explorer.timeline.matches) if explorer.timeline.matches is not None else 0
+
+
+def _allocations() -> pd.DataFrame:
+    """Three blocks: of the calls 2 and 5, and one of an operator that was not recorded."""
+    operators = _run().operators
+    begun = operators["start_ns"].to_numpy(np.int64)[[2, 5, 5]] + 1
+    names = [*operators["name"].astype(str).iloc[[2, 5]], "cann::TransData"]
+    columns = {
+        "name": names,
+        "size_bytes": np.array([1 << 20, 1 << 21, 512]),
+        "allocated_ns": begun,
+        "released_ns": pd.array([begun[0] + 900_000, None, None], "Int64"),
+        "device_id": np.zeros(3, np.int64),
+    }
+    return tables.build("allocations", columns)
 
 
 def _buttons(widget: Any) -> dict[str, Any]:
@@ -91,7 +132,7 @@ def test_every_tab_can_be_built() -> None:
 
 
 def test_the_profile_makes_its_explorer() -> None:
-    assert "npuprof-explorer" in _run().explore()._dom_classes
+    assert "npuprof-explorer" in _run().explore().children[0]._dom_classes
 
 
 def test_rows_of_a_table_light_up_in_the_timeline() -> None:
@@ -101,6 +142,106 @@ def test_rows_of_a_table_light_up_in_the_timeline() -> None:
 
     assert explorer.timeline.selected == explorer.timeline.slices.first["kernels"] + 7
     assert "SoftmaxV2" in _texts(explorer.widget) or "Add" in _texts(explorer.widget)
+
+
+@pytest.mark.parametrize("table", ["operators", "kernels", "api", "communication", "marks"])
+def test_rows_of_every_table_of_slices_light_up_from_their_tab(table: str) -> None:
+    explorer = Explorer(_run())
+    rows = np.array([1])
+
+    explorer.light_up(table, rows)
+
+    timeline = explorer.timeline
+    assert timeline.matches is not None
+    assert timeline.matches.slices.tolist() == [timeline.slices.first[table] + 1]
+    assert timeline.selected == timeline.slices.first[table] + 1
+    assert explorer._tabs._tab.selected_index == explorer.titles.index("Timeline")
+
+
+def test_blocks_light_up_the_operators_that_allocated_them_and_mark_their_life() -> None:
+    run = _run()
+    run.tables["allocations"] = run.allocations = _allocations()
+    explorer = Explorer(run)
+    timeline = explorer.timeline
+    begun = run.allocations["allocated_ns"].to_numpy(np.int64)
+
+    explorer.light_up("allocations", np.array([0]))
+    assert _counted(explorer) == 1
+    assert timeline.selected == timeline.slices.first["operators"] + 2
+    assert timeline.marked == (begun[0], begun[0] + 900_000)
+
+    explorer.light_up("allocations", np.array([2]))  # nobody's: its life all the same, to the end
+    assert _counted(explorer) == 0
+    assert timeline.marked == (begun[2], timeline.whole[1])
+
+
+def test_a_selected_kernel_is_told_in_detail_by_one_figure() -> None:
+    explorer = Explorer(_counted_run())
+    explorer.open("Timeline")
+    select = lambda row: explorer.timeline.select(explorer.timeline.slices.first["kernels"] + row)  # noqa: E731
+    select(2)
+    figure: Any = explorer.kernel.figure
+    assert figure in _all(explorer.widget)
+    assert [list(trace.x) for trace in figure.data if trace.type == "bar"] == [[25.0, 50.0], [75.0]]
+
+    select(3)  # fewer bars: other traces, the same figure
+    assert id(explorer.kernel.figure) == id(figure)
+    assert [list(trace.x) for trace in figure.data if trace.type == "bar"] == [[75.0]]
+    assert "LayerNormV4" in figure.layout.title.text
+
+    select(4)  # without counters
+    assert figure not in _all(explorer.widget)
+    select(2)
+    assert figure in _all(explorer.widget)
+    explorer.timeline.select(explorer.timeline.slices.first["operators"])
+    assert figure not in _all(explorer.widget)
+
+
+def test_the_detail_is_in_the_tab_that_is_open() -> None:
+    explorer = Explorer(_counted_run())
+    for title in ("Timeline", "Kernels"):
+        explorer.open(title)
+    explorer.tell(np.array([1, 2, 7]), "Kernels")
+    kernels, timeline = (explorer._tabs._places[explorer.titles.index(title)] for title in ("Kernels", "Timeline"))
+    figure = explorer.kernel.figure
+    assert figure in _all(kernels)
+    assert figure not in _all(timeline)
+    explorer.open("Timeline")
+    assert figure in _all(timeline)
+    assert figure not in _all(kernels)
+    explorer.open("Kernels")
+    explorer.tell(np.zeros(0, np.int64), "Kernels")
+    assert figure not in _all(kernels)
+
+
+def test_a_run_without_counters_has_no_detail() -> None:
+    explorer = Explorer(_run())
+    explorer.open("Timeline")
+    explorer.timeline.select(explorer.timeline.slices.first["kernels"])
+    assert explorer.kernel.figure is None
+
+
+def test_the_detail_is_as_wide_as_its_place() -> None:
+    explorer = Explorer(_counted_run())
+    explorer.open("Kernels")
+    explorer.tell(np.array([2]), "Kernels")
+    assert explorer.kernel.figure is not None
+    explorer.kernel._measures["Kernels"].width = 431
+    assert explorer.kernel.figure.layout.width == 431
+    explorer.tell(np.array([6]), "Kernels")
+    assert explorer.kernel.figure.layout.width == 431
+
+
+def test_messages_of_every_tab_arrive_while_a_cell_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(lazy, "answer_at_once", lambda widget: told.extend(_all(widget)))
+    explorer = Explorer(_run())
+    whole = explorer._tabs.widget
+    assert whole in told
+    for title in explorer.titles:
+        explorer.open(title)
+    assert len(_all(whole)) > 50
+    assert {id(one) for one in _all(whole)} <= {id(one) for one in told}
 
 
 def test_one_figure_is_refilled() -> None:

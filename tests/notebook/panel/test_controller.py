@@ -10,7 +10,8 @@ import pytest
 from npuprof import run_history, running
 from npuprof.errors import CollectorError
 from npuprof.notebook.controller import Cell, Controller
-from npuprof.notebook.panel.controller import PanelController, Question
+from npuprof.notebook.panel.controller import PanelController
+from npuprof.notebook.panel.state import Question
 from npuprof.options import Options
 from npuprof.recording import Recording
 from npuprof.session import Session

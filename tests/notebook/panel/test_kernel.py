@@ -16,8 +16,8 @@ def test_the_panel_is_shown_by_the_magic_and_by_name(kernel: Kernel) -> None:
     shown = kernel.run("%npuprof panel")
     assert shown.status == "ok", shown.traceback()
     assert _WIDGET in shown.displays[0]
-    (result,) = kernel.run("import npuprof; npuprof.panel()").contents("execute_result")
-    assert result["data"][_WIDGET]["model_id"] == shown.displays[0][_WIDGET]["model_id"]
+    by_name = kernel.run("import npuprof; npuprof.panel()").displays[0]
+    assert by_name[_WIDGET]["model_id"] == shown.displays[0][_WIDGET]["model_id"]
 
 
 def test_widget_messages_are_not_sent_back_to_the_main_thread(kernel: Kernel) -> None:
@@ -41,7 +41,7 @@ def test_unloading_ends_the_panel_and_a_new_one_can_be_made(kernel: Kernel) -> N
     kernel.run(f"{_SHOW}; panel.set_mode('every cell')")
     assert kernel.run("%unload_ext npuprof").status == "ok"
     assert not kernel.run("1").has_report
-    assert _WIDGET in kernel.run("npuprof.panel()").contents("execute_result")[0]["data"]
+    assert _WIDGET in kernel.run("npuprof.panel()").displays[0]
     assert not kernel.run("1").has_report
     kernel.run("%load_ext npuprof")
 

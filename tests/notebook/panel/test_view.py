@@ -13,7 +13,11 @@ from npuprof import run_history
 from npuprof.notebook.controller import Controller
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.view import PanelView
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
 from npuprof.simulator import npu
+from npuprof.sources.base import Decoded
+from tests import factories
 
 
 @pytest.fixture
@@ -85,6 +89,18 @@ def test_opening_another_run_closes_the_former_and_no_other_widget(view: PanelVi
     assert view._opened.children == ()
     assert users.comm is not None
     users.close()
+
+
+def test_a_directory_of_many_runs_opens_in_an_explorer_of_all(
+    view: PanelView, panel: PanelController, tmp_path: Path
+) -> None:
+    for rank in range(2):
+        decoded = Decoded(factories.profile(10), factories.info(rank=rank), Notes())
+        Profile(decoded).save(tmp_path / "ranks" / f"rank{rank}")
+    panel.load(str(tmp_path / "ranks"))
+    view.refresh()
+    (tabs,) = [one for one in _all(view._opened) if isinstance(one, widgets.Tab)]
+    assert list(tabs.titles) == ["Runs", "One run", "Steps", "Communication"]
 
 
 def test_names_are_escaped(view: PanelView, panel: PanelController) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,12 +11,36 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 
+from npuprof import tables
 from npuprof.notebook.tables.cells import moment
 from npuprof.notebook.tables.controller import KINDS, PAGE_ROWS, TableController
 from tests.factories import START_NS, profile
 
 TABLES = profile(1000, kernel_names=("MatMul<b>", "Add", "Softmax\n\x1b[31m"))
 KERNELS = next(kind for kind in KINDS if kind.table == "kernels")
+
+
+_NAMES = ("aten::mm", "aten::add", "cann::TransData_1", "a <b>block</b>")
+TABLES["allocations"] = tables.build(
+    "allocations",
+    {
+        "name": [_NAMES[at % 4] for at in range(200)],
+        "size_bytes": np.arange(200) * 20_000,
+        "allocated_ns": START_NS + np.arange(200) * 1_000,
+        "released_ns": pd.array([START_NS + at * 3_000 if at % 3 else None for at in range(200)], "Int64"),
+        "device_id": np.arange(200) % 2,
+    },
+)
+for _table, _calls in (
+    *(("operators", ("aten::mm", "aten::add")), ("kernels", ("MatMul<b>", "Add", "Softmax\n\x1b[31m"))),
+    *(("api", ("launch", "aclnnMm")), ("communication", ("hcom_allReduce_", "hcom_send_"))),
+):
+    _places = np.arange(len(TABLES[_table]))
+    TABLES[_table] = TABLES[_table].assign(
+        duration_ns=_places * 7 % 250 * 1_000,
+        name=pd.Categorical([_calls[place * 13 % 7 % len(_calls)] for place in _places.tolist()]),
+    )
+FIVE = [kind for kind in KINDS if kind.table in ("operators", "kernels", "api", "communication", "allocations")]
 
 
 class Lit:
@@ -96,9 +122,118 @@ def test_a_filter_that_cannot_be_understood_is_told_and_changes_nothing(kernels:
     assert kernels.page().note == ""
 
 
-def test_the_line_reproduces_what_is_shown(kernels: TableController) -> None:
-    from types import SimpleNamespace
+@pytest.fixture(params=FIVE, ids=lambda kind: kind.table)
+def any_table(request: pytest.FixtureRequest, lit: Lit) -> TableController:
+    kind = request.param
+    return TableController(kind, TABLES[kind.table], START_NS, lit)
 
+
+def _single(controller: TableController) -> pd.DataFrame:
+    """Show single rows; gives them all."""
+    _ask(controller, kind="group", group=len(controller.page().groups) - 1)
+    return controller.rows()
+
+
+def _made(controller: TableController) -> pd.DataFrame:
+    """Run the line that is copied."""
+    run: dict[str, Any] = {"run": SimpleNamespace(**TABLES)}
+    exec(f"frame = {controller.page().code}", run)
+    frame: pd.DataFrame = run["frame"]
+    return frame
+
+
+def test_every_table_sorts_by_every_column(any_table: TableController) -> None:
+    names = [column.name for column in any_table.page().columns]
+    assert len(names) > 4
+    for name in names:
+        for order in ("ascending", "descending"):
+            _ask(any_table, kind="sort", column=name, order=order)
+            shown = any_table.rows()[name].astype(object).tolist()
+            assert shown == sorted(shown, reverse=order == "descending")
+            pd.testing.assert_frame_equal(_made(any_table), any_table.rows())
+
+
+def test_every_table_filters_by_quantity_text_and_regular_expression(any_table: TableController) -> None:
+    table = any_table.kind.table
+    weight, typed, least = ("duration_ns", "> 100 us", 100_000)
+    if table == "allocations":
+        weight, typed, least = ("size_bytes", "> 1 MB", 10**6)
+    every = _single(any_table)
+    heavy = (every[weight] > least).to_numpy(bool)
+    assert 0 < heavy.sum() < len(every)
+    _ask(any_table, kind="filter", column=weight, text=typed)
+    pd.testing.assert_frame_equal(any_table.rows(), every[heavy])
+
+    name = str(every["name"].iloc[int(np.flatnonzero(heavy)[0])])
+    assert every["name"].nunique() > 1
+    part, whole = re.escape(name[:4]), (every["name"] == name).to_numpy(bool)
+    for text, matching in (
+        (name[:4].upper(), every["name"].str.contains(part, case=False).to_numpy(bool)),
+        (f"/^{part}/", every["name"].str.contains(f"^{part}").to_numpy(bool)),
+        (f"= {name}", whole),
+        (f"!= {name}", ~whole),
+    ):
+        _ask(any_table, kind="filter", column="name", text=text)
+        assert any_table.page().note == ""
+        pd.testing.assert_frame_equal(any_table.rows(), every[heavy & matching])
+        pd.testing.assert_frame_equal(_made(any_table), any_table.rows())
+
+
+def test_groups_of_every_table_are_filtered_by_their_sums(any_table: TableController) -> None:
+    groups = any_table.rows()
+    total = any_table.view.sums[0]
+    unit = "B" if total.endswith("_bytes") else "ns"
+    middle = int(groups[total].sort_values().iloc[len(groups) // 2])
+    _ask(any_table, kind="filter", column=total, text=f">= {middle} {unit}")
+    pd.testing.assert_frame_equal(any_table.rows(), groups[groups[total] >= middle])
+    pd.testing.assert_frame_equal(_made(any_table), any_table.rows())
+
+
+def test_columns_of_every_table_are_chosen(any_table: TableController) -> None:
+    _single(any_table)
+    names = [column.name for column in any_table.page().columns]
+    for name in names[1::2]:
+        _ask(any_table, kind="column", column=name, shown=False)
+    page = any_table.page()
+    assert [column.name for column in page.columns] == names[::2]
+    assert [choice["name"] for choice in page.choices if not choice["shown"]] == names[1::2]
+    pd.testing.assert_frame_equal(_made(any_table), any_table.rows())
+    _ask(any_table, kind="column", column=names[1], shown=True)
+    assert [column.name for column in any_table.page().columns][:2] == names[:2]
+
+
+def test_chosen_rows_of_every_table_are_shown_in_the_timeline(any_table: TableController, lit: Lit) -> None:
+    frame = TABLES[any_table.kind.table]
+    group = any_table.rows().iloc[0]
+    _ask(any_table, kind="action", action="timeline", rows=[0])
+    same = np.logical_and.reduce([(frame[name] == group[name]).to_numpy(bool) for name in any_table.view.group])
+    assert lit.shown == [(any_table.kind.table, np.flatnonzero(same).tolist())]
+    shown = _single(any_table)
+    _ask(any_table, kind="action", action="timeline", rows=[3, 1])
+    assert lit.shown[1] == (any_table.kind.table, sorted(shown.index[[3, 1]].tolist()))
+
+
+def test_who_wants_to_know_is_told_which_rows_are_chosen() -> None:
+    told: list[list[int]] = []
+    kernels = TableController(KERNELS, TABLES["kernels"], START_NS, None, lambda rows: told.append(rows.tolist()))
+    assert kernels.page().tells_choice
+    assert not TableController(KERNELS, TABLES["kernels"], START_NS).page().tells_choice
+    _single(kernels)
+    _ask(kernels, kind="sort", column="duration_ns", order="descending")
+    _ask(kernels, kind="choice", rows=[2])
+    _ask(kernels, kind="choice", rows=[])
+    assert told == [[kernels.rows().index[2]], []]
+
+
+def test_a_choice_leaves_the_page_as_it_is(kernels: TableController) -> None:
+    _ask(kernels, kind="action", action="timeline", rows=[0])
+    before = kernels.page()
+    _ask(kernels, kind="choice", rows=[0])
+    assert kernels.page() == before
+    assert before.note
+
+
+def test_the_line_reproduces_what_is_shown(kernels: TableController) -> None:
     _ask(kernels, kind="filter", column="name", text="matmul")
     _ask(kernels, kind="column", column="share", shown=False)
     _ask(kernels, kind="sort", column="count", order="ascending")

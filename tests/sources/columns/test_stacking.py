@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,6 +53,38 @@ def test_columns_that_a_frame_lacks_are_absent_in_its_rows() -> None:
     tables.check("tasks", whole)
     assert whole["name"].tolist() == ["a", "b"]
     assert whole["copied"].tolist() == [7, pd.NA]
+
+
+_COLUMNS: dict[str, tuple[Any, list[Any]]] = {
+    "int64": (np.array([1, 2], np.int64), [1, 2]),
+    "Int64": (pd.array([3, pd.NA], dtype="Int64"), [3, None]),
+    "float64": (np.array([0.5, np.nan]), [0.5, None]),
+    "object": (pd.Series(["a", None], dtype=object), ["a", None]),
+    "nowhere": (None, [None, None]),
+}
+
+
+@pytest.mark.parametrize("first", _COLUMNS)
+@pytest.mark.parametrize("second", _COLUMNS)
+def test_columns_of_any_two_kinds_are_stacked_without_a_loss(first: str, second: str) -> None:
+    columns = [_COLUMNS[first], _COLUMNS[second]]
+    frames = [
+        pd.DataFrame({"start_ns": [0, 1]}) if values is None else pd.DataFrame({"start_ns": [0, 1], "x": values})
+        for values, _ in columns
+    ]
+    whole = stacked(frames)
+    if first == second == "nowhere":
+        assert "x" not in whole
+        return
+    assert [None if pd.isna(value) else value for value in whole["x"]] == columns[0][1] + columns[1][1]
+    kinds = {first, second}
+    expected = {
+        "object" in kinds: "object",
+        "object" not in kinds and "float64" in kinds: "float64",
+        kinds <= {"int64", "Int64", "nowhere"}: "Int64",
+        kinds == {"int64"}: "int64",
+    }
+    assert whole["x"].dtype == expected[True]
 
 
 _STARTS = st.lists(st.integers(0, 20), min_size=1, max_size=6).map(sorted)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import ABSENT
+from npuprof.sources.database import connection
 from npuprof.sources.database.connection import _DIGITS, _WHOLE, is_database, open_database
 from npuprof.sources.database.names import Names
 from tests.sources.database.maker import START_NS, Maker, checksum
@@ -85,6 +86,47 @@ def test_views_are_not_tables(tmp_path: Path) -> None:
     with open_database(path, Notes()) as database:
         assert not database.has("TASK")
         assert len(database.rows("TASK", ["startNs"])["startNs"]) == 0
+
+
+@pytest.mark.parametrize("kind", ["table", "view"])
+def test_a_schema_without_end_is_refused(tmp_path: Path, kind: str) -> None:
+    maker = _maker(tmp_path).table("TASK", "a", [(1,)]).run("PRAGMA writable_schema = ON")
+    body = "create table t{0} (a)" if kind == "table" else "create view t{0} as select 1"
+    numbers = "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 30000)"
+    sql = body.replace("{0}", "' || i || '")
+    path = maker.run(
+        f"INSERT INTO sqlite_master (type, name, tbl_name, rootpage, sql) {numbers} "
+        f"SELECT '{kind}', 't' || i, 't' || i, {2 if kind == 'table' else 0}, '{sql}' FROM n"
+    ).close()
+    with (
+        pytest.raises(SourceError, match="more tables or views than any profile has; is it another file"),
+        open_database(path, Notes()),
+    ):
+        pass
+
+
+def test_tables_beyond_the_bound_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_MAX_TABLES", 3)
+    maker = _maker(tmp_path)
+    for number in range(5):
+        maker.table(f"T{number}", "a", [(1,)])
+    notes = Notes()
+    with open_database(maker.close(), notes) as database:
+        assert len(database.tables) == 3
+    assert "only the first 3 tables are looked at" in notes.to_frame()["message"].tolist()
+
+
+@pytest.mark.parametrize("lost", [1, 4096, 9000])
+def test_a_cut_file_says_by_how_much(tmp_path: Path, lost: int) -> None:
+    path = _maker(tmp_path).table("T", "a b:TEXT", [(row, "x" * 100) for row in range(2000)]).close()
+    whole = path.read_bytes()
+    for content, told in ((whole, 0), (whole[:-lost], 1), (whole + bytes(4096), 0)):
+        path.write_bytes(content)
+        notes = Notes()
+        with open_database(path, notes) as database:
+            database.rows("T", ["a"])
+        found = notes.to_frame()["message"].str.contains(f"the file was cut: its last {lost} bytes are missing")
+        assert found.sum() == told
 
 
 def test_reading_changes_nothing_and_leaves_nothing(tmp_path: Path) -> None:
@@ -160,10 +202,10 @@ def test_damage_anywhere_gives_rows_or_an_error_of_ours(
     | st.text("0123456789.e-", max_size=21)
 )
 def test_only_digits_are_cast(expression: str, text: str) -> None:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute("CREATE TABLE one (value TEXT)")
-        connection.execute("INSERT INTO one VALUES (?)", (text,))
-        ((found,),) = connection.execute(f"SELECT {expression.format('value')} FROM one").fetchall()
+    with closing(sqlite3.connect(":memory:")) as memory:
+        memory.execute("CREATE TABLE one (value TEXT)")
+        memory.execute("INSERT INTO one VALUES (?)", (text,))
+        ((found,),) = memory.execute(f"SELECT {expression.format('value')} FROM one").fetchall()
     is_number = text.isascii() and text.isdigit() and len(text) < 20
     assert found == (min(int(text), 2**63 - 1) if is_number else ABSENT)
 

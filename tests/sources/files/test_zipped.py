@@ -46,7 +46,7 @@ def test_an_archive_made_to_fill_memory_is_refused(tmp_path: Path, monkeypatch: 
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(32 << 20)))
     tracemalloc.start()
-    with pytest.raises(SourceError, match="unpacks to more than .* MiB: no such file shrinks that much"):
+    with pytest.raises(SourceError, match=r"unpacks to more than .* MiB: no such file shrinks that much"):
         read_whole(path, 1 << 40)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -57,7 +57,7 @@ def test_content_that_does_not_fit_into_memory_is_refused(path: Path, monkeypatc
     monkeypatch.setattr(room, "ALWAYS_BYTES", 0)
     for module in (room, zipped):
         monkeypatch.setattr(module, "free_memory", lambda: 1000)
-    with pytest.raises(SourceError, match="do not fit|does not fit"):
+    with pytest.raises(SourceError, match=r"do not fit|does not fit"):
         read_whole(path, 1 << 40)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from npuprof.sources.files import room
 from tests.sources.framework.conftest import Reader
 from tests.sources.framework.writer import Framework, small
 
@@ -61,3 +63,17 @@ def test_what_lies_before_and_behind_damage_is_kept(read: Reader) -> None:
     assert names[:90] == [f"aten::op{number}" for number in range(90)]
     assert names[-90:] == [f"aten::op{number}" for number in range(110, 200)]
     assert "are damaged or cut off" in decoded.notes.to_frame()["message"][0]
+
+
+def test_a_file_that_does_not_fit_into_memory_is_left_out_and_told(
+    read: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "ALWAYS_BYTES", 0)
+    monkeypatch.setattr(room, "free_memory", lambda: 1 << 20)
+    run = small()
+    run.files["torch.memory_usage"][:] = bytes(2 << 20)
+    decoded = read(run)
+    assert len(decoded.tables["operators"])
+    told = decoded.notes.to_frame().set_index("source").loc["torch.memory_usage"]
+    assert told["severity"] == "error"
+    assert "is not read: 2 MiB do not fit into the 1 MiB of memory that are free" in told["message"]

@@ -50,6 +50,17 @@ def test_operators_come_with_exact_times(folder: Path) -> None:
     ]
 
 
+def test_a_file_that_is_far_too_large_costs_only_itself(folder: Path) -> None:
+    with (folder / "cpu_op_execute_timestamp_0.txt").open("r+b") as file:
+        file.truncate(5 << 30)  # set up for writing, and never filled
+    decoded = read(folder)
+    assert len(decoded.tables["operators"]) == 0
+    assert len(decoded.tables["memory"]) == 2
+    told = decoded.notes.to_frame()
+    assert told["source"].tolist() == ["cpu_op_execute_timestamp_0.txt"]
+    assert "is larger than 4096 MiB" in told["message"].iloc[0]
+
+
 def test_samples_of_memory_come_in_order_of_time(folder: Path) -> None:
     memory = read(folder).tables["memory"]
     columns = ["time_ns", "component", "allocated_bytes", "reserved_bytes", "active_bytes"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
+from npuprof.sources.trace import events as reader
 from npuprof.sources.trace.events import Event, is_trace, read_events
 
 nasty = st.sampled_from(['}, {"ph":"X"', "a, b", '"', "\\", "é\n", "]}", "{", "", "nn.Module: Conv2d_0"])
@@ -175,3 +176,31 @@ def test_a_damaged_event_does_not_cost_the_digits_of_the_others(tmp_path: Path) 
     path.write_text('[{"ph": "X", "name": "a"b", "ts": 1.0}, {"ph": "X", "ts": 1736408883674584.732}]')
     read = [event for batch in read_events(path, Notes(), exact=True) for event in batch]
     assert [event.ts for event in read] == ["1736408883674584.732"]
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b'],"other":' + b"[" * 100_000,
+        b'],"other":{"a":{"b":1}},"cut":{"c',
+        b',{"ph":{"what":"no event"}}]',
+        b" and } some } more",
+    ],
+)
+def test_the_last_whole_event_is_kept_whatever_follows_it(tmp_path: Path, tail: bytes) -> None:
+    path = tmp_path / "trace_view.json"
+    path.write_bytes(b'{"traceEvents":[{"ph":"X","name":"\xc3\xa9","args":{"a":{}}}' + tail)
+    found, notes = read(path, 1 << 16)
+    assert [name for _, name, *_ in found] == ["é"]
+    assert len(notes)
+
+
+def test_a_file_without_events_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MAX_EVENTLESS_BYTES", 1 << 20)
+    path = tmp_path / "trace_view.json"
+    with path.open("wb") as file:
+        file.write(b'[{"ph":"X","name":"a"},')
+        file.truncate(1 << 33)  # set up for writing, and never filled
+    found, notes = read(path, 1 << 16)
+    assert [name for _, name, *_ in found] == ["a"]
+    assert "1 MiB of it hold no event; the rest of the file is not read" in str(messages(notes))

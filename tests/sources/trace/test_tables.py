@@ -208,6 +208,7 @@ def test_marks_lead_to_their_device_side(tmp_path: Path) -> None:
     assert sorted(messages) == ["mark 0", "mark 1"]
     assert messages == found["tasks"]["name"].take(links["target_row"].to_numpy()).tolist()
     add_device_sides(found)
+    assert found["marks"]["id"].astype(object).tolist() == [pd.NA, 100, 99]
     marks = found["marks"][["message", "device_start_ns", "device_duration_ns", "device_id"]]
     assert marks.astype(object).to_numpy().tolist() == [
         ["unseen", pd.NA, pd.NA, pd.NA],

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from npuprof.simulator import synthesise
 from npuprof.sources import raw
+from npuprof.sources.files import room
 from tests.sources.raw.conftest import raw_sample, writable_copy
 
 _SLICE = re.compile(r"(?P<stream>.+)\.slice_(?P<number>\d+)")
@@ -71,3 +72,21 @@ def test_slices_of_a_simulated_run_may_be_cut_anywhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["sliced_2k", "model_step"])
 def test_slices_of_a_sample_may_be_cut_anywhere(name: str, samples: Path, tmp_path: Path) -> None:
     _check(writable_copy(raw_sample(samples, name), tmp_path / "PROF_x"))
+
+
+def test_a_slice_that_does_not_fit_into_memory_is_left_out_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = synthesise(tmp_path, launches=20)
+    whole = raw.read(path)
+    for side, name in (("device_0", "stars_soc.data.0.slice_9"), ("host", "unaging.additional.hash_dic.slice_9")):
+        with (path / side / "data" / name).open("wb") as file:
+            file.truncate(8 << 20)  # set up for writing, and never filled
+    monkeypatch.setattr(room, "ALWAYS_BYTES", 0)
+    monkeypatch.setattr(room, "free_memory", lambda: 2 << 20)
+    decoded = raw.read(path)
+    notes = decoded.notes.to_frame()
+    told = notes[notes["message"].str.contains("slice_9 is not read: 8 MiB do not fit")]
+    assert set(told["source"]) == {"device_0", "host"}
+    for table in ("tasks", "kernels", "api"):
+        pd.testing.assert_frame_equal(decoded.tables[table], whole.tables[table])

@@ -1,0 +1,61 @@
+"""A plotly figure that leaves something in a saved notebook where no plotly is drawn: a picture, or else its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import plotly.graph_objects as go
+import plotly.io as pio
+
+from npuprof.figures.embed import mimebundle
+
+# What plotly chooses by itself in a kernel; in one of them it writes scripts beside the data, which are left out.
+# Whoever chooses another renderer gets it.
+_AS_DATA = frozenset({"plotly_mimetype", "plotly_mimetype+notebook", "jupyterlab", "nteract", "vscode"})
+
+
+class LastingFigure(go.Figure):  # type: ignore[misc]  # plotly has no annotations
+    """A figure like any other, whose output in a notebook holds more than the figure.
+
+    A front end shows one form of an output: the figure where it has a renderer of plotly, else the picture or the
+    words. A copy of it has no picture, and what restyles the figure does not restyle the picture.
+
+    Parameters
+    ----------
+    *arguments, **options
+        What a figure takes.
+    name
+        What the figure is called where it cannot be shown.
+    picture
+        Draws the picture, an SVG document, when the figure is shown.
+    """
+
+    def __init__(
+        self, *arguments: Any, name: str = "figure", picture: Callable[[], str] | None = None, **options: Any
+    ) -> None:
+        super().__init__(*arguments, **options)
+        self._called = name
+        self._picture = picture
+
+    def _ipython_display_(self) -> None:
+        if _as_data():
+            raise NotImplementedError  # IPython asks for the bundle then
+        super()._ipython_display_()
+
+    def _repr_mimebundle_(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        if not _as_data():
+            chosen: dict[str, Any] = super()._repr_mimebundle_(*arguments, **options)
+            return chosen
+        bundle = mimebundle(self)
+        if self._picture is not None:
+            bundle["image/svg+xml"] = self._picture()
+        return {**bundle, "text/plain": f"[{self._called}: shown where plotly figures are]"}
+
+    def _repr_html_(self) -> str | None:
+        # HTML would hide the picture in viewers that prefer it, and plotly's own has the address of another host.
+        return None if _as_data() else super()._repr_html_()
+
+
+def _as_data() -> bool:
+    return pio.renderers.default in _AS_DATA

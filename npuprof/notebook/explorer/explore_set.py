@@ -1,0 +1,104 @@
+"""The explorer of many runs: each of them by choice, and what all of them have together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as widgets
+import pandas as pd
+
+from npuprof.errors import NpuprofError
+from npuprof.notebook.comms import answer_at_once, close_all
+from npuprof.notebook.explorer.explore import Explorer
+from npuprof.notebook.explorer.lazy import LazyTabs
+from npuprof.notebook.explorer.parts import shown
+from npuprof.notebook.live_box import LiveBox
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from npuprof.profile_set import ProfileSet
+
+
+class SetExplorer:
+    """Shows a set of runs.
+
+    Parameters
+    ----------
+    runs
+        The set. A run is read when it is chosen, all of them when a view of all is opened.
+
+    Attributes
+    ----------
+    explorer
+        The explorer of the chosen run; None where it cannot be read.
+    widget
+        What to display.
+    """
+
+    def __init__(self, runs: ProfileSet) -> None:
+        self._runs = runs
+        self.explorer: Explorer | None = None
+        self._one = widgets.VBox([], layout={"width": "100%"})
+        self._tabs = LazyTabs(
+            {
+                "Runs": lambda: widgets.HTML(f"<div style='overflow-x:auto'>{runs._repr_html_()}</div>"),
+                "One run": self._chooser,
+                "Steps": self._all(runs.step_plot),
+                "Communication": self._all(runs.communication_matrix),
+            }
+        )
+        again = f", or open the runs with npuprof.load({str(runs.root)!r}).explore()"
+        self.widget = LiveBox(
+            [self._tabs.widget], what="the explorer of many runs", again=again, layout={"width": "100%"}
+        )
+
+    def open(self, title: str) -> None:
+        """Bring a tab to the front: Runs, One run, Steps or Communication."""
+        self._tabs.open(title)
+
+    def choose(self, row: int) -> None:
+        """Show the run of a row of the set's ``info``; why one cannot be read is told in its place."""
+        former, self.explorer = self._one.children, None
+        self._one.children = (widgets.HTML("<span class='faint'>reading …</span>"),)
+        for widget in former:
+            close_all(widget)
+        try:
+            self.explorer = Explorer(self._runs.at(row))
+        except NpuprofError as error:
+            self._one.children = (widgets.HTML(f"<pre>npuprof: {escape(str(error))}</pre>"),)
+        else:
+            self._one.children = (self.explorer.widget,)
+        answer_at_once(self._one)
+
+    def _chooser(self) -> widgets.Widget:
+        info = self._runs.info
+        options = [(_title(row), number) for number, (_, row) in enumerate(info.iterrows())]
+        choice = widgets.Dropdown(
+            options=options, description="Run", style={"description_width": "initial"}, layout={"width": "auto"}
+        )
+        choice.observe(lambda change: self.choose(change["new"]), "value")
+        self.choose(choice.value)
+        return widgets.VBox([choice, self._one], layout={"width": "100%"})
+
+    def _all(self, draw: Callable[[], go.Figure]) -> Callable[[], widgets.Widget]:
+        """Make a view of all runs, and tell below which of them could not be read."""
+
+        def build() -> widgets.Widget:
+            figure = draw()
+            failed = "".join(
+                f"<li>{escape(f'rank {which}' if isinstance(which, int) else which)}: {escape(why)}</li>"
+                for which, why in self._runs.failed.items()
+            )
+            told = [widgets.HTML(f"Without these, which cannot be read:<ul>{failed}</ul>")] if failed else []
+            return widgets.VBox([shown(figure), *told], layout={"width": "100%"})
+
+        return build
+
+
+def _title(row: pd.Series[Any]) -> str:
+    rank = "" if pd.isna(row["rank"]) else f"rank {row['rank']} · "
+    failed = " (cannot be read)" if row["problem"] else ""
+    return f"{rank}{row['path']}{failed}"

@@ -1,0 +1,207 @@
+"""The flame graph as widgets: what it is weighed by and of, search, figure, and what is known of one frame."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+
+from npuprof.analysis.call_scope import Scope
+from npuprof.analysis.quantities import printable
+from npuprof.errors import OptionsError
+from npuprof.explorer.flame import FlameGraph, press
+from npuprof.exports.html import AS_TEXT
+from npuprof.figures.colours import FAMILIES
+from npuprof.notebook.explorer.flame_figure import FlameFigure
+from npuprof.notebook.explorer.flame_keys import CONTAINER_CLASS, SCROLLED_CLASS, FlameKeys
+
+_STYLE = """<style>
+.npuprof-flame:focus-visible { outline: 2px solid var(--jp-brand-color1, #0072b2); outline-offset: 2px; }
+.npuprof-flame .npuprof-flame-scrolled { overflow-y: auto; overflow-x: hidden; max-height: 640px; }
+.npuprof-flame .npuprof-flame-scrolled .bars path { cursor: pointer; }
+.npuprof-flame .widget-toggle-buttons { display: flex; flex-flow: row nowrap; align-items: center; }
+.npuprof-flame .widget-toggle-buttons > .widget-label { height: auto; margin: 0 4px 0 8px; }
+.npuprof-flame .long { overflow-wrap: anywhere; }
+</style>"""
+
+_FAMILIES = ("python", "operator", "api", "matrix", "vector", "movement", "wait")
+_WEIGHT_WORDS = {"host": "host time", "device": "device time", "count": "count"}
+_SHAPES = (("icicle", "icicle"), ("flame", "flame"))
+_SHAPE_TIPS = ("callers above their callees", "callers below their callees")
+_ALL = ""  # a list has no choice at all where the value is None
+_MOST_OFFERED = 5_000  # steps or threads in a list
+_LONGEST_NAME, _LONGEST_CRUMB, _MOST_CRUMBS = 400, 40, 12
+
+
+class FlameGraphView:
+    """Shows a flame graph, and does to it what the user asks for.
+
+    Parameters
+    ----------
+    flame
+        The state; others may change it too.
+
+    Attributes
+    ----------
+    widget
+        What to display.
+    figure
+        The figure in it.
+    """
+
+    def __init__(self, flame: FlameGraph) -> None:
+        self._flame = flame
+        self._lock = threading.RLock()  # messages of the browser may come on a thread of their own
+        self._drawn = self._look()
+        self.figure = FlameFigure(flame, self._done(flame.zoom))
+        self._keys = FlameKeys(self._done(lambda key: press(flame, key)), self._done(self.figure.fit))
+        self._found, self._path, self._frame = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        self._up = self._button("Up", "U: show the caller of the frame at the top", flame.up)
+        self._all = self._button("All", "0: show everything again", flame.show_all)
+        self.widget = self._box()
+        flame.listen(self._changed)
+        self._tell()
+
+    def _box(self) -> widgets.Widget:
+        place = widgets.Box([self.figure.widget], layout={"display": "block", "width": "100%"})
+        place.add_class(SCROLLED_CLASS)
+        rows = [_row(self._view_controls()), _row(self._search_controls())]
+        box = widgets.VBox([widgets.HTML(_STYLE), *rows, self._path, place, self._frame, _legend(), self._keys])
+        box.layout.width = "100%"
+        box.add_class(CONTAINER_CLASS)
+        return box
+
+    def _view_controls(self) -> list[widgets.Widget]:
+        flame = self._flame
+        weights = [(_WEIGHT_WORDS[weight], weight) for weight in flame.weights]
+        weight = _toggles("Width by", weights, [f"a frame is as wide as its {word}" for word, _ in weights])
+        weight.observe(self._changed_to(flame.weigh), "value")
+        shape = _toggles("Shape", _SHAPES, _SHAPE_TIPS)
+        shape.observe(self._changed_to(flame.turn), "value")
+        step, thread = _choice("Step", flame.steps), _choice("Thread", flame.threads)
+
+        def look(_: object) -> None:
+            flame.look_at(Scope(_chosen(step), _chosen(thread)))
+
+        # A single thread leaves nothing to choose.
+        choices = [one for one, least in ((step, 1), (thread, 2)) if len(one.options) > least]
+        for one in choices:
+            one.observe(self._done(look), "value")
+        return [self._up, self._all, weight, *choices, shape]
+
+    def _search_controls(self) -> list[widgets.Widget]:
+        text = widgets.Text(
+            description="Search",
+            placeholder="part of a name",
+            continuous_update=False,
+            layout={"width": "280px"},
+            style={"description_width": "auto"},
+        )
+        regex = widgets.Checkbox(description="regular expression", indent=False, layout={"width": "auto"})
+
+        def search(_: object) -> None:
+            self._flame.search(text.value, regex=regex.value)
+
+        text.observe(self._done(search), "value")
+        regex.observe(self._done(search), "value")
+        previous = self._button("Previous", "P: the match before", lambda: self._flame.next_match(-1))
+        following = self._button("Next", "N: the next match", lambda: self._flame.next_match(1))
+        return [text, regex, previous, following, self._found]
+
+    def _button(self, description: str, tooltip: str, action: Callable[[], Any]) -> widgets.Button:
+        button = widgets.Button(description=description, tooltip=tooltip, layout={"width": "auto"})
+        button.on_click(self._done(lambda _: action()))
+        return button
+
+    def _changed_to(self, action: Callable[[Any], Any]) -> Callable[[Any], None]:
+        return self._done(lambda change: action(change["new"]))
+
+    def _done(self, action: Callable[[Any], Any]) -> Callable[[Any], None]:
+        """Make of an action one that is done alone, and tells what is wrong with it."""
+
+        def do(given: Any) -> None:
+            with self._lock:
+                try:
+                    action(given)
+                except OptionsError as error:
+                    self._say(str(error))
+
+        return do
+
+    def _say(self, text: str) -> None:
+        self._found.value = f'<span class="{AS_TEXT}" role="status">{escape(text)}</span>'
+
+    def _look(self) -> tuple[object, ...]:
+        """Give what a picture depends on."""
+        flame = self._flame
+        return (flame.picture(), flame.orientation, flame.pixels, flame.text, flame.regex)
+
+    def _changed(self) -> None:
+        with self._lock:
+            look = self._look()
+            if look == self._drawn:
+                self.figure.draw_cursor()
+            else:
+                before, self._drawn = self._drawn, look
+                self.figure.draw()
+                if before[:2] != look[:2]:
+                    self._keys.show_root(at_bottom=self._flame.orientation == "flame")
+            self._tell()
+
+    def _tell(self) -> None:
+        flame = self._flame
+        picture, found = flame.picture(), flame.found()
+        self._say("" if found is None else picture.found(found))
+        self._up.disabled = self._all.disabled = not flame.path()
+        self._path.value = f'<div class="long {AS_TEXT}">{_crumbs(flame.path())}</div>'
+        name = escape(printable(picture.name(flame.cursor), _LONGEST_NAME))
+        facts = " · ".join(map(escape, picture.facts(flame.cursor)))
+        self._frame.value = (
+            f'<div class="long {AS_TEXT}" role="status"><b>{name}</b> · {facts}</div>'
+            '<div class="faint">A click on a frame zooms into it, and on the one at the root goes up.</div>'
+        )
+
+
+def _legend() -> widgets.Widget:
+    """Name the colours."""
+    swatches = " ".join(
+        f'<span><span class="swatch" style="background:{look.colour}"></span>{escape(look.label)}</span>'
+        for look in (FAMILIES[family] for family in _FAMILIES)
+    )
+    return widgets.HTML(f'<div class="swatches">{swatches}</div>')
+
+
+def _crumbs(names: list[str]) -> str:
+    """Tell the way to the root, without its middle where it is long; escaped."""
+    shown = ["everything", *(printable(name, _LONGEST_CRUMB) for name in names)]
+    if len(shown) > _MOST_CRUMBS:
+        shown = [*shown[:2], "…", *shown[3 - _MOST_CRUMBS :]]
+    return " › ".join(map(escape, shown))
+
+
+def _toggles(description: str, options: Sequence[tuple[str, str]], tooltips: Sequence[str]) -> widgets.ToggleButtons:
+    return widgets.ToggleButtons(
+        description=description,
+        options=options,
+        tooltips=tooltips,
+        layout={"width": "auto"},
+        style={"button_width": "auto", "description_width": "auto"},
+    )
+
+
+def _choice(description: str, numbers: Sequence[int]) -> widgets.Dropdown:
+    options = [("all", _ALL), *((str(number), number) for number in numbers[:_MOST_OFFERED])]
+    return widgets.Dropdown(
+        options=options, description=description, layout={"width": "auto"}, style={"description_width": "auto"}
+    )
+
+
+def _chosen(choice: widgets.Dropdown) -> int | None:
+    return None if choice.value == _ALL else int(choice.value)
+
+
+def _row(children: list[widgets.Widget]) -> widgets.Widget:
+    return widgets.HBox(children, layout={"flex_flow": "row wrap", "align_items": "center", "width": "100%"})

@@ -1,0 +1,220 @@
+"""Saved notebooks opened again without their kernel: in JupyterLab, in Notebook 7, and as nbviewer shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import display
+from IPython.utils.capture import capture_output
+
+from npuprof.demo import notebook_path, run_demo
+from npuprof.notebook.explorer.explore import explore
+from npuprof.notebook.live_box import LiveBox
+from npuprof.notebook.report import show_run
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from tests import factories
+from tests.browser.conftest import Lab
+from tests.browser.notebook_page import NotebookPage
+
+# One JupyterLab and one browser at a time, where several processes share the tests.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+_NAMES = ("$x$ and $y$", r"\(a\) and \[b\]", "<img src=x onerror='window.pwned=1'>", "$$z$$", "<b>bold</b>")
+_TIMEOUT_MS = 45_000
+_FIGURES = "() => [...document.querySelectorAll('.js-plotly-plot .main-svg .trace')].length"
+_ALL_DRAWN = (
+    "() => document.querySelectorAll('.js-plotly-plot .cartesianlayer, .js-plotly-plot .iciclelayer').length >= 3"
+)
+
+
+@pytest.fixture(scope="module")
+def outputs() -> list[list[Any]]:
+    """The outputs of cells that showed a report, a timeline, an explorer and a panel."""
+    run = Profile(Decoded(factories.profile(300, kernel_names=_NAMES), factories.info(name="$n$ of $m$"), Notes(), {}))
+    InteractiveShell.instance()
+    try:
+        return [
+            _shown(lambda: show_run(run)),
+            _shown(lambda: _display(run.timeline())),
+            _shown(lambda: _display(explore(run))),
+            _shown(lambda: _display(LiveBox([], what="the panel"))),
+        ]
+    finally:
+        InteractiveShell.clear_instance()
+
+
+def _display(value: object) -> None:
+    display(value)  # type: ignore[no-untyped-call]
+
+
+def _shown(show: Callable[[], object]) -> list[Any]:
+    with capture_output() as captured:
+        show()
+    return [nbformat.v4.new_output("display_data", data=output.data) for output in captured.outputs]
+
+
+def _notebook(outputs: list[list[Any]]) -> Any:
+    cells = [nbformat.v4.new_code_cell(f"cell_{number}()", outputs=some) for number, some in enumerate(outputs)]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+
+
+@pytest.fixture
+def open_saved(browser: Any, outputs: list[list[Any]], tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Open a saved notebook in a page of its own, whose front end gets no kernel; gives the page."""
+    pages: list[Any] = []
+
+    def open_(served: Lab, *, width: int = 1400, trusted: bool = False, name: str | None = None) -> Any:
+        if name is None:
+            name = f"saved_{len(pages)}_{tmp_path.name}.ipynb"
+            nbformat.write(_notebook(outputs), served.folder / name)
+        if trusted:
+            served.trust(name)
+        # Tall, so that the front end, which draws only the cells in view, draws them all.
+        page = browser.new_page(viewport={"width": width, "height": 3600})
+        pages.append(page)
+        page.set_default_timeout(_TIMEOUT_MS)
+        page.route(
+            "**/api/sessions*", lambda route: route.abort() if route.request.method == "POST" else route.continue_()
+        )
+        page.goto(served.notebook_url(name))
+        page.wait_for_selector(".jp-Notebook .jp-Cell")
+        page.locator(".jp-Dialog", has_text="Error Starting Kernel").get_by_role("button", name="Ok").click()
+        page.locator(".jp-Dialog", has_text="Select Kernel").get_by_role("button", name="No Kernel").click()
+        return page
+
+    yield open_
+    for number, page in enumerate(pages):
+        page.screenshot(path=tmp_path / f"end_{number}.png")  # what a failed test saw
+        page.close()
+
+
+@pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "from_elsewhere"])
+@pytest.mark.parametrize("application", ["lab", "notebook7"])
+def test_every_report_shows(
+    application: str, trusted: bool, request: pytest.FixtureRequest, open_saved: Callable[..., Any], tmp_path: Path
+) -> None:
+    page = open_saved(request.getfixturevalue(application), trusted=trusted)
+    page.wait_for_function(_ALL_DRAWN)
+    page.get_by_text("npuprof: the panel needs a running kernel: run this cell again.").wait_for()
+    page.get_by_text("npuprof: the explorer of $n$ of $m$ needs a running kernel: run this cell again.").wait_for()
+    page.wait_for_timeout(3_500)  # so long front ends look for the models of widgets
+    page.screenshot(path=tmp_path / "reopened.png")
+    text = page.inner_text(".jp-Notebook")
+    assert "SIMULATED NPU" in text
+    for name in _NAMES:
+        assert name in text
+    assert page.locator(".npuprof-report mjx-container").count() == 0
+    assert page.locator(".jp-OutputArea-output img[src=x]").count() == 0
+    assert page.locator(".jp-RenderedSVG").count() == 0  # the picture is for viewers that draw no plotly
+    assert "Error displaying widget" not in text
+    assert "npuprof-late" not in text
+    assert page.evaluate("() => window.pwned") is None
+
+
+def test_the_picture_that_jupyterlab_saves_of_a_figure_fits_a_narrower_window(
+    lab: Lab, open_saved: Callable[..., Any], outputs: list[list[Any]], tmp_path: Path
+) -> None:
+    name = f"pictures_{tmp_path.name}.ipynb"
+    nbformat.write(_notebook(outputs[:1]), lab.folder / name)
+    page = open_saved(lab, trusted=True, name=name)
+    page.wait_for_function(_ALL_DRAWN.replace("3", "2"))
+    page.wait_for_timeout(2_000)
+    page.locator(".jp-Notebook .jp-Cell").first.click()
+    page.keyboard.press("Control+s")
+    page.wait_for_function("() => !document.querySelector('.jp-mod-dirty')")
+    pictures = [
+        len(output.data["image/png"])
+        for output in nbformat.read(lab.folder / name, as_version=4).cells[0].outputs
+        if "image/png" in output.data
+    ]
+    print("JupyterLab's pictures, in bytes:", pictures)
+    assert len(pictures) == 2
+    assert (lab.folder / name).stat().st_size < 1_000_000
+    page = open_saved(lab, name=name, width=900)
+    page.wait_for_function("() => [...document.querySelectorAll('.plot-img')].filter(i => i.width > 100).length === 2")
+    page.screenshot(path=tmp_path / "narrow.png")
+    cut = "e => e.scrollWidth - e.clientWidth"
+    assert all(output.evaluate(cut) <= 1 for output in page.locator(".jp-RenderedPlotly").all())
+    ratios = page.evaluate(
+        "() => [...document.querySelectorAll('.plot-img')].map("
+        "i => (i.width / i.height) / (i.naturalWidth / i.naturalHeight))"
+    )
+    assert ratios == pytest.approx([1, 1], abs=0.02)
+    box = page.locator(".plot-img").first.bounding_box()
+    page.mouse.move(box["x"] + 200, box["y"] + 200)
+    page.wait_for_selector(".js-plotly-plot .main-svg .trace")
+
+
+def test_a_live_view_hides_its_line(lab: Lab, browser: Any, tmp_path: Path) -> None:
+    notebook = NotebookPage(lab, browser, f"live_{tmp_path.name}.ipynb", ["import npuprof\nnpuprof.panel()"], 1400)
+    try:
+        panel = notebook.run(0)
+        panel.locator(".npuprof-panel").wait_for()
+        line = panel.get_by_text("needs a running kernel")
+        notebook.page.wait_for_timeout(4_000)
+        notebook.page.screenshot(path=tmp_path / "live.png")
+        assert line.count() == 1
+        assert not line.is_visible()
+    finally:
+        notebook.page.close()
+
+
+def test_as_nbviewer_shows_it(browser: Any, outputs: list[list[Any]], tmp_path: Path) -> None:
+    exporters = pytest.importorskip("nbconvert.exporters")
+    page = _open_exported(browser, exporters, _notebook(outputs), tmp_path)
+    try:
+        _check_exported(page, pictures=2, tmp_path=tmp_path)
+        text = page.inner_text("body")
+        for name in _NAMES:
+            assert name in text
+        assert "npuprof: the panel needs a running kernel: run this cell again." in text
+        assert page.evaluate("() => window.pwned") is None
+    finally:
+        page.close()
+
+
+@pytest.mark.filterwarnings("ignore:Your element with mimetype")  # a stored figure may have no other form
+@pytest.mark.parametrize("run_again", [False, True], ids=["stored", "run_again"])
+def test_the_quickstart_as_nbviewer_shows_it(browser: Any, tmp_path: Path, run_again: bool) -> None:
+    exporters = pytest.importorskip("nbconvert.exporters")
+    stored = notebook_path()
+    if run_again:
+        run_demo(tmp_path / "demo")
+        stored = tmp_path / "demo" / stored.name
+    page = _open_exported(browser, exporters, nbformat.read(stored, as_version=4), tmp_path)
+    try:
+        _check_exported(page, pictures=None, tmp_path=tmp_path)
+    finally:
+        page.close()
+
+
+def _open_exported(browser: Any, exporters: Any, notebook: Any, tmp_path: Path) -> Any:
+    """Export a notebook as HTML and open that without a network; gives the page."""
+    html, _ = exporters.HTMLExporter().from_notebook_node(notebook)
+    (tmp_path / "exported.html").write_text(html, encoding="utf-8")
+    context = browser.new_context(viewport={"width": 1200, "height": 3600}, offline=True)
+    page = context.new_page()
+    page.goto((tmp_path / "exported.html").as_uri(), wait_until="domcontentloaded")
+    return page
+
+
+def _check_exported(page: Any, pictures: int | None, tmp_path: Path) -> None:
+    drawn = page.locator("img[src^='data:image/svg+xml']")
+    drawn.first.wait_for()
+    page.screenshot(path=tmp_path / "exported.png", full_page=True)
+    assert drawn.count() >= 1 if pictures is None else drawn.count() == pictures
+    for number in range(drawn.count()):
+        assert drawn.nth(number).evaluate("i => i.complete && i.naturalWidth > 500 && i.clientWidth > 500")
+    assert page.locator(".jp-RenderedHTMLCommon table").count() >= 2
+    assert "SIMULATED NPU" in page.inner_text("body")
+    assert page.locator("iframe").count() == 0
+    broken = "() => [...document.images].filter(i => !i.naturalWidth).map(i => i.outerHTML.slice(0, 100))"
+    assert page.evaluate(broken) == []

@@ -1,0 +1,93 @@
+"""The explorer of many runs, without a front end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+import pytest
+
+from npuprof.notebook.explorer.explore_set import SetExplorer
+from npuprof.notes import Notes
+from npuprof.profile_set import ProfileSet
+from npuprof.profiles import Profile, open_path
+from npuprof.sources.base import Decoded
+from tests import factories
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> ProfileSet:
+    for rank in range(3):
+        decoded = Decoded(factories.profile(40 + rank), factories.info(rank=rank, name=f"run <{rank}>"), Notes())
+        Profile(decoded).save(tmp_path / f"rank<{rank}>")
+    loaded = open_path(tmp_path)
+    assert isinstance(loaded, ProfileSet)
+    return loaded
+
+
+def _all(widget: Any) -> list[Any]:
+    return [widget, *(one for child in getattr(widget, "children", ()) for one in _all(child))]
+
+
+def _texts(widget: Any) -> str:
+    return "".join(one.value for one in _all(widget) if isinstance(one, widgets.HTML))
+
+
+def _choice(explorer: SetExplorer) -> widgets.Dropdown:
+    (found,) = [one for one in _all(explorer.widget) if isinstance(one, widgets.Dropdown) and one.description == "Run"]
+    return found
+
+
+def test_no_run_is_read_before_it_is_asked_for(runs: ProfileSet) -> None:
+    explorer = SetExplorer(runs)
+    assert "rank&lt;0&gt;" in _texts(explorer.widget)
+    assert set(runs.info["state"]) == {"found"}
+    explorer.open("One run")
+    assert runs.info["state"].tolist() == ["loaded", "found", "found"]
+
+
+def test_a_run_is_chosen_and_takes_the_place_of_the_former(runs: ProfileSet) -> None:
+    explorer = SetExplorer(runs)
+    explorer.open("One run")
+    former = explorer.explorer
+    assert former is not None
+    assert former.run.info.rank == 0
+    _choice(explorer).value = 2
+    assert explorer.explorer is not None
+    assert explorer.explorer.run.info.rank == 2
+    assert len(explorer.explorer.run.kernels) > len(former.run.kernels)
+    assert former.widget.comm is None
+    assert explorer.explorer.widget in _all(explorer.widget)
+
+
+def test_what_all_ranks_have_is_drawn(runs: ProfileSet) -> None:
+    explorer = SetExplorer(runs)
+    for title in ("Steps", "Communication"):
+        explorer.open(title)
+    steps, matrix = (
+        one.outputs[0]["data"]["application/vnd.plotly.v1+json"]
+        for one in _all(explorer.widget)
+        if isinstance(one, widgets.Output)
+    )
+    assert "rank 2" in str(steps["data"][0]["x"])
+    assert "could not be made" not in _texts(explorer.widget)
+    assert matrix["layout"]["annotations"]  # says what to collect to have it
+
+
+def test_a_run_that_cannot_be_read_is_told_and_the_others_are_shown(runs: ProfileSet, tmp_path: Path) -> None:
+    (tmp_path / "rank<1>" / "kernels.parquet").write_bytes(b"no parquet")
+    explorer = SetExplorer(runs)
+    explorer.open("Steps")
+    assert "Without these, which cannot be read:<ul><li>rank 1: " in _texts(explorer.widget)
+    explorer.open("One run")
+    _choice(explorer).value = 1
+    assert explorer.explorer is None
+    assert "<pre>npuprof: " in _texts(explorer.widget)
+    assert "<1>" not in _texts(explorer.widget)
+    _choice(explorer).value = 2
+    assert explorer.explorer is not None
+
+
+def test_the_set_makes_its_explorer(runs: ProfileSet) -> None:
+    assert "npuprof-explorer" in runs.explore().children[0]._dom_classes

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npuprof.analysis.call_fold import Root
+from npuprof.analysis.call_scope import Scope
+from npuprof.explorer.flame import FlameGraph
+from npuprof.notebook.explorer.flame_graph import FlameGraphView
+from tests import factories
+
+_HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def _flame(launches: int = 200, **how: Any) -> FlameGraph:
+    return FlameGraph(factories.profile(launches, **how), factories.info())
+
+
+def _all(widget: Any, kind: str) -> list[Any]:
+    found = [widget] if type(widget).__name__ == kind else []
+    return found + [one for child in getattr(widget, "children", ()) for one in _all(child, kind)]
+
+
+def _button(view: FlameGraphView, name: str) -> Any:
+    return next(button for button in _all(view.widget, "Button") if button.description == name)
+
+
+def _choice(view: FlameGraphView, name: str) -> Any:
+    return next(choice for choice in _all(view.widget, "Dropdown") if choice.description == name)
+
+
+def _toggle(view: FlameGraphView, option: str) -> Any:
+    return next(one for one in _all(view.widget, "ToggleButtons") if option in one._options_values)
+
+
+def _said(view: FlameGraphView) -> str:
+    return "\n".join(str(one.value) for one in _all(view.widget, "HTML"))
+
+
+def _click(view: FlameGraphView, frame: int) -> None:
+    """Do what the front end does when a bar is clicked."""
+    points = {"trace_indexes": [0], "point_indexes": [frame], "xs": [0], "ys": [0]}
+    view.figure.widget._js2py_pointsCallback = {
+        "event_type": "plotly_click",
+        "points": points,
+        "device_state": {"alt": False, "ctrl": False, "meta": False, "shift": False, "button": 0, "buttons": 1},
+        "selector": None,
+    }
+
+
+def _frame(flame: FlameGraph, name: str) -> int:
+    picture = flame.picture()
+    return next(frame for frame in range(len(picture.frames)) if picture.name(frame) == name)
+
+
+def test_one_figure_is_refilled_by_clicks_and_buttons() -> None:
+    flame = _flame()
+    view = FlameGraphView(flame)
+    figure, bars = view.figure.widget, view.figure.widget.data[0]
+    whole = len(bars.y)
+    assert _button(view, "Up").disabled
+
+    _click(view, _frame(flame, "train.py(20): step"))
+
+    assert flame.path() == ["train.py(1): main", "train.py(20): step"]
+    assert "everything › train.py(1): main › train.py(20): step" in _said(view)
+    assert view.figure.widget is figure
+    assert figure.data[0] is bars
+    assert 0 < len(bars.y) < whole
+    assert bars.hovertext[0].startswith("<b>train.py(20): step</b>")
+    _button(view, "Up").click()
+    assert flame.path() == ["train.py(1): main"]
+    _button(view, "All").click()
+    assert len(bars.y) == whole
+    assert _button(view, "All").disabled
+
+
+def test_weight_part_and_shape_are_chosen_by_controls() -> None:
+    flame = _flame()
+    view = FlameGraphView(flame)
+
+    _toggle(view, "device").value = "device"
+    _choice(view, "Step").value = 1
+    _choice(view, "Thread").value = 101
+    _toggle(view, "flame").value = "flame"
+
+    assert (flame.weight, flame.scope, flame.orientation) == ("device", Scope(1, 101), "flame")
+    low, high = view.figure.widget.layout.yaxis.range
+    assert low < high
+    assert "device time" in view.figure.widget.layout.title.text
+    assert "simulated NPU" in view.figure.widget.layout.title.text
+    _choice(view, "Step").value = ""
+    assert flame.scope == Scope(None, 101)
+
+
+def test_only_what_a_run_has_is_offered() -> None:
+    kernels = factories.profile(5)["kernels"]
+    view = FlameGraphView(FlameGraph(factories.all_tables(kernels=kernels), factories.info()))
+
+    assert [list(one._options_values) for one in _all(view.widget, "ToggleButtons")] == [
+        ["device", "count"],
+        ["icicle", "flame"],
+    ]
+    assert not _all(view.widget, "Dropdown")
+
+
+def test_a_search_tells_its_share_and_a_wrong_pattern_what_is_wrong() -> None:
+    flame = _flame()
+    view = FlameGraphView(flame)
+    (text,), (regex,) = _all(view.widget, "Text"), _all(view.widget, "Checkbox")
+
+    text.value = "aten::softmax"
+    assert re.search(r'role="status">3 frames, [\d.]+ % of host time<', _said(view))
+    opacity = np.array(view.figure.widget.data[0].marker.opacity)
+    assert (opacity == 1).sum() == 3
+    _button(view, "Next").click()
+    assert flame.picture().name(flame.cursor) == "aten::softmax"
+    assert len(view.figure.widget.layout.shapes) == 1
+
+    regex.value = True
+    text.value = "("
+    assert "cannot be read" in _said(view)
+    assert (np.array(view.figure.widget.data[0].marker.opacity) == 1).all()
+    text.value = ""
+    assert "cannot be read" not in _said(view)
+
+
+def test_keys_of_the_browser_arrive_and_others_are_let_pass() -> None:
+    flame = _flame()
+    view = FlameGraphView(flame)
+
+    for content in ({"kind": "key", "key": "ArrowDown"}, {"kind": "key", "key": 7}, {"kind": "key"}, {}):
+        view._keys._receive(view._keys, content, None)
+
+    assert flame.picture().name(flame.cursor) == "train.py(1): main"
+    assert "train.py(1): main" in _said(view)
+
+
+@pytest.mark.parametrize(("width", "pixels"), [(640, 632), (0, 1200), (-5, 1200), (3, 200), (10**9, 8_000)])
+def test_the_width_that_the_browser_tells_is_used(width: int, pixels: int) -> None:
+    flame = _flame()
+    view = FlameGraphView(flame)
+
+    view._keys.width = width
+
+    assert flame.pixels == pixels
+    assert view.figure.widget.layout.width == pixels + 8
+
+
+def test_names_are_escaped_wherever_they_are_told() -> None:
+    flame = _flame(kernel_names=[_HOSTILE])
+    view = FlameGraphView(flame)
+    _toggle(view, "device").value = "device"
+    _click(view, _frame(flame, _HOSTILE))
+
+    said = _said(view) + str(view.figure.widget.to_dict())
+    assert flame.path()[-1] == _HOSTILE
+    assert "&lt;img" in said
+    assert "<img" not in said
+
+
+def test_a_run_with_nothing_to_show_says_so() -> None:
+    flame = FlameGraph(factories.all_tables(), factories.info())
+
+    view = FlameGraphView(flame)
+
+    (told,) = view.figure.widget.layout.annotations
+    assert told.text == "no number of calls and kernels in this run"
+    assert flame.root == Root()
