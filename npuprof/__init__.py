@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from npuprof.markers import mark, pop, push, range, range_end, range_start  # noqa: A004 - the public name
     from npuprof.notebook import load_ipython_extension, unload_ipython_extension
     from npuprof.notebook.panel import panel
-    from npuprof.offline import offline_analyse
     from npuprof.options import Options
-    from npuprof.profile_set import ProfileSet
-    from npuprof.profiles import Profile, load
-    from npuprof.schedules import ProfilerAction, schedule
-    from npuprof.session import Session, last, profile
-    from npuprof.supported import (
+    from npuprof.options.supported import (
         supported_activities,
         supported_ai_core_metrics,
         supported_export_type,
         supported_profiler_level,
     )
-    from npuprof.trace_handlers import trace_handler
+    from npuprof.profiles import Profile, load
+    from npuprof.ranks.profile_set import ProfileSet
+    from npuprof.runs.offline import offline_analyse
+    from npuprof.runs.schedules import ProfilerAction, schedule
+    from npuprof.runs.trace_handlers import trace_handler
+    from npuprof.session import Session, last, profile
 
 __all__ = [
     "NpuprofError",
@@ -64,14 +64,14 @@ _HOMES = {
     "NpuprofWarning": "npuprof.errors",
     "Options": "npuprof.options",
     "Profile": "npuprof.profiles",
-    "ProfileSet": "npuprof.profile_set",
-    "ProfilerAction": "npuprof.schedules",
+    "ProfileSet": "npuprof.ranks.profile_set",
+    "ProfilerAction": "npuprof.runs.schedules",
     "Session": "npuprof.session",
     "last": "npuprof.session",
     "load": "npuprof.profiles",
     "load_ipython_extension": "npuprof.notebook",
     "mark": "npuprof.markers",
-    "offline_analyse": "npuprof.offline",
+    "offline_analyse": "npuprof.runs.offline",
     "panel": "npuprof.notebook.panel",
     "pop": "npuprof.markers",
     "profile": "npuprof.session",
@@ -79,12 +79,12 @@ _HOMES = {
     "range": "npuprof.markers",
     "range_end": "npuprof.markers",
     "range_start": "npuprof.markers",
-    "schedule": "npuprof.schedules",
-    "supported_activities": "npuprof.supported",
-    "supported_ai_core_metrics": "npuprof.supported",
-    "supported_export_type": "npuprof.supported",
-    "supported_profiler_level": "npuprof.supported",
-    "trace_handler": "npuprof.trace_handlers",
+    "schedule": "npuprof.runs.schedules",
+    "supported_activities": "npuprof.options.supported",
+    "supported_ai_core_metrics": "npuprof.options.supported",
+    "supported_export_type": "npuprof.options.supported",
+    "supported_profiler_level": "npuprof.options.supported",
+    "trace_handler": "npuprof.runs.trace_handlers",
     "unload_ipython_extension": "npuprof.notebook",
 }
 
@@ -110,6 +110,6 @@ def __dir__() -> list[str]:
 
 
 if os.environ.get("NPUPROF_OPTIONS") or os.environ.get("MS_PROFILER_OPTIONS"):
-    from npuprof import from_environment
+    from npuprof.runs import from_environment
 
     from_environment.start()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from npuprof.errors import NpuprofError
 from npuprof.options import DEFAULT_OUTPUT
-from npuprof.reading_words import add_reading_words, reading_arguments
+from npuprof.options.reading import add_reading_words, reading_arguments
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,9 +76,9 @@ def _open(parsed: argparse.Namespace) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    from npuprof.applications import run_application
     from npuprof.notebook.run_words import UsageError, run_words, usage
     from npuprof.profiles import load
+    from npuprof.runs.applications import run_application
 
     if not parsed.words or parsed.words[0] in ("-h", "--help"):
         print(usage())  # noqa: T201
@@ -98,7 +98,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def _doctor(parsed: argparse.Namespace) -> int:
-    from npuprof.doctor import diagnose
+    from npuprof.machine.doctor import diagnose
 
     if parsed.verify:
         return _verify(parsed.output)

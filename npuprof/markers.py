@@ -15,8 +15,8 @@ from contextlib import ContextDecorator
 from types import TracebackType
 from typing import Any
 
-from npuprof import running
 from npuprof.errors import OptionsError
+from npuprof.runs import running
 
 _MAX_PUSHED = 1_000  # a loop that pushes without popping should not fill the memory
 

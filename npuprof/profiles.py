@@ -14,9 +14,9 @@ import pandas as pd
 
 from npuprof import progress, tables
 from npuprof.errors import NpuprofError, OptionsError, SourceError
+from npuprof.figures.methods import ProfileFigures
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.profile_figures import ProfileFigures
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
 from npuprof.sources.cutting import cut
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from npuprof.analysis.summary import Summary
     from npuprof.exports.stacks import Metric
-    from npuprof.profile_set import ProfileSet
+    from npuprof.ranks.profile_set import ProfileSet
 
 _PAGE_FIGURES_BYTES = 20 << 20  # a page of its own has room for every detail that the figures can show
 
@@ -228,8 +228,8 @@ def load(
     Returns
     -------
     The profile; ``run.info.selection`` tells which part was asked for. A directory around several runs gives a
-    :class:`npuprof.profile_set.ProfileSet` instead, one entry a rank and session, each read as asked for here; see
-    :func:`open_path`, whose type says so.
+    :class:`npuprof.ranks.profile_set.ProfileSet` instead, one entry a rank and session, each read as asked for
+        here; see :func:`open_path`, whose type says so.
 
     Raises
     ------
@@ -251,7 +251,7 @@ def open_path(
     end: Moment | None = None,
 ) -> Profile | ProfileSet:
     """Do what :func:`load` does: a profile for one run, a set for several."""
-    from npuprof.profile_set import ProfileSet
+    from npuprof.ranks.profile_set import ProfileSet
 
     if source not in (None, "raw", "parsed"):
         raise OptionsError(f"source is {source!r}, but must be 'raw', 'parsed' or None")

@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from npuprof.clock import Clock, SystemClock
 from npuprof.collectors.base import Collector
 from npuprof.collectors.registry import choose
-from npuprof.ended_runs import EndedRuns
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError
 from npuprof.options import Options
 from npuprof.recording import Recording, check_metadata
-from npuprof.running import Running, describe_failure, newest
-from npuprof.schedules import ProfilerAction, ScheduleFunction, missing_steps, steps_needed
+from npuprof.runs.ended import EndedRuns
+from npuprof.runs.running import Running, describe_failure, newest
+from npuprof.runs.schedules import ProfilerAction, ScheduleFunction, missing_steps, steps_needed
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from npuprof.profiles import Profile
-    from npuprof.streams import OperatorStream
+    from npuprof.runs.streams import OperatorStream
 
 TraceReady: TypeAlias = Callable[["Session"], object]
 
@@ -49,8 +49,8 @@ class Session(EndedRuns):
     options
         What to collect.
     schedule
-        Gives the action of each step, as :func:`npuprof.schedules.schedule` makes it; all steps are recorded when not
-        given.
+        Gives the action of each step, as :func:`npuprof.runs.schedules.schedule` makes it; all steps are recorded
+        when not given.
     on_trace_ready
         Called with the session each time a run has ended; see :func:`npuprof.trace_handler`. What it raises is
         told as a warning and does not reach the profiled code.
@@ -290,7 +290,7 @@ class Session(EndedRuns):
         CollectorError
             If pyACL refuses, such as an unknown model.
         """
-        from npuprof.streams import open_stream
+        from npuprof.runs.streams import open_stream
 
         return open_stream(self._collector, models, self._clock, self._title, callback)
 

@@ -13,7 +13,7 @@ import pytest
 import npuprof
 from npuprof.errors import CollectorError, NpuprofWarning, OptionsError, SessionError
 from npuprof.options import Options
-from npuprof.schedules import ProfilerAction, schedule
+from npuprof.runs.schedules import ProfilerAction, schedule
 from npuprof.session import Session
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 import npuprof
-from npuprof import running
 from npuprof.collectors import registry
 from npuprof.errors import CollectorError, OptionsError, SessionBusyError, SessionError
 from npuprof.exports.facts import origin
 from npuprof.options import Options
 from npuprof.recording import Recording
+from npuprof.runs import running
 from npuprof.session import Session
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector

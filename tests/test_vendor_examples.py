@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import npuprof
-from npuprof import callbacks, mindspore_options, simulator
+from npuprof import callbacks, simulator
+from npuprof.options import mindspore as mindspore_options
 from npuprof.simulator import acl, npu
 from npuprof.simulator.models import perceptron, write_model
 

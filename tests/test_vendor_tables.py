@@ -13,8 +13,9 @@ import pytest
 from IPython.core.error import UsageError
 
 import npuprof
-from npuprof import cli, environment, recording, tables
+from npuprof import cli, recording, tables
 from npuprof.dynamic import ranks
+from npuprof.machine import environment
 from npuprof.notebook import magics
 from npuprof.notebook.arguments import typed_options
 from npuprof.notebook.magics import NpuprofMagics

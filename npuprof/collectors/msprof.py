@@ -1,7 +1,7 @@
 """The msprof collector: the vendor's tool attaches to this process, and collects between `start` and `stop`.
 
 It can only attach to a process that was started with ``PROFILING_MODE=dynamic`` in its environment; a program of
-one's own is run by it from its beginning instead, see :mod:`npuprof.applications`.
+one's own is run by it from its beginning instead, see :mod:`npuprof.runs.applications`.
 Source: formats/frontends.md section 5.
 """
 
@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from npuprof import cann
 from npuprof.collectors import capabilities, msprof_flags
 from npuprof.collectors.acl import AclCollector
 from npuprof.collectors.msprof_client import MsprofProcess, has_data
 from npuprof.errors import CollectorError, FrontEndAbsentError
+from npuprof.machine import cann
 from npuprof.options import Options
 
 LOG_NAME = "msprof.log"

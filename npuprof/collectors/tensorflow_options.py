@@ -14,10 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from npuprof import option_values as values
 from npuprof.collectors import capabilities
 from npuprof.errors import OptionsError
-from npuprof.options import Options
+from npuprof.options import Options, values
 
 _SWITCH = ("on", "off")
 _TASKS = ("on", "off", "l0", "l1", "l2", "l3")

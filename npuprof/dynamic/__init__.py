@@ -30,9 +30,9 @@ from npuprof.dynamic.files import config_path, edit
 from npuprof.dynamic.monitor import Monitor
 from npuprof.dynamic.requests import Dialect
 from npuprof.errors import OptionsError, SessionError
-from npuprof.option_values import one_of
-from npuprof.option_values import path as path_of
 from npuprof.options import COLLECTORS
+from npuprof.options.values import one_of
+from npuprof.options.values import path as path_of
 
 __all__ = ["close", "edit", "init", "set_state", "start", "step"]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from npuprof.dynamic import keys, requests
 from npuprof.errors import OptionsError, SourceError
-from npuprof.option_values import listed
 from npuprof.options import Options
+from npuprof.options.values import listed
 
 
 def config_path(path: str | PathLike[str]) -> Path:

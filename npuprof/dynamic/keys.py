@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from npuprof import option_values as values
 from npuprof.errors import OptionsError
-from npuprof.options import AIC_METRICS
+from npuprof.options import AIC_METRICS, values
 
 _MAX_STEP = 1 << 53  # what JSON's numbers hold exactly
 _MAX_RANKS = 1 << 20

@@ -18,8 +18,8 @@ from typing import Any, Literal
 from npuprof.collectors import capabilities
 from npuprof.dynamic import keys
 from npuprof.errors import OptionsError, SourceError
-from npuprof.option_values import listed
 from npuprof.options import Options
+from npuprof.options.values import listed
 
 FILE_NAME = "profiler_config.json"
 _MAX_BYTES = 1 << 20

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from IPython.core.error import UsageError
 
 from npuprof.errors import OptionsError
-from npuprof.reading_words import add_reading_words, reading_arguments
+from npuprof.options.reading import add_reading_words, reading_arguments
 
 
 class _Parser(argparse.ArgumentParser):

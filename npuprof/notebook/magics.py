@@ -152,9 +152,9 @@ class NpuprofMagics(Magics):
         show_run(last())
 
     def _run(self, line: str) -> None:
-        from npuprof.applications import run_application
         from npuprof.notebook.report import show_run
         from npuprof.notebook.run_words import run_words
+        from npuprof.runs.applications import run_application
         from npuprof.session import last
 
         words = run_words(line)
@@ -195,7 +195,7 @@ def _print(text: str) -> None:
 
 def _status() -> str:
     from npuprof.collectors.registry import choose
-    from npuprof.running import current
+    from npuprof.runs.running import current
 
     if (run := current()) is not None:
         return run.describe()

@@ -18,7 +18,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import IO, BinaryIO, cast
 
-from npuprof import environment
+from npuprof.machine import environment
 from npuprof.ranks.handover import packed, receive, send
 from npuprof.ranks.worker import READY, Failure, Task
 from npuprof.sources.base import Decoded

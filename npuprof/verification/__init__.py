@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from npuprof import environment as machine
-from npuprof.doctor import Finding, diagnose
 from npuprof.errors import NpuprofError
+from npuprof.machine import environment as machine
+from npuprof.machine.doctor import Finding, diagnose
 from npuprof.options import DEFAULT_OUTPUT
 from npuprof.verification import report
 

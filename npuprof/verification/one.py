@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from npuprof import cann
+from npuprof.machine import cann
 from npuprof.session import Session
 from npuprof.verification import comparison, workloads
 from npuprof.verification.checks import Check, examine

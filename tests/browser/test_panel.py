@@ -23,7 +23,7 @@ print("begun", flush=True)
 for _ in range(200):
     b = a @ a + a
     time.sleep(0.1)
-    if not npuprof.running.current(): break
+    if not npuprof.runs.running.current(): break
 print("ended by Stop" if _ < 199 else "ended late")"""
 
 

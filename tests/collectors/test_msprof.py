@@ -16,16 +16,17 @@ from typing import Any
 import pytest
 
 import npuprof
-from npuprof import cann, cli
-from npuprof.applications import run_application
+from npuprof import cli
 from npuprof.collectors import msprof
 from npuprof.collectors.msprof import MsprofCollector
 from npuprof.collectors.msprof_client import MsprofProcess
 from npuprof.collectors.msprof_flags import flags, refuse
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
+from npuprof.machine import cann
 from npuprof.options import AIC_METRICS, Options
 from npuprof.recording import Recording
-from npuprof.run_history import ended_runs
+from npuprof.runs.applications import run_application
+from npuprof.runs.history import ended_runs
 from npuprof.session import Session
 from tests.collectors import msprof_double as double
 
@@ -413,7 +414,7 @@ def test_the_version_of_cann_is_read_from_its_files(tmp_path: Path, files: dict[
 
 
 def test_the_tool_is_found_in_cann_where_path_lacks_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuprof.cann.shutil.which", lambda tool: None)
+    monkeypatch.setattr("npuprof.machine.cann.shutil.which", lambda tool: None)
     monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path))
     assert cann.msprof() is None
     (tmp_path / "bin").mkdir()

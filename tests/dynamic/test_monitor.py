@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 import npuprof
-from npuprof import dynamic, running
+from npuprof import dynamic
 from npuprof.dynamic.monitor import Monitor
 from npuprof.errors import CollectorError, NpuprofError, OptionsError, SessionError
 from npuprof.recording import Recording
+from npuprof.runs import running
 from tests.fakes import FakeCollector
 
 

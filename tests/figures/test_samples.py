@@ -9,8 +9,8 @@ import pytest
 
 from npuprof.analysis.step_parts import step_parts
 from npuprof.figures.embed import saved_bytes
-from npuprof.profile_set import ProfileSet
 from npuprof.profiles import Profile, load, open_path
+from npuprof.ranks.profile_set import ProfileSet
 
 _TEXT = "torch_npu/text/level1/rank0_ascend_pt"
 _RUNS = (_TEXT, "torch_npu/db/level1/rank1_ascend_pt", "torch_npu/llm_pp2dp2/rank_0_ascend_pt", "raw/everything")

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from npuprof import tables
-from npuprof.profile_set import ProfileSet
 from npuprof.profiles import open_path
 from npuprof.ranks.clocks import MIN_COLLECTIVES, Boot, Offset, boot_of, clock_table, offsets, same_clocks
+from npuprof.ranks.profile_set import ProfileSet
 
 UTC = 1_736_408_883_674_584_732
 BOOTED = 1_736_000_000_000_000_000

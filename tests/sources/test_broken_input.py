@@ -12,8 +12,8 @@ import pytest
 
 import npuprof
 from npuprof.errors import NpuprofError, SourceError
-from npuprof.profile_set import ProfileSet
 from npuprof.profiles import Profile
+from npuprof.ranks.profile_set import ProfileSet
 from tests.sources.msprof.results import STAMP, STEP_HEAD, SUMMARY_HEAD, TX_HEAD, csv, device_trace, kernel, result
 from tests.sources.text.kinds import KINDS
 from tests.sources.trace.maker import at, small_trace

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from npuprof import cli, verification
-from npuprof.doctor import Finding
+from npuprof.machine.doctor import Finding
 from npuprof.verification import report
 from tests.collectors import msprof_double
 

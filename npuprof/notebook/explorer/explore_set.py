@@ -19,7 +19,7 @@ from npuprof.notebook.live_box import LiveBox
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from npuprof.profile_set import ProfileSet
+    from npuprof.ranks.profile_set import ProfileSet
 
 
 class SetExplorer:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuprof import progress, running
+from npuprof import progress
 from npuprof.analysis import quantities
 from npuprof.clock import Clock, SystemClock
 from npuprof.errors import NpuprofError, SessionError
@@ -19,7 +19,8 @@ from npuprof.notebook.panel.form import OptionsForm
 from npuprof.notebook.panel.growth import Growth, measure
 from npuprof.notebook.panel.runs import RunList
 from npuprof.notebook.panel.state import Mode, Opened, Question, State
-from npuprof.run_history import EndedRun
+from npuprof.runs import running
+from npuprof.runs.history import EndedRun
 
 if TYPE_CHECKING:
     from npuprof.session import Session

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from npuprof import run_history
 from npuprof.errors import SessionError
 from npuprof.notebook import load_ipython_extension
 from npuprof.notebook.magics import NpuprofMagics
@@ -12,6 +11,7 @@ from npuprof.notebook.panel.aside import Ticker
 from npuprof.notebook.panel.cells import PanelCells
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.view import PanelView
+from npuprof.runs import history as run_history
 
 
 class LivePanel:

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuprof import option_values, run_history
 from npuprof.analysis import quantities
 from npuprof.errors import NpuprofError, SourceError
 from npuprof.notebook.grid.page import Action, Heading, Page
-from npuprof.offline import TABLES_DIRECTORY
+from npuprof.options import values as option_values
 from npuprof.recording import FILE_NAME, STACKS_FILE_NAME, TRACE_FILE_NAME, Recording
-from npuprof.run_history import EndedRun
+from npuprof.runs import history as run_history
+from npuprof.runs.history import EndedRun
+from npuprof.runs.offline import TABLES_DIRECTORY
 
 if TYPE_CHECKING:
     from npuprof.analysis.summary import Summary

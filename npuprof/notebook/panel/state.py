@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from npuprof.run_history import EndedRun
+from npuprof.runs.history import EndedRun
 
 if TYPE_CHECKING:
-    from npuprof.profile_set import ProfileSet
     from npuprof.profiles import Profile
+    from npuprof.ranks.profile_set import ProfileSet
 
 Phase: TypeAlias = Literal["idle", "armed", "recording", "decoding", "failed"]
 Mode: TypeAlias = Literal["by hand", "next cell", "every cell"]

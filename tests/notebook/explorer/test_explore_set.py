@@ -10,8 +10,8 @@ import pytest
 
 from npuprof.notebook.explorer.explore_set import SetExplorer
 from npuprof.notes import Notes
-from npuprof.profile_set import ProfileSet
 from npuprof.profiles import Profile, open_path
+from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.base import Decoded
 from tests import factories
 

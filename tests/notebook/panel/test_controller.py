@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from npuprof import run_history, running
 from npuprof.errors import CollectorError
 from npuprof.notebook.controller import Cell, Controller
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.state import Question
 from npuprof.options import Options
 from npuprof.recording import Recording
+from npuprof.runs import history as run_history
+from npuprof.runs import running
 from npuprof.session import Session
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector

@@ -9,12 +9,12 @@ from typing import Any
 import ipywidgets as widgets
 import pytest
 
-from npuprof import run_history
 from npuprof.notebook.controller import Controller
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.view import PanelView
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
+from npuprof.runs import history as run_history
 from npuprof.simulator import npu
 from npuprof.sources.base import Decoded
 from tests import factories

@@ -11,7 +11,7 @@ import pytest
 
 import npuprof
 from npuprof import simulator
-from npuprof.profile_set import ProfileSet
+from npuprof.ranks.profile_set import ProfileSet
 from npuprof.simulator import Tensor, npu
 from npuprof.simulator.cluster.exchange import RankError
 from npuprof.simulator.cluster.links import LINKS

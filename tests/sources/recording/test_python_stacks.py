@@ -111,7 +111,7 @@ MIXED = [
     ("/lib/IPython/core/displayhook.py", 6, "__call__", "IPython.core.displayhook"),
     ("/lib/IPython/core/interactiveshell.py", 7, "showtraceback", "IPython.core.interactiveshell"),
     ("/lib/inspect.py", 5, "getmodule", "inspect"),
-    ("/lib/npuprof/running.py", 5, "stop", "npuprof.running"),
+    ("/lib/npuprof/runs/running.py", 5, "stop", "npuprof.runs.running"),
     ("/lib/contextlib.py", 5, "__exit__", "contextlib"),
     ("/lib/IPython/core/interactiveshell.py", 8, "_format_exception_for_storage", "IPython.core.interactiveshell"),
 ]

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from npuprof import option_values as values
 from npuprof.errors import OptionsError
+from npuprof.options import values
 
 LEVELS: tuple[str | int, ...] = ("none", 0, 1, 2)
 AIC_METRICS: tuple[str, ...] = (

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from npuprof.doctor import Finding, diagnose
+from npuprof.machine.doctor import Finding, diagnose
 from npuprof.options import COLLECTORS
 
 
 @pytest.fixture(autouse=True)
 def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Import no framework of this machine's."""
-    monkeypatch.setattr("npuprof.front_ends.run_probe", lambda program: ({}, "not tried in this test"))
+    monkeypatch.setattr("npuprof.machine.front_ends.run_probe", lambda program: ({}, "not tried in this test"))
 
 
 def _finding(subject: str, output: Path) -> Finding:
@@ -59,9 +59,9 @@ def test_the_hardware_is_told_by_devices_driver_and_cann(
 ) -> None:
     for node in nodes:
         (tmp_path / node).touch(0o600)
-    monkeypatch.setattr("npuprof.doctor._DEVICES", tmp_path)
-    monkeypatch.setattr("npuprof.cann.driver_version", lambda: driver)
-    monkeypatch.setattr("npuprof.cann.toolkit_version", lambda: toolkit)
+    monkeypatch.setattr("npuprof.machine.doctor._DEVICES", tmp_path)
+    monkeypatch.setattr("npuprof.machine.cann.driver_version", lambda: driver)
+    monkeypatch.setattr("npuprof.machine.cann.toolkit_version", lambda: toolkit)
     found = _finding("hardware", tmp_path)
     assert found.state == state
     assert told in found.detail
@@ -90,5 +90,5 @@ def test_a_directory_closed_to_the_user_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_little_disk_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("npuprof.doctor.shutil.disk_usage", lambda path: SimpleNamespace(free=1 << 20))
+    monkeypatch.setattr("npuprof.machine.doctor.shutil.disk_usage", lambda path: SimpleNamespace(free=1 << 20))
     assert _finding("free disk", tmp_path).state == "problem"

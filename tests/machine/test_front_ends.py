@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from npuprof import environment, front_ends
-from npuprof.front_ends import Found, run_probe
+from npuprof.machine import environment, front_ends
+from npuprof.machine.front_ends import Found, run_probe
 from tests.collectors import msprof_double
 
 _TORCH = {

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npuprof.mindspore_options import read
 from npuprof.options import Options
+from npuprof.options.mindspore import read
 
 # What is given beside "start": true, and which of our options then differ from MindSpore's defaults.
 _NAMES: list[tuple[dict[str, Any], dict[str, Any]]] = [

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import npuprof
-from npuprof import from_environment
 from npuprof.errors import OptionsError
 from npuprof.options import Options
+from npuprof.runs import from_environment
 
 _PROGRAM = """
 import npuprof
@@ -127,7 +127,9 @@ def test_a_session_of_the_users_own_beside_it_is_told_who_collects(tmp_path: Pat
 
 
 def test_npuprofs_own_processes_inherit_no_wish_to_collect(tmp_path: Path) -> None:
-    more = "import npuprof.environment\nprint(npuprof.environment.of_own_process().get('NPUPROF_OPTIONS'))"
+    more = (
+        "import npuprof.machine.environment\nprint(npuprof.machine.environment.of_own_process().get('NPUPROF_OPTIONS'))"
+    )
     assert _run(tmp_path, _ours(tmp_path / "out"), more).stdout == "None\nthe program ran\n"
 
 

@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 
 import npuprof
-from npuprof import profile_set, tables
+from npuprof import tables
 from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.notes import Notes
-from npuprof.profile_set import ProfileSet
 from npuprof.profiles import Profile, open_path, read_run
+from npuprof.ranks import profile_set
+from npuprof.ranks.profile_set import ProfileSet
 from npuprof.recording import Recording
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one

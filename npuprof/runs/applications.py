@@ -10,16 +10,16 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from npuprof import cann, environment
 from npuprof.clock import Clock, SystemClock
 from npuprof.collectors import capabilities, msprof_flags
 from npuprof.collectors.msprof import LOG_NAME, find
 from npuprof.collectors.msprof_client import MsprofProcess, has_data
 from npuprof.errors import CollectorError, OptionsError
+from npuprof.machine import cann, environment
 from npuprof.options import Options
-from npuprof.recorded import Recorded
 from npuprof.recording import Recording
-from npuprof.running import new_directory, note_end
+from npuprof.runs.recorded import Recorded
+from npuprof.runs.running import new_directory, note_end
 
 _COLLECTORS = ("auto", "msprof")
 _NO_STACKS = "npuprof: Python stacks are sampled in the profiling process only; a program that msprof runs has none\n"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from npuprof import tables
+from npuprof.figures.methods import lasting
 from npuprof.info import Info
-from npuprof.profile_figures import lasting
 from npuprof.sources.cluster.reading import CLUSTER_ANALYSIS
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SetFigures:
-    """What :class:`npuprof.profile_set.ProfileSet` draws; every run is read for it."""
+    """What :class:`npuprof.ranks.profile_set.ProfileSet` draws; every run is read for it."""
 
     root: Path
 

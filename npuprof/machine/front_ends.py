@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Literal, TypeAlias
 
-from npuprof import cann, environment
+from npuprof.machine import cann, environment
 
 State: TypeAlias = Literal["ok", "absent", "problem"]
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuprof.environment import ASKING
+from npuprof.machine.environment import ASKING
 
 if TYPE_CHECKING:
     from npuprof.options import Options
@@ -55,7 +55,7 @@ def options(environ: Mapping[str, str]) -> tuple[Options | None, str]:
 
         return Options.from_json(text), _VARIABLE
     if (text := environ.get(_OF_MINDSPORE)) and not is_installed("mindspore"):
-        from npuprof import mindspore_options
+        from npuprof.options import mindspore as mindspore_options
 
         asked, told = mindspore_options.read(text)
         for line in told:

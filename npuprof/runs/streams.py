@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from npuprof import running
 from npuprof.clock import Clock
 from npuprof.collectors.base import Collector
 from npuprof.collectors.model_stream import ModelStream, Row
 from npuprof.errors import SessionError
+from npuprof.runs import running
 
 if TYPE_CHECKING:
     import pandas as pd

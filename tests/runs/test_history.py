@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from npuprof import run_history
 from npuprof.options import Options
+from npuprof.runs import history as run_history
 from npuprof.session import Session
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector

@@ -15,14 +15,15 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuprof import environment, run_history
 from npuprof.clock import Clock
 from npuprof.collectors.base import Collector
 from npuprof.collectors.capabilities import DOMAINS_KEPT_BESIDE
 from npuprof.errors import CollectorError, NpuprofError, SessionBusyError
+from npuprof.machine import environment
 from npuprof.options import Options
-from npuprof.recorded import Recorded
 from npuprof.recording import FILE_NAME, STACKS_FILE_NAME, Recording, kept_message
+from npuprof.runs import history as run_history
+from npuprof.runs.recorded import Recorded
 
 if TYPE_CHECKING:
     from npuprof.collectors.python_stacks import PythonStacks

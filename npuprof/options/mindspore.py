@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from npuprof.errors import OptionsError
-from npuprof.option_values import listed
 from npuprof.options import AIC_METRICS, Options
+from npuprof.options.values import listed
 
 _LEVELS: Mapping[str, str | int] = {"LevelNone": "none", "Level0": 0, "Level1": 1, "Level2": 2}
 _NO_METRICS = ("None", "AiCoreNone", "AicoreNone")  # the value, its name, and how the pages spell it

@@ -19,10 +19,10 @@ from npuprof.profiles import Profile, read_run
 from npuprof.ranks.clocks import boot_of, clock_table
 from npuprof.ranks.crew import Crew, NoProcessesError
 from npuprof.ranks.extent import processes_for, size_of
+from npuprof.ranks.figures import SetFigures
 from npuprof.ranks.labels import labelled, nothing
 from npuprof.ranks.worker import Failure, Task, unexpected
 from npuprof.ranks.world import host_of, in_words, place_of_ranks, ranks_told
-from npuprof.set_figures import SetFigures
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.describing import describe_run
 from npuprof.sources.detect import CLUSTER, Run

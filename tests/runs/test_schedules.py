@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuprof.errors import OptionsError
-from npuprof.schedules import ProfilerAction, schedule
+from npuprof.runs.schedules import ProfilerAction, schedule
 
 _LETTERS = {
     ProfilerAction.NONE: ".",

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuprof.errors import OptionsError
-from npuprof.reading_words import add_reading_words, moment, reading_arguments, step_numbers
+from npuprof.options.reading import add_reading_words, moment, reading_arguments, step_numbers
 
 
 @pytest.mark.parametrize(

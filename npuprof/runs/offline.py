@@ -14,12 +14,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from npuprof import environment
 from npuprof.errors import NpuprofError, OptionsError
+from npuprof.machine import environment
 
 if TYPE_CHECKING:
-    from npuprof.profile_set import ProfileSet
     from npuprof.profiles import Profile
+    from npuprof.ranks.profile_set import ProfileSet
 
 TABLES_DIRECTORY = "npuprof_tables"
 TRACE_FILE = "trace_view.json"
@@ -75,7 +75,7 @@ def analyse_in_background(path: Path, *, step_list: Iterable[int] | None = None,
     NpuprofError
         If the process cannot be started.
     """
-    arguments = [sys.executable, "-m", "npuprof.offline", str(path)]
+    arguments = [sys.executable, "-m", "npuprof.runs.offline", str(path)]
     arguments += [f"--step={step}" for step in step_list or ()] + ["--pretty"] * pretty
     try:
         with (path / "analyse.log").open("wb") as log:

@@ -12,9 +12,9 @@ from npuprof.errors import SessionError
 
 if TYPE_CHECKING:
     from npuprof.exports.stacks import Metric
-    from npuprof.offline import Mode
     from npuprof.profiles import Profile
-    from npuprof.running import Running
+    from npuprof.runs.offline import Mode
+    from npuprof.runs.running import Running
 
 
 class EndedRuns(ABC):
@@ -76,7 +76,7 @@ class EndedRuns(ABC):
         OptionsError, SessionError, SourceError
             If the mode is neither, no run has ended, or nothing of it can be decoded.
         """
-        from npuprof import offline
+        from npuprof.runs import offline
 
         offline.check_mode(mode)
         directory = self._newest_ended().recording.directory

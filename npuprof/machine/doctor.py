@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from npuprof import cann, front_ends
-from npuprof.front_ends import State
+from npuprof.machine import cann, front_ends
+from npuprof.machine.front_ends import State
 from npuprof.options import DEFAULT_OUTPUT
 
 _LOW_DISK_BYTES = 1 << 30  # a minute of training at level 2 fills about that much

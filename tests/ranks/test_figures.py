@@ -8,8 +8,8 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.notes import Notes
-from npuprof.profile_set import ProfileSet
 from npuprof.profiles import Profile, open_path
+from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.base import Decoded
 from tests import factories
 
