@@ -229,7 +229,7 @@ def load(
     -------
     The profile; ``run.info.selection`` tells which part was asked for. A directory around several runs gives a
     :class:`npuprof.ranks.profile_set.ProfileSet` instead, one entry a rank and session, each read as asked for
-        here; see :func:`open_path`, whose type says so.
+    here; see :func:`open_path`, whose type says so.
 
     Raises
     ------
