@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -16,7 +17,24 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 settings.load_profile("explore" if os.environ.get("NPUPROF_EXPLORE") else "same")
 
+_BROWSER = "tests/browser/"
+
 _DEFAULT_SAMPLES = Path(__file__).parents[2] / "shared" / "samples"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Share the tests among processes one by one, but keep those of the browser together: one JupyterLab at a time.
+
+    The marks that pytest-xdist has for this are not heard with pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist tells no types
+        def _split_scope(self, nodeid: str) -> str:
+            return _BROWSER if nodeid.startswith(_BROWSER) else nodeid
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,20 @@ _TIMEOUT_MS = 45_000
 _NUMBERED = re.compile(r"\[\d+\]")
 
 
+def wait_until_enabled(control: Any, *, enabled: bool = True) -> None:
+    """Wait until a control can be used; or cannot."""
+    from playwright.sync_api import expect
+
+    expect(control).to_be_enabled(enabled=enabled, timeout=_TIMEOUT_MS)
+
+
+def wait_for_text(place: Any, text: str) -> None:
+    """Wait until a text is in a place."""
+    from playwright.sync_api import expect
+
+    expect(place).to_contain_text(text, timeout=_TIMEOUT_MS)
+
+
 class NotebookPage:
     """An open notebook; `page` is Playwright's."""
 

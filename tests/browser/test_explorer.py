@@ -13,9 +13,9 @@ import pytest
 
 from tests import factories
 from tests.browser.conftest import Lab
+from tests.browser.notebook_page import wait_for_text
 
-# One JupyterLab and one browser at a time, where several processes share the tests.
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 _KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 _TIMEOUT_MS = 60_000
@@ -220,10 +220,10 @@ def test_a_kernel_that_is_chosen_is_told_in_detail(open_explorer: Open, tmp_path
     page.get_by_role("tab", name="Kernels", exact=True).click()
     rows = page.get_by_role("grid", name="Kernels").locator("tbody tr[data-id]")
     rows.nth(1).click()
-    assert _pipes(page)[0] == bars
-    title = page.locator(".npuprof-measured .g-gtitle")
-    assert rows.nth(1).locator("td").first.inner_text() in title.text_content()
+    wait_for_text(page.locator(".npuprof-measured .g-gtitle"), rows.nth(1).locator("td").first.inner_text())
+    page.locator("tr[data-id][aria-selected=true]").wait_for()
     assert rows.nth(1).get_attribute("aria-selected") == "true"
+    assert _pipes(page)[0] == bars
     page.screenshot(path=tmp_path / "chosen.png")
     wide = page.evaluate("() => document.querySelector('.npuprof-explorer').scrollWidth")
     assert wide <= page.evaluate("() => document.querySelector('.npuprof-explorer').clientWidth") + 1

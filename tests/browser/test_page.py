@@ -13,8 +13,7 @@ from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 
-# One JupyterLab and one browser at a time, where several processes share the tests.
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 _HOSTILE = "<img src=x onerror='window.pwned=1'>"
 _NAMES = (_HOSTILE, "</script><script>window.pwned=2</script>", "$x$", "<a href='javascript:window.pwned=3'>x</a>")

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Lab
-from tests.browser.notebook_page import NotebookPage
+from tests.browser.notebook_page import NotebookPage, wait_for_text, wait_until_enabled
 
-# One JupyterLab and one browser at a time, where several processes share the tests.
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 _OLD_KERNEL = version("ipykernel").startswith("6.")
 _PANEL = "import npuprof\nnpuprof.panel()"
@@ -60,10 +59,10 @@ def test_start_a_cell_stop_and_the_run_is_listed(open_cells: Callable[..., Noteb
     panel.get_by_role("tab", name="Kernels", exact=True).click()
     panel.get_by_role("grid", name="Kernels").wait_for()
     notebook.page.screenshot(path=tmp_path / "panel.png")
-    assert "simulator (simulated)" in row.inner_text()
+    wait_for_text(row, "simulator (simulated)")
     _phase(notebook, "Idle")
-    assert panel.get_by_role("button", name="Start", exact=True).is_enabled()
-    assert not panel.get_by_role("button", name="Stop", exact=True).is_enabled()
+    wait_until_enabled(panel.get_by_role("button", name="Start", exact=True))
+    wait_until_enabled(panel.get_by_role("button", name="Stop", exact=True), enabled=False)
 
 
 @pytest.mark.skipif(_OLD_KERNEL, reason="ipykernel 6 has no subshells: see test_panel_old_kernel.py")
@@ -140,14 +139,14 @@ def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
     panel = notebook.run(0)
     panel.get_by_role("button", name="Options").click()
     panel.get_by_label("Collector", exact=True).select_option(label="simulator")
-    assert panel.get_by_label("modules", exact=True).is_disabled()
+    wait_until_enabled(panel.get_by_label("modules", exact=True), enabled=False)
     panel.get_by_text("it knows CANN's operators only").first.wait_for()
     panel.get_by_label("Level", exact=True).select_option(label="none")
     panel.get_by_text("needs level 1 or 2").first.wait_for()
-    assert panel.get_by_label("Metrics", exact=True).is_disabled()
+    wait_until_enabled(panel.get_by_label("Metrics", exact=True), enabled=False)
     panel.get_by_label("marks", exact=True).uncheck()
     panel.locator(".npuprof-problem").wait_for()
-    assert not panel.get_by_role("button", name="Start", exact=True).is_enabled()
+    wait_until_enabled(panel.get_by_role("button", name="Start", exact=True), enabled=False)
     notebook.page.screenshot(path=tmp_path / "options.png")
     panel.get_by_label("Level", exact=True).select_option(label="1")
     panel.get_by_label("memory", exact=True).check()
@@ -185,9 +184,9 @@ def test_the_path_to_load_is_completed(open_cells: Callable[..., NotebookPage]) 
     panel = notebook.cell(0)
     path = panel.get_by_label("Load", exact=True)
     path.fill("npuprof-recordings/kept_")
-    completed = panel.locator("datalist option").first
+    completed = panel.locator("datalist option[value*='kept_']").first
     completed.wait_for(state="attached")
     path.fill(completed.get_attribute("value"))
     panel.get_by_role("button", name="Load", exact=True).click()
     panel.get_by_role("tab", name="Overview").wait_for()
-    assert "kept" in panel.inner_text()
+    wait_for_text(panel, "kept")

@@ -11,10 +11,8 @@ import pytest
 from tests.browser.conftest import Lab
 from tests.browser.notebook_page import NotebookPage
 
-# One JupyterLab and one browser at a time, where several processes share the tests.
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.xdist_group("browser"),
     pytest.mark.skipif(int(version("ipykernel").split(".")[0]) > 6, reason="this ipykernel answers while a cell runs"),
 ]
 

@@ -11,8 +11,7 @@ import pytest
 from npuprof.demo import notebook_path
 from tests.browser.conftest import Lab
 
-# One JupyterLab and one browser at a time, where several processes share the tests.
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 _RUN_TIMEOUT_MS = 45_000
 _ASKS_FOR_A_KERNEL = "document.querySelector('.jp-Dialog') !== null"

@@ -23,8 +23,7 @@ from tests import factories
 from tests.browser.conftest import Lab
 from tests.browser.notebook_page import NotebookPage
 
-# One JupyterLab and one browser at a time, where several processes share the tests.
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 _NAMES = ("$x$ and $y$", r"\(a\) and \[b\]", "<img src=x onerror='window.pwned=1'>", "$$z$$", "<b>bold</b>")
 _TIMEOUT_MS = 45_000

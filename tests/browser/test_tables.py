@@ -10,11 +10,10 @@ import pytest
 
 from npuprof.analysis.quantities import duration
 from tests.browser.conftest import Lab
-from tests.browser.notebook_page import NotebookPage
+from tests.browser.notebook_page import NotebookPage, wait_until_enabled
 from tests.factories import profile
 
-# One JupyterLab and one browser at a time, where several processes share the tests.
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 _TABLE = """
 import sys
@@ -100,12 +99,12 @@ def test_the_table_works_by_keyboard_and_shows_hostile_names_as_text(table: Call
     assert any(text.startswith("<img src=x") for text in _column(grid, 1))
     assert grid.locator("tbody img, tbody script").count() == 0
     button = grid.get_by_role("button", name="Show in timeline")
-    assert not button.is_enabled()
+    wait_until_enabled(button, enabled=False)
     rows.first.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Space")
     assert rows.nth(1).get_attribute("aria-selected") == "true"
-    assert button.is_enabled()
+    wait_until_enabled(button)
     page.keyboard.press("Enter")
     grid.get_by_text("shown in the timeline").wait_for()
     assert "('kernels', 1000)" in notebook.run(1).inner_text()

@@ -35,6 +35,7 @@ def test_idle_time_belongs_to_the_coroutine_that_awaits(stacks: PythonStacks, tm
     async def main() -> None:
         stacks.start()
         await asyncio.create_task(child())
+        stacks.stop()  # while the loop ends it is idle too, and nobody awaits
 
     asyncio.run(main())
     table = table_of(stacks, tmp_path)
