@@ -167,7 +167,6 @@ def test_zooming_by_mouse_brings_detail(open_explorer: Open, tmp_path: Path) -> 
     page.screenshot(path=tmp_path / "zoomed.png")
     assert 0 < page.evaluate(_BAR_COUNT) <= 2_000
     assert "slices</b>" not in page.evaluate(f"() => {_BARS}.hovertext.slice(20).join()")
-    assert max(taken) < 5
 
 
 def test_a_kernel_is_found_selected_and_its_arrows_drawn(open_explorer: Open, tmp_path: Path) -> None:
