@@ -24,15 +24,16 @@ _DEFAULT_SAMPLES = Path(__file__).parents[2] / "shared" / "samples"
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Share the tests among processes one by one, but keep those of the browser together: one JupyterLab at a time.
+    """Share the tests among processes one by one, but those that drive a browser by the file.
 
-    The marks that pytest-xdist has for this are not heard with pytest 9.2.
+    Each process that drives one has a JupyterLab of its own. The marks that pytest-xdist has for groups are not heard
+    with pytest 9.2.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist tells no types
         def _split_scope(self, nodeid: str) -> str:
-            return _BROWSER if nodeid.startswith(_BROWSER) else nodeid
+            return nodeid.partition("::")[0] if nodeid.startswith(_BROWSER) else nodeid
 
     return Scheduling(config, log)
 
