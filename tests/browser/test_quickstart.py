@@ -48,7 +48,8 @@ def open_notebook(lab: Lab, browser: Any, tmp_path: Path) -> Any:
 
 
 def _run_all(page: Any) -> None:
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]", timeout=_RUN_TIMEOUT_MS)
+    idle = ".jp-Notebook-ExecutionIndicator[data-status=idle]"
+    page.wait_for_selector(idle, state="attached", timeout=_RUN_TIMEOUT_MS)  # hidden where narrow
     for _ in range(5):
         if (accept := page.locator(".jp-Dialog .jp-mod-accept")).is_visible():
             accept.click()
