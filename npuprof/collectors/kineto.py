@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import json
+import os
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -17,7 +19,7 @@ from typing import Any
 from npuprof.collectors import capabilities
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
-from npuprof.recording import BREAKS_JSON, TRACE_FILE_NAME
+from npuprof.recording import BREAKS_JSON, FLOPS_FILE_NAME, TRACE_FILE_NAME
 
 
 class KinetoCollector:
@@ -120,6 +122,8 @@ class KinetoCollector:
         try:
             profile.stop()
             profile.export_chrome_trace(str(self._directory / TRACE_FILE_NAME))
+            if profile.with_flops:
+                _write_flops(profile, self._directory / FLOPS_FILE_NAME)
         except Exception as error:
             raise CollectorError(f"torch.profiler.profile cannot be stopped, or write its trace ({error})") from error
 
@@ -159,6 +163,14 @@ class KinetoCollector:
                 found["cuda"] = str(torch.version.cuda)
             found["chip"] = str(torch.cuda.get_device_name()) if torch.cuda.is_available() else "no GPU"
         return found
+
+
+def _write_flops(profile: Any, path: Path) -> None:
+    """Keep the operations that torch estimates, by the id that an operator has in the trace, which leaves them out."""
+    events = profile.profiler.kineto_results.events()
+    known = [(event.correlation_id(), event.flops()) for event in events if event.flops() > 0]
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        json.dump({"external_id": [own for own, _ in known], "flops": [flops for _, flops in known]}, file)
 
 
 def _is_profiling(torch: ModuleType) -> bool:

@@ -53,6 +53,8 @@ def test_a_cpu_run_becomes_operators_memory_steps_and_marks(torch: Any, tmp_path
     assert products["step"].tolist() == [0, 0, 1, 1]
     assert products["input_shapes"].iloc[0] == "2,3;3,5"
     assert products["input_dtypes"].iloc[0] == "float;float"
+    assert products["flops"].tolist()[::2] == 2 * [2 * 2 * 3 * 5]  # the forward product of each step
+    assert run.operators.loc[run.operators["name"] == "MmBackward0", "flops"].isna().all()
     backward = run.operators[run.operators["name"] == "MmBackward0"]["sequence_number"]
     assert set(backward) <= set(products["sequence_number"].dropna())
     assert (run.links["kind"] == "forward_backward").any()

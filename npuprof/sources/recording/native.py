@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.recording import STACKS_FILE_NAME, TRACE_FILE_NAME, Recording
+from npuprof.recording import FLOPS_FILE_NAME, STACKS_FILE_NAME, TRACE_FILE_NAME, Recording
 from npuprof.sources import kineto, raw
 from npuprof.sources.base import Decoded
+from npuprof.sources.kineto.flops import add_flops
 from npuprof.sources.selection import Part, Selection
 from npuprof.sources.torch_npu.layout import FRAMEWORK, Layout, find
 from npuprof.sources.torch_npu.unparsed import read_layout
@@ -39,7 +40,11 @@ def read_native(path: Path, recording: Recording, part: Selection | Part | None)
     """
     trace = path / TRACE_FILE_NAME
     if trace.is_file():
-        return kineto.read(trace)
+        decoded = kineto.read(trace)
+        flops, operators = path / FLOPS_FILE_NAME, decoded.tables.get("operators")
+        if flops.is_file() and operators is not None:
+            decoded.tables["operators"] = add_flops(operators, flops, decoded.notes)
+        return decoded
     results = list(_results(path))
     if results:
         decoded = read_layout(results[-1], part, recording.raw_clock_epoch_ns)
