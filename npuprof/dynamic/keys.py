@@ -12,6 +12,7 @@ from typing import Any
 
 from npuprof.errors import OptionsError
 from npuprof.options import AIC_METRICS, values
+from npuprof.options.metric_names import NATIVE, NUMBERED
 
 _MAX_STEP = 1 << 53  # what JSON's numbers hold exactly
 _MAX_RANKS = 1 << 20
@@ -105,29 +106,8 @@ _EXPORT_TYPES = {"text": "text", "db": "db", "Text": "text", "Db": "db"}
 _HOST_SYS = {kind: kind for kind in ("cpu", "mem", "disk", "network", "osrt", "numa")}
 _LEVELS = {"Level0": 0, "Level1": 1, "Level2": 2}
 _METRICS = {name: name for name in AIC_METRICS}
-# torch_npu writes its own words; some versions write the native library's.
-_NATIVE_METRICS = {
-    "ACL_AICORE_NONE": "none",
-    "ACL_AICORE_PIPE_UTILIZATION": "PipeUtilization",
-    "ACL_AICORE_ARITHMETIC_UTILIZATION": "ArithmeticUtilization",
-    "ACL_AICORE_MEMORY_BANDWIDTH": "Memory",
-    "ACL_AICORE_L0B_AND_WIDTH": "MemoryL0",
-    "ACL_AICORE_MEMORY_UB": "MemoryUB",
-    "ACL_AICORE_RESOURCE_CONFLICT_RATIO": "ResourceConflictRatio",
-    "ACL_AICORE_L2_CACHE": "L2Cache",
-    "ACL_AICORE_MEMORY_ACCESS": "MemoryAccess",
-}
 # Of MindSpore before 2.5; without a metric, levels 1 and 2 count pipes, which None leaves to the options.
-_NUMBERED_METRICS: Mapping[Any, str | None] = {
-    -1: None,
-    0: "ArithmeticUtilization",
-    1: "PipeUtilization",
-    2: "Memory",
-    3: "MemoryL0",
-    4: "ResourceConflictRatio",
-    5: "MemoryUB",
-    6: "L2Cache",
-}
+_NUMBERED_METRICS: Mapping[Any, str | None] = {-1: None, **NUMBERED}
 _MINDSPORE_METRICS: Mapping[Any, str | None] = {"AiCoreNone": None, "None": None, **_METRICS, **_NUMBERED_METRICS}
 
 # Keys of either file. The last is npuprof's own: options by their own names, over what the other keys say.
@@ -147,7 +127,8 @@ _IN_BOTH: Mapping[str, Key] = {
 
 TORCH_NPU_SPECIAL: Mapping[str, Key] = {
     "profiler_level": Key("Level0", _chosen({**_LEVELS, "Level_none": "none"}), "level"),
-    "aic_metrics": Key("AiCoreNone", _chosen({"AiCoreNone": "none", **_METRICS, **_NATIVE_METRICS}), "aic_metrics"),
+    # torch_npu writes its own words; some versions write the native library's.
+    "aic_metrics": Key("AiCoreNone", _chosen({"AiCoreNone": "none", **_METRICS, **NATIVE}), "aic_metrics"),
     "l2_cache": Key(False, _flag, "l2"),
     "op_attr": Key(False, _flag, "op_attr"),
     "gc_detect_threshold": Key(None, _milliseconds, "gc_detect_threshold"),

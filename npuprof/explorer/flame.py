@@ -15,6 +15,7 @@ from npuprof.analysis.call_scope import Scope, scoped, steps, threads
 from npuprof.analysis.call_search import Found, found_in, matching
 from npuprof.analysis.call_tree import MergedCalls, Sums, Weight, merged_calls
 from npuprof.errors import OptionsError
+from npuprof.explorer.observed import Observed
 from npuprof.figures.flame_frames import Picture
 from npuprof.figures.flamegraph import Orientation
 from npuprof.info import Info
@@ -28,7 +29,7 @@ MOST_LEVELS = 60
 _MOST_SCOPES = 8  # of which the sums are kept
 
 
-class FlameGraph:
+class FlameGraph(Observed):
     """What of a run's call tree is looked at, and what there is to see.
 
     Parameters
@@ -57,6 +58,7 @@ class FlameGraph:
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], info: Info) -> None:
+        super().__init__()
         self.info = info
         self._tables = tables
         has_host = any(len(tables[name]) for name in ("python", "operators", "api"))
@@ -73,16 +75,11 @@ class FlameGraph:
         self._sums: dict[Scope, dict[Weight, Sums]] = {}
         self._picture: Picture | None = None
         self._found: Found | None = None
-        self._listeners: list[Callable[[], None]] = []
 
     @cached_property
     def calls(self) -> MergedCalls:
         """The paths of the run, merged when they are first needed."""
         return merged_calls(self._tables)
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Have a function called after every change."""
-        self._listeners.append(listener)
 
     def picture(self) -> Picture:
         """Give what there is to see: at most :data:`MOST_FRAMES` frames."""
@@ -246,10 +243,6 @@ class FlameGraph:
     def _set_root(self, root: Root) -> None:
         self.root, self.cursor, self._picture, self._found = root, 0, None, None
         self._tell()
-
-    def _tell(self) -> None:
-        for listener in self._listeners:
-            listener()
 
 
 def lefts(frames: Frames) -> npt.NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,7 @@ import pandas as pd
 
 from npuprof.explorer.lanes import Group, groups
 from npuprof.explorer.lines import Line, lines
+from npuprof.explorer.observed import Observed
 from npuprof.explorer.readout import Readout, readout
 from npuprof.explorer.relations import Arrows, Relations
 from npuprof.explorer.search import Matches, search
@@ -45,7 +46,7 @@ class Point:
     place: float
 
 
-class Timeline:
+class Timeline(Observed):
     """What of a run is looked at, and what there is to see.
 
     Parameters
@@ -76,6 +77,7 @@ class Timeline:
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], info: Info) -> None:
+        super().__init__()
         self.info = info
         self.tables = tables
         self.slices = Slices(tables)
@@ -97,7 +99,6 @@ class Timeline:
         self._found: IntArray = np.zeros(0, np.int64)
         self._hidden: set[str] = set()
         self._shown = Bars.joined([])
-        self._listeners: list[Callable[[], None]] = []
 
     def _whole(self) -> tuple[int, int]:
         spans = [self._index.span] if self._index.span else []
@@ -326,14 +327,6 @@ class Timeline:
         self._match %= len(self.matches)
         self.select(int(self.matches.slices[self._match]))
         return self._match
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Have a function called after every change."""
-        self._listeners.append(listener)
-
-    def _tell(self) -> None:
-        for listener in self._listeners:
-            listener()
 
     def _light(self, matches: Matches | None) -> None:
         self.matches, self._match = matches, -1

@@ -14,20 +14,12 @@ from typing import Any
 
 from npuprof.errors import OptionsError
 from npuprof.options import AIC_METRICS, Options
+from npuprof.options.metric_names import NUMBERED
 from npuprof.options.values import listed
 
 _LEVELS: Mapping[str, str | int] = {"LevelNone": "none", "Level0": 0, "Level1": 1, "Level2": 2}
 _NO_METRICS = ("None", "AiCoreNone", "AicoreNone")  # the value, its name, and how the pages spell it
-_OLDER_METRICS: Mapping[int, str] = {
-    -1: "none",
-    0: "ArithmeticUtilization",
-    1: "PipeUtilization",
-    2: "Memory",
-    3: "MemoryL0",
-    4: "ResourceConflictRatio",
-    5: "MemoryUB",
-    6: "L2Cache",
-}
+_OLDER_METRICS: Mapping[int, str] = {-1: "none", **NUMBERED}
 _HOST = ("cpu", "mem", "disk", "network", "osrt")
 _ACTIVITIES: Mapping[str, str] = {"CPU": "cpu", "NPU": "npu", "GPU": "gpu"}
 _SWITCHES: Mapping[str, str] = {

@@ -63,11 +63,6 @@ class SliceFile:
         self._descriptor: int | None = None
         self._buffer = bytearray()
 
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes that are not on disk yet."""
-        return len(self._buffer)
-
     def append(self, data: bytes) -> None:
         """Take records; they reach the disk with :meth:`flush`, or at once when many are waiting."""
         self._buffer += data

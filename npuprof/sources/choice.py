@@ -56,11 +56,6 @@ def raw_problem(path: Path) -> str:
         return f"it cannot be listed ({error.strerror or error})"
 
 
-def raw_is_complete(path: Path) -> bool:
-    """Tell whether the raw data of a run is complete; see :func:`raw_problem`."""
-    return not raw_problem(path)
-
-
 def _of_framework(layout: Layout) -> str:
     if len(layout.raw) != 1:
         return f"there are {len(layout.raw)} PROF_* directories"

@@ -12,7 +12,7 @@ import pytest
 
 import npuprof
 from npuprof.simulator import synthesise
-from npuprof.sources.choice import raw_is_complete, raw_problem
+from npuprof.sources.choice import raw_problem
 from npuprof.sources.detect import detect
 from tests.sources.database.maker import framework_database
 from tests.sources.framework.writer import profiler_info, small
@@ -66,7 +66,7 @@ _DAMAGE: dict[str, Callable[[Path], Any]] = {
 
 
 def test_whole_raw_data_is_shown_before_its_result(prof: Path) -> None:
-    assert raw_is_complete(prof)
+    assert not raw_problem(prof)
     run = npuprof.load(prof)
     assert (run.info.source, len(run.kernels)) == ("raw", 20)
     assert "source='parsed' shows the vendor's result" in "".join(run.notes["message"])
@@ -86,7 +86,7 @@ def test_raw_data_that_lacks_something_gives_way_to_the_result_which_says_why(pr
 def test_raw_data_without_any_marks_is_whole(prof: Path) -> None:
     for mark in prof.rglob("*.done"):
         mark.unlink()
-    assert raw_is_complete(prof)
+    assert not raw_problem(prof)
 
 
 def test_raw_data_alone_is_shown_whatever_it_lacks(prof: Path) -> None:
@@ -99,8 +99,8 @@ def test_raw_data_alone_is_shown_whatever_it_lacks(prof: Path) -> None:
 
 def test_a_result_alone_is_not_raw(tmp_path: Path) -> None:
     path = result(tmp_path / "PROF_1")
-    assert not raw_is_complete(path)
-    assert not raw_is_complete(tmp_path / "absent")
+    assert raw_problem(path)
+    assert raw_problem(tmp_path / "absent")
     assert not npuprof.load(path).notes["source"].eq("source").any()
 
 

@@ -15,6 +15,7 @@ from npuprof.errors import OptionsError
 from npuprof.explorer.flame import FlameGraph, press
 from npuprof.exports.html import AS_TEXT
 from npuprof.figures.colours import FAMILIES
+from npuprof.notebook.explorer.controls import button, search_fields, side_by_side
 from npuprof.notebook.explorer.flame_figure import FlameFigure
 from npuprof.notebook.explorer.flame_keys import CONTAINER_CLASS, SCROLLED_CLASS, FlameKeys
 
@@ -59,8 +60,8 @@ class FlameGraphView:
         self.figure = FlameFigure(flame, self._done(flame.zoom))
         self._keys = FlameKeys(self._done(lambda key: press(flame, key)), self._done(self.figure.fit))
         self._found, self._path, self._frame = widgets.HTML(), widgets.HTML(), widgets.HTML()
-        self._up = self._button("Up", "U: show the caller of the frame at the top", flame.up)
-        self._all = self._button("All", "0: show everything again", flame.show_all)
+        self._up = button("Up", "U: show the caller of the frame at the top", self._done(flame.up))
+        self._all = button("All", "0: show everything again", self._done(flame.show_all))
         self.widget = self._box()
         flame.listen(self._changed)
         self._tell()
@@ -68,7 +69,7 @@ class FlameGraphView:
     def _box(self) -> widgets.Widget:
         place = widgets.Box([self.figure.widget], layout={"display": "block", "width": "100%"})
         place.add_class(SCROLLED_CLASS)
-        rows = [_row(self._view_controls()), _row(self._search_controls())]
+        rows = [side_by_side(self._view_controls()), side_by_side(self._search_controls())]
         box = widgets.VBox([widgets.HTML(_STYLE), *rows, self._path, place, self._frame, _legend(), self._keys])
         box.layout.width = "100%"
         box.add_class(CONTAINER_CLASS)
@@ -93,39 +94,22 @@ class FlameGraphView:
         return [self._up, self._all, weight, *choices, shape]
 
     def _search_controls(self) -> list[widgets.Widget]:
-        text = widgets.Text(
-            description="Search",
-            placeholder="part of a name",
-            continuous_update=False,
-            layout={"width": "280px"},
-            style={"description_width": "auto"},
-        )
-        regex = widgets.Checkbox(description="regular expression", indent=False, layout={"width": "auto"})
-
-        def search(_: object) -> None:
-            self._flame.search(text.value, regex=regex.value)
-
-        text.observe(self._done(search), "value")
-        regex.observe(self._done(search), "value")
-        previous = self._button("Previous", "P: the match before", lambda: self._flame.next_match(-1))
-        following = self._button("Next", "N: the next match", lambda: self._flame.next_match(1))
+        flame = self._flame
+        text, regex = search_fields(self._done(lambda text, regex: flame.search(text, regex=regex)))
+        previous = button("Previous", "P: the match before", self._done(lambda: flame.next_match(-1)))
+        following = button("Next", "N: the next match", self._done(lambda: flame.next_match(1)))
         return [text, regex, previous, following, self._found]
-
-    def _button(self, description: str, tooltip: str, action: Callable[[], Any]) -> widgets.Button:
-        button = widgets.Button(description=description, tooltip=tooltip, layout={"width": "auto"})
-        button.on_click(self._done(lambda _: action()))
-        return button
 
     def _changed_to(self, action: Callable[[Any], Any]) -> Callable[[Any], None]:
         return self._done(lambda change: action(change["new"]))
 
-    def _done(self, action: Callable[[Any], Any]) -> Callable[[Any], None]:
+    def _done(self, action: Callable[..., Any]) -> Callable[..., None]:
         """Make of an action one that is done alone, and tells what is wrong with it."""
 
-        def do(given: Any) -> None:
+        def do(*given: Any) -> None:
             with self._lock:
                 try:
-                    action(given)
+                    action(*given)
                 except OptionsError as error:
                     self._say(str(error))
 
@@ -201,7 +185,3 @@ def _choice(description: str, numbers: Sequence[int]) -> widgets.Dropdown:
 
 def _chosen(choice: widgets.Dropdown) -> int | None:
     return None if choice.value == _ALL else int(choice.value)
-
-
-def _row(children: list[widgets.Widget]) -> widgets.Widget:
-    return widgets.HBox(children, layout={"flex_flow": "row wrap", "align_items": "center", "width": "100%"})

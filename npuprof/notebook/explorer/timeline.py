@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from html import escape
-from typing import Any
 
 import ipywidgets as widgets
 
@@ -13,6 +11,7 @@ from npuprof.errors import OptionsError
 from npuprof.explorer.keyboard import CLOSER, FARTHER, SHIFT, press
 from npuprof.explorer.search import Matches
 from npuprof.explorer.timeline import Timeline
+from npuprof.notebook.explorer.controls import button, search_fields, side_by_side
 from npuprof.notebook.explorer.figure import TimelineFigure
 from npuprof.notebook.explorer.kernel import KernelView
 from npuprof.notebook.explorer.keys import CONTAINER_CLASS, SCROLLED_CLASS, Keys
@@ -68,54 +67,44 @@ class TimelineView:
         timeline = self._timeline
         keys = Keys(self._key, self._wheel, self._resized)
         buttons = [
-            _button("Zoom in", "W: show half as much", lambda: timeline.zoom(CLOSER)),
-            _button("Zoom out", "S: show twice as much", lambda: timeline.zoom(FARTHER)),
-            _button("◀ Move", "A: move to the left", lambda: timeline.pan(-SHIFT)),
-            _button("Move ▶", "D: move to the right", lambda: timeline.pan(SHIFT)),
-            _button("Selection", "F: show the selection or the measured range", timeline.zoom_to_selection),
-            _button("All", "0: show the whole run", timeline.show_all),
+            button("Zoom in", "W: show half as much", lambda: timeline.zoom(CLOSER)),
+            button("Zoom out", "S: show twice as much", lambda: timeline.zoom(FARTHER)),
+            button("◀ Move", "A: move to the left", lambda: timeline.pan(-SHIFT)),
+            button("Move ▶", "D: move to the right", lambda: timeline.pan(SHIFT)),
+            button("Selection", "F: show the selection or the measured range", timeline.zoom_to_selection),
+            button("All", "0: show the whole run", timeline.show_all),
         ]
         drag = widgets.ToggleButtons(options=_DRAGS, style={"button_width": "auto"}, tooltips=_DRAG_TIPS)
         drag.observe(lambda change: self.figure.drag(change["new"]), "value")
         scrolled = widgets.Box([keys, self.figure.widget], layout={"display": "block", "width": "100%"})
         scrolled.add_class(SCROLLED_CLASS)
         left = widgets.VBox([self._readout, *([self._kernel.place(_TITLE)] if self._kernel is not None else [])])
-        panes = _row([left, self._selection])
+        panes = side_by_side([left, self._selection])
         panes.layout.align_items = "flex-start"
         for pane in (left, self._selection):
             pane.layout = widgets.Layout(flex="1 1 380px", min_width="0")
-        rows = [_row([*buttons, widgets.Label("Drag to"), drag]), _row(self._search_controls())]
+        rows = [side_by_side([*buttons, widgets.Label("Drag to"), drag]), side_by_side(self._search_controls())]
         if len(timeline.groups) > 1:
-            rows.append(_row(self._group_controls()))
+            rows.append(side_by_side(self._group_controls()))
         box = widgets.VBox([*rows, widgets.HTML(legend_html()), scrolled, panes])
         box.add_class(CONTAINER_CLASS)
         return box
 
     def _search_controls(self) -> list[widgets.Widget]:
-        text = widgets.Text(
-            description="Search",
-            placeholder="part of a name",
-            continuous_update=False,
-            layout={"width": "280px"},
-            style={"description_width": "auto"},
-        )
-        regex = widgets.Checkbox(description="regular expression", indent=False, layout={"width": "auto"})
-
-        def search(_: object) -> None:
-            self._place = None
-            try:
-                self._timeline.search(text.value, regex=regex.value)
-            except OptionsError as error:
-                self._found.value = ""
-                self._say(str(error))
-            else:
-                self._walk(1)
-
-        text.observe(search, "value")
-        regex.observe(search, "value")
-        previous = _button("Previous", "P: the match before", lambda: self._walk(-1))
-        following = _button("Next", "N: the next match", lambda: self._walk(1))
+        text, regex = search_fields(self._search)
+        previous = button("Previous", "P: the match before", lambda: self._walk(-1))
+        following = button("Next", "N: the next match", lambda: self._walk(1))
         return [text, regex, previous, following, self._found]
+
+    def _search(self, text: str, regex: bool) -> None:
+        self._place = None
+        try:
+            self._timeline.search(text, regex=regex)
+        except OptionsError as error:
+            self._found.value = ""
+            self._say(str(error))
+        else:
+            self._walk(1)
 
     def _group_controls(self) -> list[widgets.Widget]:
         toggles = [
@@ -187,13 +176,3 @@ class TimelineView:
     def _sum_up(self) -> None:
         with self._lock:
             self._readout.value = readout_html(self._timeline.readout(), marked=self._timeline.marked is not None)
-
-
-def _button(description: str, tooltip: str, action: Callable[[], Any]) -> widgets.Button:
-    button = widgets.Button(description=description, tooltip=tooltip, layout={"width": "auto"})
-    button.on_click(lambda _: action())
-    return button
-
-
-def _row(children: list[widgets.Widget]) -> widgets.Widget:
-    return widgets.HBox(children, layout={"flex_flow": "row wrap", "align_items": "center", "width": "100%"})

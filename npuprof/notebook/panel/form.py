@@ -45,9 +45,6 @@ SWITCHES: tuple[Switch, ...] = (
 )
 """The switches of the panel; options with values of another kind are typed, as for ``%%npuprof``."""
 
-FIRST_SWITCHES = 5
-"""How many of the switches are always in view."""
-
 _CHOSEN_ALONE = ("collector", "level", "aic_metrics", "activities", "name", "output")
 _ASKED = {"aic_metrics": "PipeUtilization"}  # what is tried to learn whether an option can be chosen
 _FORMER = {field.name: field.default for field in fields(Options)}

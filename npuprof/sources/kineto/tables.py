@@ -19,7 +19,7 @@ from npuprof.sources.columns.steps import STEP_NAME, step_of
 from npuprof.sources.kineto.memory import read_memory
 from npuprof.sources.kineto.rows import row_of
 from npuprof.sources.kineto.stacks import add_stacks
-from npuprof.sources.trace.calls import call_depth
+from npuprof.sources.trace.calls import python_calls
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.slices import names, span, thread_numbers
 from npuprof.sources.trace.tables import TraceTables
@@ -123,23 +123,11 @@ class _Maker:
 
     def python(self, slices: Columns) -> None:
         """Make ``python``."""
-        own, parent = slices["id"], slices["parent_id"].copy()
-        unnamed = own == ABSENT
-        if unnamed.any():
-            self._notes.warning(self._source, "a Python call has no id; numbered here", int(unnamed.sum()))
-            own = np.where(unnamed, int(own.max(initial=0)) + 1 + np.arange(len(own)), own)
-        depth, cycles = call_depth(own, parent)
-        if cycles:
-            self._notes.warning(self._source, "a Python call is its own ancestor; its parent is left out", cycles)
-            parent[depth < 0] = ABSENT
-            depth = np.maximum(depth, 0)
         columns = {
             **span(slices),
             "name": names(slices, "name"),
             "thread_id": self._threads[slices["lane"]],
-            "id": own,
-            "parent_id": optional(parent),
-            "depth": depth,
+            **python_calls(slices["id"], slices["parent_id"], self._notes, self._source),
         }
         self._put("python", tables.build("python", columns), slices["lane"])
 

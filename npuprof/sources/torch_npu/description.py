@@ -13,22 +13,12 @@ import msgspec
 
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.options.metric_names import NATIVE
 from npuprof.sources.files.zipped import read_head
 from npuprof.sources.torch_npu.layout import Layout
 
 _MAX_BYTES = 64 << 20
 _LEVELS: dict[str, str | int] = {"Level_none": "none", "LevelNone": "none", "Level0": 0, "Level1": 1, "Level2": 2}
-_METRICS = {
-    "ACL_AICORE_PIPE_UTILIZATION": "PipeUtilization",
-    "ACL_AICORE_ARITHMETIC_UTILIZATION": "ArithmeticUtilization",
-    "ACL_AICORE_MEMORY_BANDWIDTH": "Memory",
-    "ACL_AICORE_L0B_AND_WIDTH": "MemoryL0",
-    "ACL_AICORE_MEMORY_UB": "MemoryUB",
-    "ACL_AICORE_RESOURCE_CONFLICT_RATIO": "ResourceConflictRatio",
-    "ACL_AICORE_L2_CACHE": "L2Cache",
-    "ACL_AICORE_MEMORY_ACCESS": "MemoryAccess",
-    "ACL_AICORE_NONE": "none",
-}
 _SWITCHES = {"memory": "profile_memory", "stacks": "with_stack", "shapes": "record_shapes", "modules": "with_modules"}
 _MINDSPORE_KEYS = ("profiler_parameters", "ms_profiler_info", "ms_version")  # it writes the same tree of files
 _MINDSPORE_SWITCHES = {
@@ -76,7 +66,7 @@ def _options(config: dict[str, Any]) -> dict[str, Any]:
     options: dict[str, Any] = {"activities": activities}
     level, metrics = special.pop("_profiler_level", None), special.pop("_aic_metrics", None)
     options["level"] = _LEVELS.get(str(level), level)
-    options["aic_metrics"] = _METRICS.get(str(metrics), metrics)
+    options["aic_metrics"] = NATIVE.get(str(metrics), metrics)
     options.update({ours: common.pop(theirs) for ours, theirs in _SWITCHES.items() if theirs in common})
     options["l2"] = special.pop("_l2_cache", None)
     options["marks"] = bool(special.pop("_msprof_tx", False)) | bool(special.pop("_mstx", False))

@@ -1,12 +1,13 @@
-"""Nesting: the depth of a call from its chain of parents, and the innermost slice around a moment."""
+"""Nesting: a call's place in the chain of its parents, and the innermost slice around a moment."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import ABSENT, Array
+from npuprof.sources.columns.nullable import ABSENT, Array, optional
 
 _MAX_LEVELS = 256  # deeper nesting than this is not searched
 
@@ -40,6 +41,29 @@ def call_depth(ids: Ints, parents: Ints) -> tuple[Ints, int]:
         up = up[up]
     endless = known[up] if len(ids) else known
     return np.where(endless, -1, steps), int(endless.sum())
+
+
+def python_calls(ids: Ints, parents: Ints, notes: Notes, source: str) -> dict[str, Array]:
+    """Make the columns `id`, `parent_id` and `depth` of Python calls; what has to be mended is noted.
+
+    Parameters
+    ----------
+    ids, parents
+        As of :func:`call_depth`; a call that is its own parent is a root.
+    notes, source
+        What was mended in which file.
+    """
+    own, parent = ids, np.where(parents == ids, ABSENT, parents)
+    unnamed = own == ABSENT
+    if unnamed.any():
+        notes.warning(source, "a Python call has no id; numbered here", int(unnamed.sum()))
+        own = np.where(unnamed, int(own.max(initial=0)) + 1 + np.arange(len(own)), own)
+    depth, cycles = call_depth(own, parent)
+    if cycles:
+        notes.warning(source, "a Python call is its own ancestor; its parent is left out", cycles)
+        parent[depth < 0] = ABSENT
+        depth = np.maximum(depth, 0)
+    return {"id": own, "parent_id": optional(parent), "depth": depth}
 
 
 def innermost(lanes: Array, starts: Ints, ends: Ints, at_lanes: Array, at: Ints) -> npt.NDArray[np.intp]:

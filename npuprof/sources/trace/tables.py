@@ -22,7 +22,7 @@ from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.gathering import Columns
 from npuprof.sources.columns.nullable import ABSENT, SENTINELS, Array, Codes, missing, optional, recoded
 from npuprof.sources.columns.steps import STEP_NAME, step_of
-from npuprof.sources.trace.calls import call_depth
+from npuprof.sources.trace.calls import python_calls
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.communication import group_name, operator_type, operators_of, plane_ids
 from npuprof.sources.trace.counters import counters_table
@@ -169,24 +169,11 @@ class _Maker:
     def python(self) -> None:
         """Make ``python``; the root is its own parent in the file, and has none in the table."""
         slices = self._trace.slices["python"]
-        parent, own = slices["parent_id"].copy(), slices["id"]
-        parent[parent == own] = ABSENT  # the root is written as its own parent
-        unnamed = own == ABSENT
-        if unnamed.any():
-            self._notes.warning(self._source, "a Python call has no id; numbered here", int(unnamed.sum()))
-            own = np.where(unnamed, int(own.max(initial=0)) + 1 + np.arange(len(own)), own)
-        depth, cycles = call_depth(own, parent)
-        if cycles:
-            self._notes.warning(self._source, "a Python call is its own ancestor; its parent is left out", cycles)
-            parent[depth < 0] = ABSENT
-            depth = np.maximum(depth, 0)
         columns = {
             **_span(slices),
             "name": _names(slices, "name"),
             "thread_id": self._threads[slices["lane"]],
-            "id": own,
-            "parent_id": optional(parent),
-            "depth": depth,
+            **python_calls(slices["id"], slices["parent_id"], self._notes, self._source),
         }
         self._put("python", tables.build("python", columns), slices["lane"])
 

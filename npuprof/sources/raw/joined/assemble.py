@@ -5,7 +5,7 @@ Source: formats/raw.md sections 8 and 9.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -263,8 +263,3 @@ def _mark_links(run: Run, marks: pd.DataFrame) -> tuple[Int64, Int64]:
     at = np.minimum(np.searchsorted(ids[order], wanted), len(order) - 1)
     found = ids[order][at] == wanted
     return order[at][found], rows[found]
-
-
-def empty_launch_tables() -> Mapping[str, pd.DataFrame]:
-    """Make the tables of a run without launches."""
-    return {name: tables.empty(name) for name in ("api", "tasks", "kernels", "links", "overlap")}

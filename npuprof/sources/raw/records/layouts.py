@@ -204,7 +204,6 @@ STATIC_MEMORY = layout(
     model=("<u8", 64),
     graph=("<u4", 72),
 )
-FUSED_OPS_A_RECORD = 8
 FUSION_OP = layout(
     256,
     **_STAMPED,

@@ -1,0 +1,20 @@
+"""State that tells of its changes: what the explorer's controllers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Observed:
+    """Calls its listeners after every change."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have a function called after every change."""
+        self._listeners.append(listener)
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
