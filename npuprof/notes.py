@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import pandas as pd
+
+from npuprof.ledger import Ledger
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 
@@ -18,9 +21,15 @@ class Notes:
 
     Severities: ``info`` is worth knowing, ``warning`` means that something was repaired or skipped,
     ``error`` that something asked for is missing.
+
+    Attributes
+    ----------
+    ledger
+        The account of the rows that were read, which :meth:`leave_out` and :meth:`fail` keep together with the notes.
     """
 
     _counts: dict[tuple[Severity, str, str], int] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
 
     def info(self, source: str, message: str, count: int = 1) -> None:
         """Note something worth knowing about a file or layer (`source`)."""
@@ -34,8 +43,43 @@ class Notes:
         """Note that something asked for could not be read or collected."""
         self._add("error", source, message, count)
 
+    def leave_out(
+        self, source: str, reason: str, rows: int, *, affects: str = "", severity: Severity = "warning"
+    ) -> None:
+        """Note rows of an input that are in no table, and account for them.
+
+        Parameters
+        ----------
+        source
+            The input, as it was registered in :attr:`ledger`.
+        reason
+            Why, for one row: ``a row has no readable time``.
+        rows
+            How many; nothing happens for none.
+        affects
+            The tables whose figures are incomplete without them, as ``kernels and communication``; none by default.
+        severity
+            ``info`` where the run loses nothing by it (totals, repetitions, what was not asked for).
+        """
+        if not rows:
+            return
+        effect = f"; counts and sums of {affects} are too low" if affects else ""
+        self._add(severity, source, f"{reason}; left out{effect}", rows)
+        self.ledger.leave_out(source, rows)
+
+    def fail(self, source: str, message: str) -> None:
+        """Note that an input could not be read, or not to its end; its rows that are in no table are left out."""
+        self.error(source, message)
+        self.ledger.leave_out(source, max(self.ledger.open_rows(source), 0))
+
+    def settle(self, frames: Mapping[str, Sized]) -> None:
+        """Warn of each row that nobody accounted for; see :meth:`npuprof.ledger.Ledger.imbalances`."""
+        for source, message, rows in self.ledger.imbalances(frames):
+            self.warning(source, message, rows)
+
     def extend(self, other: Notes) -> None:
-        """Take over the notes of another list."""
+        """Add the notes of another list, and its account."""
+        self.ledger.extend(other.ledger)
         for (severity, source, message), count in other._counts.items():
             self._add(severity, source, message, count)
 
@@ -49,7 +93,7 @@ class Notes:
         return len(self._counts)
 
     def to_frame(self) -> pd.DataFrame:
-        """Give the table ``severity, source, message, count``, in the order noted."""
+        """Return the table ``severity, source, message, count``, in the order noted."""
         rows = [(*key, count) for key, count in self._counts.items()]
         columns = ["severity", "source", "message", "count"]
         frame: pd.DataFrame = pd.DataFrame(rows, columns=columns, dtype=object).astype({"count": "int64"})

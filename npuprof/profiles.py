@@ -77,6 +77,11 @@ class Profile(ProfileFigures):
         """What was repaired, skipped or could not be known: severity, source, message, count."""
         return self._notes.to_frame()
 
+    @property
+    def ledger(self) -> pd.DataFrame:
+        """Where the rows of each input went: input, rows, in_tables, used (for other rows), left_out (in notes)."""
+        return self._notes.ledger.to_frame()
+
     @cached_property
     def summary(self) -> Summary:
         """The key figures of the run."""
@@ -285,6 +290,7 @@ def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
             decoded = (
                 run.source.read(run.path) if selection is None or not read_part else read_part(run.path, selection)
             )
+        decoded.settle()
         if selection is not None:
             cut(decoded, selection)
     except MemoryError as error:

@@ -33,6 +33,10 @@ class Decoded:
     notes: Notes = field(default_factory=Notes)
     statistics: dict[str, pd.DataFrame] = field(default_factory=dict)
 
+    def settle(self) -> None:
+        """Warn of rows that are in no table without a note; see :mod:`npuprof.ledger`."""
+        self.notes.settle(self.tables)
+
 
 class Source(Protocol):
     """One on-disk format: a module with these two functions.

@@ -51,6 +51,7 @@ def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
     lost = int((whose["rank"].isna() & pd.isna(whose["ranks"])).sum())
     if lost:
         notes.warning(path.name, "a row does not tell the rank or stage that it is of", lost)
+    table.put("step_times")
     return tables.build("step_times", columns)
 
 

@@ -29,9 +29,7 @@ def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.Data
     table = CsvTable(path, notes)
     _need(table, path, "task_start(us)", "task_time(us)")
     usable = table.time_ns("task_start(us)")[1] & ~np.asarray(table.scaled("task_time(us)", US_TO_NS).isna())
-    if not usable.all():
-        notes.warning(path.name, "a row has no start or duration and is left out", int((~usable).sum()))
-        table.keep(usable)
+    table.drop(~usable, "a row has no start or duration", "tasks")
     columns: dict[str, Any] = {
         "start_ns": table.time_ns("task_start(us)")[0],
         "duration_ns": table.scaled("task_time(us)", US_TO_NS).to_numpy(np.int64),
@@ -43,6 +41,7 @@ def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.Data
     for name, header in (("name", "kernel_name"), ("task_type", "kernel_type")):
         if header in table.names:
             columns[name] = table.categories(header)
+    table.put("tasks")
     return tables.sort_by_time(tables.build("tasks", columns))
 
 
@@ -56,8 +55,7 @@ def read_marks(path: Path, notes: Notes) -> pd.DataFrame:
     """
     table = CsvTable(path, notes)
     _need(table, path, "Start_time(us)", "message")
-    usable = table.time_ns("Start_time(us)")[1]
-    table.keep(usable)
+    table.drop(~table.time_ns("Start_time(us)")[1], "a row has no readable start", "marks")
     start_ns = table.time_ns("Start_time(us)")[0]
     columns: dict[str, Any] = {
         "start_ns": start_ns,
@@ -77,6 +75,7 @@ def read_marks(path: Path, notes: Notes) -> pd.DataFrame:
         columns["device_duration_ns"][~seen] = pd.NA
     if "Device_id" in table.names:
         columns["device_id"] = table.scaled("Device_id", 1, ("host",))
+    table.put("marks")
     return tables.sort_by_time(tables.build("marks", columns))
 
 

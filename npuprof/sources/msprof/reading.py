@@ -105,7 +105,7 @@ class Reading:
                 results.append((file, read(file.path)))
             except SourceError as error:
                 self._failed.append(error)
-                self.notes.error(file.path.name, str(error))
+                self.notes.fail(file.path.name, str(error))
         return results
 
     def _marks(self, part: Part, found: Frames) -> None:
@@ -145,6 +145,8 @@ class Reading:
         found["kernels"] = kernels
         if "communication" in found:
             found["communication"] = take_steps(found["communication"], listed)
+            for one in read:
+                self.notes.ledger.replace("communication", one.source)
         elif len(listed):
             found["communication"] = listed
 
@@ -154,6 +156,7 @@ class Reading:
             return
         step = pd.array([pd.NA] * len(device_tasks), dtype="Int64")
         found["kernels"] = tables.build("kernels", compute_kernels(device_tasks, step))
+        self.notes.ledger.make("tasks", "kernels", len(found["kernels"]))
         self.notes.info(
             "op_summary", "there is no table of kernels: they are the timeline's tasks that compute, without shapes"
         )

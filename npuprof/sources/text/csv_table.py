@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from npuprof.errors import SourceError
+from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.progress import tell
 from npuprof.sources.columns.arrow_decimals import characters, scaled_column
@@ -64,6 +65,7 @@ class CsvTable:
         size = path.stat().st_size
         tell(self.source, 0, size)
         self._cells = self._read(path)
+        notes.ledger.read(self.source, len(self))
         tell(self.source, size, size)
         if not len(self):
             notes.info(self.source, "holds its line of column names and no rows")
@@ -102,10 +104,13 @@ class CsvTable:
             cells = _parse(pa.BufferReader(content.decode("utf-8", "replace").encode()), len(self.names), skip)
         except pa.ArrowInvalid as error:
             raise SourceError(f"{path} cannot be read as CSV: {error}; export the result again") from error
-        if bad_rows:
-            self._notes.warning(
-                self.source, "a row has another number of cells than the header and is left out", bad_rows
-            )
+        self._notes.ledger.read(self.source, bad_rows)
+        self._notes.leave_out(
+            self.source,
+            "a row has another number of cells than the header",
+            bad_rows,
+            affects="the tables of this file",
+        )
         return cells
 
     def __len__(self) -> int:
@@ -115,9 +120,17 @@ class CsvTable:
         """Give the first of the names that the file has."""
         return next((name for name in names if name in self.names), None)
 
-    def keep(self, chosen: Mask) -> None:
-        """Drop the rows that are not chosen."""
-        self._cells = self._cells.filter(pa.array(chosen))
+    def put(self, table: str, rows: int | None = None) -> None:
+        """Account for rows of the file that are rows of a table: all that are left by default."""
+        self._notes.ledger.keep(self.source, table, len(self) if rows is None else rows)
+
+    def drop(self, dropped: Mask, reason: str, affects: str) -> None:
+        """Leave out rows, which a note counts; see :meth:`npuprof.notes.Notes.leave_out`."""
+        count = int(np.count_nonzero(dropped))
+        if not count:
+            return
+        self._notes.leave_out(self.source, reason, count, affects=affects)
+        self._cells = self._cells.filter(pa.array(~dropped))
         self._newest = ("", None)
 
     def text(self, name: str) -> Any:
@@ -238,6 +251,7 @@ def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
             columns[name] = table.scaled(name, 1)
         else:
             columns[name] = table.numbers(name)
+    table.put(STATISTICS)
     frame: pd.DataFrame = pd.DataFrame(columns)
     return frame
 

@@ -62,8 +62,9 @@ _FORMAT_PREFIX = re.compile(r"FORMAT_(?=[A-Z])")
 
 @dataclass
 class KernelDetails:
-    """What the file holds: the kernels, and the communication operators."""
+    """What the file holds: the kernels, and the communication operators; `source` is the file's name."""
 
+    source: str
     kernels: pd.DataFrame
     communication: pd.DataFrame
 
@@ -99,8 +100,7 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
     duration = table.scaled(found["duration"], US_TO_NS)
     usable = timed & ~np.asarray(duration.isna())
     if not usable.all():
-        notes.warning(path.name, "a row has no start or duration and is left out", int((~usable).sum()))
-        table.keep(usable)
+        table.drop(~usable, "a row has no start or duration", "kernels and communication")
         start, duration = start[usable], duration[usable]
     columns = {"start_ns": start, "duration_ns": duration.to_numpy(np.int64), **_identity(table, found, default_device)}
     columns.update(_properties(table, found))
@@ -108,7 +108,10 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
     is_communication = _communication_rows(columns)
     operators = _rows({name: columns[name] for name in _OF_BOTH if name in columns}, is_communication)
     kernels = _rows(columns, ~is_communication) if is_communication.any() else columns
+    table.put("communication", count := int(is_communication.sum()))
+    table.put("kernels", len(table) - count)
     return KernelDetails(
+        path.name,
         tables.sort_by_time(tables.build("kernels", kernels)),
         tables.sort_by_time(tables.build("communication", operators)),
     )

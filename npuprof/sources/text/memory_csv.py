@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from npuprof import tables
@@ -43,8 +44,7 @@ def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
     for name in ("Component", "Timestamp(us)"):
         if name not in table.names:
             raise SourceError(f"{path} has no column {name!r}, so it is no memory record; is it another file?")
-    _, timed = table.time_ns("Timestamp(us)")
-    table.keep(timed)
+    table.drop(~table.time_ns("Timestamp(us)")[1], "a row has no readable time", "memory")
     columns: dict[str, Any] = {
         "time_ns": table.time_ns("Timestamp(us)")[0],
         "device_id": _device(table),
@@ -57,6 +57,7 @@ def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
             columns[f"{name}_bytes"] = table.scaled(header, _MINDSPORE_MB_TO_BYTES if thousands else worth)
     if "Stream Ptr" in table.names:
         columns["stream"] = table.whole("Stream Ptr")
+    table.put("memory")
     return tables.sort_by_time(tables.build("memory", columns))
 
 
@@ -82,7 +83,7 @@ def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
         raise SourceError(f"{path} has no name or size of blocks, so it is no operator memory; is it another file?")
     sizes = table.scaled(*size)
     if sizes.isna().any():
-        table.keep(~sizes.isna())
+        table.drop(np.asarray(sizes.isna()), "a row has no readable size", "allocations")
         sizes = table.scaled(*size)
     columns: dict[str, Any] = {
         "name": table.categories("Name"),
@@ -98,6 +99,7 @@ def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
     if "Stream Ptr" in table.names:
         columns["stream"] = table.whole("Stream Ptr")
     columns |= _totals(table)
+    table.put("allocations")
     return tables.build("allocations", columns)
 
 
@@ -133,6 +135,7 @@ def read_device_memory(path: Path, notes: Notes) -> pd.DataFrame:
     for name, stem in (("reserved_bytes", "memory"), ("hbm_bytes", "hbm"), ("ddr_bytes", "ddr")):
         if (found := _sized(table, stem)) is not None:
             columns[name] = table.scaled(*found)
+    table.put("memory")
     return tables.sort_by_time(tables.build("memory", columns))
 
 
@@ -155,6 +158,7 @@ def read_module_memory(path: Path, notes: Notes) -> pd.DataFrame:
     if (found := _sized(table, "Total Reserved")) is not None:
         sizes = table.scaled(*found)
         columns["reserved_bytes"] = pd.array(pd.Series(sizes).mask(sizes < 0), dtype="Int64")
+    table.put("memory")
     return tables.sort_by_time(tables.build("memory", columns))
 
 
@@ -164,7 +168,7 @@ def _samples(path: Path, notes: Notes, *needed: str) -> CsvTable:
     for name in needed:
         if name not in table.names:
             raise SourceError(f"{path} has no column {name!r}, so it is no record of memory; is it another file?")
-    table.keep(table.time_ns(needed[0])[1])
+    table.drop(~table.time_ns(needed[0])[1], "a row has no readable time", "memory")
     return table
 
 

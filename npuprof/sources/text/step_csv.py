@@ -53,4 +53,5 @@ def read_step_times(path: Path, notes: Notes, device: int | None) -> pd.DataFram
     for name, header in DURATIONS.items():
         if header in table.names:
             columns[name] = table.scaled(header, US_TO_NS)
+    table.put("step_times")
     return tables.build("step_times", columns)

@@ -111,12 +111,12 @@ class Reading:
         try:
             return read(path)
         except SourceError as error:
-            self._note_failure(name, error)
+            self._note_failure(path.name, error)
             return None
 
     def _note_failure(self, name: str, error: SourceError) -> None:
         self._failed.append(error)
-        self.notes.error(name, str(error))
+        self.notes.fail(name, str(error))
 
     def _trace(self) -> None:
         path = self._layout.trace
@@ -172,6 +172,7 @@ class Reading:
         communication = self.decoded.tables.get("communication")
         if communication is not None:
             self.decoded.tables["communication"] = take_steps(communication, found.communication)
+            self.notes.ledger.replace("communication", found.source)
         elif len(found.communication):
             self.decoded.tables["communication"] = found.communication
 
@@ -179,7 +180,8 @@ class Reading:
         if device_tasks is None:
             return
         step = step_of(self.decoded.tables.get("steps"), device_tasks["start_ns"].to_numpy())
-        self.decoded.tables["kernels"] = tables.build("kernels", compute_kernels(device_tasks, step))
+        self.decoded.tables["kernels"] = kernels = tables.build("kernels", compute_kernels(device_tasks, step))
+        self.notes.ledger.make("tasks", "kernels", len(kernels))
         self.notes.info(
             "kernel_details.csv",
             "there is no table of kernels: they are the timeline's tasks that compute, without shapes",

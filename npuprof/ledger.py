@@ -1,0 +1,166 @@
+"""The account of a reader: every row of its input is in a table, used for other rows, or counted by a note.
+
+A reader registers the rows of an input (a CSV file, a database table, a stream of records, the events of a timeline)
+as soon as it has counted them, and what became of them where that is decided. :meth:`Ledger.settle`, which runs after
+every load, warns of each row that nobody accounted for, so that a reader with a gap shows it by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sized
+from dataclasses import astuple, dataclass, field
+
+import pandas as pd
+
+STATISTICS = "statistics"
+"""The table of rows that a vendor had already summed, which are kept as they came."""
+
+_COLUMNS = ("input", "rows", "in_tables", "used", "left_out")
+_MAX_INPUTS = 10_000  # a damaged file must not turn into a million accounts
+_OTHERS = "other inputs"
+
+
+@dataclass
+class Account:
+    """The rows of one input.
+
+    Attributes
+    ----------
+    rows
+        How many it has.
+    in_tables
+        How many of them are rows of a table, or several rows.
+    used
+        How many are no rows of their own: they name, end, link or describe others.
+    left_out
+        How many a note counts, with the reason.
+    """
+
+    rows: int = 0
+    in_tables: int = 0
+    used: int = 0
+    left_out: int = 0
+
+    @property
+    def open(self) -> int:
+        """Rows that nobody accounted for; negative where rows are counted twice."""
+        return self.rows - self.in_tables - self.used - self.left_out
+
+
+@dataclass
+class Ledger:
+    """The accounts of one load, by input, and the rows that each input put into each table."""
+
+    _accounts: dict[str, Account] = field(default_factory=dict)
+    _kept: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)  # (input, table): rows, made rows
+
+    def read(self, source: str, rows: int) -> None:
+        """Register rows of an input; once for each row, however often the input is looked at."""
+        self._account(source).rows += rows
+
+    def keep(self, source: str, table: str, rows: int, made: int | None = None) -> None:
+        """Register rows of an input that are rows of a table.
+
+        Parameters
+        ----------
+        source
+            The input.
+        table
+            A key of :data:`npuprof.tables.SCHEMA`, or :data:`STATISTICS`.
+        rows
+            How many rows of the input.
+        made
+            How many rows of the table they made, where that is another number.
+        """
+        self._account(source).in_tables += rows
+        self._add_kept((source, table), rows, rows if made is None else made)
+
+    def make(self, source: str, table: str, rows: int) -> None:
+        """Register rows of a table that were made of another table's rows, for which their inputs account."""
+        self.keep(source, table, 0, rows)
+
+    def replace(self, table: str, source: str | None = None) -> None:
+        """Register that another input has the same rows of a table, which are shown instead.
+
+        Parameters
+        ----------
+        table
+            The table.
+        source
+            The input whose rows are replaced; all so far by default.
+        """
+        for key in [key for key in self._kept if key[1] == table and source in (None, key[0])]:
+            rows, _ = self._kept.pop(key)
+            self._account(key[0]).in_tables -= rows
+            self._account(key[0]).used += rows
+
+    def use(self, source: str, rows: int) -> None:
+        """Register rows of an input that are no rows of their own: they name, end, link or describe others."""
+        self._account(source).used += rows
+
+    def leave_out(self, source: str, rows: int) -> None:
+        """Register rows of an input that a note counts; readers call :meth:`npuprof.notes.Notes.leave_out`."""
+        self._account(source).left_out += rows
+
+    def open_rows(self, source: str) -> int:
+        """Return the rows of an input that nobody accounted for yet."""
+        return self._accounts[source].open if source in self._accounts else 0
+
+    def extend(self, other: Ledger) -> None:
+        """Add the accounts of another ledger."""
+        for source, account in other._accounts.items():
+            mine = self._account(source)
+            for name, rows in vars(account).items():
+                setattr(mine, name, getattr(mine, name) + rows)
+        for key, (rows, made) in other._kept.items():
+            self._add_kept(key, rows, made)
+
+    def imbalances(self, frames: Mapping[str, Sized]) -> Iterable[tuple[str, str, int]]:
+        """Iterate over what does not balance, as ``(input or table, message, rows)``.
+
+        Parameters
+        ----------
+        frames
+            The tables by name.
+        """
+        for source, account in self._accounts.items():
+            if account.open > 0:
+                yield (
+                    source,
+                    "rows are in no table, for an unknown reason: figures based on it may be too low",
+                    account.open,
+                )
+            elif account.open < 0:
+                yield source, "rows are in tables more than once: figures based on it may be too high", -account.open
+        for table, made in self.made().items():
+            if table == STATISTICS:
+                continue
+            missing = made - len(frames.get(table, ()))
+            if missing > 0:
+                yield table, "rows were lost after they were read: figures based on it may be too low", missing
+            elif missing < 0:
+                yield table, "rows are in the table, but were read from nowhere", -missing
+
+    def made(self) -> dict[str, int]:
+        """Return the number of rows that were put into each table."""
+        made: dict[str, int] = {}
+        for (_, table), (_, rows) in self._kept.items():
+            made[table] = made.get(table, 0) + rows
+        return made
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the table ``input, rows, in_tables, used, left_out``, in the order read."""
+        rows = [(source, *astuple(account)) for source, account in self._accounts.items()]
+        frame: pd.DataFrame = pd.DataFrame(rows, columns=list(_COLUMNS)).astype(dict.fromkeys(_COLUMNS[1:], "int64"))
+        return frame
+
+    def _account(self, source: str) -> Account:
+        return self._accounts.setdefault(self._name(source), Account())
+
+    def _add_kept(self, key: tuple[str, str], rows: int, made: int) -> None:
+        key = self._name(key[0]), key[1]
+        earlier_rows, earlier_made = self._kept.get(key, (0, 0))
+        self._kept[key] = (earlier_rows + rows, earlier_made + made)
+
+    def _name(self, source: str) -> str:
+        return source if source in self._accounts or len(self._accounts) < _MAX_INPUTS else _OTHERS
