@@ -36,15 +36,30 @@ def arrays(
     return made
 
 
-def assert_same(found: Any, expected: Any) -> None:
-    """The same type of container, shapes, data types and bits."""
+def assert_same(found: Any, expected: Any, *, roundings: int = 0) -> None:
+    """Check the type of container, the shapes, the data types and the values.
+
+    Parameters
+    ----------
+    found, expected
+        Of the device and of NumPy: arrays, or sequences of them.
+    roundings
+        By how many units in the last place of the largest value floating values may differ: BLAS and NumPy choose
+        their code by the processor and by the layout of the operands, and add and multiply in another order. 0
+        compares bits, for values that are only moved or that every order computes exactly.
+    """
     if isinstance(expected, (list, tuple)):
         assert type(found) is type(expected)
         assert len(found) == len(expected)
         for one, other in zip(found, expected, strict=True):
-            assert_same(one, other)
+            assert_same(one, other, roundings=roundings)
         return
     assert isinstance(found, NpuArray)
-    assert found.shape == np.shape(expected)
-    assert found.dtype == np.asarray(expected).dtype
-    np.testing.assert_array_equal(found.to_host(), expected)
+    values = np.asarray(expected)
+    assert (found.shape, found.dtype) == (values.shape, values.dtype)
+    if not roundings or values.dtype.kind not in "fc":
+        np.testing.assert_array_equal(found.to_host(), values)
+        return
+    largest = np.max(np.abs(values), where=np.isfinite(values), initial=0)
+    limit = roundings * float(np.finfo(values.dtype).eps) * float(largest)
+    np.testing.assert_allclose(found.to_host(), values, rtol=0, atol=limit)
