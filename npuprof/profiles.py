@@ -21,6 +21,7 @@ from npuprof.sources import saved
 from npuprof.sources.base import Decoded
 from npuprof.sources.cutting import cut
 from npuprof.sources.detect import Preference, Run, detect
+from npuprof.sources.framework.flops import add_flops
 from npuprof.sources.selection import Moment, Selection, choose
 
 if TYPE_CHECKING:
@@ -291,6 +292,7 @@ def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
                 run.source.read(run.path) if selection is None or not read_part else read_part(run.path, selection)
             )
         decoded.settle()
+        add_flops(decoded.tables, decoded.notes)
         if selection is not None:
             cut(decoded, selection)
     except MemoryError as error:

@@ -21,6 +21,8 @@ STACKS_FILE_NAME = "python_stacks.parquet"
 METADATA_FILE_NAME = "profiler_metadata.json"
 TRACE_FILE_NAME = "torch_trace.json"
 FLOPS_FILE_NAME = "torch_flops.json"
+FLOPS_DOMAIN = "mfu_flops"
+"""The domain of the ranges by which torch_npu records operations."""
 BREAKS_JSON = re.compile(r'["\\\x00-\x1f]')
 """What Kineto, which writes names into its JSON as they are, would end its text with: an apostrophe stands for each."""
 _FORMAT = "npuprof-recording"

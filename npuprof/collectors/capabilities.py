@@ -16,8 +16,7 @@ _NO_OPERATORS = "it knows CANN's operators only, not a framework's"
 _MSPROF_ONLY = "only the msprof tool waits by the clock; a session is started and stopped by code"
 _MINDSPORE_ONLY = "it is MindSpore's"
 _TORCH_ONLY = "only torch_npu records it"
-_KINETO_ONLY = "only torch's own profiler estimates them"
-_NO_FIGURES = "torch_npu takes with_flops, and records no figure because of it"
+_TORCH_FIGURES = "only the profilers of torch estimate them"
 _NO_DOMAINS = "its markers have no domains"
 _WITH_LEVEL_1 = "it comes with level 1 and cannot be asked for alone"
 _WITH_LEVEL_2 = "it comes with level 2 and cannot be asked for alone"
@@ -72,7 +71,6 @@ LACKING: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "torch_npu": {
-        **_because(_NO_FIGURES, "flops"),
         **_because(_MINDSPORE_ONLY, *_MINDSPORE),
         **_because(_GRAPH_POINTS, *_POINTS),
         **_because(_MSPROF_ONLY, *_CLOCKED),
@@ -85,7 +83,7 @@ LACKING: Mapping[str, Mapping[str, str]] = {
     },
     "mindspore": {
         **_because(_TORCH_ONLY, *_FRAMEWORK),
-        **_because(_KINETO_ONLY, "flops"),
+        **_because(_TORCH_FIGURES, "flops"),
         **_because(_GRAPH_POINTS, *_POINTS),
         **_because(_MSPROF_ONLY, *_CLOCKED),
         **_because(_ITERATIONS, "training_trace"),
@@ -98,7 +96,7 @@ LACKING: Mapping[str, Mapping[str, str]] = {
     },
     "tensorflow": {
         **_because(_TORCH_ONLY, *_FRAMEWORK),
-        **_because(_KINETO_ONLY, "flops"),
+        **_because(_TORCH_FIGURES, "flops"),
         **_because(_NO_DOMAINS, *_DOMAINS),
         **_because(_MINDSPORE_ONLY, *_MINDSPORE),
         **_because(_MSPROF_ONLY, *_CLOCKED),

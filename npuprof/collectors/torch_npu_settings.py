@@ -9,6 +9,7 @@ from typing import Any
 
 from npuprof.errors import OptionsError
 from npuprof.options import Options
+from npuprof.recording import FLOPS_DOMAIN
 
 LEVELS = {"none": "Level_none", 0: "Level0", 1: "Level1", 2: "Level2"}
 """Names in ``torch_npu.profiler.ProfilerLevel`` by our level."""
@@ -41,6 +42,16 @@ def refuse_coerced(options: Options) -> None:
         )
     if options.op_attr and options.level == "none":
         raise OptionsError("op_attr needs operators to describe: set level 0, 1 or 2, or leave op_attr out")
+    if options.flops and not (options.marks and "npu" in options.activities):
+        raise OptionsError(
+            "torch_npu records flops as ranges of its markers: turn marks on and add npu to activities, or "
+            "leave flops out"
+        )
+    if options.flops and FLOPS_DOMAIN in options.mstx_domain_exclude:
+        raise OptionsError(
+            f"torch_npu records flops in the domain {FLOPS_DOMAIN}: take it out of mstx_domain_exclude, or leave "
+            "flops out"
+        )
 
 
 def profile_arguments(options: Options) -> dict[str, bool]:
@@ -69,8 +80,14 @@ def experimental_arguments(options: Options) -> dict[str, Any]:
         "gc_detect_threshold": None if options.gc_detect_threshold is None else float(options.gc_detect_threshold),
         "export_type": list(options.export_type),
         "host_sys": list(options.host_sys),
-        "mstx_domain_include": list(options.mstx_domain_include) if on_device else [],
+        "mstx_domain_include": _included(options) if on_device else [],
         "mstx_domain_exclude": list(options.mstx_domain_exclude) if on_device else [],
         "sys_io": options.sys_io,
         "sys_interconnection": options.sys_interconnection,
     }
+
+
+def _included(options: Options) -> list[str]:
+    """Return the domains to record: where some are chosen, that of the flops that are asked for is one of them."""
+    included = list(options.mstx_domain_include)
+    return [*included, FLOPS_DOMAIN] if included and options.flops and FLOPS_DOMAIN not in included else included

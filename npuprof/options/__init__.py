@@ -132,8 +132,8 @@ class Options:
     collector
         The front end to use, or ``"auto"``.
     modules, flops
-        Record the module hierarchy, and estimate the floating-point operations, of framework operators; the latter
-        with ``kineto`` alone, as the column `flops` of ``operators``.
+        Record the module hierarchy, and estimate the floating-point operations, of framework operators: the latter are
+        the column `flops` of ``operators``, with ``kineto``, and with ``torch_npu`` for what it has a formula for.
     gc_detect_threshold
         Record garbage collections that last at least so many milliseconds.
     record_op_args, op_attr

@@ -90,10 +90,11 @@ def test_the_front_ends_that_have_an_option_are_named() -> None:
 
 
 def test_flops_are_refused_where_nobody_estimates_them() -> None:
-    for collector in set(capabilities.LACKING) - {"kineto"}:
-        with pytest.raises(OptionsError, match=r"has no flops: .*--collector kineto\)"):
+    for collector in set(capabilities.LACKING) - {"kineto", "torch_npu"}:
+        with pytest.raises(OptionsError, match=r"has no flops: .*--collector torch_npu, kineto\)"):
             capabilities.check(collector, Options(flops=True, collector=collector))
-    capabilities.check("kineto", Options(flops=True, collector="kineto"))
+    for collector in ("kineto", "torch_npu"):
+        capabilities.check(collector, Options(flops=True, collector=collector))
 
 
 @pytest.mark.parametrize(("collector", "activity"), [("kineto", "npu"), ("acl", "gpu"), ("torch_npu", "gpu")])

@@ -205,6 +205,28 @@ def test_domains_choose_among_markers(stand_in: StandIn, tmp_path: Path) -> None
     assert outcome.told == 2 * [[["moment keep", "keep", 0], ["range keep", "keep", 0]]]
 
 
+def test_flops_are_ranges_that_the_native_layer_takes_around_each_operator(stand_in: StandIn, tmp_path: Path) -> None:
+    outcome = stand_in.run(
+        """
+import torch, npuprof
+layer, given, left = torch.nn.Linear(8, 16), torch.rand(4, 8), torch.rand(3, 5)
+for options in {}, {"flops": True}, {"flops": True, "mstx_domain_include": ["train"]}:
+    note("== profiled")
+    with npuprof.profile(collector="torch_npu", output="out", **options):
+        layer(given)
+        left @ left.T
+        torch.mm(left, left.T)
+""",
+        tmp_path,
+    )
+    without, with_flops, chosen = "\n".join(outcome.calls).split("== profiled\n")[1:]
+    products = ["1024-linear", "90-mm"]  # 2 * 4 * 8 * 16; 2 * 3 * 5 * 3; an operator sign is no function to hook
+    assert "mfu_flops" not in without
+    for calls in (with_flops, chosen):
+        assert re.findall(r"mstxDomainRangeStartA mfu_flops (\S+) ->", calls) == products
+        assert len(re.findall(r"mstxDomainRangeEnd mfu_flops ", calls)) == len(products)
+
+
 def test_a_marker_on_a_stream_is_noted_by_the_device(stand_in: StandIn, tmp_path: Path) -> None:
     outcome = stand_in.run(
         """

@@ -70,6 +70,15 @@ def test_without_the_device_nothing_is_asked_of_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("chosen", "flops", "told"),
+    [((), True, []), (("train",), False, ["train"]), (("train",), True, ["train", "mfu_flops"])],
+)
+def test_chosen_domains_leave_room_for_the_flops(chosen: tuple[str, ...], flops: bool, told: list[str]) -> None:
+    options = Options(flops=flops, mstx_domain_include=chosen)
+    assert experimental_arguments(options)["mstx_domain_include"] == told
+
+
+@pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"activities": ("npu",), "shapes": True}, "records shapes with the operators of the framework: add cpu"),
@@ -77,6 +86,9 @@ def test_without_the_device_nothing_is_asked_of_it() -> None:
         ({"activities": ("cpu",), "level": "none"}, "level none records markers by the device: add npu"),
         ({"op_attr": True}, "add db to export_type"),
         ({"op_attr": True, "export_type": ("db",), "level": "none"}, "op_attr needs operators"),
+        ({"flops": True, "marks": False}, "flops as ranges of its markers: turn marks on"),
+        ({"flops": True, "activities": ("cpu",)}, "flops as ranges of its markers: turn marks on and add npu"),
+        ({"flops": True, "mstx_domain_exclude": ("mfu_flops",)}, "take it out of mstx_domain_exclude"),
         ({"data_process": True}, "torch_npu has no data_process"),
         ({"aicpu": True}, "comes with level 2"),
         ({"activities": ("gpu",)}, "torch_npu has no gpu activity"),

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.kernel
 _LACKING = {
     "acl": ("--modules", "CANN's operators only"),
     "simulator": ("--dvpp", "no such hardware"),
-    "torch_npu": ("--flops", "records no figure"),
+    "torch_npu": ("--devices 0", "the device that the process uses"),
     "mindspore": ("--memory --memory-freq 20", "a rate of its own"),
     "tensorflow": ("--op-attr", "no operator attributes"),
     "msprof": ("--devices 0", "the device that the process uses"),
