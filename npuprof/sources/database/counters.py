@@ -16,11 +16,9 @@ from npuprof import tables
 from npuprof.sources.columns.decimals import KB_TO_BYTES, MB_TO_BYTES, US_TO_NS
 from npuprof.sources.columns.nullable import Array, optional, recoded
 from npuprof.sources.database.connection import Database
-from npuprof.sources.database.memory import process_samples
-from npuprof.sources.database.names import Names
+from npuprof.sources.database.memory import process_kinds, process_samples
+from npuprof.sources.database.names import Names, memory_names
 from npuprof.sources.database.spans import sampled, take
-
-_INSTANCES = {"app": "APP", "device": "Device"}
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,7 @@ _PORT_VALUES = (
 )
 _PCIE = {"Post": "post", "Nonpost": "nonpost", "Cpl": "cpl"}
 _STATISTICS = {"Min": " min", "Max": " max", "Avg": ""}  # the vendor's timeline shows the averages
+_MODES = ("read", "write")
 _LATENCY = "NonpostLatency"
 _NETDEV = (  # counts of what the card moved, by the vendor's names of them
     *("macTxPfcPkt", "macRxPfcPkt", "macTxByte", "macRxByte", "macTxBadByte", "macRxBadByte"),
@@ -201,7 +200,7 @@ def _series(database: Database, described: _Sampled, strings: Names) -> Iterator
     rows = database.rows(described.table, ["timestampNs", "deviceId", *extra], values)
     rows = sampled(database, described.table, rows, "timestampNs")
     instance = _instances(rows, described, strings)
-    modes = strings.column(rows[described.mode]) if described.mode else None
+    modes = _modes(database, strings, rows[described.mode]) if described.mode else None
     for column in values:
         counter, unit, worth = described.values[column]
         yield {
@@ -212,6 +211,10 @@ def _series(database: Database, described: _Sampled, strings: Names) -> Iterator
             "instance": instance,
             "unit": _constant(unit, len(instance)),
         }
+
+
+def _modes(database: Database, strings: Names, numbers: Array) -> pd.Categorical:
+    return memory_names(database, strings, numbers, _MODES).column(numbers)
 
 
 def _instances(rows: dict[str, Array], described: _Sampled, strings: Names) -> pd.Categorical:
@@ -263,7 +266,7 @@ def _process_series(database: Database, strings: Names) -> list[dict[str, Any]]:
     rows = process_samples(database)
     known = (rows["ddr"] >= 0) & (rows["hbm"] >= 0)
     rows = take(rows, known)
-    instance = strings.column(rows["type"], lambda kind: _INSTANCES.get(kind, kind))
+    instance = process_kinds(database, strings, rows)
     held = {"DDR": rows["ddr"], "HBM": rows["hbm"], "Memory": rows["ddr"] + rows["hbm"]}
     return [
         {

@@ -38,6 +38,10 @@ _TASK = [
     "name",  # only the first files had it
 ]
 _INFO = "COMPUTE_TASK_INFO"
+_BLOCKS = (  # over the versions
+    ("blockNum", "blockDim", "block_num", "block_dim"),
+    ("mixBlockNum", "mixBlockDim", "mix_block_num", "mix_block_dim"),
+)
 _SCHEDULED = "COMMUNICATION_SCHEDULE_TASK_INFO"
 _OPERANDS = tuple(
     (f"{side}_{what}", side, name)
@@ -89,7 +93,7 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
     collectives
         The table `communication`: a kernel waits for them too.
     """
-    blocks, mix = database.either(_INFO, "blockNum", "blockDim"), database.either(_INFO, "mixBlockNum", "mixBlockDim")
+    blocks, mix = (database.either(_INFO, *names) for names in _BLOCKS)
     names = [name for _, side, what in _OPERANDS for name in [f"{side}{what}"]]
     wanted = ["name", "globalTaskId", blocks, mix, "taskType", "opType", "opState", "hf32Eligible", *names]
     info = database.rows(_INFO, wanted)

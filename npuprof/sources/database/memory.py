@@ -15,7 +15,7 @@ from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import ABSENT, Array, missing, module_component, optional
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.database.connection import Database
-from npuprof.sources.database.names import Names
+from npuprof.sources.database.names import Names, memory_names
 from npuprof.sources.database.spans import MAX_TIME_NS, sampled, take
 
 _RECORD = ["component", "timestamp", "totalAllocated", "totalReserved", "totalActive", "streamPtr", "deviceId"]
@@ -38,6 +38,7 @@ _TOTALS = {
 """What its allocator held when a block was taken and given back: the file's columns, and those of `allocations`."""
 _UNKNOWN = (-1,)
 _KINDS = {"app": "APP", "device": "Device"}
+_EVENTS = ("allocate", "release")
 
 
 def memory_table(database: Database, strings: Names) -> pd.DataFrame | None:
@@ -67,7 +68,8 @@ def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None
     sized = rows["size"] != ABSENT
     if not sized.all():
         lost = int((~sized).sum())
-        database.notes.warning(database.path.name, "OP_MEMORY: a block has no size and is left out", lost)
+        table = "OP_MEMORY" if "activeReleaseTime" in rows else "NPU_OP_MEM"
+        database.notes.warning(database.path.name, f"{table}: a block has no size and is left out", lost)
         rows = take(rows, sized)
     if not len(rows["size"]):
         return None
@@ -110,7 +112,7 @@ def _allocators(database: Database, strings: Names) -> dict[str, Any]:
 def _process(database: Database, strings: Names) -> dict[str, Any]:
     """Give what the process holds, and where no allocator is recorded (msprof) the whole device too, by kind."""
     rows = process_samples(database)
-    kinds = strings.column(rows["type"], lambda kind: _KINDS.get(kind.lower(), kind))
+    kinds = process_kinds(database, strings, rows)
     by_allocator = database.has("MEMORY_RECORD")
     chosen = np.asarray(kinds == "APP", np.bool_) if by_allocator else kinds.codes >= 0
     rows = take(rows, chosen)
@@ -125,6 +127,12 @@ def process_samples(database: Database) -> dict[str, Array]:
     """Read ``NPU_MEM``: what the process (app) and the whole device hold, in bytes."""
     columns = ["type", "timestampNs", "deviceId", "ddr", "hbm"]
     return sampled(database, "NPU_MEM", database.rows("NPU_MEM", columns), "timestampNs")
+
+
+def process_kinds(database: Database, strings: Names, rows: dict[str, Array]) -> pd.Categorical:
+    """Return whose memory each row of ``NPU_MEM`` tells: ``APP``, ``Device``, or another name of the file's."""
+    names = memory_names(database, strings, rows["type"], _KINDS)
+    return names.column(rows["type"], lambda kind: _KINDS.get(kind.lower(), kind))
 
 
 def _modules(database: Database) -> dict[str, Any]:
@@ -145,11 +153,7 @@ def _reserved(rows: dict[str, Array], held: Ints, component: pd.Categorical) -> 
 
 def _paired_blocks(database: Database, strings: Names) -> dict[str, Array]:
     """Pair what ``NPU_OP_MEM`` tells of an address: taken, and given back by the next row of the address."""
-    rows = database.rows("NPU_OP_MEM", _OPERATOR)
-    rows = sampled(database, "NPU_OP_MEM", rows, "timestampNs")
-    order = np.lexsort((rows["timestampNs"], rows["addr"], rows["deviceId"]))
-    rows = take(rows, order)
-    release = np.isin(rows["type"], list(strings.numbers_of(lambda text: text == "release")))
+    rows, release = _block_events(database, strings)
     same = (rows["addr"][1:] == rows["addr"][:-1]) & (rows["deviceId"][1:] == rows["deviceId"][:-1])
     follows = np.concatenate((same & ~release[:-1] & release[1:], [False]))[: len(release)]  # its release is next
     given_back = np.roll(np.arange(len(release)), -1)  # the row of the release, where `follows`
@@ -175,6 +179,24 @@ def _paired_blocks(database: Database, strings: Names) -> dict[str, Array]:
         "releaseTotalReserved": at_release("totalReserve"),
     }
     return take(blocks, chosen[np.argsort(rows["timestampNs"][chosen], kind="stable")])
+
+
+def _block_events(database: Database, strings: Names) -> tuple[dict[str, Array], Array]:
+    """Return the rows of ``NPU_OP_MEM`` by device, address and time, and which of them give a block back."""
+    rows = sampled(database, "NPU_OP_MEM", database.rows("NPU_OP_MEM", _OPERATOR), "timestampNs")
+    words = memory_names(database, strings, rows["type"], _EVENTS)
+    taken, release = (
+        np.isin(rows["type"], list(words.numbers_of(lambda text, word=word: text.lower() == word))) for word in _EVENTS
+    )  # type: ignore[misc]
+    order = np.lexsort((rows["timestampNs"], rows["addr"], rows["deviceId"]))
+    known = (taken | release)[order]
+    if not known.all():
+        lost = int((~known).sum())
+        database.notes.warning(
+            database.path.name, "NPU_OP_MEM: a row neither allocates nor releases and is left out of allocations", lost
+        )
+    order = order[known]
+    return take(rows, order), release[order]
 
 
 def _times(values: Ints) -> Any:

@@ -5,7 +5,7 @@ Source: formats/results.md section 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from npuprof.sources.database.connection import Database
 Change: TypeAlias = Callable[[str], str | None]
 NOTHING = ("N/A", "NA", "INVALID_TYPE", "RESERVED", "RESERVE")
 """Names that stand for none."""
+_MEMORY = "ENUM_MEMORY"  # of 2024: what is in STRING_IDS before and after
 
 
 class Names:
@@ -56,3 +57,18 @@ class Names:
     def numbers_of(self, wanted: Callable[[str], bool]) -> dict[int, str]:
         """Give the names that are wanted, by number."""
         return {number: text for number, text in self._by_number.items() if wanted(text)}
+
+
+def memory_names(database: Database, strings: Names, numbers: Array, words: Collection[str]) -> Names:
+    """Return the numbering of a column of the memory tables that holds a few fixed words, such as ``release``.
+
+    Files of 2024 number these words in a table of their own, others in ``STRING_IDS``; a number may stand for a name
+    in both. The numbering that has one of the words for more of the numbers is the column's.
+    """
+    own = Names(database, _MEMORY)
+    if not len(own):
+        return strings
+    named = [
+        int(np.isin(numbers, list(one.numbers_of(lambda text: text.lower() in words))).sum()) for one in (own, strings)
+    ]
+    return own if named[0] >= named[1] else strings

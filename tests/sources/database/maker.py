@@ -87,11 +87,12 @@ def add_launches(maker: Maker, *, blocks: str = "blockNum", extras: str = "", ex
         ],
     )  # fmt: skip
     sides = "inputFormats inputDataTypes inputShapes outputFormats outputDataTypes outputShapes"
+    mix = f"mix_{blocks}" if "_" in blocks else f"mix{blocks[0].upper()}{blocks[1:]}"
     operands = [maker.text(text) for text in ("FORMAT_ND;ND", "FLOAT16;FLOAT16", '"128,256;128,512"')]
     results = [maker.text(text) for text in ("ND", "FLOAT16", '"128,768"')]
     maker.table(
         "COMPUTE_TASK_INFO",
-        f"name globalTaskId {blocks} mix{blocks[0].upper()}{blocks[1:]} taskType opType {sides} attrInfo {extras}",
+        f"name globalTaskId {blocks} {mix} taskType opType {sides} attrInfo {extras}",
         [
             (
                 maker.text(name),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from npuprof.sources import database
-from tests.sources.database.maker import Maker, at
+from tests.sources.database.maker import ENUMS, Maker, at
 
 _OPERATOR = "operatorName addr type size timestampNs globalTid totalAllocate totalReserve component deviceId"
 
@@ -26,6 +26,27 @@ def test_blocks_of_the_graph_engine_pair_allocation_and_release_by_address(tmp_p
     assert blocks["allocated_ns"].fillna(0).to_dict() == {"from before": 0, "given back": at(2), "kept": at(3)}
     assert blocks["released_ns"].fillna(0).to_dict() == {"from before": at(1), "given back": at(4), "kept": 0}
     assert decoded.tables["memory"]["allocated_bytes"].tolist() == [0, 300, 800, 500]
+
+
+def test_words_that_a_table_of_2024_numbers_are_read_by_that_table(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "msprof_1.db")
+    for other in ("GE", "first", "second", "third", "fourth", "fifth", "sixth"):
+        maker.text(other)  # a text of STRING_IDS has the number of each word too
+    words = {0: "app", 1: "device", 3: "read", 4: "write", 5: "allocate", 6: "release"}
+    blocks = [(7, address, event, 64, at(time), 0, 64, 128, 1, 0)
+              for address, event, time in ((16, 5, 1), (32, 5, 2), (16, 6, 3), (32, 6, 4), (16, 9, 5))]  # fmt: skip
+    maker.table("NPU_OP_MEM", _OPERATOR, blocks)
+    maker.table(
+        "NPU_MEM", "type ddr:NUMERIC hbm:NUMERIC timestampNs deviceId", [(0, 1, 2, at(1), 0), (1, 1, 2, at(1), 0)]
+    )
+    maker.table("HBM", "deviceId timestampNs bandwidth:NUMERIC hbmId type", [(0, at(2), 3 << 20, 2, 4)])
+    decoded = database.read(maker.close({**ENUMS, "ENUM_MEMORY": words}))
+    pairs = decoded.tables["allocations"][["allocated_ns", "released_ns"]].to_numpy().tolist()
+    assert pairs == [[at(1), at(3)], [at(2), at(4)]]
+    assert set(decoded.tables["memory"]["component"]) == {"GE", "APP", "Device"}
+    assert "HBM write" in set(decoded.tables["counters"]["counter"])
+    told = decoded.notes.to_frame().set_index("message")["count"]
+    assert told["NPU_OP_MEM: a row neither allocates nor releases and is left out of allocations"] == 1
 
 
 def test_rows_of_an_allocator_are_not_counted_twice(tmp_path: Path) -> None:

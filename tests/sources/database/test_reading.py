@@ -72,9 +72,10 @@ def test_counters_are_columns_with_their_unit_and_those_of_the_other_core_are_le
     assert "aiv_mac_ratio" not in kernels
 
 
-def test_block_columns_of_older_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("blocks", ["blockDim", "block_dim"])
+def test_block_columns_of_older_files(tmp_path: Path, blocks: str) -> None:
     maker = Maker(tmp_path / "a.db")
-    made.add_launches(maker, blocks="blockDim")
+    made.add_launches(maker, blocks=blocks)
     kernels = database.read(maker.close()).tables["kernels"]
     assert kernels["block_num"].tolist() == [24, 24]
     assert kernels["mix_block_num"].tolist() == [0, 0]
