@@ -17,6 +17,7 @@ from npuprof.sources.cluster.steps import PLACES, whose_row
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.database.analyzer import DURATIONS
 from npuprof.sources.database.connection import Database
+from npuprof.sources.database.shape import note_renamed
 
 _LIMIT = 5_000_000
 _MAX_OTHERS = 200
@@ -55,6 +56,7 @@ def read_steps(database: Database) -> pd.DataFrame | None:
     The numbers are microseconds, whatever the vendor's documentation says.
     """
     known = database.tables.get(_STEPS, {})
+    note_renamed(database, _STEPS, ["step", "type", "index", *DURATIONS.values()], PLACES)
     durations = {ours: theirs for ours, theirs in DURATIONS.items() if theirs in known}
     places = [name for name in PLACES if name in known]
     records = database.records(_STEPS, ["step", "type", "index", *durations.values(), *places], _LIMIT)
@@ -75,7 +77,9 @@ def read_groups(database: Database) -> pd.DataFrame | None:
     table = next((name for name in _GROUPS if name in database.tables), None)
     if table is None:
         return None
-    records = database.records(table, ["type", "rank_set", "group_name", "group_id", "pg_name"], _LIMIT)
+    columns = ["type", "rank_set", "group_name", "group_id", "pg_name"]
+    note_renamed(database, table, columns)
+    records = database.records(table, columns, _LIMIT)
     return groups_table(records, database.path.name, database.notes)
 
 
@@ -118,6 +122,7 @@ def read_communication(database: Database, groups: pd.DataFrame | None) -> Frame
         wanted = {**columns}
         if name == "communication":
             wanted[_ELAPSED] = database.either(table, columns[_ELAPSED], "elapse_time")
+        note_renamed(database, table, wanted.values(), [*_PACKETS.values(), *link.values()])
         # The file repeats a link for each size of its packets.
         records = dict.fromkeys(database.records(table, list(wanted.values()), _LIMIT))
         rows = [_placed(dict(zip(wanted, record, strict=True)), ranks_by_group) for record in records]

@@ -20,6 +20,7 @@ from npuprof.sources.cluster.layout import Kind, Layout
 from npuprof.sources.cluster.ranks import ranks_of
 from npuprof.sources.cluster.steps import read_steps
 from npuprof.sources.database.connection import Database, open_database
+from npuprof.sources.database.shape import note_views
 from npuprof.sources.text.csv_table import read_statistic
 
 CLUSTER_ANALYSIS = "cluster analysis"
@@ -85,6 +86,7 @@ class Reading:
     def _database(self, path: Path, *, whole: bool) -> None:
         twice = []
         with open_database(path, self.decoded.notes) as opened:
+            note_views(opened, opened.unread)
             steps, groups = tables_of.read_steps(opened), tables_of.read_groups(opened)
             if steps is not None and "step_times" in self.decoded.tables:
                 twice.append("step_times")

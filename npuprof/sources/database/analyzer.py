@@ -29,6 +29,7 @@ DURATIONS = {
     "preparing_ns": "preparing",
     "communication_not_overlapped_exclude_receive_ns": "communication_not_overlapped_and_exclude_receive",
 }
+_ALWAYS = ("computing", "communication", "overlapped", "communication_not_overlapped", "free", "stage", "bubble")
 _WHERE = {"step": "step", "kind": "type", "name": "hccl_op_name", "group": "group_name"}
 _BANDWIDTH = {
     "link": "transport_type",
@@ -68,6 +69,14 @@ READ = frozenset((STEP_TIMES, *(table for table, _ in _STATISTICS.values())))
 """The tables that are read here."""
 _STEP = re.compile(r"(?:step)?\s*(\d{1,18})")
 _MAX_DURATION_US = 1e15  # 30 years; beyond it a duration is damage
+
+
+def columns_of(table: str) -> frozenset[str]:
+    """Return the columns that are read of one of the tables; `step_times` has those that the file has."""
+    if table == STEP_TIMES:
+        return frozenset(("step", *_ALWAYS))
+    own = next(columns for name, columns in _STATISTICS.values() if name == table)
+    return frozenset((*_WHERE.values(), *own.values())) - {"large_packet_ratio"}
 
 
 def step_times_table(database: Database, device: int | None) -> pd.DataFrame | None:

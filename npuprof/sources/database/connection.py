@@ -65,12 +65,15 @@ class Database:
         Where damage is told.
     tables
         Declared column types by table and column, of the plain tables.
+    unread
+        The names of views and virtual tables, which are not read.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, notes: Notes) -> None:
         self._connection = connection
         self.path, self.notes = path, notes
         self.tables = self._schema()
+        self.unread = self._unread()
 
     def has(self, table: str, *columns: str) -> bool:
         """Tell whether a table is there with these columns."""
@@ -200,6 +203,11 @@ class Database:
             self.notes.warning(self.path.name, f"only the first {_MAX_TABLES} tables are looked at")
         names = [name for (name,) in rows[:_MAX_TABLES] if isinstance(name, str)]
         return {name: self._columns(name) for name in names}
+
+    def _unread(self) -> list[str]:
+        query = "SELECT name FROM sqlite_master WHERE type = 'view' OR (type = 'table' AND IFNULL(rootpage, 0) = 0)"
+        rows = self._connection.execute(query).fetchmany(_MAX_TABLES)
+        return [name for (name,) in rows if isinstance(name, str)]
 
     def _columns(self, table: str) -> dict[str, str]:
         rows = self._connection.execute(f"PRAGMA table_info({_quoted(table)})").fetchmany(_MAX_COLUMNS)

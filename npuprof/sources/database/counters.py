@@ -175,6 +175,12 @@ READ = frozenset(one.table for one in _TABLES)
 """The tables that are read here."""
 
 
+def columns_of(table: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the columns that are read of a table of samples: those of every version, and those of some."""
+    found = next(one for one in _TABLES if one.table == table)
+    return frozenset(("timestampNs", *found.values)), frozenset(("deviceId", "dieId", found.instance, found.mode))
+
+
 def counters_table(database: Database, strings: Names) -> pd.DataFrame | None:
     """Make `counters`, in order of time; its names and units are those that raw data gives them (`counter_rows`)."""
     series = [part for described in _TABLES for part in _series(database, described, strings)]

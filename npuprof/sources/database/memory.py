@@ -184,10 +184,8 @@ def _paired_blocks(database: Database, strings: Names) -> dict[str, Array]:
 def _block_events(database: Database, strings: Names) -> tuple[dict[str, Array], Array]:
     """Return the rows of ``NPU_OP_MEM`` by device, address and time, and which of them give a block back."""
     rows = sampled(database, "NPU_OP_MEM", database.rows("NPU_OP_MEM", _OPERATOR), "timestampNs")
-    words = memory_names(database, strings, rows["type"], _EVENTS)
-    taken, release = (
-        np.isin(rows["type"], list(words.numbers_of(lambda text, word=word: text.lower() == word))) for word in _EVENTS
-    )  # type: ignore[misc]
+    words = memory_names(database, strings, rows["type"], _EVENTS).column(rows["type"], str.lower)
+    taken, release = (np.asarray(words == word, np.bool_) for word in _EVENTS)
     order = np.lexsort((rows["timestampNs"], rows["addr"], rows["deviceId"]))
     known = (taken | release)[order]
     if not known.all():

@@ -27,6 +27,7 @@ from npuprof.sources.database.names import Names
 from npuprof.sources.database.overlap import overlap_table
 from npuprof.sources.database.report import ReportDatabase, is_report
 from npuprof.sources.database.rest import rest_of
+from npuprof.sources.database.shape import note_shape
 from npuprof.sources.database.spans import first_of
 
 KNOWN = frozenset(
@@ -114,13 +115,14 @@ class Reading:
         _refuse_others(database)
         if is_report(database.tables):
             database = ReportDatabase(database)
+        note_shape(database)
         add_facts(self.decoded.info, database)
         strings = Names(database, "STRING_IDS", "value")
         if not len(strings):
             self.notes.warning(database.path.name, "STRING_IDS is missing or empty: nothing has a name")
         self._fill(database, strings)
         self.decoded.statistics.update(rest_of(database, strings, KNOWN))
-        self._analysis(database)
+        self._sums(database)
 
     def _fill(self, database: Database, strings: Names) -> None:
         found = self.decoded.tables
@@ -160,6 +162,10 @@ class Reading:
             assign_steps(self.decoded.tables, ("kernels", "communication"))
 
     def _analysis(self, database: Database) -> None:
+        note_shape(database)
+        self._sums(database)
+
+    def _sums(self, database: Database) -> None:
         device = self._only_device()
         _put(self.decoded.tables, {"step_times": analyzer.step_times_table(database, device)})
         self.decoded.statistics.update(analyzer.communication_statistics(database))

@@ -26,6 +26,7 @@ _TABLES = {
     "NPU_INFO": "TARGET_INFO_NPU",
     "SESSION_TIME_INFO": "TARGET_INFO_SESSION_TIME",
 }
+OLDER_NAMES = frozenset(_TABLES.values())
 _TIMES = {"startNs": "start", "endNs": "end"}
 _COLUMNS = {**_TIMES, "globalTaskId": "correlationId", "blockDim": "block_dim"}
 _COLUMNS_OF = {"CANN_API": {"type": "level"}}
@@ -49,6 +50,7 @@ class ReportDatabase(Database):
         self._database = database
         self._connection = database._connection
         self.path, self.notes = database.path, database.notes
+        self.unread = database.unread
         self._names = {
             new: old for new, old in _TABLES.items() if old in database.tables and new not in database.tables
         }

@@ -142,6 +142,21 @@ def test_a_database_of_recipes_alone_is_known_by_its_name(tmp_path: Path) -> Non
     assert npuprof.load(path).statistics["CannApiSum"].to_numpy().tolist() == [["launch", 5]]
 
 
+def test_a_view_and_a_renamed_column_are_told(tmp_path: Path) -> None:
+    path = maker.database(tmp_path / "cluster_analysis.db")
+    assert not len(npuprof.load(path).notes)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("ALTER TABLE ClusterCommunicationTime RENAME COLUMN wait_time TO waited")
+        connection.execute("ALTER TABLE ClusterStepTraceTime RENAME TO kept")
+        connection.execute("CREATE VIEW ClusterStepTraceTime AS SELECT * FROM kept")
+        connection.commit()
+    run = npuprof.load(path)
+    assert not len(run.step_times)
+    told = run.notes[run.notes["severity"] == "warning"]["message"]
+    assert told.str.contains("ClusterStepTraceTime is a view").sum() == 1
+    assert told.str.contains("ClusterCommunicationTime lacks column wait_time.*waited").sum() == 1
+
+
 def test_a_cluster_can_be_saved_and_opened_again(tmp_path: Path) -> None:
     run = npuprof.load(maker.database(maker.text_result(tmp_path / "a") / "cluster_analysis.db").parent)
     again = npuprof.load(run.save(tmp_path / "saved"))

@@ -172,8 +172,8 @@ _BLOCK = (
 _SUMMED = "hccl_op_name:TEXT group_name:TEXT"
 TABLES: dict[str, tuple[str, Row, str]] = {
     "TASK": (
-        "startNs endNs deviceId globalTaskId taskType",
-        lambda maker: [(at(1), at(2), 1, 1, maker.text("SDMA"))],
+        "startNs endNs deviceId globalTaskId taskType connectionId contextId streamId taskId modelId",
+        lambda maker: [(at(1), at(2), 1, 1, maker.text("SDMA"), *(5,) * 5)],
         "tasks",
     ),
     "CANN_API": (
@@ -224,23 +224,32 @@ TABLES: dict[str, tuple[str, Row, str]] = {
         "overlap",
     ),
     "StepTraceTime": (
-        "deviceId step:TEXT computing:NUMERIC free:NUMERIC",
-        lambda _: [(0, "5", 1.5, 2.5)],
+        (
+            "deviceId step:TEXT computing:NUMERIC free:NUMERIC communication overlapped communication_not_overlapped "
+            "stage bubble"
+        ),
+        lambda _: [(0, "5", 1.5, 2.5, *(0,) * 5)],
         "step_times",
     ),
     "CommAnalyzerTime": (
-        f"{_SUMMED} elapse_time:NUMERIC step:TEXT type:TEXT",
-        lambda _: [("a", "g", 1.5, "step5", "p2p")],
+        (
+            f"{_SUMMED} elapse_time:NUMERIC step:TEXT type:TEXT start_timestamp transit_time wait_time "
+            "synchronization_time idle_time"
+        ),
+        lambda _: [("a", "g", 1.5, "step5", "p2p", *(0,) * 5)],
         "statistics.communication",
     ),
     "CommAnalyzerBandwidth": (
-        f"{_SUMMED} transport_type:TEXT transit_size:NUMERIC step:TEXT type:TEXT",
-        lambda _: [("a", "g", "HCCS", 1.5, "step5", "p2p")],
+        f"{_SUMMED} transport_type:TEXT transit_size:NUMERIC step:TEXT type:TEXT transit_time bandwidth",
+        lambda _: [("a", "g", "HCCS", 1.5, "step5", "p2p", 0, 0)],
         "statistics.communication_bandwidth",
     ),
     "CommAnalyzerMatrix": (
-        f"{_SUMMED} src_rank:TEXT dst_rank:TEXT transport_type:TEXT step:TEXT type:TEXT",
-        lambda _: [("a", "g", "0", "1", "HCCS", "step5", "p2p")],
+        (
+            f"{_SUMMED} src_rank:TEXT dst_rank:TEXT transport_type:TEXT step:TEXT type:TEXT transit_size transit_time "
+            "bandwidth op_name:TEXT"
+        ),
+        lambda _: [("a", "g", "0", "1", "HCCS", "step5", "p2p", 0, 0, 0, "a")],
         "statistics.communication_matrix",
     ),
     "OSRT_API": (

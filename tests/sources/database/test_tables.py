@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +15,7 @@ from npuprof.sources import database
 from npuprof.sources.base import Decoded
 from npuprof.sources.database import reading
 from tests.sources.database.known_tables import COUNTERS, FACTS, JOINED, TABLES, Row
-from tests.sources.database.maker import Maker, at, thread
+from tests.sources.database.maker import Maker, add_launches, at, thread
 
 
 def _read(tmp_path: Path, name: str, columns: str, row: Row) -> Decoded:
@@ -59,14 +61,16 @@ def test_each_table_that_is_known_is_tested() -> None:
 
 def test_tables_that_say_more_of_tasks(tmp_path: Path) -> None:
     maker = Maker(tmp_path / "msprof_1.db")
-    task = "startNs endNs deviceId globalTaskId taskType"
+    task = "startNs endNs deviceId globalTaskId taskType connectionId contextId streamId taskId modelId"
     kinds = [maker.text("SDMA"), maker.text("KERNEL_AICPU"), maker.text("KERNEL_AICORE")]
-    maker.table("TASK", task, [(at(row), at(row + 1), 0, row, kind) for row, kind in enumerate(kinds)])
+    maker.table("TASK", task, [(at(row), at(row + 1), 0, row, kind, *(None,) * 5) for row, kind in enumerate(kinds)])
     maker.table("MEMCPY_INFO", "globalTaskId:NUMERIC size:NUMERIC memcpyOperation:NUMERIC", [(0, 4096, 1)])
     scheduled = "COMMUNICATION_SCHEDULE_TASK_INFO"
     maker.table(scheduled, "name globalTaskId taskType opType", [(maker.text("hcomAicpuInit"), 1, 0, 0)])
-    info = "name globalTaskId blockNum mixBlockNum taskType opType"
-    maker.table("COMPUTE_TASK_INFO", info, [(maker.text("Add_0"), 2, 24, 48, maker.text("MIX_AIC"), maker.text("Add"))])
+    operands = "inputFormats inputDataTypes inputShapes outputFormats outputDataTypes outputShapes"
+    kernel_row = (maker.text("Add_0"), 2, 24, 48, maker.text("MIX_AIC"), maker.text("Add"), *(None,) * 6)
+    columns = f"name globalTaskId blockNum mixBlockNum taskType opType {operands}"
+    maker.table("COMPUTE_TASK_INFO", columns, [kernel_row])
     maker.table("TASK_PMU_INFO", "globalTaskId name value:NUMERIC", [(2, maker.text("aic_total_time"), 12.5)])
     decoded = database.read(maker.close())
     frame = decoded.tables["tasks"]
@@ -159,3 +163,45 @@ def test_pauses_of_the_garbage_collector_stand_among_the_marks_in_order(tmp_path
     assert marks["domain"].tolist() == ["python_gc", "d"]
     assert marks["thread_id"].tolist() == [6, 6]
     assert marks["id"].tolist() == [pd.NA, 99]
+
+
+def test_a_view_in_place_of_a_table_is_told(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "msprof_1.db")
+    add_launches(maker)
+    maker.run("ALTER TABLE CANN_API RENAME TO KEPT").run("CREATE VIEW CANN_API AS SELECT * FROM KEPT")
+    decoded = database.read(maker.close())
+    assert "api" not in decoded.tables
+    told = decoded.notes.to_frame()
+    assert told[told["message"].str.contains("CANN_API is a view")]["severity"].tolist() == ["warning"]
+
+
+@pytest.mark.parametrize(
+    ("table", "old", "new"),
+    [
+        ("TASK", "streamId", "stream_id"),
+        ("CANN_API", "name", "apiName"),
+        ("COMPUTE_TASK_INFO", "blockNum", "blockCount"),
+        ("COMMUNICATION_OP", "groupName", "groupId"),
+        ("ENUM_API_TYPE", "name", "label"),
+    ],
+)
+def test_a_renamed_column_is_told_with_its_new_name(tmp_path: Path, table: str, old: str, new: str) -> None:
+    maker = Maker(tmp_path / "msprof_1.db")
+    add_launches(maker)
+    path = maker.close()
+    assert not len(database.read(path).notes)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}")
+        connection.commit()
+    told = database.read(path).notes.to_frame()
+    (note,) = told[told["message"].str.contains(f"{table} lacks column {old}")].to_dict("records")
+    assert note["severity"] == "warning"
+    assert new in note["message"]
+
+
+def test_a_column_of_a_later_version_is_told_without_alarm(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "msprof_1.db")
+    add_launches(maker)
+    maker.run("ALTER TABLE TASK ADD COLUMN newIn2027 INTEGER")
+    (note,) = database.read(maker.close()).notes.to_frame().to_dict("records")
+    assert (note["severity"], "TASK: column newIn2027" in note["message"]) == ("info", True)
