@@ -122,7 +122,8 @@ def read_communication(database: Database, groups: pd.DataFrame | None) -> Frame
         wanted = {**columns}
         if name == "communication":
             wanted[_ELAPSED] = database.either(table, columns[_ELAPSED], "elapse_time")
-        note_renamed(database, table, wanted.values(), [*_PACKETS.values(), *link.values()])
+        always = set(wanted.values()) - {_WHERE["ranks"]}  # the ranks stand there in files of 2024 alone
+        note_renamed(database, table, always, {*_WHERE.values(), *_PACKETS.values(), *link.values()})
         # The file repeats a link for each size of its packets.
         records = dict.fromkeys(database.records(table, list(wanted.values()), _LIMIT))
         rows = [_placed(dict(zip(wanted, record, strict=True)), ranks_by_group) for record in records]
