@@ -25,8 +25,9 @@ _ATTACH_S = 90.0  # it waits for a minute itself until the process listens
 _STOP_S = 120.0
 _QUIT_S = 300.0  # it may export what it has collected
 _MODE = "PROFILING_MODE"
-_STARTED = re.compile(r"start success|already started|start fail|\[ERROR\]", re.IGNORECASE)
-_STOPPED = re.compile(r"stop success|stop fail|\[ERROR\]", re.IGNORECASE)
+# Its answers to the two words. A line that begins with [ERROR] is none: it also reports what it can do without.
+_STARTED = re.compile(r"start success|start fail|already started|device has not been set up", re.IGNORECASE)
+_STOPPED = re.compile(r"stop success|stop fail|profiling has not started", re.IGNORECASE)
 
 
 def find() -> Path:

@@ -84,6 +84,10 @@ PROMPTS: dict[str, str] = {
     "start": "(msprof) dynamic profiling start success......",
     "stop": "(msprof) dynamic profiling stop success......",
     "again": "[WARNING] (msprof) dynamic profiling already started",
+    "no_device": "[WARNING] (msprof) dynamic profiling device has not been set up......",
+    "failed": "[ERROR] (msprof) dynamic profiling start failed......",
+    "idle": "[WARNING] (msprof) dynamic profiling has not started......",
+    "no_msopprof": "[ERROR] Cannot find msopprof in the toolkit.",
     "usage": "Usage: start | stop | quit",
 }
 MISLEADING = "[ERROR] Argument --dvpp-freq is empty."
@@ -131,8 +135,9 @@ if given.get("dynamic") == "on" and "pid" in given:
         sys.exit(255)
     started = False
     for word in map(str.strip, sys.stdin):
-        if word == "start" and (started or behaviour.get("taken")):
-            print(tables["prompts"]["again"], flush=True)
+        print(tables["prompts"][behaviour["grumbles"]] if "grumbles" in behaviour else "(msprof)", flush=True)
+        if word == "start" and (started or "refuses" in behaviour):
+            print(tables["prompts"][behaviour.get("refuses", "again")], flush=True)
         elif word == "start":
             started = True
             print(tables["prompts"]["start"], flush=True)
@@ -142,6 +147,8 @@ if given.get("dynamic") == "on" and "pid" in given:
             started = False
             collect()
             print(tables["prompts"]["stop"], flush=True)
+        elif word == "stop":
+            print(tables["prompts"]["idle"], flush=True)
         elif word == "quit":
             sys.exit(behaviour.get("status", 0))
         else:

@@ -219,9 +219,11 @@ def test_a_session_attaches_collects_and_detaches(tool: Callable[..., Any], tmp_
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ({"refusal": "[ERROR] cannot connect"}, r"msprof refused to start.*cannot connect.*has initialised CANN"),
+        ({"refusal": "[ERROR] cannot connect"}, r"msprof ended at `start` .*cannot connect.*has initialised CANN"),
         ({"refusal": "no such process"}, r"msprof ended at `start` with status 255.*no such process"),
-        ({"taken": True}, "msprof refused to start.*already started"),
+        ({"refuses": "again"}, "msprof refused to start.*already started"),
+        ({"refuses": "no_device"}, "msprof refused to start.*has not been set up"),
+        ({"refuses": "failed"}, "msprof refused to start.*start failed.*has initialised CANN"),
         ({"deaf": True}, r"did not answer `start` within 1 s\. It said nothing"),
     ],
 )
@@ -235,6 +237,15 @@ def test_a_start_that_is_refused_leaves_nothing_running(
         session.start()
     assert not (tmp_path / "out").exists()
     assert not [thread for thread in threading.enumerate() if thread.name == "npuprof-msprof"]
+
+
+def test_an_error_line_that_is_no_answer_does_not_end_the_run(tool: Callable[..., Any], tmp_path: Path) -> None:
+    tool(grumbles="no_msopprof")
+    with Session(Options(activities=("npu",), output=tmp_path, collector="msprof")) as session:
+        pass
+    assert session.recording.problems == []
+    assert double.PROMPTS["no_msopprof"] in (session.recording.directory / msprof.LOG_NAME).read_text()
+    assert len(session.result.kernels) == 2
 
 
 @pytest.mark.parametrize(
