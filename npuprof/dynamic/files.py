@@ -38,7 +38,7 @@ def write(path: Path, plain: Mapping[str, Any]) -> None:
         try:
             with os.fdopen(number, "w", encoding="utf-8") as file:
                 file.write(json.dumps(plain, indent=4) + "\n")
-            Path(partial).chmod(0o644)  # ranks of other containers may run as other users
+            Path(partial).chmod(0o644)  # ranks of other containers may run as other users, who obey root's
             Path(partial).replace(path)
         except BaseException:
             with suppress(OSError):

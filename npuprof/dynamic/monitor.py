@@ -23,7 +23,7 @@ from npuprof.session import Session
 _CHEAP_NS = 20_000
 _SHARE = 100  # a look at a slow file system may take a hundredth of the time, no more
 
-_Signature = tuple[int, int, int]
+_Signature = tuple[int, int, int, str]
 
 
 class Monitor:
@@ -235,4 +235,4 @@ class Monitor:
 
 
 def _signature(state: os.stat_result) -> _Signature:
-    return state.st_mtime_ns, state.st_size, state.st_ino
+    return state.st_mtime_ns, state.st_size, state.st_ino, requests.distrust(state)

@@ -73,7 +73,8 @@ def read_file(path: Path) -> tuple[dict[str, Any], os.stat_result]:
     Raises
     ------
     SourceError
-        If it cannot be read, is over a megabyte, or is not a JSON object, as when it is half written.
+        If it cannot be read, belongs to another user than this one or root, can be written to by others, is over a
+        megabyte, or is not a JSON object, as when it is half written.
     """
     try:
         # Without waiting: what has that name may be no file, and a loop must not hang on it.
@@ -85,6 +86,8 @@ def read_file(path: Path) -> tuple[dict[str, Any], os.stat_result]:
         raise SourceError(f"{path} cannot be read ({error.strerror or error})") from error
     if not is_file:
         raise SourceError(f"{path} is no file: put a {FILE_NAME} in its place")
+    if reason := distrust(state):
+        raise SourceError(f"{path} {reason}")
     if len(content) > _MAX_BYTES:
         raise SourceError(f"{path} has over {_MAX_BYTES} bytes: it cannot be a {FILE_NAME}")
     try:
@@ -96,6 +99,23 @@ def read_file(path: Path) -> tuple[dict[str, Any], os.stat_result]:
     if not isinstance(plain, dict):
         raise SourceError(f"{path} must hold a JSON object, not {type(plain).__name__}")
     return plain, state
+
+
+def distrust(state: os.stat_result) -> str:
+    """Return why a file with this owner and mode is not obeyed, and what to do; empty where it is.
+
+    The file names the directory that recordings go to, so that whoever writes it writes with the training's rights.
+    """
+    if state.st_uid not in (0, os.geteuid()):
+        return (
+            f"belongs to user {state.st_uid}, and only a file of user {os.geteuid()} (who runs this) or of root "
+            "is obeyed: chown it, or write it anew as that user"
+        )
+    if state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return (
+            f"can be written to by others (mode {stat.S_IMODE(state.st_mode):04o}), so it is not obeyed: chmod go-w it"
+        )
+    return ""
 
 
 def dialect_of(plain: Mapping[str, Any]) -> Dialect:

@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
+import pytest
+
 from tests.collectors.conftest import stand_in
 
 __all__ = ["stand_in"]
+
+
+@pytest.fixture(autouse=True)
+def files_of_this_user_alone() -> Iterator[None]:
+    """Let a file that a test writes be one that nobody else can write to, whatever the user's umask."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)

@@ -16,7 +16,7 @@ import pytest
 import npuprof
 from npuprof import dynamic
 from npuprof.dynamic.monitor import Monitor
-from npuprof.errors import CollectorError, NpuprofError, OptionsError, SessionError
+from npuprof.errors import CollectorError, NpuprofError, OptionsError, SessionError, SourceError
 from npuprof.recording import Recording
 from npuprof.runs import running
 from tests.fakes import FakeCollector
@@ -38,6 +38,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCollector]:
 @pytest.fixture
 def file(tmp_path: Path, collector: FakeCollector, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("npuprof.dynamic.monitor._CHEAP_NS", 1 << 62)  # a busy machine makes looks slow, and so seldom
     return dynamic.init(tmp_path / "config", keys="torch_npu")
 
 
@@ -151,6 +152,34 @@ def test_a_wrong_file_is_a_logged_error_and_the_next_right_one_counts(
     file.write_text('{"start_step": -1, "activities": ["NPU"]}')
     steps(2)
     assert len(recordings(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
+def test_a_file_that_others_can_write_to_is_obeyed_only_when_that_is_mended(
+    file: Path, tmp_path: Path, mode: int
+) -> None:
+    dynamic.edit(file, start_step=-1, activities=["NPU"])
+    file.chmod(mode)
+    steps(3)
+    assert running.current() is None
+    assert log_of(file).count(f"can be written to by others (mode {mode:04o})") == 1
+    with pytest.raises(SourceError, match="chmod go-w"):
+        dynamic.edit(file, active=2)
+    file.chmod(0o600)
+    steps(2)
+    assert list(recordings(tmp_path)) == ["rank0_start4_stop4"]
+
+
+def test_a_file_of_another_user_is_not_obeyed(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dynamic.edit(file, start_step=-1, activities=["NPU"])
+    if os.geteuid() == 0:
+        os.chown(file, 4711, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
+    steps(2)
+    dynamic.start(file)
+    assert recordings(tmp_path) == {}
+    assert f"belongs to user {file.stat().st_uid}, and only a file of user {os.geteuid()}" in log_of(file)
 
 
 def test_what_has_the_files_name_and_is_none_does_not_hold_the_loop_up(file: Path) -> None:
