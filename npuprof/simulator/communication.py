@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from npuprof.simulator import layouts, names
 from npuprof.simulator.cluster.links import LinkKind
 from npuprof.simulator.cluster.plans import Plan
-from npuprof.simulator.host_records import ADDITIONAL_LENGTH, EXTENDED, NODE_AFTER_NS, TRACK_AFTER_NS
+from npuprof.simulator.host_records import ADDITIONAL_LENGTH, BASIC_LENGTH, EXTENDED, NODE_AFTER_NS, TRACK_AFTER_NS
 from npuprof.simulator.names import LEVEL_ACL, LEVEL_COMMUNICATION, LEVEL_NODE, LEVEL_RUNTIME, Names
 from npuprof.simulator.streams import Task
 
@@ -24,6 +24,7 @@ StepKind: TypeAlias = Literal["Notify_Record", "Notify_Wait", "Memcpy", "Reduce_
 STEP_NS = 300  # host time of a step inside the call
 CALL_NS = 3_000  # and of the call around all of them
 _OP_INFO_BEFORE_NS = 600
+_NODE_INFO_BEFORE_NS = 700
 _NODE_END_BEFORE_NS = 400
 _OP_INFO_LENGTH = 26
 _NONE = 0xFFFFFFFF
@@ -53,6 +54,7 @@ _DTYPES = {
 }
 _NO_DTYPE = 255
 _LINKS: dict[LinkKind, int] = {"HCCS": 1, "ROCE": 3}
+_CORE_COMMUNICATION = 9  # number of the graph engine for what no core runs
 _SDMA, _RDMA = 0, 1
 _RDMA_PAYLOAD = 1
 
@@ -173,6 +175,23 @@ class CommunicationRecords:
         number = self._names.api_type(LEVEL_NODE, collective.name, names.CLASS_COLLECTIVE)
         span = (call.begin_ns + NODE_AFTER_NS, call.end_ns - _NODE_END_BEFORE_NS)
         return _api(LEVEL_NODE, number, call, *span, self._names.hash(collective.name))
+
+    def node_basic_info(self, collective: Collective, call: HostCall) -> bytes:
+        """Build the record of the operator's type; without it a parser has no type for its statistics."""
+        name = self._names.hash(collective.name)
+        return layouts.NODE_BASIC_INFO.pack(
+            layouts.HOST_MAGIC,
+            LEVEL_NODE,
+            names.NODE_BASIC_INFO,
+            call.thread_id,
+            BASIC_LENGTH,
+            call.end_ns - _NODE_INFO_BEFORE_NS,
+            name,
+            _CORE_COMMUNICATION,
+            name,
+            0,
+            0,
+        )
 
     def operator(self, collective: Collective, call: HostCall) -> bytes:
         """Give the record of the operator's data, algorithm and group."""

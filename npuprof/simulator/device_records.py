@@ -171,16 +171,15 @@ class DeviceRecords:
         subtask = _SUBTASK[operator.core] if mixed else 0
         counters = pmu.counters_of(self._wanted.metric, key)
         self._pmu(task, layouts.head(layouts.HEAD_CONTEXT_PMU, 0, sqe_type), subtask, 0, plus, (0, 0), counters)
-        if not mixed:
+        ratio = MIX_RATIOS.get(operator.core, 0)
+        if not ratio:
             return
-        slaves, vector = MIX_RATIOS[operator.core], operator.core == "MIX_AIC"
-        each = pmu.counters_of(self._wanted.metric, (*key[:4], 1, not vector))
-        shared = (each[0], *(counter // (slaves * operator.block_num) for counter in each[1:]))
-        if self._wanted.metric in pmu.SHARES_OF_CYCLES:
-            shared = each  # busy shares of a core's own cycles, not parts of a whole
-        for core_id in range(slaves * operator.block_num):
-            sub_block, block = core_id % slaves, core_id // slaves
-            core = int(vector) | core_id << 1
+        helpers = ratio * operator.block_num
+        together = pmu.counters_of(self._wanted.metric, (*key[:4], helpers, False))
+        shared = tuple(counter // helpers for counter in together)
+        for core_id in range(helpers):
+            sub_block, block = core_id % ratio, core_id // ratio
+            core = 1 | core_id << 1
             head = layouts.head(layouts.HEAD_BLOCK_PMU, 0, SQE_AI_CORE)
             self._pmu(task, head, subtask, core, plus, (sub_block, block), shared)
 

@@ -35,8 +35,9 @@ _MAX_AXES = 8
 _MAX_LENGTH = 0xFFFFFFFF
 MAX_BLOCKS = 0xFFFF
 
-# Helper cores that a mixed kernel uses beside each block's own: vector cores beside a cube core, or the reverse.
-MIX_RATIOS: dict[Core, int] = {"MIX_AIC": 2, "MIX_AIV": 1}
+# Vector cores that a mixed kernel uses beside the cube core of each block. One of the vector cores is launched the
+# same way and keeps no cube core busy: published results of such kernels hold no cycle of a cube.
+MIX_RATIOS: dict[Core, int] = {"MIX_AIC": 2, "MIX_AIV": 0}
 
 # Graph engine number of the core, and runtime number of the task type. Sections 4.1 and 4.4.
 CORES: dict[Core, tuple[int, int]] = {

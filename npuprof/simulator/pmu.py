@@ -13,11 +13,10 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from npuprof.simulator.chips import Chip
-from npuprof.simulator.work import Estimate, Operator
+from npuprof.simulator.work import Estimate, Operator, rounds_of
 
 COUNTERS = 8
 PIPE_UTILIZATION = 1
-SHARES_OF_CYCLES = frozenset({PIPE_UTILIZATION, 4})  # sets that count a core's own cycles, not work or bytes
 
 _MAC_BYTES = 512  # one operand of a cube's cycle: 16 x 16 half-precision values
 _L0_REUSE = 16  # how often the model uses a value in L0 before it is replaced
@@ -33,7 +32,7 @@ class Usage:
     Attributes
     ----------
     cycles
-        Core cycles, summed over the blocks.
+        Core cycles, summed over the blocks. Where there are more blocks than cores, each takes a part of the time.
     share
         Busy share of the cycles by pipe: cube, vector, scalar, read, write.
     flops, int8, width
@@ -252,8 +251,9 @@ def usage_of(chip: Chip, operator: Operator, work: Estimate, duration_ns: int, b
     fits = operator.read_bytes + operator.written_bytes <= chip.l2_bytes
     width = {"float16": 128, "bfloat16": 128, "float32": 64, "int32": 64, "int16": 64, "int8": 64}
     mixed_vector = operator.core == "MIX_AIC" and not cube
+    rounds = rounds_of(blocks, chip.ai_core_count if cube else chip.aiv_count)
     return Usage(
-        cycles=duration_ns * chip.core_mhz // 1000 * blocks,
+        cycles=duration_ns * chip.core_mhz // 1000 // rounds * blocks,
         share=MappingProxyType(shares),
         flops=0 if mixed_vector else operator.flops,
         int8="int" in operator.dtype,

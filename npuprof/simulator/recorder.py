@@ -160,6 +160,8 @@ class Recorder:
                     info = makes.step_info(number, step, collective, call)
                     self._on_host("aging.additional.hccl_info", info)
                 records.communication(task, sqe_of(step))
+            if wanted.operator_details:
+                self._on_host("aging.compact.node_basic_info", makes.node_basic_info(collective, call))
             if wanted.communication:
                 self._on_host("aging.compact.hccl_op_info", makes.operator(collective, call))
         self._batch(call.end_ns)

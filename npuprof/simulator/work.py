@@ -89,20 +89,25 @@ def block_count(chip: Chip, core: Core, outputs: tuple[Tensor, ...], traffic_byt
     return min(chip.aiv_count, max(1, math.ceil(traffic_bytes / _VECTOR_TILE_BYTES)))
 
 
+def rounds_of(blocks: int, cores: int) -> int:
+    """Return how many blocks a core runs one after another when there are more blocks than cores."""
+    return math.ceil(blocks / cores)
+
+
 @lru_cache(maxsize=4096)
 def estimate(chip: Chip, operator: Operator) -> Estimate:
     """Estimate by roofline: the longest of compute and traffic, plus a floor that every kernel pays."""
     cycle_hz = chip.core_mhz * 1e6
     cube = operator.core in ("AI_CORE", "MIX_AIC")
     cores = chip.ai_core_count if cube else chip.aiv_count
-    blocks = min(operator.block_num, cores)
+    busy_cores = operator.block_num / rounds_of(operator.block_num, cores)
     dtype = operator.dtype
     if cube:
         rate = chip.cube_fp16_flops_per_cycle * _CUBE_RATE.get(dtype, _OTHER_CUBE_RATE)
     else:
         rate = chip.vector_fp16_flops_per_cycle * _VECTOR_RATE.get(dtype, _OTHER_VECTOR_RATE)
-    compute_ns = round(operator.flops / (rate * cycle_hz * blocks) * 1e9)
-    bandwidth = chip.hbm_bytes_per_s * min(1.0, blocks / (cores * _SATURATING_SHARE))
+    compute_ns = round(operator.flops / (rate * cycle_hz * busy_cores) * 1e9)
+    bandwidth = chip.hbm_bytes_per_s * min(1.0, busy_cores / (cores * _SATURATING_SHARE))
     read_ns = round(operator.read_bytes / bandwidth * 1e9)
     write_ns = round(operator.written_bytes / bandwidth * 1e9)
     duration_ns = max(compute_ns, read_ns + write_ns) + chip.kernel_floor_ns

@@ -78,6 +78,15 @@ def test_a_mixed_kernel_has_an_inner_task_and_counters_of_its_helpers(record: Re
     assert (track.task_type, track.blocks, track.mix) == (108, 3, 2)
 
 
+def test_a_vector_kernel_that_is_launched_as_a_mixed_one_keeps_no_cube_core_busy(record: Record) -> None:
+    recording = record(lambda machine: machine.device(0).launch("LpNormV2", core="MIX_AIV", block_num=48, flops=10**6))
+    assert [row.function for row in reading.soc(recording)] == [0, 0b100010, 1, 0b100011]
+    (context,) = reading.cut(reading.stream(recording, "ffts_profile.data.0"), 128)
+    assert context[16] == 7
+    (track,) = reading.tracks(recording)
+    assert (track.task_type, track.blocks, track.mix) == (109, 48, 0)
+
+
 def test_a_copy_is_described_once_and_tracked_for_each_part(record: Record) -> None:
     recording = record(lambda machine: machine.device(0).copy("host_to_device", 100 << 20))
     (info,) = reading.cut(reading.stream(recording, "aging.compact.memcpy_info"), 64)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import npuprof
 from npuprof import simulator
 from npuprof.clock import SystemClock
 from npuprof.simulator import Event, Simulator, Tensor, synthesise
@@ -111,6 +112,20 @@ def test_the_counters_of_every_metric_set_keep_the_rules(metric: int, record: Re
                     machine.device(0).launch("Op", core=core, inputs=(operand,) * 2, outputs=(operand,), flops=flops)
 
     check(record(work, 0x12F, metric))
+
+
+@pytest.mark.parametrize("block_num", [1, 24, 25, 48, 100])
+@pytest.mark.parametrize("core", CORES)
+def test_more_blocks_than_cores_run_in_rounds(core: Core, block_num: int, record: Record) -> None:
+    def work(machine: Simulator) -> None:
+        machine.device(0).launch("Op", core=core, inputs=(HALF,), outputs=(HALF,), flops=10**10, block_num=block_num)
+
+    recording = record(work, 0x12F)
+    check(recording)
+    (kernel,) = npuprof.load(recording).kernels.to_dict("records")
+    for total in ("aic_total_time_ns", "aiv_total_time_ns"):
+        assert not kernel.get(total, 0) > kernel["duration_ns"]
+    assert not kernel.get("cube_utilization_percent", 0) > 100
 
 
 def test_task_ids_that_wrap_by_launches_keep_the_rules(record: Record) -> None:

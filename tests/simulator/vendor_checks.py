@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections import Counter, defaultdict
@@ -281,6 +282,24 @@ def counters_join_their_tasks(recording: Recording) -> None:
             assert all(counters[places[event]] <= cycles for event in shares)
 
 
+def cores_are_no_more_than_the_chip_has(recording: Recording) -> None:
+    """Check cycles as the vendor computes with them: cube utilisation, and the time of each kind of core."""
+    for device_id in recording.device_ids:
+        side = recording.path / f"device_{device_id}"
+        (facts,) = recording.json(side, "info.json")["DeviceInfo"]
+        cores = {0: facts["ai_core_num"], 1: facts["aiv_num"]}
+        cycles: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for data in recording.device(device_id, "ffts_profile.data"):
+            head, _, stream, task, _, _, subtask, _, core, kind = struct.unpack_from("<HHHHIIHHBB", data)
+            vector = core & 1 if head & 63 == 41 else int(subtask == 7 or (kind >> 5 != 4 and head >> 10 == 2))
+            begin, end = struct.unpack_from("<QQ", data, 112)
+            cycles[stream, task, vector, end - begin + 1].append(struct.unpack_from("<Q", data, 32)[0])
+        for (_, _, vector, ticks), found in cycles.items():
+            available = ticks * 20 * int(facts["aic_frequency"]) // 1000
+            assert sum(found) <= available * cores[vector]
+            assert len(found) == 1 or max(found) * math.ceil(len(found) / cores[vector]) <= available
+
+
 def other_device_data_is_well_formed(recording: Recording) -> None:
     for device_id in recording.device_ids:
         side = recording.path / f"device_{device_id}"
@@ -327,5 +346,6 @@ RULES = (
     marks_are_whole,
     tasks_of_host_and_device_agree,
     counters_join_their_tasks,
+    cores_are_no_more_than_the_chip_has,
     other_device_data_is_well_formed,
 )

@@ -56,6 +56,17 @@ def test_recordings_of_ranks_keep_the_rules(recordings: list[Path]) -> None:
                 rule(recording)
 
 
+def test_each_operator_tells_its_type(recordings: list[Path]) -> None:
+    recording = Recording(recordings[0])
+    told = [record for record in recording.host("compact.node_basic_info") if record.values[1] == 9]
+    operators = [api for api in recording.apis if api.level == 10000 and api.type >> 16 == 2]
+    assert len(told) == len(operators) > 0
+    for record, api in zip(told, operators, strict=True):
+        assert api.begin < record.time <= api.end
+        assert recording.hashes[record.values[2]] == recording.types[10000, api.type]
+        assert record.values == (api.item, 9, record.values[2], 0, 0)
+
+
 def test_each_directory_says_which_rank_it_is(recordings: list[Path]) -> None:
     for rank, path in enumerate(recordings):
         assert reading.content(path, "host/info.json")["rank_id"] == rank
