@@ -87,7 +87,14 @@ class AclCollector:
     def start(self, options: Options, directory: Path) -> None:
         """Start collecting into `directory`; on a failure everything begun is ended again."""
         self._acl = acl = self.load()
-        _check("init", acl.prof.init(str(directory)))
+        try:
+            _check("init", acl.prof.init(str(directory)))
+        except CollectorError:  # what is initialised is not this run's, as when it has been by other code
+            self._acl = None
+            raise
+        except BaseException:  # an interrupt comes when the call has ended
+            self._end(("finalize",))
+            raise
         try:
             self._configure(acl, options)
             _check("start", acl.prof.start(self._config))

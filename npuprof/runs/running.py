@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from npuprof.clock import Clock
 from npuprof.collectors.base import Collector
 from npuprof.collectors.capabilities import DOMAINS_KEPT_BESIDE
+from npuprof.collectors.interrupts import interrupts_kept
 from npuprof.errors import CollectorError, NpuprofError, SessionBusyError
 from npuprof.machine import environment
 from npuprof.options import Options
@@ -131,7 +132,8 @@ class Running(Recorded):
             if self.native:
                 if self._step:
                     self.collector.step(self._step)
-                self.collector.start(self._options, directory)
+                with interrupts_kept():
+                    self.collector.start(self._options, directory)
                 undo.callback(_attempt, self.collector.stop, self.recording.problems)
                 self.recording.versions.update(self.collector.versions())
             self._start_stacks()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from npuprof.clock import Clock
 from npuprof.collectors.base import Collector
+from npuprof.collectors.interrupts import interrupts_kept
 from npuprof.collectors.model_stream import ModelStream, Row
 from npuprof.errors import SessionError
 from npuprof.runs import running
@@ -89,7 +90,8 @@ def open_stream(
     with ExitStack() as undo:
         release = running.reserve(f"{title} streams operators of the models {ids}")
         undo.callback(release)
-        native = ModelStream(acl, ids, clock, None if told is None else lambda rows: told(_table(rows)))
+        with interrupts_kept():
+            native = ModelStream(acl, ids, clock, None if told is None else lambda rows: told(_table(rows)))
         undo.pop_all()
     return OperatorStream(native, release)
 

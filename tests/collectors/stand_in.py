@@ -44,7 +44,8 @@ class StandIn:
     def run(self, script: str, directory: Path, **variables: str) -> Outcome:
         """Run a script in `directory`, where it may also call ``tell(value)`` and ``note(line)``.
 
-        The latter puts a line between the native calls. Setting CANN_REFUSE makes the named calls fail.
+        The latter puts a line between the native calls. Setting CANN_REFUSE makes the named calls fail, and CANN_SIGINT
+        lets ``aclprofInit`` take the handler of interrupts away, as the vendor's does.
         """
         calls = directory / "calls.log"
         (directory / "script.py").write_text(_PROLOGUE + script)
@@ -106,6 +107,10 @@ def build(directory: Path) -> StandIn:
     )
     code = _CALL.sub(
         lambda call: call[1] + refusing.format(call[2], "0" if call[1].startswith("void") else "500005"), code
+    )
+    taken = 'if(getenv("CANN_SIGINT")){signal(SIGINT,SIG_IGN);L("SIGINT taken");}'
+    code = "#include <signal.h>\n" + re.sub(
+        r"^int\s*aclprofInit\([^)]*\)\{", rf"\g<0>{taken}", code, flags=re.MULTILINE
     )
     (source / "cann.c").write_text(code)
     subprocess.run(

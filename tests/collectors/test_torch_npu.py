@@ -403,3 +403,20 @@ def test_the_cell_magic_in_a_real_kernel(stand_in: StandIn, tmp_path: Path, monk
     calls = [line.split()[0] for line in log.read_text().splitlines() if line.startswith("aclprof")]
     assert calls == 2 * (_RUN + _END)
     assert "mask=0x1af" in log.read_text()
+
+
+def test_interrupts_reach_python_while_torch_npu_collects(stand_in: StandIn, tmp_path: Path) -> None:
+    script = """
+import signal, torch, npuprof
+with npuprof.profile(collector="torch_npu", output="recordings"):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(100_000):
+            pass
+        tell("nothing came")
+    except KeyboardInterrupt:
+        tell("interrupted")
+"""
+    outcome = stand_in.run(script, tmp_path, CANN_SIGINT="1")
+    assert "SIGINT taken" in outcome.calls
+    assert outcome.told == ["interrupted"]
