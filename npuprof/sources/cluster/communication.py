@@ -11,8 +11,10 @@ from typing import Any
 
 import pandas as pd
 
+from npuprof.ledger import STATISTICS
+from npuprof.notes import Notes
 from npuprof.sources.cluster.ranks import as_text, rank_of, ranks_of
-from npuprof.sources.text.communication_json import TOTAL, load_summary, mapping
+from npuprof.sources.text.communication_json import TOTAL, load_summary, mapping, objects
 
 Frames = dict[str, pd.DataFrame]
 Row = dict[str, Any]
@@ -21,7 +23,7 @@ RANKS = ("rank", "src_rank", "dst_rank")
 _SIZES = "Size Distribution"
 
 
-def read_communication(path: Path) -> Frames:
+def read_communication(path: Path, notes: Notes) -> Frames:
     """Read times and bandwidths of communication operators, a row a rank.
 
     Returns
@@ -38,20 +40,21 @@ def read_communication(path: Path) -> Frames:
         If the file cannot be read or is no JSON.
     """
     times, links, packets = [], [], []
-    for where, by_rank in _operators(path):
-        for rank, operator in by_rank.items():
+    for where, by_rank in _operators(path, notes):
+        for rank, told in objects(by_rank, path.name, notes):
             of_rank = {**where, "rank": rank_of(rank)}
-            told = mapping(operator)
             times.append({**of_rank, **_plain(told.get("Communication Time Info"))})
             for link, numbers in mapping(told.get("Communication Bandwidth Info")).items():
                 links.append({**of_rank, "link": link, **_plain(numbers)})
                 for size, counted in mapping(mapping(numbers).get(_SIZES)).items():
                     packets.append({**of_rank, "link": link, **_packet(size, counted)})
+    notes.ledger.read(path.name, len(times))
+    notes.ledger.keep(path.name, STATISTICS, len(times))
     named = {"communication": times, "communication_bandwidth": links, "communication_packets": packets}
     return {key: frame for name, rows in named.items() for key, frame in split_totals(name, rows).items()}
 
 
-def read_matrix(path: Path) -> Frames:
+def read_matrix(path: Path, notes: Notes) -> Frames:
     """Read what went between each two ranks, whose numbers are those of the whole cluster.
 
     Returns
@@ -65,10 +68,12 @@ def read_matrix(path: Path) -> Frames:
         If the file cannot be read or is no JSON.
     """
     rows = []
-    for where, pairs in _operators(path):
+    for where, pairs in _operators(path, notes):
         for pair, numbers in pairs.items():
             source, _, target = pair.partition("-")
             rows.append({**where, "src_rank": rank_of(source), "dst_rank": rank_of(target), **_plain(numbers)})
+    notes.ledger.read(path.name, len(rows))
+    notes.ledger.keep(path.name, STATISTICS, len(rows))
     return split_totals("communication_matrix", rows)
 
 
@@ -89,12 +94,12 @@ def _frame(rows: list[Row]) -> pd.DataFrame:
     return frame
 
 
-def _operators(path: Path) -> Iterator[tuple[Row, dict[str, Any]]]:
-    """Give each operator with its step, kind, ranks, name and group."""
-    for kind, steps in mapping(load_summary(path)).items():
+def _operators(path: Path, notes: Notes) -> Iterator[tuple[Row, dict[str, Any]]]:
+    """Iterate over operators with their step, kind, ranks, name and group; what has another shape is noted."""
+    for kind, steps in objects(load_summary(path), path.name, notes):
         ranks = as_text(ranks_of(kind))
-        for step, operators in mapping(steps).items():
-            for key, operator in mapping(operators).items():
+        for step, operators in objects(steps, path.name, notes):
+            for key, operator in objects(operators, path.name, notes):
                 name, _, group = key.partition("@")
                 where = {
                     "step": step.removeprefix("step"),
@@ -103,7 +108,7 @@ def _operators(path: Path) -> Iterator[tuple[Row, dict[str, Any]]]:
                     "name": name,
                     "group": group,
                 }
-                yield where, mapping(operator)
+                yield where, operator
 
 
 def _plain(numbers: Any) -> Row:

@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 
 from npuprof import tables
+from npuprof.ledger import STATISTICS
 from npuprof.sources.cluster.communication import Frames, split_totals
-from npuprof.sources.cluster.groups import COLUMNS, groups_table
+from npuprof.sources.cluster.groups import COLUMNS, NO_RANKS, groups_table
 from npuprof.sources.cluster.ranks import as_text, rank_of, ranks_of
 from npuprof.sources.cluster.steps import PLACES, whose_row
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
@@ -22,7 +23,8 @@ from npuprof.sources.database.shape import note_renamed
 _LIMIT = 5_000_000
 _MAX_OTHERS = 200
 _MAX_ROWS = 1_000_000  # of a table that nobody here knows
-_STEPS = "ClusterStepTraceTime"
+STEPS = "ClusterStepTraceTime"
+"""The table of the vendor's breakdown of steps."""
 _GROUPS = ("CommunicationGroupMapping", "CommunicationGroup")
 _BASE, _HOSTS, _DEVICES = "ClusterBaseInfo", "HostInfo", "RankDeviceMap"
 _WHERE = {"step": "step", "ranks": "rank_set", "name": "hccl_op_name", "group": "group_name", "rank": "rank_id"}
@@ -47,7 +49,7 @@ _TIMES = {
 _TIME_TABLES = ("ClusterCommunicationTime", "ClusterCommAnalyzerTime")
 _BANDWIDTH_TABLES = ("ClusterCommunicationBandwidth", "ClusterCommAnalyzerBandwidth")
 _MATRIX_TABLES = ("ClusterCommunicationMatrix", "ClusterCommAnalyzerMatrix")
-_KNOWN = {_STEPS, *_GROUPS, _BASE, _HOSTS, _DEVICES, *_TIME_TABLES, *_BANDWIDTH_TABLES, *_MATRIX_TABLES}
+_KNOWN = {STEPS, *_GROUPS, _BASE, _HOSTS, _DEVICES, *_TIME_TABLES, *_BANDWIDTH_TABLES, *_MATRIX_TABLES}
 
 
 def read_steps(database: Database) -> pd.DataFrame | None:
@@ -55,11 +57,11 @@ def read_steps(database: Database) -> pd.DataFrame | None:
 
     The numbers are microseconds, whatever the vendor's documentation says.
     """
-    known = database.tables.get(_STEPS, {})
-    note_renamed(database, _STEPS, ["step", "type", "index", *DURATIONS.values()], PLACES)
+    known = database.tables.get(STEPS, {})
+    note_renamed(database, STEPS, ["step", "type", "index", *DURATIONS.values()], PLACES)
     durations = {ours: theirs for ours, theirs in DURATIONS.items() if theirs in known}
     places = [name for name in PLACES if name in known]
-    records = database.records(_STEPS, ["step", "type", "index", *durations.values(), *places], _LIMIT)
+    records = database.records(STEPS, ["step", "type", "index", *durations.values(), *places], _LIMIT)
     if not records:
         return None
     step, types, indexes, *values = zip(*records, strict=True)
@@ -67,6 +69,8 @@ def read_steps(database: Database) -> pd.DataFrame | None:
     columns |= {name: _nanoseconds(column) for name, column in zip(durations, values[: len(durations)], strict=True)}
     columns |= whose_row(types, [str(one) for one in indexes])
     columns |= {name: _whole(map(str, column)) for name, column in zip(places, values[len(durations) :], strict=True)}
+    database.accounts.read(STEPS, len(records))
+    database.accounts.keep(STEPS, "step_times", len(records))
     devices = {one["rank"]: one["device"] for one in read_devices(database)}
     columns["device_id"] = pd.array([devices.get(rank) for rank in columns["rank"]], dtype="Int64")
     return tables.build("step_times", columns)
@@ -80,13 +84,17 @@ def read_groups(database: Database) -> pd.DataFrame | None:
     columns = ["type", "rank_set", "group_name", "group_id", "pg_name"]
     note_renamed(database, table, columns)
     records = database.records(table, columns, _LIMIT)
-    return groups_table(records, database.path.name, database.notes)
+    database.accounts.read(table, len(records))
+    frame = groups_table(records)
+    database.accounts.keep(table, STATISTICS, len(frame))
+    database.accounts.leave_out(table, NO_RANKS, len(records) - len(frame))
+    return frame
 
 
 def read_devices(database: Database) -> list[dict[str, Any]]:
     """Read where each rank ran: rank, device and host, None for what is not told."""
-    hosts = dict(database.records(_HOSTS, ["hostUid", "hostName"], _LIMIT))
-    rows = database.records(_DEVICES, ["rankId", "deviceId", "hostUid"], _LIMIT)
+    hosts = dict(database.facts(_HOSTS, ["hostUid", "hostName"], _LIMIT))
+    rows = database.facts(_DEVICES, ["rankId", "deviceId", "hostUid"], _LIMIT)
     return [
         {"rank": rank_of(rank), "device": rank_of(device), "host": str(hosts.get(host) or host or "") or None}
         for rank, device, host in rows
@@ -96,7 +104,7 @@ def read_devices(database: Database) -> list[dict[str, Any]]:
 
 def read_base(database: Database) -> dict[str, str]:
     """Read what the database knows of the whole cluster, as text by name."""
-    return {str(key): str(value) for key, value in database.records(_BASE, ["key", "value"], _MAX_OTHERS)}
+    return {str(key): str(value) for key, value in database.facts(_BASE, ["key", "value"], _MAX_OTHERS)}
 
 
 def read_communication(database: Database, groups: pd.DataFrame | None) -> Frames:
@@ -125,7 +133,10 @@ def read_communication(database: Database, groups: pd.DataFrame | None) -> Frame
         always = set(wanted.values()) - {_WHERE["ranks"]}  # the ranks stand there in files of 2024 alone
         note_renamed(database, table, always, {*_WHERE.values(), *_PACKETS.values(), *link.values()})
         # The file repeats a link for each size of its packets.
-        records = dict.fromkeys(database.records(table, list(wanted.values()), _LIMIT))
+        listed = database.records(table, list(wanted.values()), _LIMIT)
+        records = dict.fromkeys(listed)
+        if database.accounts.read(table, len(listed)):
+            database.accounts.keep(table, STATISTICS, len(listed))
         rows = [_placed(dict(zip(wanted, record, strict=True)), ranks_by_group) for record in records]
         if name == "communication_packets":
             rows = [row for row in rows if row["Count"]]
@@ -139,7 +150,10 @@ def read_others(database: Database) -> Frames:
     frames = {}
     for name in others[:_MAX_OTHERS]:
         columns = list(database.tables[name])
-        frames[name] = pd.DataFrame.from_records(database.records(name, columns, _MAX_ROWS), columns=columns)
+        records = database.records(name, columns, _MAX_ROWS)
+        database.accounts.read(name, len(records))
+        database.accounts.keep(name, STATISTICS, len(records))
+        frames[name] = pd.DataFrame.from_records(records, columns=columns)
     if len(others) > _MAX_OTHERS:
         database.notes.warning(database.path.name, "a table is not read, there are too many", len(others) - _MAX_OTHERS)
     return frames

@@ -12,12 +12,15 @@ from typing import Any
 
 import pandas as pd
 
+from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.sources.cluster.ranks import as_text, ranks_of
 from npuprof.sources.text.communication_json import load_summary, mapping
 
 COLUMNS = ("kind", "ranks", "size", "group", "group_id", "parallel")
 _NAMED = "comm_group_parallel_info"
+NO_RANKS = "a group has no ranks"
+"""Why a group is left out."""
 _MAX_GROUPS = 1_000_000
 
 
@@ -33,7 +36,10 @@ def read_groups(path: Path, notes: Notes) -> pd.DataFrame:
         If the file cannot be read or is no JSON.
     """
     plain = mapping(load_summary(path))
-    named = [one for one in _items(plain.get(_NAMED)) if isinstance(one, dict)]
+    listed = _items(plain.get(_NAMED))
+    named = [one for one in listed if isinstance(one, dict)]
+    notes.ledger.read(path.name, len(listed) - len(named))
+    notes.leave_out(path.name, "a named group is no JSON object", len(listed) - len(named))
     rows = [
         (_text(one.get("type")), one.get("rank_set"), one.get("group_name"), one.get("group_id"), one.get("pg_name"))
         for one in named
@@ -47,20 +53,20 @@ def read_groups(path: Path, notes: Notes) -> pd.DataFrame:
             seen[key] -= 1
             if seen[key] < 0:
                 rows.append((kind, one, None, None, None))
-    return groups_table(rows, path.name, notes)
+    frame = groups_table(rows)
+    notes.ledger.read(path.name, len(rows))
+    notes.ledger.keep(path.name, STATISTICS, len(frame))
+    notes.leave_out(path.name, NO_RANKS, len(rows) - len(frame))
+    return frame
 
 
-def groups_table(rows: Iterable[tuple[Any, ...]], source: str, notes: Notes) -> pd.DataFrame:
-    """Make the frame of rows of kind, set of ranks, group, group id and parallelism; what has no ranks is counted."""
-    kept = []
-    lost = 0
-    for kind, ranks, *names in rows:
-        members = ranks_of(ranks)
-        lost += not members
-        if members:
-            kept.append((_text(kind), as_text(members), len(members), *map(_text, names)))
-    if lost:
-        notes.warning(source, "a group has no ranks and is left out", lost)
+def groups_table(rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
+    """Return the frame of rows of kind, set of ranks, group, group id and parallelism; without those of no ranks."""
+    kept = [
+        (_text(kind), as_text(members), len(members), *map(_text, names))
+        for kind, ranks, *names in rows
+        if (members := ranks_of(ranks))
+    ]
     frame: pd.DataFrame = pd.DataFrame(kept, columns=list(COLUMNS))
     return frame
 

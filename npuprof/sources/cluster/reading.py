@@ -51,15 +51,13 @@ class Reading:
         self._attempt("steps", lambda path: self._keep_steps(read_steps(path, self.decoded.notes)))
         self._attempt("groups", lambda path: self._keep({GROUPS: read_groups(path, self.decoded.notes)}))
         if whole:
-            self._attempt("communication", lambda path: self._keep(read_communication(path)))
-            self._attempt("matrix", lambda path: self._keep(read_matrix(path)))
+            self._attempt("communication", lambda path: self._keep(read_communication(path, self.decoded.notes)))
+            self._attempt("matrix", lambda path: self._keep(read_matrix(path, self.decoded.notes)))
         self._attempt("database", lambda path: self._database(path, whole=whole))
         if whole:
             self._recipes()
         if self._failed and len(self._failed) == len(files):
             raise self._failed[0]
-        for error in self._failed:
-            self.decoded.notes.error(self._layout.root.name, str(error))
         for path in self._layout.beside:
             self.decoded.notes.info(path.name, "another file of the same kind is read; load this one by itself")
         self._tell_ranks(self.decoded.tables.get("step_times"), statistics.get(GROUPS, tables_of.empty_groups()))
@@ -71,6 +69,7 @@ class Reading:
                 read(path)
             except SourceError as error:
                 self._failed.append(error)
+                self.decoded.notes.fail(path.name, str(error))
 
     def _keep(self, frames: dict[str, pd.DataFrame]) -> list[str]:
         """Keep the frames that are not there yet; name the others."""
@@ -90,6 +89,7 @@ class Reading:
             steps, groups = tables_of.read_steps(opened), tables_of.read_groups(opened)
             if steps is not None and "step_times" in self.decoded.tables:
                 twice.append("step_times")
+                opened.accounts.replace(tables_of.STEPS, "step_times")
             elif steps is not None:
                 self._keep_steps(steps)
             if groups is not None:
@@ -108,7 +108,7 @@ class Reading:
             try:
                 self._keep({name: read_statistic(path, self.decoded.notes)})
             except SourceError as error:
-                self.decoded.notes.warning(path.name, str(error))
+                self.decoded.notes.fail(path.name, str(error))
 
     def _add_facts(self, opened: Database) -> None:
         info = self.decoded.info

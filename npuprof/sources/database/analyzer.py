@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.ledger import STATISTICS
 from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.columns.nullable import ABSENT, optional
 from npuprof.sources.database.connection import Database
@@ -97,6 +98,7 @@ def step_times_table(database: Database, device: int | None) -> pd.DataFrame | N
         sound = np.abs(values) < _MAX_DURATION_US  # false for NaN too
         whole = np.rint(np.where(sound, values, 0) * US_TO_NS).astype(np.int64)
         columns[ours] = pd.arrays.IntegerArray(whole, ~sound)
+    database.accounts.keep(STEP_TIMES, "step_times", len(steps))
     return tables.build("step_times", columns)
 
 
@@ -112,6 +114,8 @@ def communication_statistics(database: Database) -> dict[str, pd.DataFrame]:
         records = database.records(table, list(wanted.values()), _LIMIT)
         if records:
             frame = pd.DataFrame.from_records(records, columns=list(wanted)).drop_duplicates(ignore_index=True)
+            database.accounts.read(table, len(records))
+            database.accounts.keep(table, STATISTICS, len(records), len(frame))
             frame["step"] = frame["step"].astype("string").str.removeprefix("step").astype(object)
             for column in frame.columns.difference(_TEXTS):
                 frame[column] = pd.to_numeric(frame[column], errors="coerce").astype(np.float64)

@@ -58,11 +58,13 @@ def read_communication(database: Database, strings: Names, tasks: Tasks) -> dict
     steps = database.rows(_INFO, _TASK, ["bandwidth"])
     steps |= {"task": first_of(tasks.rows["globalTaskId"], steps["globalTaskId"])}
     lost = int((steps["task"] < 0).sum())
-    if lost:
-        database.notes.warning(database.path.name, f"{_INFO}: a step has no task, so no time; it is left out", lost)
+    database.accounts.leave_out(_INFO, "a step has no task, so no time", lost, affects="communication_tasks")
     order = np.argsort(steps["task"], kind="stable")
     steps = take(steps, order[steps["task"][order] >= 0])
-    operators = in_order(database, "COMMUNICATION_OP", database.rows("COMMUNICATION_OP", [*_OPERATOR, *_LATER]))
+    operators = database.rows("COMMUNICATION_OP", [*_OPERATOR, *_LATER])
+    operators = in_order(database, "COMMUNICATION_OP", operators, "communication")
+    database.accounts.keep(_INFO, "communication_tasks", len(steps["task"]))
+    database.accounts.keep("COMMUNICATION_OP", "communication", len(operators["startNs"]))
     found = {}
     if len(operators["startNs"]):
         found["communication"] = _operators(database, strings, operators, _devices(operators, steps, tasks))

@@ -9,7 +9,7 @@ Source: formats/results.md section 5.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -23,6 +23,7 @@ from npuprof.notes import Notes
 from npuprof.progress import tell
 from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import ABSENT, Array
+from npuprof.sources.database.accounts import Accounts
 
 _HEAD_BYTES = 100
 HEADER = b"SQLite format 3\0"
@@ -63,6 +64,8 @@ class Database:
         The file.
     notes
         Where damage is told.
+    accounts
+        Where the rows of its tables went.
     tables
         Declared column types by table and column, of the plain tables.
     unread
@@ -72,6 +75,7 @@ class Database:
     def __init__(self, connection: sqlite3.Connection, path: Path, notes: Notes) -> None:
         self._connection = connection
         self.path, self.notes = path, notes
+        self.accounts = Accounts(path.name, notes)
         self.tables = self._schema()
         self.unread = self._unread()
 
@@ -104,6 +108,8 @@ class Database:
                 values = self._matrix(table, present, dtype)
                 found.update(zip(present, values.T, strict=True))
         count = min((len(values) for values in found.values()), default=0)  # the same unless the file is damaged
+        if table in self.tables and not self.accounts.is_read(table):
+            self.accounts.read(table, count if found else self._count(table))
         found = {name: np.ascontiguousarray(values[:count]) for name, values in found.items()}
         for name in floats:
             values = found.setdefault(name, np.full(count, np.nan))
@@ -123,6 +129,7 @@ class Database:
             for one, value in rows:
                 numbers.append(one)
                 texts.append(value)
+        self.accounts.read_facts(table, len(numbers), numbers.count(ABSENT))
         return np.array(numbers, np.int64), texts
 
     def records(self, table: str, columns: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
@@ -133,6 +140,26 @@ class Database:
         parts = [_cell(column) if column in known else "NULL" for column in columns]
         query = f"SELECT {', '.join(parts)} FROM {_quoted(table)} NOT INDEXED LIMIT {limit}"  # noqa: S608 - as above
         return list(chain.from_iterable(self._batches(table, query)))
+
+    def facts(self, table: str, columns: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
+        """Read a small table that describes the run, or rows of others; see :meth:`records`."""
+        records = self.records(table, columns, limit)
+        if table in self.tables:
+            self.accounts.read_facts(table, len(records))
+        return records
+
+    def _count(self, table: str) -> int:
+        """Return the number of rows of a table; of a damaged one, 0."""
+        query = f"SELECT count(*) FROM {_quoted(table)} NOT INDEXED"  # noqa: S608 - a name of the file, quoted
+        counts = list(chain.from_iterable(self._batches(table, query)))
+        return int(counts[0][0]) if counts else 0
+
+    def note_unread(self, known: Iterable[str]) -> None:
+        """Note the rows of tables that hold a part of the run, but that nothing has read."""
+        for table in sorted(set(known) & self.tables.keys()):
+            if not self.accounts.is_read(table) and (rows := self._count(table)):
+                self.accounts.read(table, rows)
+                self.accounts.leave_out(table, "a row of a table that is not read", rows)
 
     def _matrix(self, table: str, columns: list[str], dtype: type[np.int64 | np.float64]) -> npt.NDArray[Any]:
         """Read columns of one dtype; quickly where the values are of the declared type, else value by value."""

@@ -205,6 +205,8 @@ def _series(database: Database, described: _Sampled, strings: Names) -> Iterator
     values = [column for column in described.values if database.has(described.table, column)]
     rows = database.rows(described.table, ["timestampNs", "deviceId", *extra], values)
     rows = sampled(database, described.table, rows, "timestampNs")
+    count = len(rows["timestampNs"])
+    database.accounts.keep(described.table, "counters", count, count * len(values))
     instance = _instances(rows, described, strings)
     modes = _modes(database, strings, rows[described.mode]) if described.mode else None
     for column in values:
@@ -249,6 +251,7 @@ def _shares(database: Database, table: str) -> Iterator[dict[str, Any]]:
     rows = database.rows(table, ["timestampNs", "deviceId", "funcId"], columns)
     rows = sampled(database, table, rows, "timestampNs")
     count = len(rows["timestampNs"])
+    database.accounts.keep(table, "counters", 0, 6 * count)
     for side in ("rx", "tx"):
         packets = rows[f"{side}Packets"]
         for name, part, whole in (
@@ -269,8 +272,11 @@ def _shares(database: Database, table: str) -> Iterator[dict[str, Any]]:
 
 
 def _process_series(database: Database, strings: Names) -> list[dict[str, Any]]:
-    rows = process_samples(database)
+    rows = process_samples(database, strings)
     known = (rows["ddr"] >= 0) & (rows["hbm"] >= 0)
+    neither = int((~known & ~rows["in_memory"]).sum())
+    database.accounts.keep("NPU_MEM", "counters", int((known & ~rows["in_memory"]).sum()), 3 * int(known.sum()))
+    database.accounts.leave_out("NPU_MEM", "a sample has no readable size", neither, affects="counters")
     rows = take(rows, known)
     instance = process_kinds(database, strings, rows)
     held = {"DDR": rows["ddr"], "HBM": rows["hbm"], "Memory": rows["ddr"] + rows["hbm"]}

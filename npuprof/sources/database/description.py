@@ -31,18 +31,18 @@ def add_facts(info: Info, database: Database) -> None:
     """Add what the database knows; what is known already stays."""
     info.collector = info.collector or _collector(database)
     info.source = f"{info.collector or 'msprof'} database"
-    npus = database.records("NPU_INFO", ["id", "name"], _LIMIT)
+    npus = database.facts("NPU_INFO", ["id", "name"], _LIMIT)
     info.chip = info.chip or next((str(name) for _, name in npus if name), "")
-    ranks = database.records("RANK_DEVICE_MAP", ["rankId", "deviceId"], _LIMIT)
+    ranks = database.facts("RANK_DEVICE_MAP", ["rankId", "deviceId"], _LIMIT)
     devices = {number for number, _ in npus} | {device for _, device in ranks}
     info.devices = sorted(number for number in devices if isinstance(number, int) and number >= 0)
     known = [rank for rank, _ in ranks if isinstance(rank, int) and rank >= 0]
     if info.rank is None and len(known) == 1:
         info.rank = known[0]
-    for start, end in database.records("SESSION_TIME_INFO", ["startTimeNs", "endTimeNs"], 1):
+    for start, end in database.facts("SESSION_TIME_INFO", ["startTimeNs", "endTimeNs"], 1):
         info.started_ns = start if isinstance(start, int) and start > 0 else info.started_ns
         info.stopped_ns = end if isinstance(end, int) and end > 0 else info.stopped_ns
-    for _, host in database.records("HOST_INFO", ["hostUid", "hostName"], 1):
+    for _, host in database.facts("HOST_INFO", ["hostUid", "hostName"], 1):
         if host:
             info.environment.setdefault("host", str(host))
     _add_metadata(info, database)
@@ -56,7 +56,7 @@ def _collector(database: Database) -> str:
 
 
 def _add_metadata(info: Info, database: Database) -> None:
-    for name, text in database.records("META_DATA", ["name", "value"], _LIMIT):
+    for name, text in database.facts("META_DATA", ["name", "value"], _LIMIT):
         if name == "SCHEMA_VERSION":
             info.versions.setdefault("database schema", str(text))
         elif isinstance(name, str) and not name.startswith("SCHEMA_VERSION"):

@@ -69,7 +69,8 @@ def read_tasks(database: Database, strings: Names) -> Tasks:
 
     A task is called as the operator that it runs, or as its type where no operator is known.
     """
-    rows = in_order(database, "TASK", database.rows("TASK", _TASK))
+    rows = in_order(database, "TASK", database.rows("TASK", _TASK), "tasks and kernels")
+    database.accounts.keep("TASK", "tasks", len(rows["startNs"]))
     rows["deviceId"] = np.maximum(rows["deviceId"], 0)
     columns: dict[str, Any] = {
         **span(rows),
@@ -98,8 +99,8 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
     wanted = ["name", "globalTaskId", blocks, mix, "taskType", "opType", "opState", "hf32Eligible", *names]
     info = database.rows(_INFO, wanted)
     row = first_of(tasks.rows["globalTaskId"], info["globalTaskId"])
-    if (row < 0).any():
-        database.notes.warning(database.path.name, f"{_INFO}: a kernel has no task, so no time", int((row < 0).sum()))
+    database.accounts.leave_out(_INFO, "a kernel has no task, so no time", int((row < 0).sum()), affects="kernels")
+    database.accounts.keep(_INFO, "kernels", int((row >= 0).sum()))
     order = np.argsort(row, kind="stable")
     order = order[row[order] >= 0]
     info, row = take(info, order), row[order]
@@ -147,6 +148,8 @@ def _name_numbers(database: Database, rows: dict[str, Array]) -> Ints:
     for table in (_SCHEDULED, _INFO):
         info = database.rows(table, ["globalTaskId", "name"])
         row = first_of(info["globalTaskId"], rows["globalTaskId"])
+        if table == _SCHEDULED:
+            database.accounts.use(table, len(info["name"]))
         names[row >= 0] = info["name"][row[row >= 0]]
     return names
 
@@ -155,6 +158,11 @@ def _copies(database: Database, tasks: Ints) -> dict[str, Any]:
     """Give the size and direction of copies, where the file tells."""
     copies = database.rows("MEMCPY_INFO", ["globalTaskId", "size", "memcpyOperation"])
     row = first_of(copies["globalTaskId"], tasks)
+    alone = first_of(tasks, copies["globalTaskId"]) < 0
+    database.accounts.use("MEMCPY_INFO", int((~alone).sum()))
+    database.accounts.leave_out(
+        "MEMCPY_INFO", "the size of a copy belongs to no task", int(alone.sum()), affects="copied bytes"
+    )
     size, direction = np.full((2, len(row)), ABSENT)
     size[row >= 0], direction[row >= 0] = (copies[name][row[row >= 0]] for name in ("size", "memcpyOperation"))
     return {

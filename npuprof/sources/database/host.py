@@ -40,7 +40,7 @@ _COLUMNS = [
 _LEVELS = {"hccl": "communication"}
 _LINE = re.compile(r";\r?\n")
 _LETTER = re.compile(r"[A-Za-z]")
-_QUEUE, _PYTHON = "queue", "trace"
+_OPERATOR, _QUEUE, _PYTHON = "op", "queue", "trace"
 
 
 @dataclass
@@ -63,7 +63,7 @@ class HostCalls:
 def read_framework(database: Database, strings: Names) -> HostCalls:
     """Read what the framework recorded; nothing where the file has none of it."""
     calls = HostCalls()
-    rows = in_order(database, _API, database.rows(_API, _COLUMNS))
+    rows = in_order(database, _API, database.rows(_API, _COLUMNS), "operators and python")
     kinds = _kinds(database, rows["type"])
     marked, numbers = _step_marks(rows["name"], strings)
     marked &= kinds == ""
@@ -73,13 +73,16 @@ def read_framework(database: Database, strings: Names) -> HostCalls:
         _add_operators(database, calls, take(rows, chosen), kinds[chosen] == _QUEUE, strings)
     if (kinds == _PYTHON).any():
         calls.tables["python"] = _python(take(rows, kinds == _PYTHON), strings)
+    for name in ("operators", "python"):
+        database.accounts.keep(_API, name, len(calls.tables.get(name, ())))
     return calls
 
 
 def api_table(database: Database, strings: Names) -> pd.DataFrame | None:
     """Read ``CANN_API``, its levels named by the file's own numbering."""
     columns = ["startNs", "endNs", "type", "globalTid", "connectionId", "name"]
-    rows = in_order(database, "CANN_API", database.rows("CANN_API", columns))
+    rows = in_order(database, "CANN_API", database.rows("CANN_API", columns), "api")
+    database.accounts.keep("CANN_API", "api", len(rows["startNs"]))
     if not len(rows["startNs"]):
         return None
     levels = Names(database, "ENUM_API_TYPE")
@@ -97,11 +100,14 @@ def api_table(database: Database, strings: Names) -> pd.DataFrame | None:
 
 def _kinds(database: Database, types: Array) -> npt.NDArray[np.object_]:
     """Tell queue and Python rows from operators, which have no kind."""
-    known = Names(database, "ENUM_API_TYPE")
-    codes, used = pd.factorize(types)
-    names = [known.text(number) for number in used.tolist()]
-    table = np.array([name if name in (_QUEUE, _PYTHON) else "" for name in names], object)
-    return table[codes] if len(used) else np.empty(0, object)
+    names = Names(database, "ENUM_API_TYPE").column(types)
+    told = database.has(_API, "type")
+    unknown = np.array([*(name not in (_OPERATOR, _QUEUE, _PYTHON) for name in names.categories), told], np.bool_)
+    if rows := int(unknown[names.codes].sum()):
+        database.notes.warning(database.path.name, f"{_API}: a call is of an unknown kind, shown as an operator", rows)
+    table = np.array([*(name if name in (_QUEUE, _PYTHON) else "" for name in names.categories), ""], object)
+    kinds: npt.NDArray[np.object_] = table[names.codes]
+    return kinds
 
 
 def _step_marks(names: Array, strings: Names) -> tuple[npt.NDArray[np.bool_], Ints]:
@@ -115,8 +121,13 @@ def _step_marks(names: Array, strings: Names) -> tuple[npt.NDArray[np.bool_], In
 
 
 def _add_steps(database: Database, calls: HostCalls, marks: dict[str, Array]) -> None:
-    rows = in_order(database, "STEP_TIME", database.rows("STEP_TIME", ["id", "startNs", "endNs"]))
-    rows = rows if len(rows["id"]) else marks
+    rows = in_order(database, "STEP_TIME", database.rows("STEP_TIME", ["id", "startNs", "endNs"]), "steps")
+    database.accounts.keep("STEP_TIME", "steps", len(rows["id"]))
+    if len(rows["id"]):
+        database.accounts.use(_API, len(marks["id"]))  # they mark the same steps
+    else:
+        rows = marks
+        database.accounts.keep(_API, "steps", len(rows["id"]))
     if len(rows["id"]):
         calls.tables["steps"] = steps_table(rows)
 
@@ -125,6 +136,7 @@ def _add_operators(
     database: Database, calls: HostCalls, rows: dict[str, Array], queued: npt.NDArray[np.bool_], strings: Names
 ) -> None:
     ids = database.rows("CONNECTION_IDS", ["id", "connectionId"])
+    database.accounts.use("CONNECTION_IDS", len(ids["id"]))
     numbers = np.where(rows["connectionId"] < 0, ABSENT + 1, rows["connectionId"])
     calls.operator, row = pairs_of(ids["id"], numbers, database.notes)
     calls.connection = ids["connectionId"][row]

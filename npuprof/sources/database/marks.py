@@ -40,8 +40,9 @@ def marks_table(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.Da
 
 
 def _pauses(database: Database) -> pd.DataFrame | None:
-    rows = in_order(database, "GC_RECORD", database.rows("GC_RECORD", ["startNs", "endNs", "globalTid"]))
+    rows = in_order(database, "GC_RECORD", database.rows("GC_RECORD", ["startNs", "endNs", "globalTid"]), "marks")
     count = len(rows["startNs"])
+    database.accounts.keep("GC_RECORD", "marks", count)
     if not count:
         return None
     columns: dict[str, Any] = {
@@ -54,7 +55,8 @@ def _pauses(database: Database) -> pd.DataFrame | None:
 
 
 def _marks(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFrame | None, Ints]:
-    rows = in_order(database, "MSTX_EVENTS", database.rows("MSTX_EVENTS", _COLUMNS))
+    rows = in_order(database, "MSTX_EVENTS", database.rows("MSTX_EVENTS", _COLUMNS), "marks")
+    database.accounts.keep("MSTX_EVENTS", "marks", len(rows["startNs"]))
     connection = np.where(np.isin(rows["connectionId"], SENTINELS), ABSENT, rows["connectionId"])
     if not len(connection):
         return None, connection

@@ -63,14 +63,15 @@ def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None
     """
     columns = ["name", "size", "allocationTime", "releaseTime", "activeReleaseTime", "streamPtr", "deviceId", *_TOTALS]
     rows = database.rows("OP_MEMORY", columns)
-    if not len(rows["size"]):
-        rows = _paired_blocks(database, strings)
-    sized = rows["size"] != ABSENT
-    if not sized.all():
-        lost = int((~sized).sum())
-        table = "OP_MEMORY" if "activeReleaseTime" in rows else "NPU_OP_MEM"
-        database.notes.warning(database.path.name, f"{table}: a block has no size and is left out", lost)
+    if len(rows["size"]):
+        sized = rows["size"] != ABSENT
+        database.accounts.leave_out(
+            "OP_MEMORY", "a block has no readable size", int((~sized).sum()), affects="allocations"
+        )
         rows = take(rows, sized)
+        database.accounts.keep("OP_MEMORY", "allocations", len(rows["size"]))
+    else:
+        rows = _paired_blocks(database, strings)
     if not len(rows["size"]):
         return None
     found: dict[str, Any] = {
@@ -91,11 +92,13 @@ def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None
 
 def _allocators(database: Database, strings: Names) -> dict[str, Any]:
     if database.has("MEMORY_RECORD"):
-        rows = sampled(database, "MEMORY_RECORD", database.rows("MEMORY_RECORD", _RECORD), "timestamp")
+        rows = sampled(database, "MEMORY_RECORD", database.rows("MEMORY_RECORD", _RECORD), "timestamp", "memory")
+        database.accounts.keep("MEMORY_RECORD", "memory", len(rows["timestamp"]))
         time, allocated, reserved = rows["timestamp"], rows["totalAllocated"], rows["totalReserved"]
         active, stream = optional(rows["totalActive"]), {"stream": optional(rows["streamPtr"])}
     else:
-        rows = sampled(database, "NPU_OP_MEM", database.rows("NPU_OP_MEM", _OPERATOR), "timestampNs")
+        rows = _engine_events(database)
+        database.accounts.keep("NPU_OP_MEM", "memory", len(rows["timestampNs"]))
         time, allocated, reserved = rows["timestampNs"], rows["totalAllocate"], rows["totalReserve"]
         active, stream = missing(len(time)), {}
     return {
@@ -111,22 +114,34 @@ def _allocators(database: Database, strings: Names) -> dict[str, Any]:
 
 def _process(database: Database, strings: Names) -> dict[str, Any]:
     """Give what the process holds, and where no allocator is recorded (msprof) the whole device too, by kind."""
-    rows = process_samples(database)
+    rows = process_samples(database, strings)
+    rows = take(rows, rows["in_memory"])
     kinds = process_kinds(database, strings, rows)
     by_allocator = database.has("MEMORY_RECORD")
-    chosen = np.asarray(kinds == "APP", np.bool_) if by_allocator else kinds.codes >= 0
-    rows = take(rows, chosen)
+    database.accounts.keep("NPU_MEM", "memory", len(rows["type"]))
     held = np.maximum(rows["ddr"], 0) + np.maximum(rows["hbm"], 0)
-    columns = _reserved(rows, held, kinds[chosen].remove_unused_categories())
+    columns = _reserved(rows, held, kinds)
     if by_allocator:
         return columns
     return {**columns, "hbm_bytes": optional(rows["hbm"], _UNKNOWN), "ddr_bytes": optional(rows["ddr"], _UNKNOWN)}
 
 
-def process_samples(database: Database) -> dict[str, Array]:
-    """Read ``NPU_MEM``: what the process (app) and the whole device hold, in bytes."""
+def process_samples(database: Database, strings: Names) -> dict[str, Array]:
+    """Read ``NPU_MEM``: what the process (app) and the whole device hold, in bytes.
+
+    `in_memory` marks the rows of the table `memory`: those of the process only, where its allocators are recorded too.
+    """
     columns = ["type", "timestampNs", "deviceId", "ddr", "hbm"]
-    return sampled(database, "NPU_MEM", database.rows("NPU_MEM", columns), "timestampNs")
+    rows = sampled(database, "NPU_MEM", database.rows("NPU_MEM", columns), "timestampNs", "memory and counters")
+    kinds = process_kinds(database, strings, rows)
+    by_allocator = database.has("MEMORY_RECORD")
+    return {**rows, "in_memory": np.asarray(kinds == "APP", np.bool_) if by_allocator else kinds.codes >= 0}
+
+
+def _engine_events(database: Database) -> dict[str, Array]:
+    """Read ``NPU_OP_MEM``: blocks that the graph engine took and gave back, and what it held then."""
+    rows = database.rows("NPU_OP_MEM", _OPERATOR)
+    return sampled(database, "NPU_OP_MEM", rows, "timestampNs", "memory and allocations")
 
 
 def process_kinds(database: Database, strings: Names, rows: dict[str, Array]) -> pd.Categorical:
@@ -137,7 +152,8 @@ def process_kinds(database: Database, strings: Names, rows: dict[str, Array]) ->
 
 def _modules(database: Database) -> dict[str, Any]:
     columns = ["moduleId", "timestampNs", "totalReserved", "deviceId"]
-    rows = sampled(database, "NPU_MODULE_MEM", database.rows("NPU_MODULE_MEM", columns), "timestampNs")
+    rows = sampled(database, "NPU_MODULE_MEM", database.rows("NPU_MODULE_MEM", columns), "timestampNs", "memory")
+    database.accounts.keep("NPU_MODULE_MEM", "memory", len(rows["moduleId"]))
     modules = Names(database, "ENUM_MODULE").column(rows["moduleId"], module_component)
     return _reserved(rows, rows["totalReserved"], modules)
 
@@ -178,23 +194,37 @@ def _paired_blocks(database: Database, strings: Names) -> dict[str, Array]:
         "releaseTotalAllocated": at_release("totalAllocate"),
         "releaseTotalReserved": at_release("totalReserve"),
     }
+    sized = blocks["size"][chosen] != ABSENT
+    _note_no_blocks(database, "a block has no readable size", int((~sized).sum()))
+    chosen = chosen[sized]
+    rows_used = 0 if _are_samples(database) else len(release)
+    database.accounts.keep("NPU_OP_MEM", "allocations", rows_used, len(chosen))
     return take(blocks, chosen[np.argsort(rows["timestampNs"][chosen], kind="stable")])
 
 
 def _block_events(database: Database, strings: Names) -> tuple[dict[str, Array], Array]:
     """Return the rows of ``NPU_OP_MEM`` by device, address and time, and which of them give a block back."""
-    rows = sampled(database, "NPU_OP_MEM", database.rows("NPU_OP_MEM", _OPERATOR), "timestampNs")
+    rows = _engine_events(database)
     words = memory_names(database, strings, rows["type"], _EVENTS).column(rows["type"], str.lower)
     taken, release = (np.asarray(words == word, np.bool_) for word in _EVENTS)
     order = np.lexsort((rows["timestampNs"], rows["addr"], rows["deviceId"]))
     known = (taken | release)[order]
-    if not known.all():
-        lost = int((~known).sum())
-        database.notes.warning(
-            database.path.name, "NPU_OP_MEM: a row neither allocates nor releases and is left out of allocations", lost
-        )
+    lost = int((~known).sum())
+    _note_no_blocks(database, "a row neither allocates nor releases", lost)
+    if not _are_samples(database):
+        database.accounts.use("NPU_OP_MEM", lost)
     order = order[known]
     return take(rows, order), release[order]
+
+
+def _are_samples(database: Database) -> bool:
+    """Return whether the rows of ``NPU_OP_MEM`` are samples of `memory` too."""
+    return not database.has("MEMORY_RECORD")
+
+
+def _note_no_blocks(database: Database, reason: str, count: int) -> None:
+    if count:
+        database.notes.warning(database.path.name, f"NPU_OP_MEM: {reason}; left out of allocations", count)
 
 
 def _times(values: Ints) -> Any:

@@ -27,6 +27,8 @@ def overlap_table(database: Database, found: dict[str, pd.DataFrame]) -> pd.Data
     frames = [frame for name in ("kernels", "communication") if (frame := found.get(name)) is not None and len(frame)]
     if not frames:
         return _stored(database)
+    stored = database.rows("OVERLAP_ANALYSIS", ["type"])
+    database.accounts.use("OVERLAP_ANALYSIS", len(stored["type"]))  # the same, computed by the vendor
     parts: list[tuple[int, str, Spans]] = []
     devices = np.unique(np.concatenate([frame["device_id"].to_numpy(np.int64) for frame in frames]))
     for device in devices.tolist():
@@ -53,7 +55,8 @@ def _spans(frame: pd.DataFrame | None, device: int) -> Spans:
 
 def _stored(database: Database) -> pd.DataFrame | None:
     columns = ["startNs", "endNs", "deviceId", "type"]
-    rows = in_order(database, "OVERLAP_ANALYSIS", database.rows("OVERLAP_ANALYSIS", columns))
+    rows = in_order(database, "OVERLAP_ANALYSIS", database.rows("OVERLAP_ANALYSIS", columns), "overlap")
+    database.accounts.keep("OVERLAP_ANALYSIS", "overlap", len(rows["type"]))
     if not len(rows["type"]):
         return None
     known = (rows["type"] >= 0) & (rows["type"] < len(_KINDS))

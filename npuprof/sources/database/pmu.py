@@ -39,6 +39,10 @@ def read_pmu(database: Database, strings: Names, kernels: Ints) -> dict[str, Any
     """
     rows = database.rows(_TABLE, ["globalTaskId", "name"], ["value"])
     kernel = first_of(kernels, rows["globalTaskId"])
+    database.accounts.use(_TABLE, int((kernel >= 0).sum()))
+    database.accounts.leave_out(
+        _TABLE, "a counter belongs to no kernel", int((kernel < 0).sum()), affects="the counters of kernels"
+    )
     codes, used = pd.factorize(rows["name"])
     if len(used) > _MAX_METRICS:
         database.notes.warning(database.path.name, f"{_TABLE}: only the first {_MAX_METRICS} metrics are read")

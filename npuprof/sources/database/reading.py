@@ -123,6 +123,7 @@ class Reading:
         self._fill(database, strings)
         self.decoded.statistics.update(rest_of(database, strings, KNOWN))
         self._sums(database)
+        database.note_unread(KNOWN)
 
     def _fill(self, database: Database, strings: Names) -> None:
         found = self.decoded.tables

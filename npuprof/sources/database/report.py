@@ -49,11 +49,12 @@ class ReportDatabase(Database):
     def __init__(self, database: Database) -> None:
         self._database = database
         self._connection = database._connection
-        self.path, self.notes = database.path, database.notes
+        self.path, self.notes, self.accounts = database.path, database.notes, database.accounts
         self.unread = database.unread
         self._names = {
             new: old for new, old in _TABLES.items() if old in database.tables and new not in database.tables
         }
+        self.accounts.names = self._names
         self._columns_of = {self._today(table): self._renamed(table) for table in database.tables}
         self.tables = {
             table: {new: database.tables[self._old(table)][old] for new, old in columns.items()}
@@ -95,7 +96,7 @@ class ReportDatabase(Database):
         return {**{name: name for name in known if name not in found.values()}, **found}
 
     def _read_base(self) -> int:
-        bases = self.records("SESSION_TIME_INFO", ["baseTimeNs"], 1)
+        bases = self.facts("SESSION_TIME_INFO", ["baseTimeNs"], 1)
         base = bases[0][0] if bases else None
         return base if isinstance(base, int) and 0 < base < 1 << 62 else 0
 

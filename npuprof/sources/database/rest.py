@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from npuprof.ledger import STATISTICS
 from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
@@ -59,8 +60,10 @@ def _frame(database: Database, strings: Names, table: str) -> pd.DataFrame | Non
     if len(records) > limit:
         database.notes.warning(database.path.name, f"{table[:80]}: only the first {limit} rows are read")
         del records[limit:]
+    database.accounts.read(table, len(records))
     if not records:
         return None
+    database.accounts.keep(table, STATISTICS, len(records))
     cells = dict(zip(columns, zip(*records, strict=True), strict=True))
     for name in _NAMES.get(table, ()):
         cells[name] = tuple(_named(strings, cell) for cell in cells.get(name, ()))

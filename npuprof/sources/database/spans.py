@@ -18,16 +18,15 @@ _THREAD = 0xFFFFFFFF
 _ENOUGH_PAIRS = 1_000_000
 
 
-def in_order(database: Database, table: str, rows: dict[str, Array]) -> dict[str, Array]:
+def in_order(database: Database, table: str, rows: dict[str, Array], affects: str) -> dict[str, Array]:
     """Put rows with ``startNs`` and ``endNs`` in order of time, longer ones first; they get ``duration``.
 
     A row without a readable start is left out, one that ends before it starts has no length; both are noted.
+    `affects` are the tables of the profile that lack the former.
     """
     start, end = rows["startNs"], rows["endNs"]
     timed = (start >= 0) & (start < MAX_TIME_NS)
-    if not timed.all():
-        lost = int((~timed).sum())
-        database.notes.warning(database.path.name, f"{table}: a row has no readable time and is left out", lost)
+    database.accounts.leave_out(table, "a row has no readable time", int((~timed).sum()), affects=affects)
     whole = timed & (end >= start) & (end < MAX_TIME_NS)
     if not whole[timed].all():
         bad = int((timed & ~whole).sum())
@@ -38,13 +37,14 @@ def in_order(database: Database, table: str, rows: dict[str, Array]) -> dict[str
     return {name: values[order] for name, values in {**rows, "duration": duration}.items()}
 
 
-def sampled(database: Database, table: str, rows: dict[str, Array], column: str) -> dict[str, Array]:
+def sampled(
+    database: Database, table: str, rows: dict[str, Array], column: str, affects: str = "counters"
+) -> dict[str, Array]:
     """Keep the rows of which the time in a column can be read; the others are noted."""
     timed = (rows[column] >= 0) & (rows[column] < MAX_TIME_NS)
     if timed.all():
         return rows
-    lost = int((~timed).sum())
-    database.notes.warning(database.path.name, f"{table}: a sample has no readable time and is left out", lost)
+    database.accounts.leave_out(table, "a sample has no readable time", int((~timed).sum()), affects=affects)
     return {name: values[timed] for name, values in rows.items()}
 
 

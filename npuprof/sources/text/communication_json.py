@@ -14,6 +14,7 @@ import msgspec
 import pandas as pd
 
 from npuprof.errors import SourceError
+from npuprof.notes import Notes
 from npuprof.sources.files.zipped import read_whole
 
 TOTAL = "Total Op Info"
@@ -121,6 +122,18 @@ def _fault(content: bytes, problem: str) -> str:
     if content.startswith(_LFS):
         return "a git-LFS pointer, not the data; run `git lfs pull` beside it"
     return f"damaged: {problem}; export the result again"
+
+
+def objects(value: Any, source: str, notes: Notes) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Iterate over the entries of a JSON object that are objects themselves; the others are noted and left out."""
+    if not isinstance(value, dict):
+        value = {"": value}
+    for key, entry in value.items():
+        if isinstance(entry, dict):
+            yield key, entry
+        else:
+            notes.ledger.read(source, 1)
+            notes.leave_out(source, "an entry is no JSON object", 1, affects="the statistics of communication")
 
 
 def mapping(value: Any) -> dict[str, Any]:

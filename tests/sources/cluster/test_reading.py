@@ -238,7 +238,7 @@ def test_the_old_form_keeps_groups_of_the_same_ranks(tmp_path: Path) -> None:
     groups = run.statistics["communication_groups"]
     assert groups["ranks"].tolist() == ["0, 1", "0", "0, 1", "0, 1"]
     assert groups["group"].isna().all()
-    assert run.notes["message"].tolist() == ["a group has no ranks and is left out"]
+    assert run.notes["message"].tolist() == ["a group has no ranks; left out"]
 
 
 def test_what_one_damaged_file_loses_is_told_and_the_others_are_read(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_words_that_a_table_of_2024_numbers_are_read_by_that_table(tmp_path: Pat
     assert set(decoded.tables["memory"]["component"]) == {"GE", "APP", "Device"}
     assert "HBM write" in set(decoded.tables["counters"]["counter"])
     told = decoded.notes.to_frame().set_index("message")["count"]
-    assert told["NPU_OP_MEM: a row neither allocates nor releases and is left out of allocations"] == 1
+    assert told["NPU_OP_MEM: a row neither allocates nor releases; left out of allocations"] == 1
 
 
 def test_rows_of_an_allocator_are_not_counted_twice(tmp_path: Path) -> None:

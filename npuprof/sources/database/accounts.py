@@ -1,0 +1,72 @@
+"""The account of a database: the rows of each table that is read, and where they went; see :mod:`npuprof.ledger`."""
+
+from __future__ import annotations
+
+from npuprof.notes import Notes, Severity
+
+
+class Accounts:
+    """The rows of the tables of one file.
+
+    Parameters
+    ----------
+    file
+        The file's name.
+    notes
+        Where rows are noted and accounted for, as ``FILE: TABLE``.
+
+    Attributes
+    ----------
+    names
+        The names of tables in the file, by those that readers use, where the two differ.
+    """
+
+    def __init__(self, file: str, notes: Notes) -> None:
+        self._file, self._notes = file, notes
+        self._read: set[str] = set()
+        self._noted: set[tuple[str, str]] = set()
+        self.names: dict[str, str] = {}
+
+    def read(self, table: str, rows: int) -> bool:
+        """Register the rows of a table, however often it is read; return whether it is the first time."""
+        source = self._source(table)
+        if source in self._read:
+            return False
+        self._read.add(source)
+        self._notes.ledger.read(source, rows)
+        return True
+
+    def is_read(self, table: str) -> bool:
+        """Return whether the rows of a table are registered."""
+        return self._source(table) in self._read
+
+    def read_facts(self, table: str, rows: int, unnumbered: int = 0) -> None:
+        """Register a table whose rows describe others: names, facts of the run; `unnumbered` names are of no use."""
+        if self.read(table, rows):
+            self.use(table, rows - unnumbered)
+            self.leave_out(table, "a name has no readable number", unnumbered, affects="rows that it names")
+
+    def keep(self, table: str, name: str, rows: int, made: int | None = None) -> None:
+        """Register rows that are rows of the profile's table `name`; see :meth:`npuprof.ledger.Ledger.keep`."""
+        if rows or made:
+            self._notes.ledger.keep(self._source(table), name, rows, made)
+
+    def use(self, table: str, rows: int) -> None:
+        """Register rows that describe, link or repeat others."""
+        if rows:
+            self._notes.ledger.use(self._source(table), rows)
+
+    def replace(self, table: str, name: str) -> None:
+        """Register that another input has the same rows of the profile's table `name`, which are shown instead."""
+        self._notes.ledger.replace(name, self._source(table))
+
+    def leave_out(
+        self, table: str, reason: str, rows: int, *, affects: str = "", severity: Severity = "warning"
+    ) -> None:
+        """Note rows that are in no table, once however often the table is read."""
+        if rows and (table, reason) not in self._noted:
+            self._noted.add((table, reason))
+            self._notes.leave_out(self._source(table), reason, rows, affects=affects, severity=severity)
+
+    def _source(self, table: str) -> str:
+        return f"{self._file}: {self.names.get(table, table)[:80]}"

@@ -1,0 +1,79 @@
+"""Every row of a database is in a table, used for others, or counted by a note, whatever its cells hold."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from npuprof import tables
+from npuprof.notes import Notes
+from npuprof.sources import database
+from npuprof.sources.base import Decoded
+from npuprof.sources.database.connection import open_database
+from tests.sources.database.maker import framework_database
+
+_COMPUTED = {"links", "overlap"}  # of other tables
+_DAMAGE = ("NULL", "'word'", "-1", "1e300", "x'00ff'")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return framework_database(tmp_path_factory.mktemp("whole") / "ascend_pytorch_profiler_3.db")
+
+
+def _columns(path: Path) -> list[tuple[str, str]]:
+    with open_database(path, Notes()) as opened:
+        return [(table, column) for table, columns in sorted(opened.tables.items()) for column in columns]
+
+
+def _rows(decoded: Decoded) -> dict[str, int]:
+    return {name: len(decoded.tables.get(name, ())) for name in tables.NAMES}
+
+
+def test_a_sound_database_balances_and_every_table_is_accounted_for(whole: Path) -> None:
+    decoded = database.read(whole)
+    assert not list(decoded.notes.ledger.imbalances(decoded.tables))
+    filled = {name for name, rows in _rows(decoded).items() if rows}
+    assert filled - decoded.notes.ledger.made().keys() <= _COMPUTED
+    account = decoded.notes.ledger.to_frame()
+    with closing(sqlite3.connect(whole)) as connection:
+        for source, rows in zip(account["input"], account["rows"], strict=True):
+            table = source.partition(": ")[2]
+            assert rows == connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0], table
+
+
+def test_a_damaged_cell_costs_no_row_without_a_note(whole: Path, tmp_path: Path) -> None:
+    sound = _rows(database.read(whole))
+    for number, ((table, column), damage) in enumerate(zip(_columns(whole), cycle(_DAMAGE), strict=False)):
+        path = tmp_path / f"{number}" / whole.name
+        path.parent.mkdir()
+        path.write_bytes(whole.read_bytes())
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(
+                f'UPDATE "{table}" SET "{column}" = {damage} WHERE rowid = (SELECT max(rowid) FROM "{table}")'
+            )
+            connection.commit()
+        decoded = database.read(path)
+        assert not list(decoded.notes.ledger.imbalances(decoded.tables)), (table, column)
+        shrunk = [name for name, rows in _rows(decoded).items() if rows < sound[name] and name not in _COMPUTED]
+        noted = {"warning", "error"} & set(decoded.notes.to_frame()["severity"])
+        assert noted or not shrunk, (table, column, damage, shrunk)
+
+
+def test_rows_of_a_table_that_nothing_reads_are_noted(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / whole.name
+    path.write_bytes(whole.read_bytes())
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE NPU_OP_MEM (operatorName INTEGER, timestampNs INTEGER)")
+        connection.execute("CREATE TABLE OP_MEMORY (name INTEGER, size INTEGER)")
+        connection.execute("CREATE TABLE MEMORY_RECORD (component INTEGER, timestamp INTEGER)")
+        connection.execute("INSERT INTO OP_MEMORY VALUES (1, 10)")
+        connection.executemany("INSERT INTO NPU_OP_MEM VALUES (?, ?)", [(1, 2), (3, 4)])
+        connection.commit()
+    notes = database.read(path).notes.to_frame()
+    told = notes[notes["source"] == f"{whole.name}: NPU_OP_MEM"]
+    assert told[["severity", "count"]].to_numpy().tolist() == [["warning", 2]]
