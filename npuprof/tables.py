@@ -109,7 +109,7 @@ SCHEMA: Mapping[str, Table] = {
         ),
         _table(
             "communication_tasks",
-            "a step of a communication operator (op_id: row of `communication`)",
+            "a step of a communication operator (op_id: row of `communication`; ranks are numbered within its group)",
             f"{_SPAN} device_id op_id:int? plane_id:int? task_type:name src_rank:int? dst_rank:int? "
             "transport:name link:name size_bytes:int? bandwidth_gb_s:float",
         ),

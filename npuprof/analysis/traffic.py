@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,16 @@ from npuprof.analysis.overlap import Int64, Spans, subtract, union
 _NS_PER_MS = 1_000_000
 _BYTES_PER_MB = 1_000_000
 _VARIANTS = r"-(?:top|middle|bottom)\d*$"  # single operators that the vendor picks out of a total
+_GROUP_END = 3  # as many of a group's hash are in the names of operators
 _ON_NODE_SUM = "SDMA"  # in the vendor's sums, what HCCS, PCIe and SIO have together
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Statistics: TypeAlias = Mapping[str, pd.DataFrame]
 Tables: TypeAlias = Mapping[str, pd.DataFrame]
+
+_NO_TRAFFIC: pd.DataFrame = pd.DataFrame(
+    {name: pd.Series(dtype=object) for name in ("src_rank", "dst_rank", "size_bytes", "duration_ns", "link", "tasks")}
+)
 
 
 def rank_traffic(tables: Tables, statistics: Statistics) -> pd.DataFrame:
@@ -35,15 +40,15 @@ def rank_traffic(tables: Tables, statistics: Statistics) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``src_rank, dst_rank`` as texts, ``size_bytes, duration_ns`` as floats, ``links`` (the kinds of links, joined
-        by a comma) and ``tasks`` (how many transfers, 0 where the vendor had summed them).
+        by a comma) and ``tasks`` (how many transfers, 0 where the vendor had summed them). Ranks are those of the whole
+        run; one of which only the number in its group is known is called ``1 of …128``, by the end of the group's name.
     """
     tasks = _transfers(tables["communication_tasks"])
     both = tasks[tasks["src_rank"].notna() & tasks["dst_rank"].notna()]
     if len(both):
         rows = pd.DataFrame(
             {
-                "src_rank": both["src_rank"].astype(str),
-                "dst_rank": both["dst_rank"].astype(str),
+                **_rank_names(both, _task_groups(both, tables["communication"])),
                 "size_bytes": both["size_bytes"].to_numpy(np.float64),
                 "duration_ns": both["duration_ns"].to_numpy(np.float64),
                 "link": _link_names(both),
@@ -177,26 +182,54 @@ def _kind(name: str) -> str:
     return name.partition("__")[0] + "_" * ("__" in name)
 
 
+def _task_groups(tasks: pd.DataFrame, operators: pd.DataFrame) -> npt.NDArray[Any]:
+    """Return the name of the group of each task."""
+    row = tasks["op_id"].to_numpy(np.int64, na_value=-1)
+    known = (row >= 0) & (row < len(operators))
+    names: npt.NDArray[Any] = np.append(np.array(_names(operators, "group"), object), "")
+    return names[np.where(known, row, -1)]
+
+
+def _rank_names(frame: pd.DataFrame, groups: npt.NDArray[Any] | None) -> dict[str, npt.NDArray[Any]]:
+    """Name both ranks of each transfer: by the rank of the run, or by the number in the group."""
+    named = {}
+    for column in ("src_rank", "dst_rank"):
+        own = frame[column].astype(str).to_numpy(object)
+        ranks = frame.get(column.replace("_", "_global_"))
+        if ranks is not None:
+            known = ranks.notna().to_numpy()
+            own[known] = ranks[known].astype(str)
+            whose = np.full(len(own), "") if groups is None else groups
+            named_so = zip(own[~known], whose[~known], strict=True)
+            own[~known] = [f"{number} of …{group[-_GROUP_END:]}" for number, group in named_so]
+        named[column] = own
+    return named
+
+
+def all_traffic(runs: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Sum the traffic of several runs up, each as :func:`rank_traffic` returns it."""
+    parts = [_NO_TRAFFIC, *(run.rename(columns={"links": "link"}) for run in runs)]
+    return _summed(pd.concat([part for part in parts if len(part)] or parts[:1]))
+
+
 def _summed(rows: pd.DataFrame) -> pd.DataFrame:
     groups = rows.groupby(["src_rank", "dst_rank"], sort=False)
     sums: pd.DataFrame = groups[["size_bytes", "duration_ns", "tasks"]].sum().reset_index()
-    sums["links"] = [", ".join(sorted(set(links))) for _, links in groups["link"]]
+    kinds = [{name for link in links for name in link.split(", ")} for _, links in groups["link"]]
+    sums["links"] = [", ".join(sorted(names)) for names in kinds]
     return sums
 
 
 def _vendor_matrix(statistics: Statistics) -> pd.DataFrame:
-    columns = ["src_rank", "dst_rank", "size_bytes", "duration_ns", "link", "tasks"]
     frame = statistics.get("communication_matrix")
     needed = {"name", "src_rank", "dst_rank", "Transit Size(MB)", "Transit Time(ms)"}
     if frame is None or not needed <= set(frame.columns):
-        nothing: pd.DataFrame = pd.DataFrame({name: pd.Series(dtype=object) for name in columns})
-        return nothing
+        return _NO_TRAFFIC
     frame = frame[~frame["name"].astype(str).str.contains(_VARIANTS, regex=True).to_numpy(bool)]
     links = frame["Transport Type"].to_numpy(object) if "Transport Type" in frame else [""] * len(frame)
     rows: pd.DataFrame = pd.DataFrame(
         {
-            "src_rank": frame["src_rank"].astype(str).to_numpy(),
-            "dst_rank": frame["dst_rank"].astype(str).to_numpy(),
+            **_rank_names(frame, frame["group"].astype(str).to_numpy() if "group" in frame else None),
             "size_bytes": _numbers(frame, "Transit Size(MB)") * _BYTES_PER_MB,
             "duration_ns": _numbers(frame, "Transit Time(ms)") * _NS_PER_MS,
             "link": [link if isinstance(link, str) else "unknown link" for link in links],

@@ -51,16 +51,29 @@ def communication_matrix(
     tables: Mapping[str, pd.DataFrame],
     info: Info,
     statistics: Mapping[str, pd.DataFrame],
-    *,
-    value: Value = "size",
-    max_ranks: int = 64,
+    **how: Any,
 ) -> go.Figure:
-    """Draw what went from each rank (down) to each other (across) as a heat map.
+    """Draw what went from each rank of a run to each other; see :func:`traffic_plot`.
 
     Parameters
     ----------
     tables, info, statistics
         What to draw; the vendor's sums (``communication_matrix``) where no task tells both of its ranks.
+    **how
+        As :func:`traffic_plot` takes it.
+    """
+    return traffic_plot(rank_traffic(tables, statistics), info, **how)
+
+
+def traffic_plot(traffic: pd.DataFrame, info: Info, *, value: Value = "size", max_ranks: int = 64) -> go.Figure:
+    """Draw what went from each rank (down) to each other (across) as a heat map.
+
+    Parameters
+    ----------
+    traffic
+        As :func:`npuprof.analysis.traffic.rank_traffic` returns it.
+    info
+        What is known of the run.
     value
         What the colours mean: ``size`` (10**6 bytes), ``time`` (of all transfers, which may run side by side) or
         ``bandwidth`` (bytes over that time).
@@ -78,7 +91,6 @@ def communication_matrix(
         raise ValueError(f"value is {value!r}; it must be one of {', '.join(get_args(Value))}")
     if max_ranks < 1:
         raise ValueError(f"max_ranks is {max_ranks}; it must be at least 1")
-    traffic = rank_traffic(tables, statistics)
     if not len(traffic):
         return nothing("Communication matrix", info, _MATRIX_WHY)
     ranks = _ranks(traffic, max_ranks)

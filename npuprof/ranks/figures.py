@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from npuprof import tables
 from npuprof.figures.methods import lasting
 from npuprof.info import Info
 from npuprof.sources.cluster.reading import CLUSTER_ANALYSIS
+from npuprof.sources.groups import groups_of, with_global_ranks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,20 +56,21 @@ class SetFigures:
 
     @lasting("communication between ranks")
     def communication_matrix(self, **how: Any) -> go.Figure:
-        """Draw what went from rank to rank; see :func:`npuprof.figures.communication.communication_matrix`.
+        """Draw what went from rank to rank; see :func:`npuprof.figures.communication.traffic_plot`.
 
-        Ranks are those that the tasks name, or else the vendor's sums: of the runs, or of its analysis of all ranks.
+        Each run tells by its tasks what it moved, or else by the vendor's sums; where none does, the vendor's analysis
+        of all ranks is drawn. Ranks are those of the whole job, by what the runs know together; see
+        :mod:`npuprof.sources.groups`.
         """
-        from npuprof.figures.communication import communication_matrix
+        from npuprof.analysis.traffic import all_traffic, rank_traffic
+        from npuprof.figures.communication import traffic_plot
 
         runs = list(self._runs())
-        tasks = [run.communication_tasks for run in runs if len(run.communication_tasks)]
-        sums = [run.statistics["communication_matrix"] for run in runs if "communication_matrix" in run.statistics]
-        if not tasks and not sums and self.cluster is not None:
-            sums = [frame for name, frame in self.cluster.statistics.items() if name == "communication_matrix"]
-        stacked = {"communication_tasks": pd.concat(tasks) if tasks else tables.empty("communication_tasks")}
-        statistics = {"communication_matrix": pd.concat(sums)} if sums else {}
-        return communication_matrix(stacked, self._info(), statistics, **how)
+        groups = groups_of(runs)
+        parts = [rank_traffic(*with_global_ranks(run.tables, run.statistics, groups)) for run in runs]
+        if not any(map(len, parts)) and self.cluster is not None:
+            parts = [rank_traffic(self.cluster.tables, self.cluster.statistics)]
+        return traffic_plot(all_traffic(parts), self._info(), **how)
 
     def _runs(self) -> Iterator[Profile]:
         """Give the ranks' own runs: not the vendor's analyses of all of them."""

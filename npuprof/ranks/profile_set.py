@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,10 +23,12 @@ from npuprof.ranks.extent import processes_for, size_of
 from npuprof.ranks.figures import SetFigures
 from npuprof.ranks.labels import labelled, nothing
 from npuprof.ranks.worker import Failure, Task, unexpected
-from npuprof.ranks.world import host_of, in_words, place_of_ranks, ranks_told
+from npuprof.ranks.world import host_of, in_words, place_of_ranks, ranks_moving, ranks_told
+from npuprof.sources.base import Decoded
 from npuprof.sources.columns.stacking import stacked
-from npuprof.sources.describing import describe_run
+from npuprof.sources.describing import describe_run, told_matrix
 from npuprof.sources.detect import CLUSTER, Run
+from npuprof.sources.groups import groups_of, with_global_ranks
 from npuprof.sources.selection import Selection
 
 if TYPE_CHECKING:
@@ -138,9 +141,22 @@ class ProfileSet(SetFigures):
 
     @property
     def absent(self) -> list[int]:
-        """The ranks without a run, of those that any file tells of: by the world's size, a group, a higher number."""
+        """The ranks without a run, of those that any file tells of.
+
+        These are told by the world's size, a group, a higher number, the vendor's matrix of communication, and, of runs
+        that were read, by what they sent.
+        """
         told = set().union(*(ranks_told(entry.info) for entry in self._entries))
-        return sorted(told - set(self.ranks))
+        return sorted((told | self._summed | ranks_moving(self._runs_read())) - set(self.ranks))
+
+    @cached_property
+    def _summed(self) -> set[int]:
+        """The ranks in the vendor's matrices of communication, which need not be read as a whole for that."""
+        own = [entry for entry in self._entries if not entry.is_cluster]
+        return ranks_moving(Decoded(info=entry.info, statistics=told_matrix(entry.run.path)) for entry in own)
+
+    def _runs_read(self) -> list[Profile]:
+        return [entry.profile for entry in self._entries if entry.profile is not None and not entry.is_cluster]
 
     @property
     def notes(self) -> pd.DataFrame:
@@ -243,9 +259,10 @@ class ProfileSet(SetFigures):
             raise NpuprofError(f"there is no table {name!r}; the tables are {', '.join(tables.NAMES)}")
         entries, hosts = self.read()._entries, self._hosts()
         ahead = self.clocks()["offset_ns"].dropna().to_dict() if align else {}
+        groups = groups_of(self._runs_read())
         frames = [
             labelled(
-                entry.profile.tables[name],
+                with_global_ranks(entry.profile.tables, {}, groups)[0][name],
                 run=row,
                 rank=entry.info.rank,
                 host=hosts[row],

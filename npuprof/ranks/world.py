@@ -1,6 +1,6 @@
-"""Which ranks a run had: what its files tell of ranks beside its own.
+"""Which ranks a job had: what the files of its runs tell of ranks beside their own.
 
-Source: formats/results.md sections 1.1 and 6.
+Source: formats/results.md sections 1.1, 4 and 6.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 from npuprof.info import Info
 from npuprof.sources.cluster.reading import CLUSTER_ANALYSIS
+from npuprof.sources.groups import Run, global_ranks_of, groups_of, world_size
 
-MAX_WORLD = 1_000_000
 _HOST_KEYS = ("host", "hostname")
 
 
@@ -21,13 +21,19 @@ def ranks_told(info: Info) -> set[int]:
     They come from the world's size, from the groups of ranks that talk to each other, and from its own rank.
     """
     metadata = info.metadata
-    ranks = set(_ranks([info.rank]))
+    ranks = set(global_ranks_of([info.rank]))
     if info.source == CLUSTER_ANALYSIS:  # elsewhere the metadata may be its user's
-        ranks.update(_ranks(metadata.get("ranks")))
-    ranks.update(range(_world_size(_mapping(metadata.get("distributed_args")))))
+        ranks.update(global_ranks_of(metadata.get("ranks")))
+    ranks.update(range(world_size(info)))
     for group in _mapping(metadata.get("parallel_group_info")).values():
-        ranks.update(_ranks(_mapping(group).get("global_ranks")))
+        ranks.update(global_ranks_of(_mapping(group).get("global_ranks")))
     return set(range(max(ranks, default=-1) + 1))  # ranks are numbered from 0
+
+
+def ranks_moving(runs: Iterable[Run]) -> set[int]:
+    """Return every rank of the job that takes part in the transfers of some runs, as far as these tell."""
+    groups = groups_of(run for run in runs if run.info.rank is not None)
+    return {rank for members in groups.members.values() for rank in members.values()}
 
 
 def host_of(info: Info) -> str | None:
@@ -51,16 +57,6 @@ def in_words(ranks: Iterable[int], limit: int = 40) -> str:
             stretches.append([rank, rank])
     words = [str(first) if first == last else f"{first}-{last}" for first, last in stretches[:limit]]
     return ", ".join(words) + (", ..." if len(stretches) > limit else "")
-
-
-def _world_size(arguments: Mapping[str, Any]) -> int:
-    size = arguments.get("world_size")
-    return size if isinstance(size, int) and not isinstance(size, bool) and 0 < size <= MAX_WORLD else 0
-
-
-def _ranks(value: Any) -> list[int]:
-    parts = value if isinstance(value, list) else []
-    return [one for one in parts if isinstance(one, int) and not isinstance(one, bool) and 0 <= one < MAX_WORLD]
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

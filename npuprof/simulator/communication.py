@@ -69,8 +69,8 @@ class Collective:
         As the communication library names it, such as ``hcom_allReduce_``, and the call, such as ``HcclAllReduce``.
     group
         The group's name.
-    rank, rank_size
-        The rank's number, and how many are in the group.
+    rank, members
+        The rank, and all ranks of the group in order: records number them by their places in it.
     data_type, count
         Of the elements.
     plan
@@ -81,7 +81,7 @@ class Collective:
     api: str
     group: str
     rank: int
-    rank_size: int
+    members: tuple[int, ...]
     data_type: str
     count: int
     plan: Plan
@@ -245,9 +245,9 @@ class CommunicationRecords:
             self._names.hash(step.kind),
             0,
             self._names.hash(collective.group),
-            collective.rank,
-            step.remote,
-            collective.rank_size,
+            collective.members.index(collective.rank),
+            collective.members.index(step.remote),
+            len(collective.members),
             0,
             step.plane,
             _NONE,

@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
+
+import pandas as pd
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
@@ -16,13 +19,29 @@ from npuprof.notes import Notes
 from npuprof.recording import Recording
 from npuprof.sources import saved
 from npuprof.sources.base import Source
+from npuprof.sources.database.analyzer import communication_statistics
+from npuprof.sources.database.connection import open_database
+from npuprof.sources.groups import MATRIX
+from npuprof.sources.msprof.layout import ANALYZED
 from npuprof.sources.raw.control import clocks
 from npuprof.sources.raw.control.facts import read_info
 from npuprof.sources.raw.control.files import read_sides
+from npuprof.sources.text.communication_json import read_communication_matrix
 from npuprof.sources.torch_npu.description import describe as describe_torch
+from npuprof.sources.torch_npu.layout import OUTPUT
 from npuprof.sources.torch_npu.layout import find as find_torch
 
 _MAX_BYTES = 64 << 20
+_MATRICES = [
+    f"{folder}{name}"
+    for folder in ("", f"{OUTPUT}/", f"{ANALYZED}/")
+    for name in (
+        "communication_matrix.json",
+        "communication_matrix.json.gz",
+        "analysis.db",
+        "communication_analyzer.db",
+    )
+]
 _RANK = re.compile(r"rank[_-]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
@@ -51,6 +70,21 @@ def describe_run(name: str, source: Source, path: Path) -> Info:
         named = [match for part in reversed(path.parts[-3:]) if (match := _RANK.search(part))]
         info.rank = int(named[0][1]) if named else None
     return info
+
+
+def told_matrix(path: Path) -> dict[str, pd.DataFrame]:
+    """Return the vendor's ``communication_matrix`` of a run by that name, read by itself; empty without one."""
+    for name in _MATRICES:
+        file = path / name
+        with suppress(SourceError, OSError):
+            if not file.is_file() or file.stat().st_size > _MAX_BYTES:
+                continue
+            if file.suffix != ".db":
+                return {MATRIX: read_communication_matrix(file)}
+            with open_database(file, Notes()) as database:
+                frames = communication_statistics(database)
+            return {name: frame for name, frame in frames.items() if name == MATRIX}
+    return {}
 
 
 def _by_name(path: Path) -> Info:

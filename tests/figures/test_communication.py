@@ -62,7 +62,7 @@ def test_of_many_ranks_those_that_move_most_are_drawn() -> None:
 
 def test_a_value_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="must be one of size, time, bandwidth"):
-        communication_matrix(transfers(2), Info(), {}, value="speed")  # type: ignore[arg-type]
+        communication_matrix(transfers(2), Info(), {}, value="speed")
 
 
 def test_bars_are_as_long_as_the_operators_and_points_as_fast_as_the_links() -> None:

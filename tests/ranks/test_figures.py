@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from npuprof import tables
@@ -51,3 +53,38 @@ def test_every_rank_tells_what_it_sent(tmp_path: Path) -> None:
     assert list(heat.x) == ["0", "1", "2"]
     sent = [[across for across, cell in enumerate(row) if cell] for row in heat.z]
     assert sent == [[1], [2], [0]]
+
+
+def test_ranks_of_groups_are_those_of_the_whole_job(samples: Path) -> None:
+    """Each rank's own matrix has local numbers, and a transfer to itself that tells which of them is its own."""
+    folder = samples / "torch_npu" / "llm_4ranks"
+    plain = {
+        rank: json.loads(
+            (folder / f"rank_{rank}_ascend_pt/ASCEND_PROFILER_OUTPUT/communication_matrix.json").read_bytes()
+        )
+        for rank in range(4)
+    }
+    totals = [
+        (rank, key.partition("@")[2], *map(int, pair.split("-")), numbers["Transit Size(MB)"])
+        for rank, steps in plain.items()
+        for kinds in steps.values()
+        for operators in kinds.values()
+        for key, pairs in operators.items()
+        if "-total@" in key
+        for pair, numbers in pairs.items()
+    ]
+    whose = {(group, source): rank for rank, group, source, target, _ in totals if source == target}
+    expected = np.zeros((4, 4))
+    for _, group, source, target, size in totals:
+        expected[whose[group, source], whose[group, target]] += size
+    assert expected.round(1)[0].tolist() == [2910.8, 1127.4, 639.1, 0.0]
+
+    runs = open_path(folder)
+    assert isinstance(runs, ProfileSet)
+    (heat,) = runs.communication_matrix().data
+    assert list(heat.x) == list("0123")
+    np.testing.assert_allclose(np.array(heat.z, float), expected, atol=1e-9)
+    for rank in range(4):
+        (own,) = runs[rank].communication_matrix().data
+        np.testing.assert_allclose(np.array(own.z[rank], float), expected[rank], atol=1e-9)
+        assert not any(cell for row in (*own.z[:rank], *own.z[rank + 1 :]) for cell in row)

@@ -263,6 +263,16 @@ def test_very_many_absent_ranks_are_told_in_a_few_words(tmp_path: Path) -> None:
     assert "42-99999" in runs.notes["message"].iloc[-1]
 
 
+@pytest.mark.parametrize("form", ["text", "db"])
+def test_ranks_that_only_transfers_name_are_absent_too(samples: Path, form: str) -> None:
+    runs = _open(samples / "torch_npu" / form / "level1")
+    assert (runs.ranks, runs.absent) == ([0, 1], [2, 3, 4, 5, 6, 7])
+    tasks = runs.table("communication_tasks")
+    told = tasks[tasks["dst_rank"].notna()]
+    assert told["dst_global_rank"].eq(told["dst_rank"]).all()
+    assert runs.absent == [2, 3, 4, 5, 6, 7]
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_ranks_of_a_real_model(samples: Path, processes: int) -> None:
     folder = "torch_npu/llm_pp2dp2"

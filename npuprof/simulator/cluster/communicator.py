@@ -168,7 +168,7 @@ class Communicator:
         self._turn[members] = turn = self._turn.get(members, 0) + 1
         own_plan = plan(kind, members, self.rank, operand.size_bytes, self._topology, root)
         count = math.prod(operand.shape)
-        collective = Collective(*_NAMES[kind], self.name, self.rank, len(self.ranks), operand.dtype, count, own_plan)
+        collective = Collective(*_NAMES[kind], self.name, self.rank, self.ranks, operand.dtype, count, own_plan)
         stream = launch_stream(self._device)
         begun = self._channel.begin(collective, stream)
         offer = _Offer(kind, detail, operand, values.snapshot(x), begun.ready_ns)

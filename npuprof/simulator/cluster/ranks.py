@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from npuprof.clock import Clock, SystemClock
 from npuprof.recording import Recording
@@ -89,6 +89,19 @@ class Rank(Communicator):
         now_ns = self.machine.clock.realtime_ns()
         self._steps.append((len(self._steps), self._step_start_ns, now_ns))
         self._step_start_ns = now_ns
+
+    @property
+    def parallel_group_info(self) -> dict[str, dict[str, Any]]:
+        """The groups of the rank, as the metadata of a run tells them."""
+        groups: list[Communicator] = [self, *self._groups.values()]
+        return {
+            group.name: {
+                "group_name": group.name,
+                "group_rank": group.ranks.index(self.rank),
+                "global_ranks": list(group.ranks),
+            }
+            for group in groups
+        }
 
     @property
     def steps(self) -> list[tuple[int, int, int]]:
@@ -235,6 +248,7 @@ def _start(rank: Rank, directory: Path, mask: int, name: str) -> Callable[[], No
         code = profiler.complete()
         if code != codes.SUCCESS:
             recording.problems.append(f"the recording could not be written completely (code {code}): free some space")
+        recording.metadata["parallel_group_info"] = rank.parallel_group_info
         recording.steps = rank.steps
         recording.stopped_ns = rank.machine.clock.realtime_ns()
         recording.write()

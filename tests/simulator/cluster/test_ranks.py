@@ -210,6 +210,20 @@ def test_operators_and_their_steps_are_decoded(runs: ProfileSet) -> None:
         assert set(steps["plane_id"]) == {0, 1, 2}
 
 
+def test_records_number_the_ranks_of_a_group_from_0_and_are_read_as_ranks_of_the_job(tmp_path: Path) -> None:
+    def work(rank: Rank) -> None:
+        rank.group([rank.rank % 2, rank.rank % 2 + 2]).all_reduce(np.ones(KIB, np.float32))
+
+    simulator.ranks(4).run(work, tmp_path)
+    loaded = load(tmp_path)
+    for number, run in enumerate(loaded):
+        tasks = run.communication_tasks
+        assert (set(tasks["src_rank"]), set(tasks["dst_rank"])) == ({number // 2}, {1 - number // 2})
+        assert (set(tasks["src_global_rank"]), set(tasks["dst_global_rank"])) == ({number}, {(number + 2) % 4})
+    heat = loaded.communication_matrix().data[0]
+    assert [[across for across, cell in enumerate(row) if cell] for row in heat.z] == [[2], [3], [0], [1]]
+
+
 def test_bandwidth_is_that_of_the_link_less_its_latency(runs: ProfileSet) -> None:
     steps = runs[0].communication_tasks
     data = steps[steps["size_bytes"] > 0]

@@ -1,0 +1,226 @@
+"""Which ranks of the whole run the members of a communication group are.
+
+Records of communication, and what the vendor sums of them, number the ranks of each group from 0. Which ranks of the
+run these are is told by ``parallel_group_info`` of the metadata, by the name of the group (of which a record may hold
+the hash alone, and a name of an operator its last digits); by the runs of a set, each of which has a number of its own
+in its groups; and by the number of ranks that there are.
+
+Source: formats/results.md sections 1.1, 2.2 and 4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.info import Info
+from npuprof.notes import Notes
+from npuprof.sources.columns.nullable import ABSENT, optional
+from npuprof.sources.raw.control.dictionaries import hash_of
+
+MATRIX, TASKS = "communication_matrix", "communication_tasks"
+MAX_RANK = 1_000_000
+_SIDES = ("src", "dst")
+_UNNAMED = re.compile(r"Group \d{1,9}")  # what a timeline calls a group
+_DIGITS = re.compile(r".+__(\d{3})(?:_\d+){2,4}", re.DOTALL)  # of the group's hash, in the name of an operator
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Frames: TypeAlias = Mapping[str, pd.DataFrame]
+
+
+class Run(Protocol):
+    """A run, as it was read."""
+
+    info: Info
+    tables: dict[str, pd.DataFrame]
+    statistics: dict[str, pd.DataFrame]
+
+
+@dataclass
+class Groups:
+    """The ranks of each group: by its key, the rank of the run by the number in the group, as far as it is known.
+
+    `assumed` are the groups that are taken for all ranks of the run without a file that tells so.
+    """
+
+    members: dict[str, dict[int, int]] = field(default_factory=dict)
+    assumed: set[str] = field(default_factory=set)
+
+
+def add_global_ranks(run: Run, notes: Notes) -> None:
+    """Add the columns `src_global_rank` and `dst_global_rank` to the transfers of a run, absent where not known."""
+    if any("src_global_rank" in one.frame for one in _transfers(run.tables, run.statistics)):
+        return  # a saved profile has them
+    groups = groups_of([run])
+    run.tables, run.statistics = with_global_ranks(run.tables, run.statistics, groups)
+    untold = sum(_untold(one.frame) for one in _transfers(run.tables, run.statistics))
+    if untold:
+        notes.info(
+            "ranks",
+            "only the number in its group is known of a rank, since no parallel_group_info tells the members: load all "
+            "ranks together to learn them",
+            untold,
+        )
+    for key in sorted(groups.assumed):
+        notes.info("ranks", f"no file tells the members of group {key or 'without a name'}: it is taken for all ranks")
+
+
+def with_global_ranks(
+    tables: Frames, statistics: Frames, groups: Groups
+) -> tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]]:
+    """Return the tables and statistics of a run with the global ranks of its transfers, as far as they are known."""
+    found = dict(tables), dict(statistics)
+    for one in _transfers(tables, statistics):
+        columns = {f"{side}_global_rank": one.global_ranks(side, groups) for side in _SIDES}
+        found[one.name == MATRIX][one.name] = one.frame.assign(**columns)
+    return found
+
+
+def groups_of(runs: Iterable[Run]) -> Groups:
+    """Find the ranks of every group of some runs of one job."""
+    told: dict[str, dict[int, int]] = {}
+    sizes: dict[str, int] = {}
+    own: dict[str, dict[int, int]] = {}
+    world = 0
+    for run in runs:
+        told |= _told(run.info.metadata)
+        world = max(world, world_size(run.info))
+        for one in _transfers(run.tables, run.statistics):
+            for key, (size, number) in one.numbers().items():
+                sizes[key] = max(sizes.get(key, 0), size)
+                if number is not None and run.info.rank is not None:
+                    own.setdefault(key, {})[number] = run.info.rank
+    found = Groups()
+    largest = [key for key, size in sizes.items() if size == max(sizes.values())]
+    for key, size in sizes.items():
+        known = own.get(key, {})
+        # Members are in order: where one has its own rank as its number, so have those before it.
+        sure = (
+            world
+            if size == world
+            else 1 + max((number for number, rank in known.items() if number == rank), default=-1)
+        )
+        members = _named(told, key)
+        alike = all(number == rank for number, rank in known.items())
+        if members is None and sure < size and largest == [key] and alike:
+            found.assumed.add(key)
+            sure = size
+        found.members[key] = {**{number: number for number in range(sure)}, **known} if members is None else members
+    return found
+
+
+def world_size(info: Info) -> int:
+    """Return how many ranks the run had by its metadata, 0 where that does not tell."""
+    arguments = info.metadata.get("distributed_args")
+    size = arguments.get("world_size") if isinstance(arguments, dict) else None
+    return size if isinstance(size, int) and not isinstance(size, bool) and 0 < size <= MAX_RANK else 0
+
+
+def global_ranks_of(value: Any) -> list[int]:
+    """Return the ranks of a list in the metadata, without what is none."""
+    parts = value if isinstance(value, list) else []
+    return [one for one in parts if isinstance(one, int) and not isinstance(one, bool) and 0 <= one < MAX_RANK]
+
+
+class _Transfers(NamedTuple):
+    """A frame of transfers, with the key of the group of each row (`keys`, by code)."""
+
+    name: str
+    frame: pd.DataFrame
+    codes: Int64
+    keys: list[str]
+
+    def numbers(self) -> dict[str, tuple[int, int | None]]:
+        """Return by group how many numbers it has at least, and the run's own number where it is known."""
+        sides = {side: _numbers(self.frame, side) for side in _SIDES}
+        pairs = pd.DataFrame({"code": self.codes, **sides}).drop_duplicates()
+        found = {}
+        for code, rows in pairs.groupby("code"):
+            selves = set(rows["src"][rows["src"] == rows["dst"]]) or set(rows["src"])
+            size = 1 + int(rows[list(_SIDES)].to_numpy().max())
+            number = selves.pop() if len(selves) == 1 else -1
+            if size:
+                found[self.keys[int(code)]] = (size, None if number < 0 else int(number))
+        return found
+
+    def global_ranks(self, side: str, groups: Groups) -> Any:
+        """Return the ranks of one side as a column."""
+        numbers = _numbers(self.frame, side)
+        places, pairs = pd.factorize(np.where(numbers < 0, -1, self.codes * MAX_RANK + numbers))
+        ranks = [
+            groups.members.get(self.keys[pair // MAX_RANK], {}).get(pair % MAX_RANK, ABSENT) if pair >= 0 else ABSENT
+            for pair in pairs.tolist()
+        ]
+        return optional(np.array(ranks, np.int64)[places])
+
+
+def _transfers(tables: Frames, statistics: Frames) -> Iterator[_Transfers]:
+    tasks, matrix = tables.get(TASKS), statistics.get(MATRIX)
+    if tasks is not None and len(tasks):
+        codes, keys = _operator_keys(tables.get("communication"))
+        row = tasks["op_id"].to_numpy(np.int64, na_value=-1)
+        known = (row >= 0) & (row < len(codes))
+        of_row = np.append(codes, len(keys))[np.where(known, row, -1)]
+        yield _Transfers(TASKS, tasks, of_row, [*keys, ""])
+    if matrix is not None and len(matrix) and {"group", "src_rank", "dst_rank"} <= set(matrix.columns):
+        codes, names = pd.factorize(matrix["group"].astype(str))
+        yield _Transfers(MATRIX, matrix, codes.astype(np.int64), [_key(name) for name in names])
+
+
+def _operator_keys(communication: pd.DataFrame | None) -> tuple[Int64, list[str]]:
+    """Return the code of each operator's group, and the groups' keys by code."""
+    if communication is None or not len(communication):
+        return np.zeros(0, np.int64), []
+    group = communication["group"].astype(object)
+    unnamed = (group.isna() | group.astype(str).str.fullmatch(_UNNAMED.pattern)).to_numpy(bool)
+    if unnamed.any():
+        digits = [
+            match[1] if (match := _DIGITS.fullmatch(str(name))) else "" for name in communication["name"][unnamed]
+        ]
+        group[unnamed] = digits
+    codes, names = pd.factorize(group)
+    return codes.astype(np.int64), [_key(name) for name in names]
+
+
+def _key(name: str) -> str:
+    """Return the hash of a group's name; what is a number is one already."""
+    return name if not name or name.isdecimal() else str(hash_of(name))
+
+
+def _numbers(frame: pd.DataFrame, side: str) -> Int64:
+    """Return the ranks of one side as the file has them, -1 where it has none."""
+    values = pd.to_numeric(frame[f"{side}_rank"], errors="coerce").to_numpy(np.float64, na_value=-1)
+    sound = (values >= 0) & (values < MAX_RANK)
+    return np.where(sound, values, -1).astype(np.int64)
+
+
+def _untold(frame: pd.DataFrame) -> int:
+    """Count the ranks of a frame whose rank in the run is not known."""
+    return sum(
+        int(((_numbers(frame, side) >= 0) & frame[f"{side}_global_rank"].isna().to_numpy()).sum()) for side in _SIDES
+    )
+
+
+def _told(metadata: Mapping[str, Any]) -> dict[str, dict[int, int]]:
+    """Return the ranks of each group that the metadata has, by the group's key."""
+    groups = metadata.get("parallel_group_info")
+    listed = {
+        _key(str(name)): global_ranks_of(group.get("global_ranks"))
+        for name, group in (groups.items() if isinstance(groups, dict) else ())
+        if isinstance(group, dict)
+    }
+    return {key: dict(enumerate(ranks)) for key, ranks in listed.items() if ranks}
+
+
+def _named(told: Mapping[str, dict[int, int]], key: str) -> dict[int, int] | None:
+    """Return the ranks of a group by its key, or by the last digits of it where no other group has the same."""
+    if key in told or len(key) != 3:
+        return told.get(key)
+    ending = [one for one in told if one.endswith(key)]
+    return told[ending[0]] if len(ending) == 1 else None
