@@ -68,7 +68,8 @@ class Profile(ProfileFigures):
     marks: pd.DataFrame
 
     def __init__(self, decoded: Decoded) -> None:
-        self.tables = {name: decoded.tables.get(name, tables.empty(name)) for name in tables.NAMES}
+        given = decoded.tables
+        self.tables = {name: given[name] if name in given else tables.empty(name) for name in tables.NAMES}
         self.info: Info = decoded.info
         self.statistics = decoded.statistics
         self._notes: Notes = decoded.notes

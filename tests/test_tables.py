@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import npuprof
 from npuprof import tables
+from npuprof.sources.base import Decoded
 
 _MARK = {"start_ns": [2, 1], "duration_ns": [0, 5], "message": ["a", None], "thread_id": [7, 7]}
 
@@ -21,12 +23,35 @@ def test_an_empty_table_has_every_column(name: str) -> None:
     assert list(frame) == [column.name for column in tables.SCHEMA[name].columns]
 
 
+def test_an_empty_table_is_built_once_and_belongs_to_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in tables.NAMES:
+        tables.empty(name)
+    monkeypatch.delattr(pd, "Series")  # nothing is built from here on
+    run, other = (npuprof.Profile(Decoded()) for _ in range(2))
+    monkeypatch.undo()
+    frame = run.marks
+    frame["added"] = pd.Series(dtype="int64")
+    frame.insert(0, "before", pd.Series(dtype="int64"))
+    del frame["domain"]
+    frame.loc[0, "start_ns"] = 5
+    frame.index.name, frame.columns.name, frame.attrs["told"] = "row", "column", "here"
+    run.kernels.columns = run.kernels.columns.str.upper()
+    for untouched in (other, npuprof.Profile(Decoded())):
+        for name, table in untouched.tables.items():
+            tables.check(name, table)
+            assert (len(table), table.index.name, table.columns.name, table.attrs) == (0, None, None, {})
+            assert len(table.columns) == len(tables.SCHEMA[name].columns)
+
+
 def test_columns_not_given_are_absent_and_extra_ones_follow() -> None:
     frame = tables.build("marks", {"category": [3, 4], **_MARK})
     tables.check("marks", frame)
     assert list(frame)[-1] == "category"
     assert frame["id"].isna().all()
     assert pd.isna(frame["message"].iloc[1])
+    without_rows = tables.build("marks", {"category": np.empty(0, np.int64), "message": []})
+    tables.check("marks", without_rows)
+    assert without_rows.dtypes.tail(1).to_dict() == {"category": np.dtype("int64")}
 
 
 def test_a_required_column_that_is_missing_is_refused() -> None:

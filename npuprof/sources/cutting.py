@@ -90,7 +90,7 @@ def _cut_tables(frames: Frames, windows: Windows, steps: tuple[int, ...] | None)
     kept = {name: _kept(frames, name, windows, steps) for name in frames if name not in ("links", "overlap")}
     if "communication_tasks" in kept:
         _keep_whole_collectives(frames, kept, by_step=steps is not None)
-    links = frames.get("links", tables.empty("links"))
+    links = frames["links"] if "links" in frames else tables.empty("links")
     _keep_causes(links, kept)
     result = {name: _rows(frames[name], rows) for name, rows in kept.items()}
     moved = {name: np.cumsum(rows) - 1 for name, rows in kept.items()}

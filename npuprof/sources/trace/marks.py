@@ -82,7 +82,7 @@ def add_ids(found: dict[str, pd.DataFrame], rows: npt.NDArray[np.int64], flows: 
 
 def add_device_sides(found: dict[str, pd.DataFrame]) -> None:
     """Give ``marks`` the time and device of what their links of kind ``mark`` lead to in ``tasks``, in place."""
-    links = found.get("links", tables.empty("links"))
+    links = found["links"] if "links" in found else tables.empty("links")
     links = links[(links["kind"] == "mark").to_numpy()].drop_duplicates("source_row")
     if not len(links):
         return
