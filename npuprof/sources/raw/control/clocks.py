@@ -103,12 +103,24 @@ class DeviceClock:
 
 
 def epoch_offset(sides: Iterable[Side], notes: Notes) -> int:
-    """Find the nanoseconds to add to a host CLOCK_MONOTONIC_RAW stamp to get UTC epoch nanoseconds."""
-    for side in sides:
-        for facts, key in ((side.start, "collectionTimeBegin"), (side.end, "collectionTimeEnd")):
-            utc_us, mono_ns = whole_number(facts.get(key)), whole_number(facts.get("clockMonotonicRaw"))
-            if utc_us is not None and mono_ns is not None and _sane(utc_us * 1000) and _sane(mono_ns):
-                return utc_us * 1000 - mono_ns
+    """Return the nanoseconds to add to a host CLOCK_MONOTONIC_RAW stamp to get UTC epoch nanoseconds.
+
+    Each ``start_info`` and ``end_info`` holds both clocks, the time of day in microseconds: two of them differ by up to
+    a microsecond, and by what the clocks drifted. The first ``start_info`` is used, or else, with a note, another file.
+    """
+    ordered = sorted(sides, key=lambda side: side.device_id is not None)
+    pairs = [(f"{side.label}/start_info", side.start, "collectionTimeBegin") for side in ordered]
+    pairs += [(f"{side.label}/end_info", side.end, "collectionTimeEnd") for side in ordered]
+    for place, (name, facts, key) in enumerate(pairs):
+        utc_us, mono_ns = whole_number(facts.get(key)), whole_number(facts.get("clockMonotonicRaw"))
+        if utc_us is not None and mono_ns is not None and _sane(utc_us * 1000) and _sane(mono_ns):
+            if place:
+                notes.warning(
+                    pairs[0][0],
+                    f"it lacks the time of day or a clockMonotonicRaw of 0 or more: {name} is used, and all times may "
+                    "be off by a microsecond and the clocks' drift over the run",
+                )
+            return utc_us * 1000 - mono_ns
     notes.warning("start_info", "no start_info or end_info tells the time of day: times count from the host's boot")
     return 0
 

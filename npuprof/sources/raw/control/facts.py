@@ -61,7 +61,7 @@ def _moment(sides: Sequence[Side], attribute: str, key: str, utc_ns: int) -> int
         mono, utc_us = whole_number(facts.get("clockMonotonicRaw")), whole_number(facts.get(key))
         if mono is not None and utc_us is not None:
             # The moment on the run's own clock; the microseconds beside it are rounded.
-            return mono + utc_ns
+            return mono + utc_ns if mono >= 0 else utc_us * 1000
     return None
 
 

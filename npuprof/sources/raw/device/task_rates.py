@@ -32,6 +32,7 @@ _L2_OF_CHIP: Mapping[str, dict[str, tuple[int, ...]]] = {
     **dict.fromkeys(("2", "3", "4"), _L2_V3),
 }
 """Events of older chips by platform version."""
+_WITHOUT_HITS = (Family.STARS, Family.STARS_V6)
 _TLB = {"requests": (0x8A,), "hits": (0x8C, 0x8D), "misses": (0x02,)}
 
 
@@ -39,7 +40,8 @@ def read_task_rates(devices: Sequence[Device], kernels: pd.DataFrame) -> dict[st
     """Read the tables ``l2_cache`` and ``soc_pmu``, those of them that have rows.
 
     Columns are the vendor's: Device_id, Stream Id, Task Id, two rates and Op Name. Rates are fractions; a hit rate
-    above 1 (more hits than requests) is NaN, which the vendor shows as N/A.
+    above 1 (more hits than requests) is NaN, which the vendor shows as N/A, and so is that of every chip whose tasks
+    are scheduled by STARS (910B and later), for which the vendor shows no hit rate at all.
     """
     readers: dict[str, Callable[[Device], pd.DataFrame | None]] = {"l2_cache": _l2_cache, "soc_pmu": _soc_pmu}
     found = {}
@@ -58,7 +60,7 @@ def _l2_cache(device: Device) -> pd.DataFrame | None:
     if sums is None:
         return None
     hit_rate = _share(sums["hits"], sums["requests"])
-    hit_rate[hit_rate > 1] = np.nan
+    hit_rate[(hit_rate > 1) | (device.family in _WITHOUT_HITS)] = np.nan
     return _frame(device, records, {"Hit Rate": hit_rate, "Victim Rate": _share(sums["victims"], sums["requests"])})
 
 

@@ -94,6 +94,21 @@ def test_the_end_of_collection_tells_the_time_of_day_too() -> None:
     assert epoch_offset([side], Notes()) == 1_763_600_000_000_000_000
 
 
+def test_a_damaged_start_is_told_and_that_of_a_device_comes_before_the_end() -> None:
+    pair = {"collectionTimeBegin": "1763600000000000", "clockMonotonicRaw": "1000"}
+    end = {"collectionTimeEnd": "1763600000000002", "clockMonotonicRaw": "2170"}
+    notes = Notes()
+    exact = epoch_offset([_side(start=pair, end=end)], notes)
+    assert not len(notes)
+    damaged = {**pair, "clockMonotonicRaw": "-1000"}
+    assert epoch_offset([_side(start=damaged, end=end), _side(0, start=pair)], notes) == exact
+    assert epoch_offset([_side(start=damaged, end=end)], notes) == exact + 830
+    told = notes.to_frame()
+    assert told["severity"].tolist() == ["warning"] * 2
+    assert told["source"].tolist() == ["host/start_info"] * 2
+    assert told["message"].str.contains("device_0/start_info is used|host/end_info is used").all()
+
+
 def test_a_device_without_an_anchor_is_not_placed() -> None:
     notes = Notes()
     assert device_clock(_side(0, host_anchor={"clock_monotonic_raw": 1}), 0, notes) is None

@@ -336,7 +336,7 @@ def test_cache_rates_of_a_task_id_used_twice_go_by_turns(samples_dir: Samples) -
     samples_dir.put("l2_cache.data", "HHHH8Q", *((*task, 0, *counters) for task in tasks))
     frame = samples_dir.read().statistics["l2_cache"]
     assert frame["Op Name"].tolist() == ["op 0", "op 1", None, None]  # two records, one kernel: whose is not known
-    assert frame["Hit Rate"].tolist() == [0.7] * 4
+    assert frame["Hit Rate"].isna().all()  # the vendor shows none for this chip
     assert frame["Victim Rate"].tolist() == [0.1] * 4
 
 
