@@ -165,6 +165,7 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     decoded.statistics |= track_records.read_statistics(devices)
     decoded.statistics |= device_collectives.add_rows(host, graphs, tables, found)
     tables["overlap"] = assemble.overlap_table(run, tables["communication"])
+    host.names.note_unnamed([*tables.values(), *decoded.statistics.values()], notes)
     if needed is not None:
         needed.number(tables)
     for streams in dict.fromkeys((host.streams, *(device.streams for device in devices))):

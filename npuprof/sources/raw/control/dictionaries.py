@@ -5,7 +5,7 @@ Source: formats/raw.md section 2.6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -21,6 +21,9 @@ Codes: TypeAlias = npt.NDArray[np.int64]
 HASHES = "unaging.additional.hash_dic"
 TYPES = "unaging.additional.type_info_dic"
 FORMATS = "unaging.additional.data_format_dic"
+_OF_TYPES = ("name", "task_type", "Task Type")
+_WITH_NUMBERS = ("input_shapes", "output_shapes", "instance")
+NO_NAMES: Mapping[int, str] = {}
 
 
 @dataclass(frozen=True)
@@ -96,23 +99,56 @@ class Dictionaries:
         Name by (level, type).
     formats
         Name by number of tensor formats that came after those of :data:`enums.FORMATS`.
+    unnamed
+        The numbers that were asked for and have no name, as texts, by the dictionary that lacks them.
     """
 
     hashes: Mapping[int, str]
     types: Mapping[tuple[int, int], str]
     formats: Mapping[int, str] = field(default_factory=dict)
+    unnamed: dict[str, set[str]] = field(default_factory=lambda: {HASHES: set(), TYPES: set()})
 
     def names_of(self, hashes: npt.NDArray[Any]) -> Names:
-        """Name a column of hashes; an unknown hash is its number as text."""
+        """Return the names of a column of hashes; an unknown hash is its number as text."""
         return Names.lookup(hashes, self.name_of)
 
     def name_of(self, hash_id: int) -> str:
-        """Name one hash; an unknown one is its number as text."""
-        return self.hashes.get(hash_id) or str(hash_id)
+        """Return the name of one hash; an unknown one is its number as text."""
+        return self.hashes.get(hash_id) or self._number(HASHES, hash_id)
 
-    def type_name(self, level: int, type_id: int) -> str:
-        """Name one (level, type); an unknown one is the number of its type as text."""
-        return self.types.get((level, type_id)) or str(type_id)
+    def type_name(self, level: int, type_id: int, known: Mapping[int, str] = NO_NAMES) -> str:
+        """Return the name of one (level, type), or that of the type in `known`; else the type's number as text."""
+        return self.types.get((level, type_id)) or known.get(type_id) or self._number(TYPES, type_id)
+
+    def note_unnamed(self, frames: Iterable[pd.DataFrame], notes: Notes) -> None:
+        """Note how many rows show a number in the place of a name, by the dictionary that lacks it.
+
+        Parameters
+        ----------
+        frames
+            All tables and statistics: a number that no row shows is not missed.
+        notes
+            Where to.
+        """
+        shown = {dictionary: 0 for dictionary, numbers in self.unnamed.items() if numbers}
+        columns = [(name, frame[name]) for frame in frames if shown for name in frame.select_dtypes("category")]
+        for name, column in columns:
+            for dictionary in shown:
+                if name not in _WITH_NUMBERS and (dictionary == HASHES or name in _OF_TYPES):
+                    is_number = [
+                        not self.unnamed[dictionary].isdisjoint(str(text).split(";")) for text in column.cat.categories
+                    ]
+                    shown[dictionary] += int(np.array([*is_number, False])[column.cat.codes].sum())
+        for dictionary, count in shown.items():
+            if count:
+                has_names = bool(self.hashes if dictionary == HASHES else self.types)
+                told = "it lacks a name" if has_names else "missing or empty"
+                notes.warning(dictionary, f"{told}: a row shows a number in the place of a name", count)
+
+    def _number(self, dictionary: str, number: int) -> str:
+        if number:  # 0 stands for no name
+            self.unnamed[dictionary].add(str(number))
+        return str(number)
 
 
 def hash_of(name: str) -> int:
@@ -136,14 +172,8 @@ def read_dictionaries(streams: Streams, notes: Notes) -> Dictionaries:
     return Dictionaries(hashes, types, formats)
 
 
-# Streams whose records refer to names; without them a dictionary has nothing to tell.
-_NAMED = ("aging.api_event", "unaging.api_event", "aging.compact", "unaging.compact")
-
-
 def _lines(streams: Streams, name: str, notes: Notes) -> list[tuple[int | tuple[int, int], str]]:
     raw = streams.read_bytes(name)
-    if name != FORMATS and not len(raw) and any(name.startswith(_NAMED) for name in streams.names()):
-        notes.warning(name, "missing or empty: names are shown as numbers")
     entries: list[tuple[int | tuple[int, int], str]] = []
     damaged = 0
     for line in raw.tobytes().decode("utf-8", "replace").split("\n"):

@@ -98,7 +98,7 @@ def read_steps(device: Device, records: Records, names: Dictionaries) -> pd.Data
 
 
 def _step_name(names: Dictionaries, item: int) -> str:
-    return names.hashes.get(item) or _STEPS.get(item) or str(item)
+    return _STEPS[item] if item in _STEPS and not names.hashes.get(item) else names.name_of(item)
 
 
 def _hashed(names: Dictionaries, values: npt.NDArray[Any]) -> pd.Categorical:

@@ -115,7 +115,7 @@ def _dpu_task(host: Host, records: Records) -> dict[str, Any]:
 
 
 def _task_type(host: Host, value: int) -> str:
-    return host.names.types.get((enums.RUNTIME, value)) or enums.TRACK_TASK_TYPES.get(value) or str(value)
+    return host.names.type_name(enums.RUNTIME, value, enums.TRACK_TASK_TYPES)
 
 
 def _multi_thread(_host: Host, records: Records) -> dict[str, Any]:

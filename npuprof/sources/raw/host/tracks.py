@@ -187,10 +187,8 @@ def _of_npus(host: Host, records: Records) -> Records:
 
 
 def _type_name(host: Host, value: int) -> str:
-    known = host.names.types.get((enums.RUNTIME, value))
-    if known == _OLD_FLIP:
-        return _FLIP
-    return known or enums.TRACK_TASK_TYPES.get(value) or str(value)
+    name = host.names.type_name(enums.RUNTIME, value, enums.TRACK_TASK_TYPES)
+    return _FLIP if name == _OLD_FLIP else name
 
 
 def _batches(records: Records, types: Names) -> Int64:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from npuprof.notes import Notes
+from npuprof.sources import raw
 from npuprof.sources.raw.control.dictionaries import hash_of
 from tests.sources.raw.conftest import raw_sample
+from tests.sources.raw.writers.directory import RawDirectory
 
 
 @pytest.mark.parametrize(
@@ -29,3 +33,48 @@ def test_names_of_a_sample_have_the_hashes_of_its_dictionary(samples: Path) -> N
     entries = [line.split(":", 1) for line in file.read_text().splitlines()]
     assert len(entries) > 10
     assert [hash_of(name) for _, name in entries] == [int(number) for number, _ in entries]
+
+
+def test_a_missing_dictionary_is_told_where_rows_show_numbers(tmp_path: Path) -> None:
+    directory = RawDirectory(tmp_path / "PROF_1")
+    for turn in range(3):
+        directory.launch(turn * 1000, "MatMul", 3, turn)
+    path = directory.finish()
+    assert not raw.read(path).notes.to_frame()["source"].str.contains("_dic").any()
+    (path / "host/data/unaging.additional.hash_dic.slice_0").unlink()
+    decoded = raw.read(path)
+    number = str(directory.hashes["MatMul"])
+    assert decoded.tables["kernels"]["name"].tolist() == [number] * 3
+    (note,) = _notes_of(decoded.notes, "hash_dic")
+    assert (note["severity"], note["message"].split(":")[0]) == ("warning", "missing or empty")
+    shown = [
+        frame[name].astype(object) for frame in decoded.tables.values() for name in frame.select_dtypes("category")
+    ]
+    numbers = {str(one) for one in directory.hashes.values()}
+    assert note["count"] == sum(int(column.isin(numbers).sum()) for column in shown) > 3
+
+
+def test_a_dictionary_that_no_row_asks_for_is_not_missed(tmp_path: Path) -> None:
+    directory = RawDirectory(tmp_path / "PROF_1")
+    directory.api(20000, 1, 0, 50)
+    path = directory.finish()
+    (path / "host/data/unaging.additional.hash_dic.slice_0").unlink()
+    decoded = raw.read(path)
+    assert decoded.tables["api"]["name"].tolist() == ["aclnnOp"]
+    assert not _notes_of(decoded.notes, "hash_dic")
+
+
+def test_a_type_without_a_name_is_counted(tmp_path: Path) -> None:
+    directory = RawDirectory(tmp_path / "PROF_1")
+    for at in (0, 100):
+        directory.api(20000, 77, at, at + 50)
+    directory.api(20000, 1, 500, 550)
+    decoded = raw.read(directory.finish())
+    assert sorted(decoded.tables["api"]["name"]) == ["77", "77", "aclnnOp"]
+    (note,) = _notes_of(decoded.notes, "type_info_dic")
+    assert (note["count"], note["message"].split(":")[0]) == (2, "it lacks a name")
+
+
+def _notes_of(notes: Notes, dictionary: str) -> list[dict[str, Any]]:
+    told = notes.to_frame()
+    return [dict(row) for row in told[told["source"].str.contains(dictionary)].to_dict("records")]
