@@ -19,14 +19,15 @@ from npuprof.sources.kineto.links import build_links
 from npuprof.sources.kineto.tables import build_tables
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.events import is_trace, read_events
+from npuprof.sources.trace.kind import kind_of_trace
 
 COLLECTOR = "kineto"
 
 
 def recognises(path: Path) -> bool:
-    """Tell, from its first and last bytes, whether `path` is a file of torch's profiler."""
+    """Check, by its events, whether `path` is a file of torch's profiler."""
     try:
-        return path.is_file() and is_trace(path) and read_facts(path).is_kineto
+        return path.is_file() and is_trace(path) and kind_of_trace(path) == "kineto"
     except OSError:
         return False
 

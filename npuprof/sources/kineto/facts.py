@@ -11,7 +11,6 @@ from npuprof.sources.files.zipped import read_head, read_tail
 
 _HEAD_BYTES = 1 << 18  # devices and ranks stand here, before the events
 _TAIL_BYTES = 1 << 16  # older versions tell the moment behind the events
-_KINETO = re.compile(rb'"(?:schemaVersion|baseTimeNanoseconds|deviceProperties)"\s*:')
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})\b')
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 _HOST = re.compile(rb'"host_name"\s*:\s*"([^"]{1,255})"')
@@ -32,8 +31,6 @@ class Facts:
 
     Attributes
     ----------
-    is_kineto
-        Whether it is of torch's profiler at all.
     base_ns
         The moment from which its times count, UTC epoch nanoseconds; 0 where they are times of day themselves.
     options
@@ -44,7 +41,6 @@ class Facts:
         The name of the first GPU and of the machine; empty where not told.
     """
 
-    is_kineto: bool = False
     base_ns: int = 0
     options: dict[str, Any] = field(default_factory=dict)
     rank: int | None = None
@@ -63,8 +59,6 @@ def read_facts(path: Path) -> Facts:
     head = read_head(path, _HEAD_BYTES)
     events = _EVENTS.search(head)
     before = head[: events.start()] if events else head
-    if not _KINETO.search(before):
-        return Facts()
     base = _BASE.search(before) or _BASE.search(read_tail(path, _TAIL_BYTES))
     options = {
         ours: match[1] == b"1"
@@ -73,7 +67,6 @@ def read_facts(path: Path) -> Facts:
     }
     rank = _RANK.search(before)
     return Facts(
-        True,
         int(base[1]) if base else 0,
         options,
         int(rank[1]) if rank else None,
