@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from threading import Lock
 from typing import IO, BinaryIO, cast
 
 from npuprof.machine import environment
@@ -42,7 +41,7 @@ class Crew:
 
     def __init__(self, processes: int) -> None:
         self._processes = processes
-        self._lock = Lock()
+        # No lock, which an interrupt could leave locked: what is done to each of these is done at once.
         self._idle: list[_Worker] = []
         self._all: list[_Worker] = []
         self._stopped = False
@@ -51,11 +50,10 @@ class Crew:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._stopped = True
-            workers, self._all = self._all, []
-        for worker in workers:
-            worker.stop()
+        self._stopped = True
+        while self._all:  # an interrupt meanwhile leaves the rest to the next call
+            self._all[-1].stop()
+            self._all.pop()
 
     def read(self, tasks: Sequence[Task]) -> Generator[tuple[int, Decoded | Failure], None, None]:
         """Give each task's place and outcome, in the order in which they are done.
@@ -82,18 +80,17 @@ class Crew:
             outcome = worker.ask(task)
         except (OSError, EOFError) as error:
             return Failure(f"{task.path} could not be read: {worker.fate(error)}; load it by itself to try again")
-        with self._lock:
-            self._idle.append(worker)
+        self._idle.append(worker)
         return outcome
 
     def _take(self) -> _Worker:
-        with self._lock:
-            if self._stopped:
-                raise NoProcessesError("they were ended")
-            if self._idle:
-                return self._idle.pop()
-            worker = _Worker()
-            self._all.append(worker)
+        with suppress(IndexError):
+            return self._idle.pop()
+        worker = _Worker()
+        self._all.append(worker)
+        if self._stopped:  # perhaps after the others were
+            worker.stop()
+            raise NoProcessesError("they were ended")
         worker.await_ready()
         return worker
 

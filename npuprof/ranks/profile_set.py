@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -13,21 +12,20 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from npuprof import tables
-from npuprof.errors import NpuprofError, SourceError
-from npuprof.info import Info
+from npuprof.errors import NpuprofError
 from npuprof.notes import Notes
-from npuprof.profiles import Profile, read_run
+from npuprof.profiles import Profile
 from npuprof.ranks.clocks import boot_of, clock_table
-from npuprof.ranks.crew import Crew, NoProcessesError
+from npuprof.ranks.crew import NoProcessesError
+from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
 from npuprof.ranks.extent import processes_for, size_of
 from npuprof.ranks.figures import SetFigures
 from npuprof.ranks.labels import labelled, nothing
-from npuprof.ranks.worker import Failure, Task, unexpected
 from npuprof.ranks.world import host_of, in_words, place_of_ranks, ranks_moving, ranks_told
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.stacking import stacked
-from npuprof.sources.describing import describe_run, told_matrix
-from npuprof.sources.detect import CLUSTER, Run
+from npuprof.sources.describing import told_matrix
+from npuprof.sources.detect import Run
 from npuprof.sources.groups import groups_of, with_global_ranks
 from npuprof.sources.selection import Selection
 
@@ -35,33 +33,6 @@ if TYPE_CHECKING:
     from ipywidgets import Widget
 
 _MAX_SHOWN = 40
-
-
-@dataclass
-class _Entry:
-    """One run of the set: what its small files tell, and its profile once it was read."""
-
-    run: Run
-    info: Info
-    profile: Profile | None = None
-    problem: str = ""
-    selection: Selection | None = None
-    tried: bool = False
-
-    @property
-    def is_cluster(self) -> bool:
-        return self.run.name == CLUSTER
-
-    @property
-    def known(self) -> Info:
-        """What is known by now: a run that was read tells more."""
-        return self.info if self.profile is None else self.profile.info
-
-    @property
-    def state(self) -> str:
-        if self.problem:
-            return "failed"
-        return "found" if self.profile is None else "loaded"
 
 
 class ProfileSet(SetFigures):
@@ -95,7 +66,7 @@ class ProfileSet(SetFigures):
     ) -> None:
         self.root = root
         self._problems = list(problems)
-        self._entries = sorted((_describe(run, selection) for run in runs), key=_place)
+        self._entries = sorted((describe(run, selection) for run in runs), key=_place)
 
     @property
     def info(self) -> pd.DataFrame:
@@ -136,7 +107,7 @@ class ProfileSet(SetFigures):
     @property
     def cluster(self) -> Profile | None:
         """The vendor's analysis of all ranks, if there is one that can be read; of several, the first by path."""
-        profiles = (self._read_or_none(entry) for entry in self._entries if entry.is_cluster)
+        profiles = (read_or_none(entry) for entry in self._entries if entry.is_cluster)
         return next((profile for profile in profiles if profile is not None), None)
 
     @property
@@ -190,10 +161,12 @@ class ProfileSet(SetFigures):
         IndexError
             If there is no such row.
         """
-        return _read(self._entries[row])
+        return read(self._entries[row])
 
     def read(self, processes: int | None = None) -> ProfileSet:
-        """Read every run that was not tried yet; what cannot be read is told in :attr:`failed`, the others are there.
+        """Read every run that was not read yet; what cannot be read is told in :attr:`failed`, the others are there.
+
+        A call that is interrupted leaves the rest for the next one.
 
         Parameters
         ----------
@@ -206,16 +179,16 @@ class ProfileSet(SetFigures):
         -------
         The set itself.
         """
-        waiting = [entry for entry in self._entries if entry.profile is None and not entry.tried]
+        waiting = [entry for entry in self._entries if entry.outcome is None]
         sizes = {id(entry): size_of(entry.run) for entry in waiting}
         count = processes_for(list(sizes.values())) if processes is None else min(processes, len(waiting))
         if count > 1:
             waiting.sort(key=lambda entry: -sizes[id(entry)])  # the longest first, so that none is left for the end
             with suppress(NoProcessesError):  # then what is left is read here
-                _read_apart(waiting, count)
+                read_apart(waiting, count)
         for entry in waiting:
-            if not entry.tried:
-                self._read_or_none(entry)
+            if entry.outcome is None:
+                read_or_none(entry)
         return self
 
     def clocks(self) -> pd.DataFrame:
@@ -306,7 +279,7 @@ class ProfileSet(SetFigures):
             raise KeyError(
                 f"rank {rank} has no run here; there are {self.ranks or 'none with a known rank: use at(row)'}"
             )
-        return _read(own[-1])
+        return read(own[-1])
 
     def __repr__(self) -> str:
         shown = self.info.head(_MAX_SHOWN).to_string()
@@ -331,71 +304,8 @@ class ProfileSet(SetFigures):
             None if entry.is_cluster or not host else str(host) for entry, host in zip(self._entries, told, strict=True)
         ]
 
-    @staticmethod
-    def _read_or_none(entry: _Entry) -> Profile | None:
-        """Read a run; why one cannot be read is told in `failed`."""
-        try:
-            return _read(entry)
-        except SourceError:
-            return None
-        except Exception as error:  # noqa: BLE001 - a fault in reading one run must not lose the others
-            entry.problem = unexpected(entry.run.path, error)
-            return None
 
-
-def _describe(run: Run, selection: Selection | None) -> _Entry:
-    try:
-        info = describe_run(run.name, run.source, run.path)
-    except (SourceError, OSError) as error:
-        return _Entry(run, Info(name=run.path.name), problem=str(error), selection=selection)
-    if run.name == CLUSTER:
-        info.rank = None  # whatever a folder around it is called
-    return _Entry(run, info, selection=selection)
-
-
-def _read(entry: _Entry) -> Profile:
-    if entry.profile is None:
-        entry.tried = True
-        try:
-            profile = read_run(entry.run, None if entry.is_cluster else entry.selection)
-        except SourceError as error:
-            entry.problem = str(error)
-            raise
-        return _keep(entry, profile)
-    return entry.profile
-
-
-def _keep(entry: _Entry, profile: Profile) -> Profile:
-    entry.profile, entry.problem = profile, ""
-    if profile.info.rank is None:
-        profile.info.rank = entry.info.rank
-    entry.info.rank = profile.info.rank
-    return profile
-
-
-def _read_apart(entries: Sequence[_Entry], processes: int) -> None:
-    """Read runs side by side in processes of their own.
-
-    Raises
-    ------
-    NoProcessesError
-        If there can be none; runs that were read until then stay.
-    """
-    tasks = [
-        Task(entry.run.name, entry.run.path.absolute(), None if entry.is_cluster else entry.selection)
-        for entry in entries
-    ]
-    with Crew(processes) as crew, closing(crew.read(tasks)) as outcomes:
-        for place, outcome in outcomes:
-            entry = entries[place]
-            entry.tried = True
-            if isinstance(outcome, Failure):
-                entry.problem = outcome.problem
-            else:
-                _keep(entry, Profile(outcome))
-
-
-def _place(entry: _Entry) -> tuple[bool, bool, int, int, str]:
+def _place(entry: Entry) -> tuple[bool, bool, int, int, str]:
     rank = entry.info.rank
     return entry.is_cluster, rank is None, rank or 0, entry.info.started_ns or 0, str(entry.run.path)
 

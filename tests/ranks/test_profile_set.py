@@ -15,7 +15,7 @@ from npuprof import tables
 from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.notes import Notes
 from npuprof.profiles import Profile, open_path, read_run
-from npuprof.ranks import profile_set
+from npuprof.ranks import entries
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.recording import Recording
 from npuprof.sources.base import Decoded
@@ -180,7 +180,7 @@ def test_a_fault_in_reading_one_run_does_not_lose_the_others(four: Path, monkeyp
             raise ZeroDivisionError("an oversight")
         return read_run(run, selection)
 
-    monkeypatch.setattr(profile_set, "read_run", read)
+    monkeypatch.setattr(entries, "read_run", read)
     runs = _open(four)
     assert len(list(runs)) == 3
     assert "ZeroDivisionError: an oversight" in runs.failed[0]

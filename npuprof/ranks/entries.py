@@ -1,0 +1,136 @@
+"""One run of a set: loaded, failed or not read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from npuprof.errors import SourceError
+from npuprof.info import Info
+from npuprof.profiles import Profile, read_run
+from npuprof.ranks.crew import Crew
+from npuprof.ranks.worker import Failure, Task, unexpected
+from npuprof.sources.describing import describe_run
+from npuprof.sources.detect import CLUSTER, Run
+from npuprof.sources.selection import Selection
+
+
+@dataclass
+class Entry:
+    """One run of the set: loaded, failed or not read, which its outcome alone tells.
+
+    Attributes
+    ----------
+    run, selection
+        What is read, and what of it is wanted.
+    info
+        What its small files tell.
+    undescribed
+        Why they tell nothing; empty where they do.
+    outcome
+        What came of reading it; None as long as it has not been read to its end.
+    """
+
+    run: Run
+    info: Info
+    undescribed: str = ""
+    selection: Selection | None = None
+    outcome: Profile | Failure | None = None
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether it is what the vendor's tool made of all ranks."""
+        return self.run.name == CLUSTER
+
+    @property
+    def profile(self) -> Profile | None:
+        """Its tables, once they were read."""
+        return self.outcome if isinstance(self.outcome, Profile) else None
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be read or described; empty where it can."""
+        if isinstance(self.outcome, Failure):
+            return self.outcome.problem
+        return self.undescribed if self.outcome is None else ""
+
+    @property
+    def known(self) -> Info:
+        """What is known by now: a run that was read tells more."""
+        return self.info if self.profile is None else self.profile.info
+
+    @property
+    def state(self) -> str:
+        """``loaded``, ``failed`` or ``found``, as in ``ProfileSet.info``."""
+        if self.problem:
+            return "failed"
+        return "found" if self.profile is None else "loaded"
+
+
+def describe(run: Run, selection: Selection | None) -> Entry:
+    """Make the entry of a run, with what its small files tell."""
+    try:
+        info = describe_run(run.name, run.source, run.path)
+    except (SourceError, OSError) as error:
+        return Entry(run, Info(name=run.path.name), undescribed=str(error), selection=selection)
+    if run.name == CLUSTER:
+        info.rank = None  # whatever a folder around it is called
+    return Entry(run, info, selection=selection)
+
+
+def read(entry: Entry) -> Profile:
+    """Read a run once.
+
+    Raises
+    ------
+    SourceError
+        If nothing of it can be read.
+    """
+    if entry.profile is not None:
+        return entry.profile
+    try:
+        profile = read_run(entry.run, None if entry.is_cluster else entry.selection)
+    except SourceError as error:
+        entry.outcome = Failure(str(error))
+        raise
+    return _keep(entry, profile)
+
+
+def read_or_none(entry: Entry) -> Profile | None:
+    """Read a run; why one cannot be read becomes its outcome."""
+    try:
+        return read(entry)
+    except SourceError:
+        return None
+    except Exception as error:  # noqa: BLE001 - a fault in reading one run must not lose the others
+        entry.outcome = Failure(unexpected(entry.run.path, error))
+        return None
+
+
+def _keep(entry: Entry, profile: Profile) -> Profile:
+    if profile.info.rank is None:
+        profile.info.rank = entry.info.rank
+    entry.info.rank = profile.info.rank
+    entry.outcome = profile  # last: an interrupt before leaves the run as not read
+    return profile
+
+
+def read_apart(entries: Sequence[Entry], processes: int) -> None:
+    """Read runs side by side in processes of their own.
+
+    Raises
+    ------
+    NoProcessesError
+        If there can be none; runs that were read until then stay.
+    """
+    tasks = [
+        Task(entry.run.name, entry.run.path.absolute(), None if entry.is_cluster else entry.selection)
+        for entry in entries
+    ]
+    with Crew(processes) as crew, closing(crew.read(tasks)) as outcomes:
+        for place, outcome in outcomes:
+            if isinstance(outcome, Failure):
+                entries[place].outcome = outcome
+            else:
+                _keep(entries[place], Profile(outcome))
