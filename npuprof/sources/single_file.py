@@ -189,7 +189,8 @@ def read(path: Path) -> Decoded:
         if one.fits(names):
             decoded.tables.update(one.read(path, decoded.notes))
             if "steps" in decoded.tables:
-                decoded.statistics.update(read_step_trace(path))
+                decoded.statistics.update(read_step_trace(path, decoded.notes))
+                decoded.notes.ledger.make(path.name, "steps", len(decoded.tables["steps"]))
             decoded.info.source = f"single file, {next(iter(decoded.tables))}"
             _name_devices(decoded)
             return decoded

@@ -165,7 +165,7 @@ def test_a_spreadsheets_times_in_a_timeline_are_counted(tmp_path: Path) -> None:
     slices[0]["ts"] = "1.23E+15"
     run = npuprof.load(maker.write(tmp_path / "trace.json"))
     assert len(run.tasks) == 0
-    assert run.notes.set_index("message")["count"].to_dict()["an event has no readable time and is left out"] == 1
+    assert run.notes.set_index("message")["count"].to_dict()["an event has no readable time; left out"] == 1
 
 
 def _raw_only(root: Path) -> Path:

@@ -24,8 +24,7 @@ def read_memory(slices: Columns, notes: Notes, source: str) -> dict[str, pd.Data
         return {}
     is_memory = np.array([*(name == "[memory]" for name in slices.names("name")), False], np.bool_)[slices["name"]]
     is_memory &= slices["allocated_bytes"] != ABSENT
-    if strange := int((~is_memory).sum()):
-        notes.info(source, "instants of kinds that no table takes are left out", strange)
+    notes.leave_out(source, "an instant is of no kind that a table takes", int((~is_memory).sum()))
     rows = np.flatnonzero(is_memory)
     rows = rows[np.argsort(slices["start_ns"][rows], kind="stable")]
     if not len(rows):
@@ -41,7 +40,10 @@ def read_memory(slices: Columns, notes: Notes, source: str) -> dict[str, pd.Data
         "reserved_bytes": optional(np.where(on_cpu, ABSENT, slices["reserved_bytes"][rows])),
         "active_bytes": missing(len(rows)),
     }
-    return {"memory": tables.build("memory", columns), "allocations": _allocations(slices, rows)}
+    allocations = _allocations(slices, rows)
+    notes.ledger.keep(source, "memory", len(rows))
+    notes.ledger.make(source, "allocations", len(allocations))
+    return {"memory": tables.build("memory", columns), "allocations": allocations}
 
 
 def _components(kind: Ints) -> pd.Categorical:

@@ -27,6 +27,7 @@ from npuprof.sources.trace.tables import TraceTables
 _KERNEL = "kernel"
 _TEMPLATE = re.compile(r"<[^<>]*>")
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)(?:::)?")
+_OF_OTHERS = ("device_annotation", "span", "overhead")  # the device side of marks, and the profiler's own
 _OWN_MOMENTS = ("Iteration Start: ", "Record Window End")  # of the profiler itself
 
 
@@ -49,11 +50,14 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
             make(trace.slices[layout])
     add_stacks(built)
     built.tables.update(read_memory(trace.slices["memory"], notes, source))
+    for layout in _OF_OTHERS:
+        notes.ledger.use(source, len(trace.slices[layout]))
     plain = trace.slices["plain"]
     if len(plain):
-        own = [name.startswith(_OWN_MOMENTS) for name in plain.names("name")]
-        if strange := int((~np.array([*own, False], np.bool_)[plain["name"]]).sum()):
-            notes.info(source, "slices of kinds that no table takes are left out", strange)
+        names_own = [name.startswith(_OWN_MOMENTS) for name in plain.names("name")]
+        own = int(np.array([*names_own, False], np.bool_)[plain["name"]].sum())
+        notes.ledger.use(source, own)
+        notes.leave_out(source, "a slice is of no kind that a table takes", len(plain) - own, affects="the tables")
     return built
 
 
@@ -73,6 +77,7 @@ class _Maker:
         if is_step.any():
             frame = tables.build("steps", {"step": optional(step[is_step]), **span(slices, is_step)})
             self._built.tables["steps"] = tables.sort_by_time(frame)
+            self._notes.ledger.keep(self._source, "steps", len(frame))
         if (~is_step).any():
             self._put("marks", self._marks(slices, ~is_step), slices["lane"][~is_step])
 
@@ -167,6 +172,8 @@ class _Maker:
             self._built.tables["kernels"] = self._kernels(slices, frame, order[computed[order]])
         if collective.any():
             self._built.tables["communication"] = self._communication(slices, frame, order[collective[order]])
+        for name, chosen in (("kernels", computed), ("communication", collective)):
+            self._notes.ledger.make(self._source, name, int(chosen.sum()))
 
     def _kernels(self, slices: Columns, task: pd.DataFrame, rows: Array) -> pd.DataFrame:
         own = task.iloc[rows].reset_index(drop=True)
@@ -211,6 +218,7 @@ class _Maker:
         order: Array = np.lexsort((-frame["duration_ns"].to_numpy(), frame["start_ns"].to_numpy()))
         self._built.tables[name] = frame.iloc[order].reset_index(drop=True)
         self._built.lanes[name] = lane[order]
+        self._notes.ledger.keep(self._source, name, len(frame))
         return order
 
 

@@ -18,7 +18,7 @@ from npuprof.sources.files.beside import note_databases
 from npuprof.sources.msprof.csv_files import read_marks, read_task_time
 from npuprof.sources.msprof.layout import File, Layout, Part
 from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
-from npuprof.sources.msprof.timeline import read_timeline
+from npuprof.sources.msprof.timeline import name_of, read_timeline
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.csv_table import read_statistic
 from npuprof.sources.text.kernel_details import read_kernel_details
@@ -109,19 +109,29 @@ class Reading:
         return results
 
     def _marks(self, part: Part, found: Frames) -> None:
-        frames = self._each(part, "msprof_tx", lambda path: read_marks(path, self.notes))
-        if frames:  # the timeline holds the same marks, without their device times
-            marks = tables.sort_by_time(stacked(frames))
-            if "links" in found and "marks" in found:
-                found["links"] = renumbered(found["links"], "marks", found["marks"], marks)
-            found["marks"] = marks
+        """Take the marks of the CSV files; the timeline holds the same, without their device times."""
+        read = self._pairs(part, "msprof_tx", lambda path: read_marks(path, self.notes))
+        if not read:
+            return
+        marks = tables.sort_by_time(stacked([frame for _, frame in read]))
+        if len(marks) < len(found.get("marks", ())):
+            for file, _ in read:
+                self.notes.ledger.replace("marks", file.path.name)
+                self.notes.warning(file.path.name, "it lists fewer marks than the timeline, whose marks are shown")
+            return
+        self.notes.ledger.replace("marks", name_of(part))
+        if "links" in found and "marks" in found:
+            found["links"] = renumbered(found["links"], "marks", found["marks"], marks)
+        found["marks"] = marks
 
     def _steps(self, part: Part, found: Frames) -> None:
         if len(found.get("steps", ())):
             return
-        frames = self._each(part, "step_trace", lambda path: read_steps(path, self.notes))
-        if frames:
-            found["steps"] = tables.sort_by_time(stacked(frames)).drop_duplicates(ignore_index=True)
+        read = self._pairs(part, "step_trace", lambda path: read_steps(path, self.notes))
+        if read:
+            steps = tables.sort_by_time(stacked([frame for _, frame in read])).drop_duplicates(ignore_index=True)
+            found["steps"] = steps
+            self.notes.ledger.make(read[0][0].path.name, "steps", len(steps))
 
     def _tasks(self, part: Part, found: Frames) -> None:
         if len(found.get("tasks", ())):
@@ -209,7 +219,11 @@ class Reading:
         self._step_trace()
 
     def _step_trace(self) -> None:
-        found = [frames for part in self._layout.parts for frames in self._each(part, "step_trace", read_step_trace)]
+        found = [
+            frames
+            for part in self._layout.parts
+            for frames in self._each(part, "step_trace", lambda path: read_step_trace(path, self.notes))
+        ]
         for name in dict.fromkeys(name for frames in found for name in frames):
             parts = [frames[name] for frames in found if name in frames]
             self.decoded.statistics[name] = pd.concat(parts, ignore_index=True).drop_duplicates(ignore_index=True)

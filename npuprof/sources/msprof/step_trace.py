@@ -21,6 +21,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
+from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.files.zipped import is_zipped
@@ -59,7 +60,7 @@ def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
         others = [scaled_one(cell.get(name, ""), 1) for name in ("Iteration ID", "Device_id", "Model ID")]
         rows.append([end - duration, duration, *others])
     if lost:
-        notes.warning(path.name, "a row has no end or time of an iteration and is left out", lost)
+        notes.warning(path.name, "a row has no end or time of an iteration: a step is missing", lost)
     columns = {
         "start_ns": np.array([row[0] for row in rows], np.int64),
         "duration_ns": np.array([row[1] for row in rows], np.int64),
@@ -71,8 +72,10 @@ def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
     return tables.sort_by_time(tables.build("steps", columns))
 
 
-def read_step_trace(path: Path) -> dict[str, pd.DataFrame]:
+def read_step_trace(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
     """Read all that the file tells, as it came; moments are whole nanoseconds, so that ``x(us)`` is called ``x(ns)``.
+
+    The ledger has the file's rows from here, :func:`read_steps` reads the same ones.
 
     Returns
     -------
@@ -88,7 +91,8 @@ def read_step_trace(path: Path) -> dict[str, pd.DataFrame]:
     at = {name: names.index(name) for name in (*_NUMBERS, *_MOMENTS, *_DURATIONS) if name in names[:first]}
     iterations: list[dict[str, Any]] = []
     reductions: list[dict[str, Any]] = []
-    for cells in islice(_rows(path, Notes()), _MAX_STEPS):  # what is wrong with them is noted with the steps
+    rows = _rows(path, Notes())  # what is wrong with them is noted with the steps
+    for cells in islice(rows, _MAX_STEPS):
         told = {name: cells[place].strip() if place < len(cells) else "" for name, place in at.items()}
         iterations.append({name: _value(name, text) for name, text in told.items()})
         identity = {name: _value(name, told[name]) for name in _NUMBERS[:2] if name in told}
@@ -96,6 +100,10 @@ def read_step_trace(path: Path) -> dict[str, pd.DataFrame]:
         for start, duration in pairs[: max(0, _MAX_REDUCTIONS - len(reductions))]:
             value = {_REDUCE: _value(_MOMENTS[0], start.strip()), "Reduce Duration(us)": _value("", duration.strip())}
             reductions.append({**identity, **value})
+    if len(reductions) == _MAX_REDUCTIONS or next(rows, None) is not None:
+        notes.error(path.name, "it holds more iterations or reductions than one run has; the rest is not read")
+    notes.ledger.read(path.name, len(iterations))
+    notes.ledger.keep(path.name, STATISTICS, len(iterations))
     found = {"step_trace": _frame(iterations, list(at))}
     if reductions:
         found["step_trace_reduce"] = _frame(reductions, [*_NUMBERS[:2], _REDUCE, "Reduce Duration(us)"])

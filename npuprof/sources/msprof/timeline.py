@@ -40,19 +40,26 @@ def read_timeline(
     files = _chosen(part)
     if not files:
         return {}
-    source = files[0].path.name if len(files) == 1 else f"{files[0].path.name} and {len(files) - 1} more"
+    source = name_of(part)
     trace = gather(_batches(files, notes, failed), notes, source)
     built = build_tables(trace, notes, source)
+    links = build_links(trace, built, notes, source)
     found = dict(built.tables)
     statistics.update(built.statistics)
     if found:
-        found["links"] = build_links(trace, built, notes, source)
+        found["links"] = links
     if part.device and not _names_devices(trace):
         for name in _OF_DEVICE:
             if name in found and "device_id" in found[name]:
                 found[name]["device_id"] = pd.Series(part.device, found[name].index, found[name]["device_id"].dtype)
     add_device_sides(found)
     return found
+
+
+def name_of(part: Part) -> str:
+    """Return what the timelines of a part are called in notes and in the ledger; empty where there are none."""
+    files = _chosen(part)
+    return "" if not files else files[0].path.name + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
 def _chosen(part: Part) -> list[File]:

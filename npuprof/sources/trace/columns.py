@@ -100,6 +100,7 @@ def gather(
         if batch:
             gatherer.add(batch)
     gatherer.finish()
+    notes.ledger.read(source, trace.events)
     return trace
 
 
@@ -203,7 +204,9 @@ class _Gatherer:
         elif phase == "C":
             self._add_counters(batch, self._timed(batch, rows))
         else:
-            self._notes.info(self._source, f"events of phase {phase[:8]!r} are not read", len(rows))
+            self._notes.leave_out(
+                self._source, f"an event of phase {phase[:8]!r} is of no kind that is read", len(rows)
+            )
 
     def finish(self) -> None:
         if self._float_times:
@@ -279,31 +282,41 @@ class _Gatherer:
         counters = self._trace.counters
         args = self._decode(batch.chosen(rows), dict[str, float | str | bool | None])
         sizes = np.fromiter(map(len, args), np.int64, len(args))
+        self._notes.leave_out(
+            self._source, "a counter event holds no value", int(np.count_nonzero(sizes == 0)), affects="counters"
+        )
         number = np.arange(self._events, self._events + len(rows))
         self._events += len(rows)
         repeated = np.repeat(rows, sizes)
+        values = floats(list(chain.from_iterable(map(dict.values, args))))
+        if absent := int(np.count_nonzero(np.isnan(values))):
+            self._notes.warning(self._source, "the value of a counter is no number", absent)
         counters.add(
             {
                 "start_ns": batch.start_ns[repeated],
                 "pid": self._kinds.of("pid", batch.kind[repeated]),
                 "name": batch.name[repeated],
                 "key": counters.books["key"].codes(chain.from_iterable(args), len(repeated)),
-                "value": floats(list(chain.from_iterable(map(dict.values, args)))),
+                "value": values,
                 "event": np.repeat(number, sizes),
             }
         )
 
     def _add_metadata(self, events: list[Event]) -> None:
         trace = self._trace
+        self._notes.ledger.use(self._source, len(events))
         for event, args in zip(events, self._decode(events, dict[str, Any]), strict=True):
-            if event.name == "process_name":
-                trace.processes[event.pid] = str(args.get("name", ""))[:MAX_NAME]
+            value = args.get(_METADATA.get(event.name, ""))
+            if value is None:
+                self._notes.warning(self._source, f"metadata {event.name[:32]!r} is unknown or tells nothing")
+            elif event.name == "process_name":
+                trace.processes[event.pid] = str(value)[:MAX_NAME]
             elif event.name == "process_labels":
-                trace.labels[event.pid] = str(args.get("labels", ""))[:MAX_NAME]
-            elif event.name == "process_sort_index" and isinstance(args.get("sort_index"), int):
-                trace.sort_indexes[event.pid] = args["sort_index"]
+                trace.labels[event.pid] = str(value)[:MAX_NAME]
+            elif event.name == "process_sort_index" and isinstance(value, int):
+                trace.sort_indexes[event.pid] = value
             elif event.name == "thread_name":
-                trace.threads[event.pid, event.tid] = str(args.get("name", ""))[:MAX_NAME]
+                trace.threads[event.pid, event.tid] = str(value)[:MAX_NAME]
 
     def _times(self, values: list[Any]) -> tuple[Ints, Mask]:
         """Give exact starts, and which of them are valid."""
@@ -319,7 +332,7 @@ class _Gatherer:
         """Give the rows that have a time; the others are counted."""
         timed = batch.timed[rows]
         if not timed.all():
-            self._notes.warning(self._source, "an event has no readable time and is left out", int((~timed).sum()))
+            self._notes.leave_out(self._source, "an event has no readable time", int((~timed).sum()))
             rows = rows[timed]
         self._relative |= bool((batch.start_ns[rows] < _RELATIVE_BEFORE_NS).any())
         return rows
@@ -342,6 +355,13 @@ class _Gatherer:
 
 _SLICE_PHASES = ("X", "i")  # an instant of MindSpore is an operator that took no time
 _FLOW_PHASES = {"s": 1, "t": 0, "f": -1}
+_METADATA = {
+    "process_name": "name",
+    "process_labels": "labels",
+    "process_sort_index": "sort_index",
+    "thread_name": "name",
+    "thread_sort_index": "sort_index",
+}  # the argument that each must have
 # Read a field of a million events without a bytecode loop.
 _KIND = attrgetter("ph", "cat", "pid", "tid")
 _NAME, _TIME, _DURATION, _ID, _ARGS = map(attrgetter, ("name", "ts", "dur", "id", "args"))

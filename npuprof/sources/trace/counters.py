@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.gathering import Columns
 from npuprof.sources.columns.nullable import recoded
@@ -29,7 +30,7 @@ _HIT_RATE = "Hit Rate"
 _NOT_MEASURED = ("PCIe_nonpost_latency", "Rx")  # no device measures it; the vendor fills in 0
 
 
-def counters_table(trace: Trace, devices: dict[Any, int]) -> pd.DataFrame:
+def counters_table(trace: Trace, devices: dict[Any, int], notes: Notes, source: str) -> pd.DataFrame:
     """Make ``counters``: a row for each number, its counter named ``<process> <metric>``.
 
     One event may hold several numbers, and one counter's name may stand for several instances (an
@@ -39,7 +40,9 @@ def counters_table(trace: Trace, devices: dict[Any, int]) -> pd.DataFrame:
     counters = trace.counters
     keys = counters.names("key")
     is_instance = np.isin(counters["key"], [code for code, key in enumerate(keys) if key in _INSTANCE_KEYS])
-    chosen = ~is_instance & ~_filled_in(counters)
+    filled_in = _filled_in(counters)
+    chosen = ~is_instance & ~filled_in
+    _account(counters["event"], chosen, filled_in, notes, source)
     instance = _instances(counters["event"], counters["value"], is_instance)[counters["event"][chosen]]
     columns = [*(counters[name][chosen].astype(np.int64) for name in ("pid", "name", "key")), instance]
     row, first = _distinct(columns)
@@ -62,6 +65,17 @@ def counters_table(trace: Trace, devices: dict[Any, int]) -> pd.DataFrame:
         },
     )
     return tables.sort_by_time(frame)
+
+
+def _account(event: Ints, chosen: Any, filled_in: Any, notes: Notes, source: str) -> None:
+    """Tell the ledger which events are rows: one may hold several numbers, or none that was measured."""
+    # They come in order.
+    kept, measured, every = (
+        int(np.count_nonzero(np.diff(event[rows], prepend=-1))) for rows in (chosen, chosen | filled_in, slice(None))
+    )
+    notes.ledger.keep(source, "counters", kept, int(np.count_nonzero(chosen)))
+    notes.ledger.use(source, measured - kept)
+    notes.leave_out(source, "a counter event holds no value", every - measured, affects="counters")
 
 
 def _filled_in(counters: Columns) -> Any:

@@ -281,8 +281,13 @@ class _Reader:
         name = self._path.name
         if self._damaged:
             self._notes.warning(name, "the JSON is damaged; it was read event by event")
-        if self._lost:
-            self._notes.warning(name, "a piece of the timeline is damaged and lost", self._lost)
+        self._notes.ledger.read(name, self._lost)
+        self._notes.leave_out(
+            name,
+            "a piece of the timeline is damaged and its events are lost",
+            self._lost,
+            affects="the timeline's tables",
+        )
         if self._eventless_bytes > _MAX_EVENTLESS_BYTES:
             size = _MAX_EVENTLESS_BYTES >> 20
             self._notes.error(

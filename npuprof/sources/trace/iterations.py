@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.ledger import STATISTICS
+from npuprof.notes import Notes
 from npuprof.sources.columns.gathering import Columns
 from npuprof.sources.trace.columns import Trace
 
@@ -19,7 +21,7 @@ _KINDS = {"FP_BP Time": "fp_bp", "Iteration Refresh": "refresh", "Reduce": "redu
 _PARTS = ("start_ns", "duration_ns", "name", "lane", "category")
 
 
-def take_iteration_parts(trace: Trace) -> dict[str, pd.DataFrame]:
+def take_iteration_parts(trace: Trace, notes: Notes, source: str) -> dict[str, pd.DataFrame]:
     """Take the parts of iterations out of the slices of no known kind.
 
     Returns
@@ -47,5 +49,12 @@ def take_iteration_parts(trace: Trace) -> dict[str, pd.DataFrame]:
     rest.books = plain.books
     rest.add({name: plain[name][~chosen] for name in _PARTS})
     trace.slices["plain"] = rest
-    # Files of old results each repeat all iterations.
-    return {NAME: frame.sort_values("start_ns", kind="stable").drop_duplicates(ignore_index=True)}
+    parts = frame.sort_values("start_ns", kind="stable").drop_duplicates(ignore_index=True)
+    notes.ledger.keep(source, STATISTICS, len(parts))
+    leave_out_repeated(len(frame) - len(parts), notes, source)
+    return {NAME: parts}
+
+
+def leave_out_repeated(count: int, notes: Notes, source: str) -> None:
+    """Leave out what was read more than once: the files of old results each repeat all iterations."""
+    notes.leave_out(source, "an iteration or a part of it is told by several files", count, severity="info")

@@ -25,6 +25,8 @@ _KINDS = {"async_task_queue": "enqueue", "async_mindspore": "enqueue", "fwdbwd":
 _LAUNCHES = "HostToDevice"
 _TORCH = "async_npu"
 _MARKS = "MsTx"
+_READ = (*_KINDS, _LAUNCHES, _TORCH, _MARKS)
+_BY_IDS = ("ac2g",)  # of torch's own traces, where ids of calls and tasks tell the same
 
 Rows = npt.NDArray[np.int64]
 
@@ -46,25 +48,32 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
     """
     if not len(trace.flows):
         return tables.empty("links")
-    finder = _Finder(trace, built)
+    finder = _Finder(trace, built, notes, source)
     parts = []
     for category, kind in _KINDS.items():
-        begins, ends = finder.pairs(category, notes, source)
-        parts.append(_part(kind, finder.at(begins, ("operators",)), finder.at(ends, ("operators",))))
-    launch_begins, launch_ends = finder.pairs(_LAUNCHES, notes, source)
+        begins, ends = finder.pairs(category)
+        causes, effects = finder.at(begins, ("operators",)), finder.at(ends, ("operators",))
+        finder.note_lost(category, causes, effects)
+        parts.append(_part(kind, causes, effects))
+    launch_begins, launch_ends = finder.pairs(_LAUNCHES)
     launches, launched = finder.around(launch_begins, ("api",)), finder.at(launch_ends, _DEVICE)
+    if "api" in built.lanes:  # results of level 0 keep the flows of calls that they leave out
+        finder.note_lost(_LAUNCHES, launches, launched)
     parts.append(_part("api_task", launches, launched, ("api",), _DEVICE))
-    begins, ends = finder.pairs(_TORCH, notes, source)
+    begins, ends = finder.pairs(_TORCH)
     causes, effects = finder.at(begins, ("operators",)), finder.at(ends, _DEVICE)
+    finder.note_lost(_TORCH, causes, effects)
     calls = _launcher_of(effects, launches, launched)
     has_call = calls >= 0
     parts.append(_part("operator_api", _only(causes, has_call), Ends(np.zeros_like(calls), calls), target=("api",)))
     parts.append(_part("operator_api", _only(causes, ~has_call), effects, target=_DEVICE))
-    begins, ends = finder.pairs(_MARKS, notes, source)
-    marked = finder.at(begins, ("marks",))
+    begins, ends = finder.pairs(_MARKS)
+    marked, seen = finder.at(begins, ("marks",)), finder.at(ends, ("tasks",))
+    finder.note_lost(_MARKS, marked, seen)
     if len(begins):
         add_ids(built.tables, marked.row, finder.ids(begins))
-    parts.append(_part("mark", marked, finder.at(ends, ("tasks",)), ("marks",), ("tasks",)))
+    parts.append(_part("mark", marked, seen, ("marks",), ("tasks",)))
+    finder.account_others()
     links = pd.concat(parts, ignore_index=True)
     kept = links[(links["source_row"] >= 0) & (links["target_row"] >= 0)].drop_duplicates()
     return tables.build("links", {name: kept[name].array for name in kept.columns})
@@ -73,12 +82,13 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
 class _Finder:
     """Pairs the flows of a category, and finds the rows that their ends touch."""
 
-    def __init__(self, trace: Trace, built: TraceTables) -> None:
+    def __init__(self, trace: Trace, built: TraceTables, notes: Notes, source: str) -> None:
         self._flows = trace.flows
         self._built = built
+        self._notes, self._source = notes, source
         self._categories = {name: code for code, name in enumerate(trace.flows.books["category"].values)}
 
-    def pairs(self, category: str, notes: Notes, source: str) -> tuple[Rows, Rows]:
+    def pairs(self, category: str) -> tuple[Rows, Rows]:
         """Give the flow events that begin and end each flow of a category; a begin once for each of its ends."""
         flows = self._flows
         mine = flows["category"] == self._categories.get(category, -2)
@@ -89,9 +99,23 @@ class _Finder:
         found = place < len(ids)
         found[found] = ids[place[found]] == flows["id"][ends][found]
         lonely = int((~found).sum()) + int((~np.isin(flows["id"][begins], flows["id"][ends])).sum())
-        if lonely:
-            notes.info(source, f"a {category} flow has only one end", lonely)
+        self._notes.leave_out(self._source, f"a {category} flow has only one end", lonely, affects="links")
+        self._notes.ledger.use(self._source, len(begins) + len(ends) - lonely)
         return order[place[found]], ends[found]
+
+    def note_lost(self, category: str, causes: Ends, effects: Ends) -> None:
+        """Warn of flows that lead from or to no row of a table."""
+        if lost := int(np.count_nonzero((causes.row < 0) | (effects.row < 0))):
+            self._notes.warning(self._source, f"a {category} flow has an end that is no row: a link is missing", lost)
+
+    def account_others(self) -> None:
+        """Account for flows of the categories that make no links."""
+        codes = [self._categories[name] for name in (*_READ, *_BY_IDS) if name in self._categories]
+        told = [self._categories[name] for name in _BY_IDS if name in self._categories]
+        category = self._flows["category"]
+        self._notes.ledger.use(self._source, int(np.isin(category, told).sum()))
+        others = int((~np.isin(category, codes)).sum())
+        self._notes.leave_out(self._source, "a flow is of no kind that links tell", others, severity="info")
 
     def ids(self, flow: Rows) -> list[str]:
         """Give the id of each flow, as the file has it."""

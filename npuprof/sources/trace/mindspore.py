@@ -13,6 +13,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.ledger import STATISTICS
+from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.gathering import Columns
 from npuprof.sources.columns.nullable import ABSENT
@@ -30,7 +32,7 @@ def is_mindspore(trace: Trace) -> bool:
     return any(name in (*_OPERATORS, _SCOPES) for name in trace.processes.values())
 
 
-def sort_out(trace: Trace) -> dict[str, pd.DataFrame]:
+def sort_out(trace: Trace, notes: Notes, source: str) -> dict[str, pd.DataFrame]:
     """Put the operators of a timeline of MindSpore where those of others are, and number its Python calls.
 
     Returns
@@ -49,6 +51,7 @@ def sort_out(trace: Trace) -> dict[str, pd.DataFrame]:
     if operator.any():
         _add_operators(trace.slices["operator"], plain, operator)
     found = {"scope_layers": _scope_layers(trace, plain, scope)} if scope.any() else {}
+    notes.ledger.keep(source, STATISTICS, int(scope.sum()))
     rest = Columns()
     rest.books = plain.books
     rest.add({name: plain[name][~operator & ~scope] for name in _PARTS})

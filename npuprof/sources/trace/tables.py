@@ -26,7 +26,7 @@ from npuprof.sources.trace.calls import python_calls
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.communication import group_name, operator_type, operators_of, plane_ids
 from npuprof.sources.trace.counters import counters_table
-from npuprof.sources.trace.iterations import take_iteration_parts
+from npuprof.sources.trace.iterations import leave_out_repeated, take_iteration_parts
 from npuprof.sources.trace.marks import marks_rows
 from npuprof.sources.trace.mindspore import sort_out
 from npuprof.sources.trace.slices import names as _names
@@ -60,7 +60,7 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
 
     A table of which the timeline has no event is left out.
     """
-    built = TraceTables(statistics={**sort_out(trace), **take_iteration_parts(trace)})
+    built = TraceTables(statistics={**sort_out(trace, notes, source), **take_iteration_parts(trace, notes, source)})
     devices = device_ids(trace)
     makers: Mapping[str, Callable[[_Maker], None]] = {
         "operator": _Maker.operators,
@@ -77,7 +77,7 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
         if len(trace.slices[layout]) or len(trace.slices[_BESIDE.get(layout, layout)]):
             make(maker)
     if len(trace.counters):
-        built.tables["counters"] = counters_table(trace, devices)
+        built.tables["counters"] = counters_table(trace, devices, notes, source)
     return built
 
 
@@ -131,6 +131,7 @@ class _Maker:
         numbers = pd.array([steps[code] for code in slices["name"][chosen].tolist()], dtype="Int64")
         frame = tables.build("steps", {"step": numbers, **_span(slices, chosen)})
         self._built.tables["steps"] = tables.sort_by_time(frame)
+        self._notes.ledger.keep(self._source, "steps", len(frame))
 
     def _operator_rows(self, slices: Columns, chosen: Array) -> dict[str, Any]:
         count = int(chosen.sum())
@@ -277,8 +278,9 @@ class _Maker:
         kinds = np.array([name in _OVERLAP for name in names], np.bool_)[slices["name"]]
         processes = [self._trace.processes.get(pid, "Overlap Analysis") for pid, _ in self._trace.lanes]
         chosen = kinds & np.array([name == "Overlap Analysis" for name in processes], np.bool_)[slices["lane"]]
-        if (~chosen).any():
-            self._notes.info(self._source, "slices of kinds that no table takes are left out", int((~chosen).sum()))
+        self._notes.leave_out(
+            self._source, "a slice is of no kind that a table takes", int((~chosen).sum()), affects="the tables"
+        )
         if not chosen.any():
             return
         columns = {
@@ -294,17 +296,23 @@ class _Maker:
 
     def iterations(self) -> None:
         """Make steps of a model's iterations, where the framework marked none."""
-        if "steps" in self._built.tables:
-            return
         slices = self._trace.slices["iteration"]
+        if "steps" in self._built.tables:
+            self._notes.leave_out(
+                self._source, "an iteration: the framework's steps are shown", len(slices), severity="info"
+            )
+            return
         columns = {"step": optional(slices["step"]), **_span(slices), "device_id": self._device_of(slices)}
         steps = tables.sort_by_time(tables.build("steps", columns)).drop_duplicates(ignore_index=True)
-        self._built.tables["steps"] = steps  # files of old results each repeat all iterations
+        self._built.tables["steps"] = steps
+        self._notes.ledger.keep(self._source, "steps", len(steps))
+        leave_out_repeated(len(slices) - len(steps), self._notes, self._source)
 
     def _put(self, name: str, frame: pd.DataFrame, lane: Codes) -> None:
         order = np.lexsort((-frame["duration_ns"].to_numpy(), frame["start_ns"].to_numpy()))
         self._built.tables[name] = frame.iloc[order].reset_index(drop=True)
         self._built.lanes[name] = lane[order]
+        self._notes.ledger.keep(self._source, name, len(frame))
 
     def _device_of(self, slices: Columns) -> Ints:
         known = set(self._devices.values())

@@ -76,7 +76,7 @@ def test_an_event_without_an_end_is_lost_and_the_next_ones_are_read(
     notes = Notes()
     names = [event.name for batch in read_events(path, notes, 1 << 16) for event in batch]
     assert names == ["first", "last"]
-    assert "damaged and lost" in messages(notes)
+    assert "damaged and its events are lost" in messages(notes)
 
 
 def test_more_events_than_any_run_has_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ def load(maker: TraceMaker, tmp_path: Path) -> tuple[dict[str, pd.DataFrame], No
     found = {**built.tables, "links": build_links(trace, built, notes, path.name)}
     for name, frame in found.items():
         tables.check(name, frame)
+    assert not list(notes.ledger.imbalances(found))
     return found, notes
 
 
@@ -152,7 +153,7 @@ def test_damaged_fields_are_left_out_and_counted(tmp_path: Path) -> None:
     found, notes = load(maker, tmp_path)
     counts = {message: count for _, _, message, count in notes.to_frame().itertuples(index=False)}
     assert found["operators"]["duration_ns"].tolist() == [0, 250]
-    assert counts["an event has no readable time and is left out"] == 1
+    assert counts["an event has no readable time; left out"] == 1
     assert counts["an event has no valid duration; taken as 0"] == 1
     assert sum(count for message, count in counts.items() if "arguments" in message) == 2
 
