@@ -10,7 +10,6 @@ recording and a result of its own. The transitions between steps are those of th
 
 from __future__ import annotations
 
-import json
 import threading
 import warnings
 import weakref
@@ -24,8 +23,9 @@ from npuprof.collectors.base import Collector
 from npuprof.collectors.registry import choose
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError
 from npuprof.options import Options
-from npuprof.recording import Recording, check_metadata
+from npuprof.recording import Recording
 from npuprof.runs.ended import EndedRuns
+from npuprof.runs.metadata import HasMetadata
 from npuprof.runs.running import Running, describe_failure, newest
 from npuprof.runs.schedules import ProfilerAction, ScheduleFunction, missing_steps, steps_needed
 
@@ -41,7 +41,7 @@ _NO_REASONS = ("asked for", "given")  # what the user has decided needs no telli
 _RECORDS = frozenset({ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE})
 
 
-class Session(EndedRuns):
+class Session(EndedRuns, HasMetadata):
     """Collects around the code between :meth:`start` and :meth:`stop`, or in a ``with`` block.
 
     Parameters
@@ -106,8 +106,9 @@ class Session(EndedRuns):
         self._clock = clock if clock is not None else SystemClock()
         self._lock = threading.RLock()
         self._active = False
+        self._warm: Running | None = None
         self._runs: list[Running] = []
-        self._metadata: dict[str, Any] = {}
+        self._metadata = {}
 
     @property
     def collecting(self) -> bool:
@@ -175,11 +176,12 @@ class Session(EndedRuns):
             if self._active:
                 raise SessionError(f"{self._title} has started already: stop() it first")
             action = self._action_of(0)
-            if action in _RECORDS:
-                self._begin()
-            else:
+            self.step_num = 0
+            if action == ProfilerAction.NONE:
                 self._collector.check(self.options)  # a refusal should not wait for the first recorded step
-            self.step_num, self.current_action = 0, action
+            else:
+                self._turn_to(action)
+            self.current_action = action
             self._active = True
         return self
 
@@ -204,6 +206,7 @@ class Session(EndedRuns):
         with self._lock:
             was_active, self._active = self._active, False
             if was_active:
+                self._cool_down()
                 self._end(failed)
                 self._warn_of_missing_steps()
                 self.current_action = ProfilerAction.NONE
@@ -230,24 +233,42 @@ class Session(EndedRuns):
                 if before == ProfilerAction.RECORD:
                     _warn(f"the schedule went from RECORD to {after.name} at step {self.step_num} without saving")
                 self._end()
-            if after in _RECORDS and not self.collecting:
+            elif before == ProfilerAction.WARMUP and after == ProfilerAction.NONE:
+                _warn(f"the schedule went from WARMUP to NONE at step {self.step_num}: nothing is recorded")
+                self._cool_down()
+            if after in _RECORDS or before != after:
                 try:
-                    self._begin()
+                    self._turn_to(after)
                 except NpuprofError as error:
-                    _warn(f"step {self.step_num} is not recorded: {error}")
+                    what = "recorded" if after in _RECORDS else "a warm-up"
+                    _warn(f"step {self.step_num} is not {what}: {error}")
 
     def _action_of(self, step: int) -> ProfilerAction:
         return ProfilerAction.RECORD if self._schedule is None else ProfilerAction(self._schedule(step))
 
-    def _begin(self) -> None:
-        why = "" if self.reason in _NO_REASONS else self.reason
-        run = Running(self._collector, self.options, self._title, self._clock, first_step=self.step_num, reason=why)
-        # Ends the run when the session is forgotten and when the interpreter ends, whichever comes
-        # first; made before the start, so that an interrupt cannot come in between.
-        weakref.finalize(self, run.abandon)
-        run.start()
+    def _turn_to(self, action: ProfilerAction) -> None:
+        """Warm up, or begin to record, where the action asks for it and it has not been done."""
+        if action == ProfilerAction.NONE or self.collecting:
+            return
+        run, self._warm = self._warm, None
+        if run is None:
+            why = "" if self.reason in _NO_REASONS else self.reason
+            run = Running(self._collector, self.options, self._title, self._clock, reason=why)
+            # Ends the run when the session is forgotten and when the interpreter ends, whichever comes
+            # first; made before the start, so that an interrupt cannot come in between.
+            weakref.finalize(self, run.abandon)
+        if action == ProfilerAction.WARMUP:
+            run.warm_up()
+            self._warm = run
+            return
+        run.start(self.step_num)
         run.recording.metadata.update(self._metadata)
         self._runs.append(run)
+
+    def _cool_down(self) -> None:
+        run, self._warm = self._warm, None
+        for problem in run.cool_down() if run is not None else ():
+            _warn(f"the warm-up did not end in order: {problem}")
 
     def _end(self, failed: str = "") -> None:
         run = self._run
@@ -293,43 +314,6 @@ class Session(EndedRuns):
         from npuprof.runs.streams import open_stream
 
         return open_stream(self._collector, models, self._clock, self._title, callback)
-
-    def add_metadata(self, key: str, value: Any) -> None:
-        """Attach a fact to the run that is collecting and to those that follow: anything that JSON can hold.
-
-        Raises
-        ------
-        OptionsError
-            If it is not, or is over a megabyte.
-        SessionError
-            If the session has stopped.
-        """
-        check_metadata(key, value)
-        with self._lock:
-            if not self._active and self._runs:
-                raise SessionError("add_metadata() needs a session that has not stopped: call it before stop()")
-            self._metadata[str(key)] = value
-            if (run := self._run) is not None and run.collecting:
-                run.recording.metadata[str(key)] = value
-
-    def add_metadata_json(self, key: str, value: Any) -> None:
-        """Attach a fact that is JSON text already, or, as in the frameworks' examples, a list or another value.
-
-        Raises
-        ------
-        OptionsError
-            If the text is not JSON, JSON cannot hold the value, or it is over a megabyte.
-        SessionError
-            If the session has stopped.
-        """
-        if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except (ValueError, RecursionError) as error:
-                raise OptionsError(
-                    f"metadata {key!r} is not JSON text ({error}): use add_metadata() for text"
-                ) from None
-        self.add_metadata(key, value)
 
     def __enter__(self) -> Session:
         return self.start() if self._start_profile else self

@@ -26,6 +26,9 @@ class FakeCollector:
     def check(self, options: Options) -> None:
         self._called("check")
 
+    def warmup(self, options: Options, directory: Path) -> None:
+        self._called("warmup")
+
     def start(self, options: Options, directory: Path) -> None:
         self._called("start")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import warnings
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import npuprof
-from npuprof.errors import CollectorError, NpuprofWarning, OptionsError, SessionError
+from npuprof.errors import CollectorError, NpuprofWarning, OptionsError, SessionBusyError, SessionError
 from npuprof.options import Options
 from npuprof.runs.schedules import ProfilerAction, schedule
 from npuprof.session import Session
@@ -98,6 +99,76 @@ def test_the_actions_can_be_asked_for(make_session: MakeSession) -> None:
         (3, "RECORD_AND_SAVE", True),
         (4, "NONE", False),
     ]
+
+
+def test_a_warm_up_prepares_all_but_the_start_at_its_own_step(make_session: MakeSession, tmp_path: Path) -> None:
+    collector, seen = FakeCollector(), []
+    with make_session(collector, schedule=schedule(wait=1, warmup=2, active=1, repeat=2)) as session:
+        for _ in range(7):
+            seen.append(collector.calls.copy())
+            collector.calls.clear()
+            session.step()
+        seen.append(collector.calls.copy())
+    # The action of each step, which begins with the calls: NONE, twice WARMUP, RECORD_AND_SAVE, and again.
+    warm, record, end = ["check", "warmup"], "start", ["stop"]
+    assert seen == [["check"], warm, [], ["step 3", record], ["step 4", *end], warm, [], ["step 7", record]]
+    assert steps_of(session) == [[3], []]  # the last one is not ended by a step
+    assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+def test_a_warm_up_after_which_no_step_is_recorded_leaves_nothing(make_session: MakeSession, tmp_path: Path) -> None:
+    collector = FakeCollector()
+    session = make_session(collector, schedule=schedule(wait=0, warmup=2, active=1)).start()
+    with pytest.raises(SessionBusyError, match="a test has been warming up fake since"):
+        make_session().start()
+    with pytest.warns(NpuprofWarning, match="after 0 steps|never called"), pytest.raises(SessionError):
+        session.stop()
+    assert collector.calls == ["check", "warmup", "stop"]
+    assert not (tmp_path / "out").exists()
+    make_session().start().stop()
+
+
+def test_a_session_that_is_forgotten_while_it_warms_up_gives_the_place_back(make_session: MakeSession) -> None:
+    collector = FakeCollector()
+    session = make_session(collector, schedule=schedule(wait=0, warmup=1, active=1)).start()
+    del session
+    gc.collect()
+    assert collector.calls[-1] == "stop"
+    make_session().start().stop()
+
+
+def test_a_warm_up_that_fails_is_told_and_the_start_is_tried_all_the_same(make_session: MakeSession) -> None:
+    collector = FakeCollector(fail={"warmup": CollectorError("cold")})
+    with make_session(collector, schedule=schedule(wait=1, warmup=1, active=1, repeat=1)) as session:
+        with pytest.warns(NpuprofWarning, match="step 1 is not a warm-up: cold"):
+            session.step()
+        session.step()
+        session.step()
+    assert steps_of(session) == [[2]]
+
+
+def test_a_start_that_fails_after_its_warm_up_leaves_nothing(make_session: MakeSession, tmp_path: Path) -> None:
+    collector = FakeCollector(fail={"start": CollectorError("busy")})
+    session = make_session(collector, schedule=schedule(wait=0, warmup=1, active=1, repeat=1)).start()
+    with pytest.warns(NpuprofWarning, match="step 1 is not recorded: busy"):
+        session.step()
+    assert not (tmp_path / "out").exists()
+    assert collector.calls == ["check", "warmup", "step 1", "start", "stop"]
+    make_session().start().stop()
+    with pytest.raises(SessionError):
+        session.stop()
+
+
+def test_a_schedule_of_ones_own_may_leave_a_warm_up_unused(make_session: MakeSession) -> None:
+    actions = [ProfilerAction.WARMUP, ProfilerAction.NONE, ProfilerAction.RECORD_AND_SAVE, ProfilerAction.NONE]
+    collector = FakeCollector()
+    with make_session(collector, schedule=lambda step: actions[min(step, 3)]) as session:
+        with pytest.warns(NpuprofWarning, match="from WARMUP to NONE at step 1: nothing is recorded"):
+            session.step()
+        assert collector.calls == ["check", "warmup", "stop"]
+        session.step()
+        session.step()
+    assert steps_of(session) == [[2]]
 
 
 def test_too_few_steps_are_told_with_the_number_needed(make_session: MakeSession) -> None:

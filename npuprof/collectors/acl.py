@@ -2,15 +2,16 @@
 
 The calls are ``init -> create_config -> set_config* -> start`` and ``stop -> destroy_config -> finalize``,
 always in this order and always all of them, since CANN versions disagree on what a missing or repeated
-call means. Source: formats/frontends.md section 3.
+call means. A warm-up makes those before the start, and ``warmup`` where pyACL has it.
+Source: formats/frontends.md section 3.
 """
 
 from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -39,6 +40,7 @@ class AclCollector:
     def __init__(self) -> None:
         self._acl: ModuleType | None = None
         self._config = 0
+        self._running = False
         self._marks = False
         self._ranges: dict[int, tuple[int, int]] = {}  # open ranges: stamp and pyACL's id, by our handle
         self._handles = itertools.count(1)  # pyACL's own ids may start at 0, which means "none" here
@@ -84,8 +86,24 @@ class AclCollector:
         """Tell that Python calls are not recorded by pyACL."""
         return False
 
+    def warmup(self, options: Options, directory: Path) -> None:
+        """Make every call that comes before the start; on a failure everything begun is ended again."""
+        self._open(options, directory)
+        acl = self._loaded()
+        if hasattr(acl.prof, "warmup"):
+            with self._ended_on_failure():
+                _check("warmup", acl.prof.warmup(self._config))
+
     def start(self, options: Options, directory: Path) -> None:
         """Start collecting into `directory`; on a failure everything begun is ended again."""
+        if not self._config:
+            self._open(options, directory)
+        with self._ended_on_failure():
+            _check("start", self._loaded().prof.start(self._config))
+        self._running = True
+        self._marks = options.marks
+
+    def _open(self, options: Options, directory: Path) -> None:
         self._acl = acl = self.load()
         try:
             _check("init", acl.prof.init(str(directory)))
@@ -95,13 +113,16 @@ class AclCollector:
         except BaseException:  # an interrupt comes when the call has ended
             self._end(("finalize",))
             raise
-        try:
+        with self._ended_on_failure():
             self._configure(acl, options)
-            _check("start", acl.prof.start(self._config))
+
+    @contextmanager
+    def _ended_on_failure(self) -> Iterator[None]:
+        try:
+            yield
         except BaseException:
             self._end(("destroy_config", "finalize"))
             raise
-        self._marks = options.marks
 
     def _configure(self, acl: ModuleType, options: Options) -> None:
         devices = list(options.devices) or _devices(acl)
@@ -119,13 +140,14 @@ class AclCollector:
     def stop(self) -> None:
         """Stop collecting and give the handles back, making every call whatever the others return."""
         self._marks = False
-        failures = self._end(("stop", "destroy_config", "finalize"))
+        begun = ("stop",) if self._running else ()
+        failures = self._end((*begun, "destroy_config", "finalize"))
         if failures:
             raise CollectorError("; ".join(failures))
 
     def _end(self, calls: tuple[str, ...]) -> list[str]:
         acl, config = self._acl, self._config
-        self._acl, self._config = None, 0
+        self._acl, self._config, self._running = None, 0, False
         if acl is None:
             return []
         failures: list[str] = []
@@ -198,7 +220,7 @@ class AclCollector:
         return stamp
 
     def _loaded(self) -> ModuleType:
-        assert self._acl is not None, "a stamp exists only while collecting"  # noqa: S101 - narrows the type
+        assert self._acl is not None, "it is loaded before the first call"  # noqa: S101 - narrows the type
         return self._acl
 
     def versions(self) -> Mapping[str, str]:

@@ -47,6 +47,18 @@ class Collector(Protocol):
         """Tell whether it records Python calls itself, so that they need not be sampled as well."""
         ...
 
+    def warmup(self, options: Options, directory: Path) -> None:
+        """Make what a start into `directory` would have to make first, so that the start itself takes little time.
+
+        A start with the same arguments follows, or a stop. Does nothing where the front end cannot do it.
+
+        Raises
+        ------
+        CollectorError
+            If a native call fails. Nothing is left behind then.
+        """
+        ...
+
     def start(self, options: Options, directory: Path) -> None:
         """Start collecting into `directory`.
 
@@ -58,7 +70,7 @@ class Collector(Protocol):
         ...
 
     def stop(self) -> None:
-        """Stop collecting and give all native handles back; called once after a start that succeeded.
+        """Stop collecting and give all native handles back, also those of a warm-up that no start followed.
 
         Raises
         ------

@@ -10,8 +10,8 @@ import importlib
 import itertools
 import json
 import os
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,6 +32,7 @@ class KinetoCollector:
         self._torch: ModuleType | None = None
         self._profile: Any = None
         self._directory = Path()
+        self._records = False
         self._first_step = 0
         self._marks = False
         self._ranges: dict[int, Any] = {}  # open ranges by our handle
@@ -77,44 +78,68 @@ class KinetoCollector:
         """Tell whether torch's own tracer records every Python call; it does not for the modules alone."""
         return options.stacks
 
+    def warmup(self, options: Options, directory: Path) -> None:
+        """Prepare torch's tracing, as its own schedules do; on a failure nothing is left of it."""
+        self._open(options)
+
     def start(self, options: Options, directory: Path) -> None:
         """Start collecting; on a failure nothing is left running."""
+        self._records = True
+        if (profile := self._profile) is None:
+            self._open(options)
+        else:
+            with self._ended_on_failure():
+                profile.step_num, self._first_step = self._first_step - 1, 0
+                profile.step()
+        self._directory = directory
+        self._marks = options.marks
+
+    def _open(self, options: Options) -> None:
+        """Make the vendor's object, and begin to record or to prepare for it."""
         self._torch = torch = self.load()
         kinds = torch.profiler.ProfilerActivity
         wanted = {"cpu": kinds.CPU, "gpu": kinds.CUDA}
         present = [wanted[name] for name in options.activities if name == "cpu" or torch.cuda.is_available()]
+        actions = torch.profiler.ProfilerAction
+        with self._ended_on_failure():
+            self._profile = torch.profiler.profile(
+                activities=present,
+                # With any schedule, it marks the steps.
+                schedule=lambda _: actions.RECORD if self._records else actions.WARMUP,
+                record_shapes=options.shapes,
+                profile_memory=options.memory,
+                with_stack=options.stacks,
+                with_flops=options.flops,
+                with_modules=options.modules,
+            )
+            self._profile.step_num, self._first_step = self._first_step, 0
+            self._profile.start()
+
+    @contextmanager
+    def _ended_on_failure(self) -> Iterator[None]:
         with ExitStack() as undo:
-            undo.callback(self._abandon, torch)
+            undo.callback(self._abandon)
             try:
-                self._profile = torch.profiler.profile(
-                    activities=present,
-                    schedule=lambda _: torch.profiler.ProfilerAction.RECORD,  # with any schedule, it marks the steps
-                    record_shapes=options.shapes,
-                    profile_memory=options.memory,
-                    with_stack=options.stacks,
-                    with_flops=options.flops,
-                    with_modules=options.modules,
-                )
-                self._profile.step_num, self._first_step = self._first_step, 0
-                self._profile.start()
+                yield
             except Exception as error:
                 raise CollectorError(
                     f"torch.profiler.profile cannot be started ({error}): check that no other profiler is running"
                 ) from error
             undo.pop_all()
-        self._directory = directory
-        self._marks = options.marks
 
-    def _abandon(self, torch: ModuleType) -> None:
-        profile, self._profile = self._profile, None
-        if profile is not None and _is_profiling(torch):
+    def _abandon(self) -> None:
+        profile, self._profile, self._records = self._profile, None, False
+        if profile is not None:
             with suppress(Exception):  # what failed at the start is told
                 profile.stop()
 
     def stop(self) -> None:
         """Stop collecting and write the trace."""
         self._marks = False
-        profile, self._profile = self._profile, None
+        if not self._records:  # it has warmed up, or not even that
+            self._abandon()
+            return
+        profile, self._profile, self._records = self._profile, None, False
         if profile is None:
             return
         for handle in list(self._ranges):
@@ -129,7 +154,7 @@ class KinetoCollector:
 
     def step(self, number: int) -> None:
         """Begin the next ``ProfilerStep#`` of the trace."""
-        if self._profile is None:
+        if not self._records:
             self._first_step = number
         else:
             self._profile.step()

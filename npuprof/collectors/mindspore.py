@@ -11,6 +11,7 @@ import importlib
 import inspect
 import itertools
 import os
+import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -48,6 +49,8 @@ class MindSporeCollector:
         self._mindspore: ModuleType | None = None
         self._profile: Any = None
         self._place: state.Place | None = None
+        self._directory = Path()
+        self._records = False
         self._has_steps = False
         self._first_step = 0
         self._marks: Any = None  # MindSpore's mstx while markers are collected
@@ -84,7 +87,8 @@ class MindSporeCollector:
         """Refuse what MindSpore cannot do or would coerce; see :class:`npuprof.collectors.base.Collector`."""
         capabilities.check(self.name, options)
         settings.refuse_coerced(options)
-        settings.known_arguments(options, _known(self.load().profiler))
+        self._mindspore = mindspore = self.load()
+        settings.known_arguments(options, _known(mindspore.profiler))
         for variable in _OTHER_PROFILERS:
             if os.environ.get(variable) and "npu" in options.activities:
                 raise CollectorError(
@@ -106,18 +110,28 @@ class MindSporeCollector:
         """Tell whether MindSpore records Python calls itself, which it does on an NPU alone."""
         return options.stacks and self._device_target() == _NPU
 
+    def warmup(self, options: Options, directory: Path) -> None:
+        """Make the vendor's object, and let it warm up where its own schedules can; a failure ends it again."""
+        with _passed_on() as messages, ExitStack() as undo:
+            undo.callback(self._abandon, directory)
+            profile = self._open(options, directory, messages, warm=True)
+            if self._has_steps:
+                profile.start()
+                _raise_errors("mindspore.profiler.profile.start", messages)
+            undo.pop_all()
+
     def start(self, options: Options, directory: Path) -> None:
         """Start collecting into `directory`; on a failure everything begun is ended again."""
-        self._mindspore = mindspore = self.load()
-        self._told.clear()
-        self._place = state.Place()
         with _passed_on() as messages, ExitStack() as undo:
-            undo.callback(self._abandon)
-            self._place.clear()
-            self._profile = _make(mindspore.profiler, options, directory)
-            _raise_errors("mindspore.profiler.profile", messages)
-            self._profile.step_num, self._first_step = self._first_step, 0
-            self._profile.start()
+            undo.callback(self._abandon, directory)
+            if (profile := self._profile) is not None and self._has_steps:
+                profile.step_num = self._first_step - 1
+                profile.step()
+            else:
+                profile = profile or self._open(options, directory, messages)
+                profile.step_num = self._first_step
+                profile.start()
+            self._first_step = 0
             _raise_errors("mindspore.profiler.profile.start", messages)
             if not any(directory.glob("*_ascend_ms")) and not (directory / "profiler").is_dir():
                 raise CollectorError(
@@ -125,10 +139,21 @@ class MindSporeCollector:
                     + ("; ".join(messages.warnings) or "it says nothing of the reason")
                 )
             undo.pop_all()
-        self._has_steps = hasattr(mindspore.profiler, "profile") and not options.data_process
+        self._records = True
         if options.marks and "npu" in options.activities:
-            self._take_marks(mindspore.profiler)
+            self._take_marks(self.load().profiler)
         self._tell_of_missing_device(options)
+
+    def _open(self, options: Options, directory: Path, messages: state.LoggedMessages, *, warm: bool = False) -> Any:
+        """Make the vendor's object."""
+        self._mindspore, self._directory = (mindspore := self.load()), directory
+        self._told.clear()
+        self._place = state.Place()
+        self._place.clear()
+        self._has_steps = hasattr(mindspore.profiler, "profile") and not options.data_process
+        self._profile = _make(mindspore.profiler, options, directory, {"warmup": 1} if warm else {})
+        _raise_errors("mindspore.profiler.profile", messages)
+        return self._profile
 
     def _take_marks(self, profiler: ModuleType) -> None:
         self._marks = getattr(profiler, "mstx", None)
@@ -154,6 +179,10 @@ class MindSporeCollector:
         """Stop collecting, whatever single calls come to."""
         if self._profile is None:
             return
+        if not self._records:  # it has warmed up only
+            with _passed_on():
+                self._abandon(self._directory, ("finalize", "clear"))
+            return
         left: list[str] = []
         with _passed_on() as messages, ExitStack() as last_first:
             last_first.callback(self._forget)
@@ -168,26 +197,28 @@ class MindSporeCollector:
             marks.range_end(number, **self._domain(domain))
         self._ranges.clear()
 
-    def _abandon(self) -> None:
-        """End what a start that failed may have begun."""
+    def _abandon(self, directory: Path, calls: tuple[str, ...] = state.END) -> None:
+        """End what a start that failed, or that did not follow a warm-up, has begun, and remove what it left."""
         try:
             if self._profile is not None:
-                state.end_what_is_left()
+                state.end_what_is_left(calls)
         finally:
             self._forget()
+            for left in directory.glob("*_ascend_ms*"):
+                shutil.rmtree(left, ignore_errors=True)
 
     def _forget(self) -> None:
         self._ranges.clear()
         if self._profile is not None:
             self._profile._has_started = False  # or it would stop once more when it is forgotten
-        self._profile = None
+        self._profile, self._records = None, False
         if self._place is not None:
             self._place.restore()
         self._place = None
 
     def step(self, number: int) -> None:
         """Begin the next ``ProfilerStep#``, by which the vendor's tools know iterations."""
-        if self._profile is None:
+        if not self._records:
             self._first_step = number
         elif self._has_steps:
             with _passed_on():
@@ -249,7 +280,7 @@ class MindSporeCollector:
         return {"mindspore": str(self._mindspore.__version__), "mindspore_device": self._device_target()}
 
 
-def _make(profiler: ModuleType, options: Options, directory: Path) -> Any:
+def _make(profiler: ModuleType, options: Options, directory: Path, warmup: Mapping[str, int]) -> Any:
     """Make the vendor's object for one window, not yet started."""
     arguments = _members(profiler, settings.known_arguments(options, _known(profiler)))
     try:
@@ -257,7 +288,7 @@ def _make(profiler: ModuleType, options: Options, directory: Path) -> Any:
             return profiler.Profiler(start_profile=False, output_path=str(directory), **arguments)
         handler = profiler.tensorboard_trace_handler(str(directory), analyse_flag=False)
         if handler is not None:
-            return _make_profile(profiler, options, arguments, handler)
+            return _make_profile(profiler, options, arguments, handler, warmup)
     except Exception as error:
         raise CollectorError(
             f"MindSpore's profiler cannot be made ({error}): check the device with `npu-smi info`, that CANN "
@@ -270,9 +301,11 @@ def _make(profiler: ModuleType, options: Options, directory: Path) -> Any:
     )
 
 
-def _make_profile(profiler: ModuleType, options: Options, arguments: dict[str, Any], handler: Any) -> Any:
+def _make_profile(
+    profiler: ModuleType, options: Options, arguments: dict[str, Any], handler: Any, warmup: Mapping[str, int]
+) -> Any:
     # With a schedule, it marks steps and drops data_process.
-    schedule = None if options.data_process else profiler.schedule(wait=0, active=_MANY_STEPS)
+    schedule = None if options.data_process else profiler.schedule(wait=0, active=_MANY_STEPS, **warmup)
     in_config = _parameters(profiler._ExperimentalConfig) & arguments.keys()
     config = profiler._ExperimentalConfig(**{name: arguments.pop(name) for name in in_config})
     return profiler.profile(

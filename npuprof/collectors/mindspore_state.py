@@ -15,6 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+END = ("stop", "finalize", "clear")
+"""The calls that end a run."""
+
 _PACKAGE = "mindspore.profiler"
 # What it says of every run that is made as ours are.
 _EXPECTED = (
@@ -78,7 +81,7 @@ def is_collecting() -> bool:
     return bool(getattr(interface(), "is_initialized", False))
 
 
-def end_what_is_left(calls: tuple[str, ...] = ("stop", "finalize", "clear")) -> list[str]:
+def end_what_is_left(calls: tuple[str, ...] = END) -> list[str]:
     """Make the calls that end a run and that were left out because one before them failed; tell what fails."""
     failures = []
     driver = interface()

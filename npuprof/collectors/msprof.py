@@ -73,11 +73,18 @@ class MsprofCollector(AclCollector):
                 f"`{_MODE}=dynamic jupyter lab`) and restart, or run a script with `%npuprof run`"
             )
 
-    def start(self, options: Options, directory: Path) -> None:
-        """Attach to this process and start collecting into `directory`; a failure leaves nothing running."""
+    def warmup(self, options: Options, directory: Path) -> None:
+        """Start the tool, which attaches to this process by itself and waits for the word to collect."""
+        self._msprof = self._attached(options, directory)
+
+    def _attached(self, options: Options, directory: Path) -> MsprofProcess:
         pid = os.getpid()
         command = [str(find()), "--dynamic=on", f"--pid={pid}", f"--output={directory}"]
-        msprof = MsprofProcess([*command, *msprof_flags.flags(options, pid=pid)], takes_words=True)
+        return MsprofProcess([*command, *msprof_flags.flags(options, pid=pid)], takes_words=True)
+
+    def start(self, options: Options, directory: Path) -> None:
+        """Attach to this process and start collecting into `directory`; a failure leaves nothing running."""
+        msprof, self._msprof = self._msprof or self._attached(options, directory), None
         try:
             answer = msprof.ask("start", _STARTED, _ATTACH_S)
             if "success" not in answer[0].lower():
@@ -91,7 +98,7 @@ class MsprofCollector(AclCollector):
         except BaseException:
             msprof.kill()
             raise
-        self._msprof, self._directory = msprof, directory
+        self._msprof, self._directory, self._running = msprof, directory, True
         if options.marks:
             with suppress(FrontEndAbsentError):  # a process without pyACL has markers of its own, or none
                 self._acl, self._marks = self.load(), True
@@ -104,6 +111,10 @@ class MsprofCollector(AclCollector):
         msprof, self._msprof = self._msprof, None
         if msprof is None:
             return
+        if not self._running:  # it has warmed up only
+            msprof.kill()
+            return
+        self._running = False
         try:
             answer = msprof.ask("stop", _STOPPED, _STOP_S)
             if "success" not in answer[0].lower():

@@ -97,6 +97,10 @@ class TensorFlowCollector:
         """Tell that Python calls are not recorded by the window."""
         return False
 
+    def warmup(self, options: Options, directory: Path) -> None:
+        """Import the window's class, which is all that can be done before it opens."""
+        self.load()
+
     def start(self, options: Options, directory: Path) -> None:
         """Open the window, which writes into `directory`."""
         make = self.load()

@@ -11,7 +11,7 @@ import itertools
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +24,12 @@ from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning, 
 from npuprof.options import DEFAULT_DOMAIN, Options
 
 # What it says of every run that is made as ours are.
-_EXPECTED = ("Stop profiler while current state is RECORD", "Experimental config will not be used")
+_EXPECTED = (
+    "Stop profiler while current state is RECORD",
+    "WARMUP followed by NONE",
+    "Experimental config will not be used",
+)
+_RECORD, _WARMUP = "RECORD", "WARMUP"
 _OTHER_PROFILERS = ("PROFILER_SAMPLECONFIG", "PROFILING_MODE")  # with either of these, it records nothing
 _PATHS = "torch_npu.profiler._profiler_path_creator"
 
@@ -38,9 +43,11 @@ class TorchNpuCollector:
     def __init__(self) -> None:
         self._torch_npu: ModuleType | None = None
         self._profile: Any = None
+        self._action = ""  # what its schedule says, by the vendor's name; empty while nothing has begun
         self._first_step = 0
         self._marks = False
         self._options = Options()
+        self._directory = Path()
         self._ranges: dict[int, tuple[int, str]] = {}  # open ranges: the id of mstx and its domain, by our handle
         self._handles = itertools.count(1)
         self._paths: dict[str, Any] = {}  # where torch_npu wrote before, and where it does now
@@ -91,13 +98,35 @@ class TorchNpuCollector:
         """Tell whether PyTorch's own tracer records every Python call."""
         return options.stacks or options.modules
 
+    def warmup(self, options: Options, directory: Path) -> None:
+        """Warm up as torch_npu's own schedules do; on a failure everything begun is ended again."""
+        self._directory = directory
+        self._open(options, directory, _WARMUP)
+
     def start(self, options: Options, directory: Path) -> None:
         """Start collecting into `directory`; on a failure everything begun is ended again."""
+        if (profile := self._profile) is None:
+            self._open(options, directory, _RECORD)
+        else:
+            self._action = _RECORD
+            with _passed_on() as messages, ExitStack() as undo:
+                undo.callback(self._abandon, messages, directory)
+                profile.step_num, self._first_step = self._first_step - 1, 0
+                profile.step()
+                _raise_errors("torch_npu.profiler.profile.step", messages)
+                undo.pop_all()
+        self._marks = options.marks and "npu" in options.activities
+        self._options = options
+
+    def _open(self, options: Options, directory: Path, action: str) -> None:
+        """Make the vendor's object, and begin to record or to warm up."""
         self._torch_npu = torch_npu = self.load()
-        self._paths = _creator_state()
+        self._paths, self._action = _creator_state(), action
         with _passed_on() as messages, ExitStack() as undo:
             undo.callback(self._abandon, messages, directory)
-            self._profile = _make(torch_npu, options, directory)
+            actions = torch_npu.profiler.ProfilerAction
+            # With any schedule at all, it marks the steps.
+            self._profile = _make(torch_npu, options, directory, lambda _: getattr(actions, self._action))
             self._own_path = _creator_state().get("_dir_path")
             self._profile.step_num, self._first_step = self._first_step, 0
             _raise_errors("torch_npu.profiler.profile", messages)
@@ -109,13 +138,14 @@ class TorchNpuCollector:
                     + ("; ".join(messages.warnings) or "it says nothing of the reason")
                 )
             undo.pop_all()
-        self._marks = options.marks and "npu" in options.activities
-        self._options = options
 
     def stop(self) -> None:
         """Stop collecting, whatever single calls come to."""
         self._marks = False
         if self._profile is None:
+            return
+        if self._action == _WARMUP:
+            self._end_warmup()
             return
         with _passed_on() as messages, ExitStack() as last_first:
             last_first.callback(self._forget)
@@ -124,6 +154,17 @@ class TorchNpuCollector:
             for handle in list(self._ranges):
                 last_first.callback(self.range_stop, handle)
         _raise_errors("torch_npu.profiler.profile.stop", messages)
+
+    def _end_warmup(self) -> None:
+        """End a warm-up as the vendor does where a step that records nothing follows.
+
+        It starts and stops for that: after a mere end, the next run would have the options of this one.
+        """
+        with _passed_on() as messages, ExitStack() as last_first:
+            last_first.callback(self._abandon, messages, self._directory)
+            last_first.callback(self._profile.stop)
+            self._action = "NONE"
+            self._profile.step()
 
     def _abandon(self, messages: VendorMessages, directory: Path) -> None:
         """End what a start that failed may have begun, and remove the files without data that it left."""
@@ -153,13 +194,13 @@ class TorchNpuCollector:
         self._ranges.clear()
         if self._profile is not None:
             self._profile.stopped = True  # or it would stop once more when it is forgotten
-        self._profile = None
+        self._profile, self._action = None, ""
         if _creator_state().get("_dir_path") == self._own_path:
             _set_creator_state(self._paths)  # a profiler of the user's, which waits for its step, keeps its directory
 
     def step(self, number: int) -> None:
         """Begin the next ``ProfilerStep#``, by which the vendor's tools know iterations."""
-        if self._profile is None:
+        if self._action != _RECORD:
             self._first_step = number
         else:
             self._profile.step()
@@ -208,7 +249,7 @@ class TorchNpuCollector:
         return found
 
 
-def _make(torch_npu: ModuleType, options: Options, directory: Path) -> Any:
+def _make(torch_npu: ModuleType, options: Options, directory: Path, schedule: Callable[[int], Any]) -> Any:
     """Make the vendor's object for one window."""
     profiler = torch_npu.profiler
     special = settings.experimental_arguments(options)
@@ -223,7 +264,7 @@ def _make(torch_npu: ModuleType, options: Options, directory: Path) -> Any:
     try:
         return profiler.profile(
             activities=[getattr(profiler.ProfilerActivity, name.upper()) for name in options.activities],
-            schedule=lambda _: profiler.ProfilerAction.RECORD,  # with any schedule at all, it marks the steps
+            schedule=schedule,
             on_trace_ready=handler,
             experimental_config=profiler._ExperimentalConfig(**special),
             **settings.profile_arguments(options),

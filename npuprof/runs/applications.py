@@ -18,8 +18,9 @@ from npuprof.errors import CollectorError, OptionsError
 from npuprof.machine import cann, environment
 from npuprof.options import Options
 from npuprof.recording import Recording
+from npuprof.runs.directories import new_directory
 from npuprof.runs.recorded import Recorded
-from npuprof.runs.running import new_directory, note_end
+from npuprof.runs.running import note_end
 
 _COLLECTORS = ("auto", "msprof")
 _NO_STACKS = "npuprof: Python stacks are sampled in the profiling process only; a program that msprof runs has none\n"

@@ -7,11 +7,10 @@ the user holds on to: when the last reference to the session is gone, this can s
 from __future__ import annotations
 
 import os
-import re
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +18,12 @@ from npuprof.clock import Clock
 from npuprof.collectors.base import Collector
 from npuprof.collectors.capabilities import DOMAINS_KEPT_BESIDE
 from npuprof.collectors.interrupts import interrupts_kept
-from npuprof.errors import CollectorError, NpuprofError, SessionBusyError
+from npuprof.errors import NpuprofError, SessionBusyError
 from npuprof.machine import environment
 from npuprof.options import Options
-from npuprof.recording import FILE_NAME, STACKS_FILE_NAME, Recording, kept_message
+from npuprof.recording import STACKS_FILE_NAME, Recording, kept_message
 from npuprof.runs import history as run_history
+from npuprof.runs.directories import absent, new_directory, remove_empty, remove_traces, told_of_writing
 from npuprof.runs.recorded import Recorded
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _MOST_MESSAGES = 100_000  # different ones that are told apart
 
 
 class Running(Recorded):
-    """One run, from the start of its collector to its recording.
+    """One run, from the start of its collector, or its warm-up, to its recording.
 
     Parameters
     ----------
@@ -49,10 +49,13 @@ class Running(Recorded):
         As in :class:`npuprof.session.Session`.
     title
         Who holds the run, in words for the user whose own start is refused because of it.
-    first_step
-        The number of the step during which it starts.
     reason
         Why this collector was chosen.
+
+    Attributes
+    ----------
+    warm
+        Whether it has warmed up and not started yet.
     """
 
     def __init__(
@@ -62,21 +65,23 @@ class Running(Recorded):
         title: str,
         clock: Clock,
         *,
-        first_step: int = 0,
         reason: str = "",
     ) -> None:
         self.collector = collector
         self.native = collector.drives(options)
         self.ranges: dict[int, int] = {}  # open ranges of the markers: the collector's handle by theirs
+        self.warm = False
         self.collecting = False
+        self._undo = ExitStack()  # ends what the warm-up began
         self._marked: dict[str, int] = {}  # markers so far, by message
         self._keeps_domains = collector.name in DOMAINS_KEPT_BESIDE
         self._options = options
         self._title = title
         self._clock = clock
         self._pid = os.getpid()
+        self._unstarted_stacks: PythonStacks | None = None
         self._stacks: PythonStacks | None = None
-        self._step = first_step
+        self._step = 0
         self._step_start_ns = 0
         super().__init__(
             Recording(
@@ -93,10 +98,11 @@ class Running(Recorded):
     def describe(self) -> str:
         """Say who holds the native profiler since when."""
         since = time.strftime("%H:%M:%S", time.localtime(self.recording.started_ns / 1e9))
-        return f"{self._title} has been collecting with {self.recording.collector} since {since}"
+        does = "has been warming up" if self.warm else "has been collecting with"
+        return f"{self._title} {does} {self.recording.collector} since {since}"
 
-    def start(self) -> None:
-        """Take this process's only place and start collecting; a failure undoes all of it.
+    def warm_up(self) -> None:
+        """Take this process's only place and prepare the start as far as the front end can; a failure undoes it.
 
         Raises
         ------
@@ -105,51 +111,82 @@ class Running(Recorded):
         """
         global _current
         with self._lock, _process_lock:
-            if _current is not None and _current.collecting:
-                raise SessionBusyError(f"{_current.describe()}: stop it first")
-            if _reserved and self.native:
-                raise SessionBusyError(f"{_reserved}, and pyACL does not collect meanwhile (EK0007): close it first")
-            self.collector.check(self._options)
             with ExitStack() as undo:
+                self._prepare(undo)
+                if self.native:
+                    with told_of_writing(self.recording.directory), interrupts_kept():
+                        self.collector.warmup(self._options, self.recording.directory)
+                    undo.callback(_attempt, self.collector.stop, self.recording.problems)
+                    self.recording.versions.update(self.collector.versions())
+                self._undo = undo.pop_all()
+            _current, self.warm = self, True
+
+    def start(self, first_step: int = 0) -> None:
+        """Start collecting, in this process's only place; a failure undoes that and the warm-up.
+
+        Parameters
+        ----------
+        first_step
+            The number of the step during which it starts.
+
+        Raises
+        ------
+        SessionBusyError, OptionsError, CollectorError
+            As :meth:`npuprof.session.Session.start` says.
+        """
+        global _current
+        self._step = first_step
+        with self._lock, _process_lock:
+            with self._undo as undo:
+                undo.callback(self._give_place_back)
+                if not self.warm:
+                    self._prepare(undo)
                 self._begin(undo)
-                _current = self
-                self.collecting = True
+                _current, self.warm, self.collecting = self, False, True
                 undo.pop_all()
             # The front end may take a while to start; the profiled code begins only now.
             self.recording.started_ns = self._step_start_ns = self._clock.realtime_ns()
         run_history.tell()
 
-    def _begin(self, undo: ExitStack) -> None:
-        undo.callback(_remove_empty, _absent(self._options.output))
+    def _prepare(self, undo: ExitStack) -> None:
+        if _current is not None and (_current.warm or _current.collecting):
+            raise SessionBusyError(f"{_current.describe()}: stop it first")
+        if _reserved and self.native:
+            raise SessionBusyError(f"{_reserved}, and pyACL does not collect meanwhile (EK0007): close it first")
+        self.collector.check(self._options)
+        undo.callback(remove_empty, absent(self._options.output))
         directory = self.recording.directory = new_directory(self._options)
-        undo.callback(_remove_traces, directory)
-        try:
-            self.recording.versions = environment.versions()
-            self.recording.started_ns = self._clock.realtime_ns()
-            self.recording.raw_clock_epoch_ns = self._clock.realtime_ns() - self._clock.monotonic_raw_ns()
-            # Written at once, so that a run whose kernel is killed can be opened.
-            self.recording.write()
+        undo.callback(remove_traces, directory)
+        self.recording.versions = environment.versions()
+        self.recording.started_ns = self._clock.realtime_ns()
+        self.recording.raw_clock_epoch_ns = self._clock.realtime_ns() - self._clock.monotonic_raw_ns()
+        with told_of_writing(directory):
+            self.recording.write()  # at once, so that a run whose kernel is killed can be opened
+        if "cpu" in self._options.activities and not self.collector.takes_stacks(self._options):
+            from npuprof.collectors.python_stacks import PythonStacks
+
+            self._unstarted_stacks = PythonStacks(clock=self._clock)
+
+    def _begin(self, undo: ExitStack) -> None:
+        directory = self.recording.directory
+        with told_of_writing(directory):
             if self.native:
                 if self._step:
                     self.collector.step(self._step)
                 with interrupts_kept():
                     self.collector.start(self._options, directory)
                 undo.callback(_attempt, self.collector.stop, self.recording.problems)
-                self.recording.versions.update(self.collector.versions())
-            self._start_stacks()
-        except OSError as error:
-            raise CollectorError(
-                f"nothing can be written to {directory} ({error.strerror or error}): "
-                "free some space or choose another directory with --output"
-            ) from error
+                if not self.warm:
+                    self.recording.versions.update(self.collector.versions())
+            if (stacks := self._unstarted_stacks) is not None:
+                stacks.start()
+                self._stacks = stacks
 
-    def _start_stacks(self) -> None:
-        if "cpu" in self._options.activities and not self.collector.takes_stacks(self._options):
-            from npuprof.collectors.python_stacks import PythonStacks
-
-            stacks = PythonStacks(clock=self._clock)
-            stacks.start()
-            self._stacks = stacks
+    def _give_place_back(self) -> None:
+        global _current
+        self.warm = False
+        if _current is self:
+            _current = None
 
     def step(self) -> None:
         """End an iteration and begin the next."""
@@ -178,11 +215,20 @@ class Running(Recorded):
 
     def abandon(self) -> None:
         """End what nobody stopped."""
+        self.cool_down()
         if self.collecting:
             self.recording.problems.append(
                 "nobody stopped the session: it ended with its process or its last reference"
             )
             self.stop()
+
+    def cool_down(self) -> list[str]:
+        """End a warm-up after which nothing was recorded, and give what went wrong; nothing of it is left."""
+        with self._lock, _process_lock:
+            if self.warm and os.getpid() == self._pid:
+                self._undo.callback(self._give_place_back)
+                self._undo.close()
+        return self.recording.problems
 
     def stop(self, failed: str = "") -> None:
         """End everything that was begun, once; whatever fails is told in the recording's problems.
@@ -241,7 +287,7 @@ def reserve(holder: str) -> Callable[[], None]:
     """
     global _reserved
     with _process_lock:
-        if (run := current()) is not None and run.native:
+        if (run := _current) is not None and run.native and (run.warm or run.collecting):
             raise SessionBusyError(f"{run.describe()}, and pyACL streams nothing meanwhile (EK0007): stop it first")
         if _reserved:
             raise SessionBusyError(f"{_reserved}: close it first")
@@ -292,47 +338,3 @@ def _attempt(part: Callable[[], None], problems: list[str]) -> None:
         problems.append(f"the recording could not be written completely ({error.strerror or error}): free some space")
     except Exception as error:  # noqa: BLE001 - the other parts must run, and it is told
         problems.append(f"{part.__name__.strip('_')} failed: {describe_failure(error)}")
-
-
-def new_directory(options: Options) -> Path:
-    """Make the private directory of a new recording.
-
-    Raises
-    ------
-    CollectorError
-        If the output directory cannot be written to.
-    """
-    stamp = time.strftime("%Y%m%d_%H%M%S", time.localtime())
-    label = re.sub(r"[^\w.-]+", "_", options.name) or "run"
-    try:
-        options.output.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for attempt in range(1000):
-            directory = options.output.absolute() / f"{label}_{stamp}_{os.getpid()}_{attempt:03d}"
-            with suppress(FileExistsError):
-                directory.mkdir(mode=0o700)
-                return directory
-    except OSError as error:
-        raise CollectorError(
-            f"no recording can be made in {options.output} ({error.strerror or error}): "
-            "choose a directory that you can write to with --output"
-        ) from error
-    raise CollectorError(f"{options.output} holds a thousand recordings of this second: choose another --output")
-
-
-def _remove_traces(directory: Path) -> None:
-    """Remove what a failed start left: an empty directory and our own file, never data."""
-    with suppress(OSError):
-        (directory / FILE_NAME).unlink(missing_ok=True)
-        (directory / f"{FILE_NAME}.part").unlink(missing_ok=True)
-        directory.rmdir()
-
-
-def _absent(output: Path) -> list[Path]:
-    """Give the directories that a first recording would make around its own, the innermost first."""
-    return [place for place in (output, *output.parents) if not os.path.lexists(place)]
-
-
-def _remove_empty(directories: list[Path]) -> None:
-    with suppress(OSError):  # somebody else has put something into it
-        for directory in directories:
-            directory.rmdir()

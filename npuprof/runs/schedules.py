@@ -89,7 +89,7 @@ def schedule(
     active
         Steps of a cycle that are recorded; each cycle becomes a run of its own.
     warmup
-        Steps before those in which the collector is checked, so that a refusal comes early.
+        Steps before those, in which the front end is made ready: the first recorded step then begins without delay.
     repeat
         How many cycles to record; 0 repeats for as long as there are steps.
     skip_first

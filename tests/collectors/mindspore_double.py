@@ -203,6 +203,13 @@ class _Interface:
         self.is_initialized = False
 
 
+class Schedule:
+    """The schedule of newer releases, which tells whether the first step is one to warm up in."""
+
+    def __init__(self, *, wait: int, active: int, warmup: int = 0) -> None:
+        self.warmup = warmup
+
+
 class _Profile:
     """What ``profile`` and the older ``Profiler`` share: every method catches what fails and logs it."""
 
@@ -218,10 +225,15 @@ class _Profile:
         if self._has_started:
             self.double.coerced.append("started twice")
         self._has_started = True
-        self.double.steps.append(self.step_num)
         self.double.interface.init()
-        self.double.interface.start()
+        self._warm = bool(getattr(self.double.given.get("schedule"), "warmup", 0))
+        if not self._warm:
+            self._record()
         self.double.say("start")
+
+    def _record(self) -> None:
+        self.double.steps.append(self.step_num)
+        self.double.interface.start()
 
     def stop(self) -> None:
         self.double.say("stop")
@@ -236,6 +248,11 @@ class _Profile:
 
     def step(self) -> None:
         self.step_num += 1
+        if self._warm:
+            self._warm = False
+            self._record()
+            self.double.say("step")
+            return
         self.double.steps.append(self.step_num)
         self.double.calls.append("step")
 
@@ -273,7 +290,7 @@ def _profiler_module(double: Double) -> Any:
         module.Profiler = _older(double)
     else:
         module.profile, module._ExperimentalConfig = _newer(double)
-        module.schedule = type("Schedule", (), {"__init__": lambda self, *, wait, active: None})
+        module.schedule = Schedule
         module.tensorboard_trace_handler = _handler_maker(double)
     if double.release == "2.5":
 

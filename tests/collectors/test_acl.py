@@ -122,6 +122,46 @@ def test_a_run_makes_every_call_in_order(collector: Any, tmp_path: Path) -> None
     ]
 
 
+def test_a_warm_up_makes_every_call_before_the_start(collector: Any, tmp_path: Path) -> None:
+    acl, prof = collector()
+    acl.warmup(Options(memory=True), tmp_path)
+    warm = [name for name, *_ in prof.calls]
+    assert warm == ["init", "create_config", "set_config", "warmup"]
+    acl.start(Options(memory=True), tmp_path)
+    assert prof.calls[len(warm) :] == [("start", 7)]
+    acl.stop()
+    assert [name for name, *_ in prof.calls[len(warm) + 1 :]] == ["stop", "destroy_config", "finalize"]
+
+
+def test_a_warm_up_without_a_start_is_ended_without_a_stop(collector: Any, tmp_path: Path) -> None:
+    acl, prof = collector()
+    acl.warmup(Options(), tmp_path)
+    acl.stop()
+    acl.stop()
+    assert [name for name, *_ in prof.calls][3:] == ["destroy_config", "finalize"]
+
+
+def test_a_warm_up_that_is_refused_is_ended(collector: Any, tmp_path: Path) -> None:
+    acl, prof = collector({"warmup": 148047})
+    with pytest.raises(CollectorError, match=r"acl.prof.warmup returned 148047"):
+        acl.warmup(Options(), tmp_path)
+    assert [name for name, *_ in prof.calls][-2:] == ["destroy_config", "finalize"]
+
+
+def test_without_warmup_in_pyacl_the_other_calls_are_made(
+    collector: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acl, prof = collector()
+    only = SimpleNamespace(**{name: getattr(prof, name) for name in ("init", "create_config", "start", "stop")})
+    only.destroy_config, only.finalize = prof.destroy_config, prof.finalize
+    monkeypatch.setattr(sys.modules["acl"], "prof", only)
+    acl.warmup(Options(), tmp_path)
+    acl.start(Options(), tmp_path)
+    acl.stop()
+    names = [name for name, *_ in prof.calls]
+    assert names == ["init", "create_config", "start", "stop", "destroy_config", "finalize"]
+
+
 @pytest.mark.parametrize(
     ("call", "code", "told"),
     [

@@ -36,6 +36,31 @@ def _session(output: Path, **options: Any) -> Session:
     return npuprof.profile(collector="kineto", output=output, **options)
 
 
+def test_a_schedule_warms_torch_up_and_records_the_active_step_alone(torch: Any, tmp_path: Path) -> None:
+    plan = npuprof.schedule(wait=1, warmup=1, active=1, repeat=2)
+    recorded = []
+    with _session(tmp_path, schedule=plan) as session:
+        for _ in range(6):
+            recorded.append(bool(torch.autograd._profiler_enabled()))
+            _train(torch)
+            session.step()
+    assert recorded == [False, False, True] * 2
+    for step, run in zip((2, 5), session.results, strict=True):
+        assert run.steps["step"].tolist() == [step]
+        assert (run.operators["name"] == "aten::mm").sum() == 2
+
+
+def test_a_warm_up_without_a_start_leaves_torch_as_it_was(torch: Any, tmp_path: Path) -> None:
+    collector = KinetoCollector()
+    collector.warmup(Options(collector="kineto"), tmp_path)
+    collector.stop()
+    assert not torch.autograd._profiler_enabled()
+    assert not list(tmp_path.iterdir())
+    with _session(tmp_path) as session:
+        _train(torch)
+    assert len(session.result.operators)
+
+
 def test_a_cpu_run_becomes_operators_memory_steps_and_marks(torch: Any, tmp_path: Path) -> None:
     with _session(tmp_path, shapes=True, memory=True, flops=True) as session:
         for _ in range(2):

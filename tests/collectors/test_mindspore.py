@@ -159,6 +159,34 @@ def test_steps_are_marked_with_the_sessions_numbers(make_mindspore: Make, tmp_pa
     assert double.steps == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_warm_up_initialises_and_the_start_only_starts(make_mindspore: Make, tmp_path: Path) -> None:
+    _, double = make_mindspore()
+    calls = []
+    plan = npuprof.schedule(wait=1, warmup=1, active=1, repeat=2)
+    with npuprof.profile(collector="mindspore", output=tmp_path, schedule=plan) as prof:
+        for _ in range(6):
+            prof.step()
+            calls.append(double.calls.copy())
+            double.calls.clear()
+    assert calls == 2 * [["init"], ["start"], ["step", "stop", "finalize", "clear"]]
+    assert double.steps == [2, 3, 5, 6]
+    assert double.coerced == []
+
+
+@pytest.mark.parametrize("release", ["2.10", "2.4", "unlisted"])
+def test_a_warm_up_without_a_start_leaves_nothing(make_mindspore: Make, tmp_path: Path, release: str) -> None:
+    mindspore, double = make_mindspore(release=release)
+    place = tmp_path / "run"
+    place.mkdir()
+    mindspore.warmup(Options(), place)
+    mindspore.stop()
+    assert not double.interface.is_initialized
+    assert not list(place.glob("*"))
+    mindspore.start(Options(), place)
+    mindspore.stop()
+    assert double.calls.count("start") == 1
+
+
 def test_markers_reach_mstx_with_their_domains(make_mindspore: Make, tmp_path: Path) -> None:
     mindspore, double = make_mindspore()
     stream = object()  # stands for a mindspore.runtime.Stream

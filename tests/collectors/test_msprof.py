@@ -216,6 +216,22 @@ def test_a_session_attaches_collects_and_detaches(tool: Callable[..., Any], tmp_
     assert not [thread for thread in threading.enumerate() if thread.name == "npuprof-msprof"]
 
 
+@pytest.mark.parametrize("records", [True, False])
+def test_a_warm_up_starts_the_tool_and_the_start_is_a_word_to_it(
+    tool: Callable[..., Any], tmp_path: Path, records: bool
+) -> None:
+    called = tool()
+    collector, options = MsprofCollector(), Options(activities=("npu",), collector="msprof")
+    collector.warmup(options, tmp_path)
+    if records:
+        collector.start(options, tmp_path)
+    collector.stop()
+    assert bool(list(tmp_path.glob("PROF_*"))) == records
+    if records:
+        assert len(called()) == 1
+    assert not [thread for thread in threading.enumerate() if thread.name == "npuprof-msprof"]
+
+
 @pytest.mark.parametrize(
     ("how", "told"),
     [

@@ -270,10 +270,47 @@ tell([sorted(set(run.operators["step"].dropna().tolist())) for run in session.re
         tmp_path,
     )
     assert outcome.told == [[[2, 3], [6, 7]], [[2, 3], [6, 7]]]
-    assert outcome.names() == 2 * (_RUN + _END)
+    warmed = [*_RUN[:2], "aclprofWarmup", *_RUN[2:]]
+    assert outcome.names() == 2 * (warmed + _END)
     results = sorted((tmp_path / "out").glob("*/*_ascend_pt"))
     # The vendor's own viewers know the steps by the same numbers; a last one begins where each recording ends.
     assert [npuprof.load(result).steps["step"].tolist() for result in results] == [[2, 3, 4], [6, 7, 8]]
+
+
+def test_a_warm_up_warms_up_at_its_own_step_and_leaves_nothing_where_no_step_follows(
+    stand_in: StandIn, tmp_path: Path
+) -> None:
+    outcome = stand_in.run(
+        _TRAINING
+        + """
+from npuprof.errors import SessionError
+for steps in 2, 1:
+    session = npuprof.profile(
+        collector="torch_npu", output=f"out{steps}", schedule=npuprof.schedule(wait=1, warmup=1, active=1, repeat=1)
+    ).start()
+    for step in range(steps):
+        note(f"== {step}")
+        train()
+        session.step()
+    note("== ended")
+    try:  # the vendor ends a warm-up that nothing follows by a start and a stop
+        session.stop()
+    except SessionError:
+        tell(os.path.exists(f"out{steps}"))
+train()
+with npuprof.profile(collector="torch_npu", output="out", level=0, marks=False) as session:
+    train()
+tell(session.recording.problems)
+""",
+        tmp_path,
+    )
+    assert outcome.told == [False, []]
+    starts = [call for call in outcome.calls if call.startswith("aclprofStart")]
+    assert starts[-1].endswith("mask=0x801"), "the options of the warm-up must not be those of the next run"
+    parts = [part.splitlines()[1:] for part in "\n".join(outcome.calls).split("== ")[1:]]
+    names = [[line.split()[0] for line in part if line.startswith("aclprof")] for part in parts]
+    warmed = [*_RUN[:2], "aclprofWarmup"]
+    assert names == [warmed, _RUN[2:], _END, warmed, [*_RUN[2:], *_END, *_RUN, *_END]]
 
 
 def test_an_exception_in_the_profiled_code_leaves_nothing_running(stand_in: StandIn, tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""The private directory of a recording: made before the start, removed with a start that failed."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from npuprof.errors import CollectorError
+from npuprof.options import Options
+from npuprof.recording import FILE_NAME
+
+
+def new_directory(options: Options) -> Path:
+    """Make the private directory of a new recording.
+
+    Raises
+    ------
+    CollectorError
+        If the output directory cannot be written to.
+    """
+    stamp = time.strftime("%Y%m%d_%H%M%S", time.localtime())
+    label = re.sub(r"[^\w.-]+", "_", options.name) or "run"
+    try:
+        options.output.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for attempt in range(1000):
+            directory = options.output.absolute() / f"{label}_{stamp}_{os.getpid()}_{attempt:03d}"
+            with suppress(FileExistsError):
+                directory.mkdir(mode=0o700)
+                return directory
+    except OSError as error:
+        raise CollectorError(
+            f"no recording can be made in {options.output} ({error.strerror or error}): "
+            "choose a directory that you can write to with --output"
+        ) from error
+    raise CollectorError(f"{options.output} holds a thousand recordings of this second: choose another --output")
+
+
+def remove_traces(directory: Path) -> None:
+    """Remove what a failed start left: an empty directory and our own file, never data."""
+    with suppress(OSError):
+        (directory / FILE_NAME).unlink(missing_ok=True)
+        (directory / f"{FILE_NAME}.part").unlink(missing_ok=True)
+        directory.rmdir()
+
+
+def absent(output: Path) -> list[Path]:
+    """Give the directories that a first recording would make around its own, the innermost first."""
+    return [place for place in (output, *output.parents) if not os.path.lexists(place)]
+
+
+def remove_empty(directories: list[Path]) -> None:
+    """Remove directories, the innermost first, as far as they are empty."""
+    with suppress(OSError):  # somebody else has put something into it
+        for directory in directories:
+            directory.rmdir()
+
+
+@contextmanager
+def told_of_writing(directory: Path) -> Iterator[None]:
+    """Raise what the system says of writing in the block as an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise CollectorError(
+            f"nothing can be written to {directory} ({error.strerror or error}): "
+            "free some space or choose another directory with --output"
+        ) from error
