@@ -1,0 +1,11 @@
+"""The long attack on what npuprof promises in SECURITY.md: ``python -m tests.campaign``; 30 minutes on two cores.
+
+Not collected by pytest. Each part prints what was tried, and every crash, hang and silent loss that it found:
+
+fuzz        damaged and hostile results of every format, from small ones that the tests write
+kills       a recording whose process is killed at every phase
+interrupts  Ctrl-C between any two statements of loading, saving and profiling
+disk        a disk that is full, without inodes or descriptors
+cells       ten thousand profiled cells in one kernel
+browser     hostile names in a real browser, whose requests are watched
+"""

@@ -1,0 +1,34 @@
+"""Every find of the campaign (``python -m tests.campaign``) stays mended: its shrunk input is tried again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.campaign.fuzz import mutations, oracle, seeds
+from tests.campaign.fuzz.run import CORPUS
+
+_FINDS = [json.loads(line) for path in sorted(CORPUS.glob("*.jsonl")) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("find", _FINDS, ids=lambda find: f"{find['format']}: {find['signature']}"[:80])
+def test_a_find_stays_mended(find: dict[str, Any], tmp_path: Path) -> None:
+    path = seeds.write(find["format"], tmp_path)
+    sound = oracle.load(path)
+    mutations.apply(tmp_path / "content", mutations.from_json(json.dumps(find["mutations"])))
+    assert oracle.judge(path, sound) is None
+
+
+def test_the_campaign_sees_a_crash_and_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = seeds.write("file step_trace_time.csv", tmp_path)
+    sound = oracle.load(path)
+    assert oracle.judge(path, sound) is None
+    more = oracle.Outcome({"step_times": 99}, sound.warnings)
+    assert (find := oracle.judge(path, more)) is not None
+    assert find.kind == "loss"
+    monkeypatch.setattr(oracle, "load", lambda _: 1 // 0)
+    assert (find := oracle.judge(path, sound)) is not None
+    assert find.kind == "crash"
