@@ -25,6 +25,7 @@ from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.csv_table import column_names, read_statistic
 from npuprof.sources.text.kernel_details import read_kernel_details
+from npuprof.sources.text.listed_operators import add_listed_operators
 from npuprof.sources.text.memory_csv import (
     read_device_memory,
     read_memory_record,
@@ -182,6 +183,7 @@ def read(path: Path) -> Decoded:
             else {"communication_matrix": read_communication_matrix(path)}
         )
         decoded.statistics.update(frames)
+        add_listed_operators(decoded)
         decoded.info.source = f"single file, {kind}"
         return decoded
     names = column_names(path)

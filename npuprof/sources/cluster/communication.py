@@ -14,7 +14,7 @@ import pandas as pd
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.sources.cluster.ranks import as_text, rank_of, ranks_of
-from npuprof.sources.text.communication_json import TOTAL, load_summary, mapping, objects
+from npuprof.sources.text.communication_json import TOTAL, load_summary, mapping, objects, with_starts
 
 Frames = dict[str, pd.DataFrame]
 Row = dict[str, Any]
@@ -28,8 +28,8 @@ def read_communication(path: Path, notes: Notes) -> Frames:
 
     Returns
     -------
-    ``communication``: step, kind (p2p or collective), ranks (of the group, where told), name, group, rank and the
-    times as they came, of which the start is a number that kept a quarter of a microsecond;
+    ``communication``: step, kind (p2p or collective), ranks (of the group, where told), name, group, rank, the times
+    as they came and `start_ns`, which keeps every digit of the start;
     ``communication_bandwidth``: the same for each link type (SDMA is the sum of those on the node);
     ``communication_packets``: the same for each size of packets. The file's totals over operators are frames of their
     own, whose names end in ``_total``: with them everything would count twice.
@@ -91,7 +91,7 @@ def _frame(rows: list[Row]) -> pd.DataFrame:
     for name in RANKS:
         if name in frame:
             frame[name] = frame[name].astype("Int64")
-    return frame
+    return with_starts(frame, rows)
 
 
 def _operators(path: Path, notes: Notes) -> Iterator[tuple[Row, dict[str, Any]]]:

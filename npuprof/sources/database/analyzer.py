@@ -16,6 +16,7 @@ from npuprof.ledger import STATISTICS
 from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.columns.nullable import ABSENT, optional
 from npuprof.sources.database.connection import Database
+from npuprof.sources.text.communication_json import START, with_starts
 
 STEP_TIMES = "StepTraceTime"
 _LIMIT = 5_000_000
@@ -43,7 +44,7 @@ _STATISTICS: dict[str, tuple[str, dict[str, str]]] = {
     "communication": (
         "CommAnalyzerTime",
         {
-            "Start Timestamp(us)": "start_timestamp",
+            START: "start_timestamp",
             "Elapse Time(ms)": "elapse_time",
             "Transit Time(ms)": "transit_time",
             "Wait Time(ms)": "wait_time",
@@ -105,8 +106,8 @@ def step_times_table(database: Database, device: int | None) -> pd.DataFrame | N
 def communication_statistics(database: Database) -> dict[str, pd.DataFrame]:
     """Read what the vendor summed over communication operators, in the columns that ``communication.json`` gives.
 
-    A bandwidth is repeated in the file for each size of packets; here it stands once. Links that carried nothing,
-    which the JSON lists with zeros, are not in the file.
+    A bandwidth is repeated in the file for each size of packets; here it stands once. Links that carried nothing, which
+    the JSON lists with zeros, are not in the file.
     """
     found = {}
     for name, (table, columns) in _STATISTICS.items():
@@ -116,8 +117,9 @@ def communication_statistics(database: Database) -> dict[str, pd.DataFrame]:
             frame = pd.DataFrame.from_records(records, columns=list(wanted)).drop_duplicates(ignore_index=True)
             database.accounts.read(table, len(records))
             database.accounts.keep(table, STATISTICS, len(records), len(frame))
+            frame = with_starts(frame, [*frame.filter([START]).astype(object).to_dict("records")])
             frame["step"] = frame["step"].astype("string").str.removeprefix("step").astype(object)
-            for column in frame.columns.difference(_TEXTS):
+            for column in frame.columns.difference([*_TEXTS, "start_ns"]):
                 frame[column] = pd.to_numeric(frame[column], errors="coerce").astype(np.float64)
             found[name] = _with_ratios(frame) if name == "communication" else frame
     return found

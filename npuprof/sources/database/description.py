@@ -24,6 +24,7 @@ def describe_directory(layout: Layout, notes: Any) -> Info:
     info = describe(torch_layout, notes)
     if layout.profiler_info is None:
         info.collector = ""
+    info.source = f"{info.collector or 'analysis'} database"
     return info
 
 

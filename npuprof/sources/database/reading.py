@@ -29,6 +29,7 @@ from npuprof.sources.database.report import ReportDatabase, is_report
 from npuprof.sources.database.rest import rest_of
 from npuprof.sources.database.shape import note_shape
 from npuprof.sources.database.spans import first_of
+from npuprof.sources.text.listed_operators import add_listed_operators
 
 KNOWN = frozenset(
     [
@@ -101,6 +102,7 @@ class Reading:
                     f"{self._layout.root} holds databases whose tables are all empty; export the result again"
                 )
             )
+        add_listed_operators(self.decoded)
         self._name_devices()
 
     def _attempt(self, path: Path, read: Callable[[Database], None]) -> None:

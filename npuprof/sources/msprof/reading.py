@@ -23,6 +23,7 @@ from npuprof.sources.text.communication_json import read_communication, read_com
 from npuprof.sources.text.csv_table import read_statistic
 from npuprof.sources.text.kernel_details import read_kernel_details
 from npuprof.sources.text.kernel_join import compute_kernels, take_steps, take_task_numbers
+from npuprof.sources.text.listed_operators import add_listed_operators
 from npuprof.sources.text.memory_csv import (
     read_device_memory,
     read_memory_record,
@@ -75,6 +76,7 @@ class Reading:
         self.decoded.tables.update(merged([self._part(part) for part in self._layout.parts]))
         self._statistics()
         self._communication()
+        add_listed_operators(self.decoded)
         if not any(map(len, self.decoded.tables.values())) and not self.decoded.statistics:
             raise self._failed[0] if self._failed else SourceError(_NOTHING.format(self._layout.root))
         self._name_devices()

@@ -15,9 +15,12 @@ import pandas as pd
 
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
+from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.files.zipped import read_whole
 
 TOTAL = "Total Op Info"
+START = "Start Timestamp(us)"
+_EARLIEST_MOMENT_US = 1e14  # in 1973; no duration is as long
 _MAX_BYTES = 512 << 20
 _WHERE = ("step", "kind", "name", "group")
 _LFS = b"version https://git-lfs"
@@ -28,7 +31,8 @@ def read_communication(path: Path) -> dict[str, pd.DataFrame]:
 
     Returns
     -------
-    ``communication``: step, kind (p2p or collective), name, group and the times as they came;
+    ``communication``: step, kind (p2p or collective), name, group, the times as they came and `start_ns`, which keeps
+    every digit of the start;
     ``communication_bandwidth``: the same and the numbers of each link type. The file's own totals are left out:
     they would be counted twice. Of the link types, SDMA is the sum of those on the node.
 
@@ -45,7 +49,7 @@ def read_communication(path: Path) -> dict[str, pd.DataFrame]:
         for link, numbers in mapping(operator.get("Communication Bandwidth Info")).items():
             flat = {key: value for key, value in mapping(numbers).items() if not isinstance(value, dict)}
             bandwidths.append({**where, "link": link, **flat})
-    return {"communication": _frame(times), "communication_bandwidth": _frame(bandwidths)}
+    return {"communication": with_starts(_frame(times), times), "communication_bandwidth": _frame(bandwidths)}
 
 
 def read_communication_matrix(path: Path) -> pd.DataFrame:
@@ -62,6 +66,16 @@ def read_communication_matrix(path: Path) -> pd.DataFrame:
             source, _, target = str(pair).partition("-")
             rows.append({**where, "src_rank": source, "dst_rank": target, **mapping(numbers)})
     return _frame(rows)
+
+
+def with_starts(frame: pd.DataFrame, rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return a frame with the column `start_ns`: the starts of its rows, as exact as the file has them."""
+    if START not in frame:
+        return frame
+    texts = [getattr(start, "text", str(start)) for start in (row.get(START) for row in rows)]
+    starts = pd.Series([scaled_one(text, US_TO_NS) or None for text in texts], frame.index, "Int64")  # 0 is none
+    frame.insert(list(frame.columns).index(START) + 1, "start_ns", starts)
+    return frame
 
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -98,8 +112,26 @@ def _operators(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
                 )
 
 
+class _Moment(float):
+    """A number of a file that is too long for a float to keep, and its digits."""
+
+    text: str
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if abs(value) < _EARLIEST_MOMENT_US:
+        return value
+    moment = _Moment(value)
+    moment.text = text
+    return moment
+
+
+_DECODER = msgspec.json.Decoder(float_hook=_number)
+
+
 def load_summary(path: Path) -> Any:
-    """Decode a JSON file of sums.
+    """Decode a JSON file of sums; a moment among its numbers keeps its digits as `text`.
 
     Raises
     ------
@@ -108,7 +140,7 @@ def load_summary(path: Path) -> Any:
     """
     try:
         content, problem = read_whole(path, _MAX_BYTES)
-        return msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
+        return _DECODER.decode(content.removeprefix(b"\xef\xbb\xbf"))
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -26,6 +26,7 @@ from npuprof.sources.text.communication_json import read_communication, read_com
 from npuprof.sources.text.csv_table import read_statistic
 from npuprof.sources.text.kernel_details import read_kernel_details
 from npuprof.sources.text.kernel_join import compute_kernels, take_steps, take_task_numbers
+from npuprof.sources.text.listed_operators import add_listed_operators
 from npuprof.sources.text.memory_csv import (
     is_of_mindspore,
     read_device_memory,
@@ -80,6 +81,7 @@ class Reading:
         """
         for part in (self._trace, self._memory, self._kernels, self._step_times, self._communication, self._statistics):
             part()
+        add_listed_operators(self.decoded)
         self._name_devices()
         if not any(map(len, self.decoded.tables.values())) and not self.decoded.statistics:
             raise self._failed[0] if self._failed else self._nothing()
