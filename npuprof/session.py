@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from npuprof.clock import Clock, SystemClock
 from npuprof.collectors.base import Collector
-from npuprof.collectors.registry import choose
+from npuprof.collectors.registry import Choice, choose
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError
 from npuprof.options import Options
 from npuprof.recording import Recording
@@ -69,6 +69,8 @@ class Session(EndedRuns, HasMetadata):
         The number of the present step, from 0.
     current_action
         What is done during it.
+    code
+        What will be profiled, where it is known: a framework that it imports counts for ``collector="auto"``.
 
     Examples
     --------
@@ -92,11 +94,9 @@ class Session(EndedRuns, HasMetadata):
             if value is not None and not callable(value):
                 raise OptionsError(f"{name} must be callable, such as what npuprof.{name} makes, not {value!r}")
         self.options = options if options is not None else Options()
-        chosen = choose(self.options.collector)
-        self._collector = collector if collector is not None else chosen.collector
-        self.reason = chosen.reason if collector is None else "given"
-        if not self._collector.drives(self.options):
-            self.reason = "the activities ask for nothing else"
+        self.code = ""
+        self._given = collector
+        self._choose()
         self.step_num = 0
         self.current_action = ProfilerAction.NONE
         self._schedule = schedule
@@ -109,6 +109,12 @@ class Session(EndedRuns, HasMetadata):
         self._warm: Running | None = None
         self._runs: list[Running] = []
         self._metadata = {}
+
+    def _choose(self) -> None:
+        chosen = Choice(self._given, "given") if self._given is not None else choose(self.options.collector, self.code)
+        self._collector, self.reason = chosen
+        if not self._collector.drives(self.options):
+            self.reason = "the activities ask for nothing else"
 
     @property
     def collecting(self) -> bool:
@@ -175,6 +181,8 @@ class Session(EndedRuns, HasMetadata):
         with self._lock:
             if self._active:
                 raise SessionError(f"{self._title} has started already: stop() it first")
+            if self.options.collector == "auto":
+                self._choose()  # once more: a framework may have been imported since the session was made
             action = self._action_of(0)
             self.step_num = 0
             if action == ProfilerAction.NONE:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -21,11 +23,19 @@ _HOMES = {
     "simulator": ("npuprof.collectors.simulator", "SimulatorCollector"),
 }
 
-# What a process that trains or serves has imported, in the order in which it is looked for.
+# The frameworks with a front end of their own, in the order in which they are looked for: what to call them, and the
+# packages whose import tells that a process uses them.
 _FRAMEWORKS = (
-    ("torch_npu", ("torch_npu",)),
-    ("mindspore", ("mindspore",)),
-    ("tensorflow", ("npu_bridge", "npu_device")),
+    ("torch_npu", "torch_npu", ("torch_npu",)),
+    ("mindspore", "MindSpore", ("mindspore",)),
+    ("tensorflow", "TensorFlow's adapter", ("npu_bridge", "npu_device")),
+)
+_PYACL = "acl"
+_SIMULATED = ("npuprof.simulator.npu", "npuprof.simulator.torch_front")  # what code imports that uses the simulated NPU
+_LOADED_BY_TORCH = "torch_npu"  # unless the environment says that torch is not to
+_NO_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+_IMPORTS = re.compile(
+    r"(?:^|[;:])[^\S\n]*(?:from[^\S\n]+([\w.]+)[^\S\n]+import\b|import[^\S\n]+([^#;\n]+))", re.MULTILINE
 )
 
 
@@ -43,28 +53,82 @@ def make(name: str) -> Collector:
     return factory()
 
 
-def choose(name: str) -> Choice:
+def choose(name: str, code: str = "") -> Choice:
     """Choose a collector by its name, or the one that fits this process for ``auto``.
 
-    ``auto`` takes the framework that the process has imported, else pyACL where it is installed. It never falls
-    back to the simulated NPU beside either: a broken installation is an error to mend, not a reason to show
-    simulated times. Torch's own profiler, the simulated NPU beside a real one, and the msprof tool are asked for
-    by name.
+    ``auto`` takes the framework that the process has imported, or that the code imports, else pyACL where it is
+    installed, else a framework that is installed. It never falls back to the simulated NPU beside one of them that is
+    in use: a broken installation is an error to mend, not a reason to show simulated times. Torch's own profiler, the
+    simulated NPU beside a real one, and the msprof tool are asked for by name.
+
+    Parameters
+    ----------
+    name
+        The word that ``--collector`` takes.
+    code
+        What is to be profiled, where that is known: the text of a cell.
     """
     if name != "auto":
         return Choice(make(name), "asked for")
-    for collector, packages in _FRAMEWORKS:
-        for package in packages:
-            if package in sys.modules:
-                return Choice(make(collector), f"{package} is imported in this process")
-    if is_installed("acl"):
-        return Choice(make("acl"), "pyACL is installed")
-    return Choice(make("simulator"), "no native front end is installed on this machine, so the NPU is simulated")
+    for collector, _, packages in _FRAMEWORKS:
+        for package in filter(_is_imported, packages):
+            return Choice(make(collector), f"{package} is imported in this process")
+    idle = [(collector, title, found) for collector, title, names in _FRAMEWORKS if (found := _first_installed(names))]
+    named = imported_by(code)
+    for collector, _, package in idle:
+        if package in named:
+            return Choice(make(collector), f"{package} is installed, and the code imports {named[package]}")
+    beside = f"{' and '.join(title for _, title, _ in idle)}, which is installed too, is not imported"
+    if is_installed(_PYACL):
+        return Choice(make("acl"), f"pyACL is installed; {beside}" if idle else "pyACL is installed")
+    if idle and (any(map(_is_imported, _SIMULATED)) or "npuprof.simulator" in named):
+        return Choice(make("simulator"), f"the simulated NPU is imported; {idle[0][1]}, which is installed, is not")
+    if idle:
+        return Choice(make(idle[0][0]), f"{idle[0][1]} is installed, and pyACL is not")
+    looked_for = ", ".join(title for _, title, _ in _FRAMEWORKS)
+    return Choice(
+        make("simulator"),
+        f"no native front end is installed for this Python (pyACL, {looked_for}), so the NPU is simulated",
+    )
+
+
+def awaited() -> tuple[str, ...]:
+    """Return the modules whose import will decide which front end ``auto`` takes; none where that is decided."""
+    packages = [package for _, _, packages in _FRAMEWORKS for package in packages]
+    installed = [package for package in packages if is_installed(package)]
+    if not installed or any(map(_is_imported, (*packages, _PYACL, *_SIMULATED))):
+        return ()
+    return (*installed, _PYACL) if is_installed(_PYACL) else (*installed, *_SIMULATED)
+
+
+def imported_by(code: str) -> dict[str, str]:
+    """Return the modules that a text of code imports, with their packages, and what it imports for each.
+
+    Found by its lines, because a cell may hold magics and shell commands beside Python.
+    """
+    found: dict[str, str] = {}
+    for origin, listed in _IMPORTS.findall(code):
+        for name in [origin] if origin else [words.split()[0] for words in listed.split(",") if words.split()]:
+            parts = name.split(".")
+            found |= {".".join(parts[:length]): name for length in range(1, len(parts) + 1)}
+    if "torch" in found and os.environ.get(_NO_AUTOLOAD) != "0":
+        found.setdefault(_LOADED_BY_TORCH, "torch, which loads it")
+    return found
 
 
 def is_installed(module: str) -> bool:
     """Tell, without importing it, whether a module can be found."""
+    if module in sys.modules:
+        return _is_imported(module)
     try:
-        return module in sys.modules or importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):  # a half-made module of that name in sys.modules
-        return module in sys.modules
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):  # a half-made package around it
+        return False
+
+
+def _first_installed(packages: tuple[str, ...]) -> str:
+    return next(filter(is_installed, packages), "")
+
+
+def _is_imported(module: str) -> bool:
+    return sys.modules.get(module) is not None  # None stands for one that must not be imported

@@ -105,6 +105,7 @@ class Controller:
         """
         with self._lock:
             session = self._make_session(options, title)
+            session.code = cell.text if cell is not None else ""
             session.start()
             self._held = _Held(session, cell, report)
 

@@ -1,5 +1,8 @@
 """A session that the environment asks for: it begins when npuprof is imported and ends with the process.
 
+Where a framework is installed and not imported yet, it begins when that is imported: only then is it known which
+front end the process needs.
+
 ``NPUPROF_OPTIONS`` holds the JSON form of :class:`npuprof.options.Options`. Where it is not set,
 ``MS_PROFILER_OPTIONS`` is understood as MindSpore documents it, unless MindSpore is installed: that starts its own
 profiler by this variable when it is imported, and a process has one.
@@ -19,7 +22,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npuprof.collectors import registry
 from npuprof.machine.environment import ASKING
+from npuprof.runs.awaited_import import AwaitedImport
 
 if TYPE_CHECKING:
     from npuprof.options import Options
@@ -31,6 +36,7 @@ _COMMAND = "npuprof"  # the command that npuprof installs
 
 _logger = logging.getLogger("npuprof")
 _session: Session | None = None
+_awaited: AwaitedImport | None = None
 
 
 def options(environ: Mapping[str, str]) -> tuple[Options | None, str]:
@@ -48,13 +54,11 @@ def options(environ: Mapping[str, str]) -> tuple[Options | None, str]:
     OptionsError
         If ``NPUPROF_OPTIONS`` is no JSON object of options.
     """
-    from npuprof.collectors.registry import is_installed
-
     if text := environ.get(_VARIABLE):
         from npuprof.options import Options
 
         return Options.from_json(text), _VARIABLE
-    if (text := environ.get(_OF_MINDSPORE)) and not is_installed("mindspore"):
+    if (text := environ.get(_OF_MINDSPORE)) and not registry.is_installed("mindspore"):
         from npuprof.options import mindspore as mindspore_options
 
         asked, told = mindspore_options.read(text)
@@ -65,19 +69,34 @@ def options(environ: Mapping[str, str]) -> tuple[Options | None, str]:
 
 
 def start() -> Session | None:
-    """Start what this process's environment asks for, once; give the session, or None where there is none."""
-    global _session
-    if _session is not None or Path(sys.argv[0]).name == _COMMAND:
+    """Start what this process's environment asks for, once; give the session, or None where there is none yet."""
+    global _awaited
+    if _session is not None or _awaited is not None or Path(sys.argv[0]).name == _COMMAND:
         return _session
     name = _VARIABLE if os.environ.get(_VARIABLE) else _OF_MINDSPORE
     try:
         asked, name = options(os.environ)
         if asked is None:
             return None
+        if asked.collector == "auto" and (modules := registry.awaited()):
+            _awaited = AwaitedImport(modules, lambda: _start(asked, name))
+            atexit.register(_tell_of_no_import, name, modules, os.getpid())
+            _tell(f"{name}: collecting begins when the program imports one of {', '.join(modules)}")
+            return None
+    except Exception as error:  # noqa: BLE001 - the user's program must go on without it
+        _logger.error("npuprof: %s: nothing is collected: %s", name, error)
+        return None
+    return _start(asked, name)
+
+
+def _start(asked: Options, name: str) -> Session | None:
+    """Start the session that a variable asks for; what fails is told."""
+    global _session
+    try:
         from npuprof.session import Session
 
         session = Session(asked, title=f"the session of {name}").start()
-    except Exception as error:  # noqa: BLE001 - the user's program must go on without it
+    except Exception as error:  # noqa: BLE001 - as above
         _logger.error("npuprof: %s: nothing is collected: %s", name, error)
         return None
     _session = session
@@ -85,6 +104,14 @@ def start() -> Session | None:
     recording = session.recording
     _tell(f"{name}: collecting with {recording.collector} ({session.reason}) into {recording.directory}")
     return session
+
+
+def _tell_of_no_import(name: str, modules: tuple[str, ...], pid: int) -> None:
+    if _awaited is not None and _awaited.waiting and os.getpid() == pid:
+        _tell(
+            f"{name}: nothing was collected, because the program imported none of {', '.join(modules)}: name the "
+            'front end with collector, such as "acl", to collect from the start'
+        )
 
 
 def _finish(session: Session, pid: int) -> None:

@@ -419,6 +419,44 @@ tell([len(os.listdir("own")), len(os.listdir("out"))])
     assert between == []
 
 
+def test_a_variable_of_the_environment_starts_with_the_import_of_torch_npu(stand_in: StandIn, tmp_path: Path) -> None:
+    outcome = stand_in.run(
+        """
+import npuprof
+note("== imported")
+import torch  # which loads torch_npu
+note("== running")
+torch.ones(3) + 1
+""",
+        tmp_path,
+        NPUPROF_OPTIONS=json.dumps({"output": "out"}),
+        TORCH_DEVICE_BACKEND_AUTOLOAD="1",
+    )
+    assert [call for call in outcome.names() if call in (*_RUN, *_END)] == _RUN + _END
+    calls = [call.split()[0] for call in outcome.calls]
+    assert calls[0] == "=="
+    assert calls.index("aclprofStart") < len(calls) - 1 - calls[::-1].index("==")
+    assert "collecting with torch_npu (torch_npu is imported in this process)" in outcome.output
+    (recording,) = (tmp_path / "out").iterdir()
+    assert "aten::ones" in set(npuprof.load(recording).operators["name"])
+
+
+@pytest.mark.kernel
+def test_a_cell_that_imports_torch_npu_itself_is_profiled_with_it(
+    stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(stand_in.libraries))
+    monkeypatch.setenv("CANN_CALLS", str(tmp_path / "calls.log"))
+    with Kernel(tmp_path) as kernel:
+        assert kernel.run("%load_ext npuprof").status == "ok"
+        done = kernel.run("%%npuprof\nimport torch, torch_npu\ntorch.ones(3) + 1")
+        assert done.status == "ok", done.traceback()
+        told = kernel.run(
+            "import npuprof\nrun = npuprof.last()\nrun.info.reason, 'aten::ones' in set(run.operators.name)"
+        )
+        assert told.value == "('torch_npu is installed, and the code imports torch_npu', True)"
+
+
 @pytest.mark.kernel
 def test_the_cell_magic_in_a_real_kernel(stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "calls.log"

@@ -68,6 +68,61 @@ def test_a_forked_child_leaves_the_session_to_its_parent(tmp_path: Path) -> None
     assert done.stderr.count("open it with") == 1
 
 
+_AWAITING = """
+import npuprof
+print("npuprof is imported")
+{first}
+from npuprof.simulator import npu
+npu.asarray([1.0, 2.0]) + 1.0
+print("the program ran")
+"""
+
+
+def _installed(tmp_path: Path) -> None:
+    """Put into the program's folder a framework, and a pyACL that is the simulated one."""
+    (tmp_path / "mindspore.py").write_text("raise ImportError('it must not be imported by npuprof')")
+    (tmp_path / "acl.py").write_text("from npuprof.simulator.acl import *\nfrom npuprof.simulator.acl import prof, rt")
+
+
+def _run_awaiting(tmp_path: Path, first: str) -> subprocess.CompletedProcess[str]:
+    _installed(tmp_path)
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("NPUPROF_", "MS_PROF"))}
+    options = json.dumps({"activities": "npu", "output": str(tmp_path / "out")})
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", _AWAITING.format(first=first)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**environ, "NPUPROF_OPTIONS": options},
+        timeout=60,
+    )
+
+
+def test_where_an_import_will_decide_the_session_begins_with_it(tmp_path: Path) -> None:
+    first = "import os\nprint(os.path.exists('out'))\nimport acl\nprint(os.path.exists('out'))"
+    done = _run_awaiting(tmp_path, first)
+    assert done.stdout == "npuprof is imported\nFalse\nTrue\nthe program ran\n", done.stderr
+    assert "NPUPROF_OPTIONS: collecting begins when the program imports one of mindspore, acl" in done.stderr
+    assert "collecting with acl (pyACL is installed; MindSpore, which is installed too, is not imported)" in done.stderr
+    (recording,) = (tmp_path / "out").iterdir()
+    assert len(npuprof.load(recording).kernels) == 1
+
+
+def test_an_import_that_fails_is_the_programs_and_others_are_still_awaited(tmp_path: Path) -> None:
+    done = _run_awaiting(
+        tmp_path, "try:\n    import mindspore\nexcept ImportError as error:\n    print(error)\nimport acl"
+    )
+    assert "it must not be imported by npuprof\nthe program ran\n" in done.stdout
+    assert "collecting with acl" in done.stderr
+
+
+def test_a_program_without_such_an_import_is_told_at_its_end(tmp_path: Path) -> None:
+    done = _run_awaiting(tmp_path, "")
+    assert (done.returncode, (tmp_path / "out").exists()) == (0, False)
+    assert "nothing was collected, because the program imported none of mindspore, acl" in done.stderr
+    assert "collecting with" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("value", "told"),
     [
