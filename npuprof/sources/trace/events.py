@@ -25,6 +25,7 @@ import msgspec
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.progress import tell
+from npuprof.sources.trace.documents import Documents
 
 CHUNK_BYTES = 1 << 20  # what is decoded of it stays in the processor's cache until it is in columns
 _MAX_EVENT_BYTES = 64 << 20  # an event that is longer is no event
@@ -33,12 +34,14 @@ _MAX_FAILURES = 20_000  # a file with more damage than this is not read on
 _MAX_UNZIPPED_BYTES = 64 << 30
 _MAX_UNZIPPED_RATIO = 200  # a timeline shrinks to a tenth or a fortieth; what shrinks more was made to fill memory
 _UNZIPPED_ANYWAY_BYTES = 1 << 30
+_SPACE_BYTES = 64  # between the beginning of a list and its first event
 _MAX_SPLITS = 16  # objects inside one event that may look like events themselves
 
 _KEY = rb'"(?:ph|name|pid|tid|ts|dur|cat|id|args|bp)"\s*:'
 # Inside a JSON string every quote is escaped, so neither pattern can match there.
 _BORDER = re.compile(rb"\}\s*,\s*(?=\{\s*" + _KEY + rb")")
 _EVENT = re.compile(rb"\{\s*" + _KEY)
+_OPENED = re.compile(rb"\[\s*\Z")  # before the first event of a document
 _PHASE = re.compile(rb'"ph"\s*:\s*"')
 _LIST = re.compile(rb"\s*\[")
 _WRAPPED = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -123,9 +126,20 @@ def read_events(
     SourceError
         If the file cannot be read or is no timeline at all.
     """
+
+    def reader(file: io.BufferedReader, notes: Notes) -> _Reader:
+        return _Reader(path, file, notes, chunk_bytes, _EXACT if exact else _PLAIN)
+
+    def again() -> Iterator[list[Event]]:
+        with path.open("rb") as file:
+            yield from reader(file, Notes()).batches()
+
     try:
         with path.open("rb") as file:
-            yield from _Reader(path, file, notes, chunk_bytes, _EXACT if exact else _PLAIN).batches()
+            documents, read = Documents(again, notes, path.name), reader(file, notes)
+            for batch in read.batches():
+                yield documents.once(batch, read.take_begins())
+            documents.note()
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
 
@@ -161,6 +175,7 @@ class _Reader:
         self._failures = 0  # beginnings of events that did not decode
         self._eventless_bytes = 0  # since the last event
         self._damaged = False
+        self._begins: list[int] = []
         self._read_bytes = 0
         self._max_bytes = self._limit()
 
@@ -181,6 +196,11 @@ class _Reader:
             text = block
         yield self._decode_end(left + text, wrapped)
         self._note_losses()
+
+    def take_begins(self) -> list[int]:
+        """Return the places in the last batch at which another document begins."""
+        begins, self._begins = self._begins, []
+        return begins
 
     def _is_worth_reading(self) -> bool:
         return self._failures <= _MAX_FAILURES and self._eventless_bytes <= _MAX_EVENTLESS_BYTES
@@ -256,7 +276,7 @@ class _Reader:
 
     def _recover(self, text: bytes) -> tuple[list[Event], int]:
         """Decode event by event; give the events and where the text begins that may still become one."""
-        self._damaged = True
+        lost_before = self._lost
         starts = [match.start() for match in _EVENT.finditer(text)]
         ends = [*starts[1:], len(text)]
         events: list[Event] = []
@@ -267,11 +287,16 @@ class _Reader:
                 failed += 1
                 self._failures += 1
             else:
+                if _opened(text, starts[row]) is not None:
+                    self._begins.append(len(events))
                 events.append(event)
                 self._lost += bool(failed)  # whatever lay between two whole events is one loss
                 failed = 0
             row += used
-        kept = starts[row - failed] if failed else len(text)
+        self._damaged |= not self._begins or self._lost > lost_before
+        kept = len(text)
+        if failed:  # it may become whole with the next chunk, and may be the first of a document
+            kept = starts[row - failed] if (opened := _opened(text, starts[row - failed])) is None else opened
         if len(text) - kept <= _MAX_EVENT_BYTES:
             return events, kept
         self._lost += 1
@@ -295,6 +320,12 @@ class _Reader:
             )
         if self._failures > _MAX_FAILURES:
             self._notes.error(name, f"more than {_MAX_FAILURES} events are damaged; the rest of the file is not read")
+
+
+def _opened(text: bytes, start: int) -> int | None:
+    """Return where the list begins of which the event at `start` is the first; None where it is none's."""
+    match = _OPENED.search(text, max(0, start - _SPACE_BYTES), start)
+    return match.start() if match else None
 
 
 def _last_border(text: bytes) -> tuple[int, int] | None:
@@ -323,9 +354,10 @@ def _decode_one(
                 event: Event = decoder.decode(attempt)
                 return event, used
     with suppress(*UNREADABLE, ValueError):  # the event may be whole, and what follows it in the text none
-        text_of = text[start : ends[0]].decode("latin-1")  # a character for each byte
-        alone: Event = decoder.decode(text[start : start + _JSON.raw_decode(text_of)[1]])
-        return alone, 1
+        text_of = text[start : ends[-1]].decode("latin-1")  # a character for each byte
+        end = start + _JSON.raw_decode(text_of)[1]
+        alone: Event = decoder.decode(text[start:end])
+        return alone, 1 + sum(following < end for following in ends)
     return None, 1  # the caller counts it as lost
 
 

@@ -72,7 +72,7 @@ def test_every_truncation_gives_a_prefix_and_a_note(
     assert any("end is incomplete" in message for message in messages(notes))
 
 
-X = '{"ph":"X","name":"a"}'
+X, Y = '{"ph":"X","name":"a"}', '{"ph":"X","name":"b"}'
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ X = '{"ph":"X","name":"a"}'
         (f"[{X},]", ["a"], 0),
         (f"[{X}", ["a"], 0),
         (f"[{X}{X}]", ["a", "a"], 0),
-        (f"[{X}][{X}]", ["a", "a"], 0),
+        (f"[{X}][{X},{Y}]", ["a", "b"], 0),
         (f'[{X},{{"ph":"X","name":"half{X},{X}]', ["a", "a", "a"], 1),
         (f'[{X},{{"ph":"X","na', ["a"], 1),
         (f"[{X}, null, {X}]", ["a", "a"], 0),
@@ -97,7 +97,7 @@ def test_damage_is_repaired_or_counted(tmp_path: Path, text: str, names: list[st
     frame = notes.to_frame()
     assert [row[1] for row in found] == names
     assert frame.loc[frame["message"].str.contains("lost"), "count"].sum() == lost
-    assert any("damaged" in message for message in messages(notes))
+    assert any("damaged" in message or "2 documents" in message for message in messages(notes))
 
 
 def test_bytes_that_are_not_utf8_are_replaced(tmp_path: Path) -> None:
