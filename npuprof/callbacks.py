@@ -66,7 +66,7 @@ class _StopAt(_Callback):
             return
         self._begun = True
         try:
-            self.profiler.start()
+            self.profiler.start(self._step_number(run_context))
         except NpuprofError as error:
             _warn(f"{type(self).__name__} profiles nothing, and the training goes on: {error}")
 
@@ -79,6 +79,10 @@ class _StopAt(_Callback):
         if self._begun and self.profiler.active:
             with suppress(SessionError):  # a schedule came to no recorded step, of which the user has been warned
                 self.profiler.stop()
+
+    def _step_number(self, run_context: Any) -> int:  # noqa: ARG002 - epochs need it
+        """Return MindSpore's number of the step that begins."""
+        return self._seen
 
     def _count(self, run_context: Any) -> int:
         return int(getattr(run_context.original_args(), self._counts))
@@ -152,6 +156,9 @@ class StopAtEpoch(_StopAt):
     """
 
     _counts = "cur_epoch_num"
+
+    def _step_number(self, run_context: Any) -> int:
+        return int(getattr(run_context.original_args(), "cur_step_num", 0)) + 1  # that of the last one that ended
 
     def __init__(self, start_epoch: int, stop_epoch: int, profiler: Session | None = None, **options: Any) -> None:
         super().__init__(start_epoch, stop_epoch, profiler, options)

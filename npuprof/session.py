@@ -66,7 +66,7 @@ class Session(EndedRuns, HasMetadata):
     Attributes
     ----------
     step_num
-        The number of the present step, from 0.
+        How many steps have ended since the start.
     current_action
         What is done during it.
     code
@@ -97,7 +97,7 @@ class Session(EndedRuns, HasMetadata):
         self.code = ""
         self._given = collector
         self._choose()
-        self.step_num = 0
+        self.step_num = self._first_step = 0
         self.current_action = ProfilerAction.NONE
         self._schedule = schedule
         self._on_trace_ready = on_trace_ready
@@ -111,8 +111,9 @@ class Session(EndedRuns, HasMetadata):
         self._metadata = {}
 
     def _choose(self) -> None:
-        chosen = Choice(self._given, "given") if self._given is not None else choose(self.options.collector, self.code)
-        self._collector, self.reason = chosen
+        known = (self.code,) if self.code else ()
+        chosen = Choice(self._given, "given") if self._given is not None else choose(self.options.collector, *known)
+        self._collector, self.reason = chosen.collector, chosen.reason
         if not self._collector.drives(self.options):
             self.reason = "the activities ask for nothing else"
 
@@ -162,10 +163,15 @@ class Session(EndedRuns, HasMetadata):
             f"one{steps_needed(self._schedule)}"
         )
 
-    def start(self) -> Session:
+    def start(self, first_step: int = 0) -> Session:
         """Start collecting, or with a schedule, begin the first step.
 
         A session that has stopped can be started again: it then makes a further run.
+
+        Parameters
+        ----------
+        first_step
+            The number that the training gives to its present step: the recorded steps are numbered from it.
 
         Raises
         ------
@@ -184,7 +190,7 @@ class Session(EndedRuns, HasMetadata):
             if self.options.collector == "auto":
                 self._choose()  # once more: a framework may have been imported since the session was made
             action = self._action_of(0)
-            self.step_num = 0
+            self.step_num, self._first_step = 0, first_step
             if action == ProfilerAction.NONE:
                 self._collector.check(self.options)  # a refusal should not wait for the first recorded step
             else:
@@ -234,22 +240,23 @@ class Session(EndedRuns, HasMetadata):
                 raise SessionError("step() needs a session that has started: call it between start() and stop()")
             before, run = self.current_action, self._run
             self.step_num += 1
+            number = self._first_step + self.step_num
             after = self.current_action = self._action_of(self.step_num)
             if run is not None and run.collecting:
                 run.step()
             if before in _RECORDS and (before == ProfilerAction.RECORD_AND_SAVE or after not in _RECORDS):
                 if before == ProfilerAction.RECORD:
-                    _warn(f"the schedule went from RECORD to {after.name} at step {self.step_num} without saving")
+                    _warn(f"the schedule went from RECORD to {after.name} at step {number} without saving")
                 self._end()
             elif before == ProfilerAction.WARMUP and after == ProfilerAction.NONE:
-                _warn(f"the schedule went from WARMUP to NONE at step {self.step_num}: nothing is recorded")
+                _warn(f"the schedule went from WARMUP to NONE at step {number}: nothing is recorded")
                 self._cool_down()
             if after in _RECORDS or before != after:
                 try:
                     self._turn_to(after)
                 except NpuprofError as error:
                     what = "recorded" if after in _RECORDS else "a warm-up"
-                    _warn(f"step {self.step_num} is not {what}: {error}")
+                    _warn(f"step {number} is not {what}: {error}")
 
     def _action_of(self, step: int) -> ProfilerAction:
         return ProfilerAction.RECORD if self._schedule is None else ProfilerAction(self._schedule(step))
@@ -269,7 +276,7 @@ class Session(EndedRuns, HasMetadata):
             run.warm_up()
             self._warm = run
             return
-        run.start(self.step_num)
+        run.start(self._first_step + self.step_num)
         run.recording.metadata.update(self._metadata)
         self._runs.append(run)
 

@@ -104,7 +104,9 @@ def test_the_steps_between_two_are_profiled(with_mindspore: bool, tmp_path: Path
     train(2, 3, callback)
     run = callback.profiler.result
     assert len(run.kernels) == 4 + 5
-    assert run.steps["step"].tolist() == [0, 1]
+    assert run.steps["step"].tolist() == [4, 5]
+    fifth = npuprof.load(callback.profiler.recording.directory, steps=[5])
+    assert (len(fifth.kernels), set(fifth.kernels["step"])) == (5, {5})
 
 
 def test_the_epochs_between_two_are_profiled(with_mindspore: bool, tmp_path: Path) -> None:

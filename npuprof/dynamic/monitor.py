@@ -208,7 +208,7 @@ class Monitor:
         )
         for key, value in (request.metadata or {}).items():
             session.add_metadata(key, value)
-        session.start()
+        session.start(self.cur_step + request.counted_from)
         self._session, self._ends_at = session, last + 1
         self.log.info(
             f"steps {first + request.counted_from} to {last + request.counted_from} are recorded with "

@@ -148,7 +148,7 @@ def test_the_older_profiler_gives_the_process_back_without_analysing(python: str
 def test_models_callbacks_profile_the_steps_and_epochs_asked_for(python: str, tmp_path: Path) -> None:
     (steps, epochs, is_callback), _ = _run(python, _CALLBACKS, tmp_path)
     assert is_callback
-    assert steps["steps"] == [0, 1]
+    assert steps["steps"] == [2, 3]
     assert any("MatMul" in name for name in steps["operators"])
     assert any("MatMul" in name for name in epochs["operators"])
 

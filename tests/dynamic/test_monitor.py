@@ -74,18 +74,20 @@ def test_a_change_is_noticed_within_one_step(file: Path, tmp_path: Path) -> None
     assert running.current() is None
     found = recordings(tmp_path)
     assert list(found) == ["rank0_start4_stop5"]
-    assert [step for step, _, _ in found["rank0_start4_stop5"].steps] == [0, 1]
+    assert [step for step, _, _ in found["rank0_start4_stop5"].steps] == [4, 5]
     assert "steps 4 to 5 are recorded with fake" in log_of(file)
 
 
-def test_a_step_ahead_is_waited_for_with_its_warmup(file: Path, tmp_path: Path) -> None:
+def test_a_step_ahead_is_waited_for_with_its_warmup(file: Path, tmp_path: Path, collector: FakeCollector) -> None:
     dynamic.edit(file, start_step=4, warmup=1, active=2, activities=["NPU"])
     steps(4)
     assert running.current() is None
     dynamic.step()
     assert running.current() is not None
     steps(5)
-    assert list(recordings(tmp_path)) == ["rank0_start5_stop6"]
+    ((place, recording),) = recordings(tmp_path).items()
+    assert (place, [step for step, _, _ in recording.steps]) == ("rank0_start5_stop6", [5, 6])
+    assert "step 5" in collector.calls, "the front end marks its steps by the same numbers"
 
 
 def test_a_step_that_has_passed_is_a_warning_and_ignored(file: Path, tmp_path: Path) -> None:
@@ -107,7 +109,8 @@ def test_the_steps_of_mindspore_are_counted_from_1(
     assert running.current() is not None
     steps(2)
     assert running.current() is None
-    assert list(recordings(tmp_path / "out")) == ["rank0_start3_stop4"]
+    ((place, recording),) = recordings(tmp_path / "out").items()
+    assert (place, [step for step, _, _ in recording.steps]) == ("rank0_start3_stop4", [3, 4])
 
 
 def test_a_first_step_that_the_file_names_already_begins_with_init(

@@ -47,6 +47,11 @@ def test_each_change_makes_its_calls_once_and_the_training_goes_on(stand_in: Sta
     assert set(found) == {"rank3_start5_stop6", "rank3_start12_stop12"}
     run = npuprof.load(found["rank3_start5_stop6"])
     assert (run.operators["name"] == "aten::mul").sum() == 2
+    # The vendor's own step marks have the numbers of the training too.
+    assert [run.steps["step"].tolist(), set(run.operators["step"].dropna())] == [[5, 6], {5, 6}]
+    sixth = npuprof.load(found["rank3_start5_stop6"], steps=[6]).operators
+    assert (sixth["name"] == "aten::mul").sum() == 1
+    assert "mstxRangeStartA ProfilerStep#12 " in two
     (log,) = (tmp_path / "config" / "log").iterdir()
     assert log.name.startswith("npuprof_rank3_")
     assert "half written" in log.read_text()
