@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from multiprocessing import parent_process
 from typing import Protocol, TextIO, TypeAlias
 
 _DELAY_S = 1.0
+_PATIENCE_S = 3.0
+_TICK_S = 1.0
 _INTERVAL_S = 0.2
 _BAR_WIDTH = 24
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -25,7 +28,7 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the reading of one file has come.
+    """How far the reading of one file has come, or how long something has taken.
 
     Attributes
     ----------
@@ -34,7 +37,7 @@ class Progress:
     done, total
         Bytes read of how many, or rows; `total` is 0 where nobody knows.
     unit
-        ``bytes`` or ``rows``.
+        ``bytes`` or ``rows``; ``s`` for the seconds that something has taken.
     """
 
     name: str
@@ -49,7 +52,7 @@ class Progress:
 
     def __str__(self) -> str:
         of = f" of {_amount(self.total, self.unit)}" if self.total > 0 else ""
-        return f"{self.name}: {_amount(self.done, self.unit)}{of} read"
+        return f"{self.name}: {_amount(self.done, self.unit)}{of}{' read' * (self.unit != 's')}"
 
 
 Watcher: TypeAlias = Callable[[Progress], None]
@@ -96,7 +99,7 @@ def shown() -> Iterator[None]:
     if display is None:
         yield
         return
-    patient = _Patient(display)
+    patient = _Patient(display, _DELAY_S)
     try:
         with watched(patient):
             yield
@@ -104,12 +107,61 @@ def shown() -> Iterator[None]:
         patient.close()
 
 
-class _Patient:
-    """A watcher that shows nothing for a second, then what is new a few times a second."""
+@contextmanager
+def patience(what: str) -> Iterator[None]:
+    """Show `what` and how long the block has taken so far, every second once that is over three.
 
-    def __init__(self, display: Display) -> None:
+    It is shown where the progress of reading is, and in a log of a program's errors once.
+    """
+    ended = threading.Event()
+    thread = threading.Thread(target=_show_waiting, args=(what, ended), name="npuprof-patience", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no thread can begin, as when the interpreter ends
+        yield
+        return
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(_TICK_S)
+
+
+def _show_waiting(what: str, ended: threading.Event) -> None:
+    began_s = time.monotonic()
+    if ended.wait(_PATIENCE_S):
+        return
+    patient = _Patient(_display() or _Line(), 0.0)
+    while True:
+        patient(Progress(what, round(time.monotonic() - began_s), 0, "s"))
+        if ended.wait(_TICK_S):
+            patient.close()
+            return
+
+
+class _Line:
+    """One line in the errors of a program that has no terminal."""
+
+    def __init__(self) -> None:
+        self._written = False
+
+    def show(self, progress: Progress) -> None:
+        """Write the line, the first time."""
+        if not self._written and sys.stderr is not None:
+            self._written = True
+            sys.stderr.write(f"npuprof: {progress} so far\n")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        """Leave the line where it is."""
+
+
+class _Patient:
+    """A watcher that shows nothing for a while, then what is new a few times a second."""
+
+    def __init__(self, display: Display, delay_s: float) -> None:
         self._display: Display | None = display
-        self._next_s = time.monotonic() + _DELAY_S
+        self._next_s = time.monotonic() + delay_s
         self._shown = False
 
     def __call__(self, progress: Progress) -> None:

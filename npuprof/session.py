@@ -219,9 +219,9 @@ class Session(EndedRuns, HasMetadata):
         """
         with self._lock:
             was_active, self._active = self._active, False
+            self._cool_down()  # this and the next also where an interrupt came before them in a stop before
+            self._end(failed)
             if was_active:
-                self._cool_down()
-                self._end(failed)
                 self._warn_of_missing_steps()
                 self.current_action = ProfilerAction.NONE
             return self.recording

@@ -13,6 +13,7 @@ class FakeCollector:
 
     name = "fake"
     simulated = False
+    stops_apart = False
 
     def __init__(self, *, fail: Mapping[str, BaseException] | None = None) -> None:
         self.calls: list[str] = []

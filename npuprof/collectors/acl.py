@@ -36,6 +36,7 @@ class AclCollector:
 
     name = "acl"
     simulated = False
+    stops_apart = True
 
     def __init__(self) -> None:
         self._acl: ModuleType | None = None

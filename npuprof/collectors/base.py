@@ -22,10 +22,13 @@ class Collector(Protocol):
         The word that ``--collector`` takes.
     simulated
         Whether what it records comes from the embedded simulated NPU.
+    stops_apart
+        Whether another thread than the one that started it may stop it, so that an interrupt need not wait for it.
     """
 
     name: str
     simulated: bool
+    stops_apart: bool
 
     def check(self, options: Options) -> None:
         """Refuse, before anything runs, what this front end cannot do; it is not looked for unless it drives.

@@ -27,6 +27,7 @@ class KinetoCollector:
 
     name = "kineto"
     simulated = False
+    stops_apart = False
 
     def __init__(self) -> None:
         self._torch: ModuleType | None = None

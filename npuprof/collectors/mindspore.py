@@ -44,6 +44,7 @@ class MindSporeCollector:
 
     name = "mindspore"
     simulated = False
+    stops_apart = False
 
     def __init__(self) -> None:
         self._mindspore: ModuleType | None = None

@@ -52,6 +52,7 @@ class MsprofCollector(AclCollector):
 
     name = "msprof"
     simulated = False
+    stops_apart = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -49,6 +49,7 @@ class TensorFlowCollector:
 
     name = "tensorflow"
     simulated = False
+    stops_apart = False
 
     def __init__(self) -> None:
         self._window: Any = None

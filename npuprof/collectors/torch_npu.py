@@ -39,6 +39,7 @@ class TorchNpuCollector:
 
     name = "torch_npu"
     simulated = False
+    stops_apart = False
 
     def __init__(self) -> None:
         self._torch_npu: ModuleType | None = None

@@ -24,6 +24,7 @@ from npuprof.options import Options
 from npuprof.recording import STACKS_FILE_NAME, Recording, kept_message
 from npuprof.runs import history as run_history
 from npuprof.runs.directories import absent, new_directory, remove_empty, remove_traces, told_of_writing
+from npuprof.runs.flushing import flush
 from npuprof.runs.recorded import Recorded
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _process_lock = threading.RLock()
 _current: Running | None = None
 _newest: Recorded | None = None
-_reserved = ""  # who holds the native profiler without a run
+_reserved = ""  # who holds the native profiler without a run, and what to do about it
 
 _SAMPLED_ONLY = "python stacks"  # the collector of a run that asks nothing of a native front end
 _MOST_OF_A_MESSAGE = 500
@@ -73,6 +74,7 @@ class Running(Recorded):
         self.warm = False
         self.collecting = False
         self._undo = ExitStack()  # ends what the warm-up began
+        self._abandoned = False
         self._marked: dict[str, int] = {}  # markers so far, by message
         self._keeps_domains = collector.name in DOMAINS_KEPT_BESIDE
         self._options = options
@@ -152,7 +154,7 @@ class Running(Recorded):
         if _current is not None and (_current.warm or _current.collecting):
             raise SessionBusyError(f"{_current.describe()}: stop it first")
         if _reserved and self.native:
-            raise SessionBusyError(f"{_reserved}, and pyACL does not collect meanwhile (EK0007): close it first")
+            raise SessionBusyError(_reserved)
         self.collector.check(self._options)
         undo.callback(remove_empty, absent(self._options.output))
         directory = self.recording.directory = new_directory(self._options)
@@ -220,6 +222,7 @@ class Running(Recorded):
             self.recording.problems.append(
                 "nobody stopped the session: it ended with its process or its last reference"
             )
+            self._abandoned = True
             self.stop()
 
     def cool_down(self) -> list[str]:
@@ -233,13 +236,13 @@ class Running(Recorded):
     def stop(self, failed: str = "") -> None:
         """End everything that was begun, once; whatever fails is told in the recording's problems.
 
-        An interrupt meanwhile is raised when everything has been ended.
+        An interrupt meanwhile is raised when everything has been ended; a collector that is still writing what it has
+        goes on by itself, if it can.
         """
         with self._lock:
             # A forked child inherits the object but not the native profiler: that is the parent's to end.
             if not self.collecting or os.getpid() != self._pid:
                 return
-            self.collecting = False
             self.recording.failed = failed
             with ExitStack() as last_first:
                 last_first.callback(note_end, self)
@@ -251,6 +254,7 @@ class Running(Recorded):
                     self._stop_sampling,
                 ):
                     last_first.callback(_attempt, part, self.recording.problems)
+                self.collecting = False  # an interrupt before this leaves a run that can be stopped again
 
     def _stop_sampling(self) -> None:
         self.recording.stopped_ns = self._clock.realtime_ns()
@@ -258,8 +262,27 @@ class Running(Recorded):
             self.recording.problems += self._stacks.stop()
 
     def _stop_native(self) -> None:
-        if self.native:
+        if not self.native:
+            return
+        if self._abandoned:  # whoever abandons it may hold locks that another thread would wait for
             self.collector.stop()
+            return
+        began_ns = self._clock.monotonic_raw_ns()
+        try:
+            flush(self.collector, self._hold)
+        except KeyboardInterrupt:
+            waited_s = (self._clock.monotonic_raw_ns() - began_ns) / 1e9
+            self.recording.problems.append(
+                f"the stop of the collector was interrupted after {waited_s:.1f} s: what it had not written by then is "
+                "missing, unless it goes on in the background"
+            )
+            raise
+
+    def _hold(self) -> Callable[[], None]:
+        return reserve(
+            f"the collector is still flushing {self.recording.directory}, whose stop was interrupted: wait until that "
+            "has ended, or restart the process"
+        )
 
     def _write_stacks(self) -> None:
         if self._stacks is not None:
@@ -280,6 +303,11 @@ def note_end(run: Recorded) -> None:
 def reserve(holder: str) -> Callable[[], None]:
     """Take this process's only place for something that is no run, and give the function that gives it back.
 
+    Parameters
+    ----------
+    holder
+        Who takes it and what to do about it, in words for the user whose own start is refused because of it.
+
     Raises
     ------
     SessionBusyError
@@ -290,7 +318,7 @@ def reserve(holder: str) -> Callable[[], None]:
         if (run := _current) is not None and run.native and (run.warm or run.collecting):
             raise SessionBusyError(f"{run.describe()}, and pyACL streams nothing meanwhile (EK0007): stop it first")
         if _reserved:
-            raise SessionBusyError(f"{_reserved}: close it first")
+            raise SessionBusyError(_reserved)
         _reserved = holder
     return _give_back
 

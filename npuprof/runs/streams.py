@@ -88,7 +88,10 @@ def open_stream(
         raise SessionError("stream() needs the ids of loaded models, as acl.mdl.load_from_file gives them")
     acl = collector.load()
     with ExitStack() as undo:
-        release = running.reserve(f"{title} streams operators of the models {ids}")
+        release = running.reserve(
+            f"{title} streams operators of the models {ids}, and pyACL does not collect meanwhile (EK0007): "
+            "close it first"
+        )
         undo.callback(release)
         with interrupts_kept():
             native = ModelStream(acl, ids, clock, None if told is None else lambda rows: told(_table(rows)))

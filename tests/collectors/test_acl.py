@@ -186,6 +186,20 @@ def test_a_refused_call_is_named_and_everything_begun_is_ended(
     assert "stop" not in made
 
 
+def test_an_interrupt_during_init_finalizes_what_that_began(
+    collector: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acl, prof = collector()
+
+    def interrupted(path: str) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prof, "init", interrupted, raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        acl.start(Options(), tmp_path)
+    assert prof.calls == [("finalize",)]
+
+
 @pytest.mark.parametrize("codes", [{"stop": 100043, "finalize": 100037}, {"stop": 100043, "finalize": 100001}, {}])
 def test_ending_what_other_code_has_ended_already_is_normal(
     collector: Any, tmp_path: Path, codes: dict[str, int]

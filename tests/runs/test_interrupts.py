@@ -19,6 +19,7 @@ import npuprof
 from npuprof.simulator import acl
 from npuprof.simulator.models import perceptron, write_model
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever runs the tests may ignore it
 library, way, place = ctypes.CDLL(sys.argv[1]), sys.argv[2], sys.argv[3]
 
 def bringing_the_handler(call):

@@ -1,0 +1,78 @@
+"""The stop of a native collector: told while it lasts, which may be minutes, and an interrupt does not wait for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from npuprof.collectors.base import Collector
+from npuprof.progress import patience
+
+_WHAT = "the collector is flushing"
+_LOOK_S = 0.2
+
+
+def flush(collector: Collector, hold: Callable[[], Callable[[], None]]) -> None:
+    """Stop a collector.
+
+    Where any thread may stop it, a thread of its own does. An interrupt then ends the waiting: the thread goes on until
+    the collector has written everything.
+
+    Parameters
+    ----------
+    collector
+        The collector.
+    hold
+        Called when the waiting has ended and the collector has not: keeps other runs away from it. What it returns is
+        called when the collector has ended too.
+    """
+    with patience(_WHAT):
+        if collector.stops_apart:
+            _Apart(collector.stop, hold).wait()
+        else:
+            collector.stop()
+
+
+class _Apart:
+    def __init__(self, stop: Callable[[], None], hold: Callable[[], Callable[[], None]]) -> None:
+        self._stop = stop
+        self._hold = hold
+        self._lock = threading.Lock()
+        self._begun = False
+        self._ended = threading.Event()
+        self._raised: list[BaseException] = []
+        self._release: Callable[[], None] | None = None
+
+    def wait(self) -> None:
+        thread = threading.Thread(target=self._work, name="npuprof-flush", daemon=True)
+        try:
+            try:
+                thread.start()
+            except RuntimeError:  # no thread can begin, as when the interpreter ends
+                self._work()
+            while not self._ended.wait(_LOOK_S):  # a signal that comes just before a wait does not end that
+                pass
+        except BaseException:
+            with self._lock:
+                begun, self._begun = self._begun, True
+                if begun and not self._ended.is_set():
+                    self._release = self._hold()
+            if not begun:
+                self._stop()
+            raise
+        if self._raised:
+            raise self._raised[0]
+
+    def _work(self) -> None:
+        with self._lock:
+            if self._begun:  # an interrupt came before the thread
+                return
+            self._begun = True
+        try:
+            self._stop()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self._raised.append(error)
+        with self._lock:
+            self._ended.set()
+            if self._release is not None:
+                self._release()
