@@ -6,10 +6,12 @@ Plain objects, without IPython: the magics and the panel are thin views of a :cl
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from npuprof.errors import SessionError
 from npuprof.options import Options
 
 if TYPE_CHECKING:
@@ -42,6 +44,28 @@ class _Held:
     report: bool
 
 
+@contextmanager
+def kept_when_interrupted(place: Callable[[], object]) -> Iterator[None]:
+    """Raise, when the block is interrupted, one line that says where the run is.
+
+    Parameters
+    ----------
+    place
+        Gives the directory or file of the run; None where it has none.
+
+    Raises
+    ------
+    SessionError
+        In place of the interrupt.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = place()
+        shows = f": the run is kept, and npuprof.load({str(kept)!r}) shows it" if kept is not None else ""
+        raise SessionError(f"interrupted{shows}") from None
+
+
 def _make_session(options: Options, title: str) -> Session:
     from npuprof.session import Session
 
@@ -54,7 +78,7 @@ class Controller:
     Parameters
     ----------
     show
-        Shows the report of a session that has stopped; it never raises.
+        Shows the report of a session that has stopped; it raises nothing but an interrupt.
     make_session
         Makes a session from options and the words that name its holder.
     """
@@ -123,16 +147,26 @@ class Controller:
         -------
         bool
             Whether there was a run to end.
+
+        Raises
+        ------
+        SessionError
+            If it is interrupted, at its stop or while the report is drawn.
         """
-        with self._lock:
-            held, self._held = self._held, None
-            if held is None:
-                return False
-            held.session.stop(failed)
-        if held.report:
-            self._shown = held.session
+        held = self._held
+        if held is None:
+            return False
+        with kept_when_interrupted(lambda: held.session.recording.directory):
             try:
-                (show or self._show)(held.session)
-            finally:
-                self._shown = None
+                with self._lock:
+                    if self._held is not held:
+                        return False  # another thread has ended it
+                    held.session.stop(failed)
+                    self._held = None
+                if held.report:
+                    self._shown = held.session
+                    (show or self._show)(held.session)
+            finally:  # also of what an interrupt has left of it
+                held.session.stop(failed)
+                self._held = self._shown = None
         return True

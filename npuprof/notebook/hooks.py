@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
+from npuprof.errors import SessionError
 from npuprof.notebook.controller import Cell, Controller
 
 if TYPE_CHECKING:
@@ -52,13 +54,19 @@ class CellHooks:
         """End the run of the cell that has ended. IPython calls this after the cell's value or error is shown."""
         cell = self._controller.cell
         if cell is not None and _is_end_of(cell, result):
-            self._controller.end(_failure(result))
+            self._end(result)
 
     def post_execute(self) -> None:
         """End the run of a silent cell, for which this is the only event."""
         cell, result = self._controller.cell, self._shell.last_execution_result
         if cell is not None and result is not None and _is_silent(result) and _is_end_of(cell, result):
+            self._end(result)
+
+    def _end(self, result: ExecutionResult | None) -> None:
+        try:
             self._controller.end(_failure(result))
+        except SessionError as error:  # the cell has ended already, and has its own error or value
+            print(f"npuprof: {error}", file=sys.stderr)  # noqa: T201 - to the user
 
 
 def failure_of(result: ExecutionResult) -> BaseException | None:

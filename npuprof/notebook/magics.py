@@ -11,13 +11,14 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from npuprof.errors import CollectorError, OptionsError, SessionBusyError, SessionError
 from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_arguments
-from npuprof.notebook.controller import Cell, Controller
+from npuprof.notebook.controller import Cell, Controller, kept_when_interrupted
 from npuprof.notebook.hooks import CellHooks, cell_title, current_cell, failure_of
 from npuprof.notebook.transformer import PRIVATE_WORD, CellTransformer, start_line
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from npuprof.profiles import Profile
     from npuprof.session import Session
 
 _NAME = "npuprof"
@@ -56,13 +57,15 @@ class NpuprofMagics(Magics):
 
     def uninstall(self) -> None:
         """End a run that is collecting, with its report, and take everything out of the shell."""
-        self.controller.end()
-        self._hooks.unregister()
-        self.shell.input_transformers_cleanup.remove(self._transformer)
-        manager = self.shell.magics_manager
-        for kind in ("line", "cell"):
-            manager.magics[kind].pop(_NAME, None)
-        manager.registry.pop(type(self).__name__, None)
+        try:
+            self.controller.end()
+        finally:
+            self._hooks.unregister()
+            self.shell.input_transformers_cleanup.remove(self._transformer)
+            manager = self.shell.magics_manager
+            for kind in ("line", "cell"):
+                manager.magics[kind].pop(_NAME, None)
+            manager.registry.pop(type(self).__name__, None)
 
     @magic_arguments(f"%{_NAME}")
     @profiling_arguments
@@ -146,13 +149,11 @@ class NpuprofMagics(Magics):
         print(_status())  # noqa: T201 - the answer to the user
 
     def _last(self) -> None:
-        from npuprof.notebook.report import show_run
         from npuprof.session import last
 
-        show_run(last())
+        _report(last())
 
     def _run(self, line: str) -> None:
-        from npuprof.notebook.report import show_run
         from npuprof.notebook.run_words import run_words
         from npuprof.runs.applications import run_application
         from npuprof.session import last
@@ -163,7 +164,7 @@ class NpuprofMagics(Magics):
         except OptionsError as error:
             raise UsageError(str(error)) from None
         if words.report:
-            show_run(last())
+            _report(last())
         if recording.failed:
             raise SessionError(f"the program failed: {recording.failed}")
 
@@ -178,15 +179,21 @@ class NpuprofMagics(Magics):
         from IPython.display import display
 
         from npuprof.notebook.load_words import load_words
-        from npuprof.notebook.report import show_run
         from npuprof.profiles import Profile, open_path
 
         path, wanted = load_words(line)
         opened = open_path(path, **wanted)
         if isinstance(opened, Profile):
-            show_run(opened)
+            _report(opened)
         else:
             display(opened)
+
+
+def _report(run: Profile) -> None:
+    from npuprof.notebook.report import show_run
+
+    with kept_when_interrupted(lambda: run.info.recording):
+        show_run(run)
 
 
 def _print(text: str) -> None:

@@ -22,15 +22,14 @@ _SAVED_PICTURES = (
 
 
 def show_session(session: Session) -> None:
-    """Decode what a stopped session recorded and show it; never raises.
+    """Decode what a stopped session recorded and show it; raises nothing but an interrupt.
 
-    Where decoding fails or is interrupted, what is shown instead says why, where the recording is and how
-    to open it.
+    Where decoding fails, what is shown instead says why, where the recording is and how to open it.
     """
     recording = session.recording
     try:
         run = session.result
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a report never ends the user's cell; told
+    except Exception as error:  # noqa: BLE001 - a report never ends the user's cell; told
         display(
             _failure("The recording could not be decoded", error, recording.directory, recording.problems), raw=True
         )
@@ -43,11 +42,14 @@ def show_session(session: Session) -> None:
 
 
 def show_run(run: Profile) -> None:
-    """Show the summary, the timeline and the flame graph of a run, each in a message of its own; never raises."""
+    """Show the summary, the timeline and the flame graph of a run, each in a message of its own.
+
+    What fails is told in its place; nothing but an interrupt is raised.
+    """
     for what, part in (("summary", _summary), ("figures", _figures)):
         try:
             bundles = part(run)
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the other part is shown all the same; told
+        except Exception as error:  # noqa: BLE001 - the other part is shown all the same; told
             bundles = [_failure(f"The {what} could not be made", error, run.info.recording)]
         for bundle in bundles:
             display(bundle, raw=True)

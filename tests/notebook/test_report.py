@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
+from npuprof.errors import SessionError
 from npuprof.figures.embed import MIMETYPE
 from npuprof.notebook import report
+from npuprof.notebook.controller import Controller
 from npuprof.notes import Notes
 from npuprof.options import Options
 from npuprof.profiles import Profile
@@ -83,22 +88,20 @@ def test_a_large_run_stays_below_a_megabyte() -> None:
     assert all(MIMETYPE in bundle for bundle in bundles[1:])
 
 
-@pytest.mark.parametrize("error", [RuntimeError("no <figure>"), KeyboardInterrupt()])
-def test_a_part_that_fails_costs_only_itself(
-    run: Profile, error: BaseException, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*arguments: object, **options: object) -> None:
-        raise error
+def fail(*arguments: object, **options: object) -> None:
+    raise RuntimeError("no <figure>")
 
+
+def test_a_part_that_fails_costs_only_itself(run: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npuprof.figures.report.report_figures", fail)
     summary, figures = shown(run)
     assert "text/html" in summary
-    assert type(error).__name__ in figures["text/plain"]
+    assert "RuntimeError" in figures["text/plain"]
     assert "npuprof.load('kept/here')" in figures["text/plain"]
     assert "<figure>" not in figures["text/html"]
 
 
-@pytest.mark.parametrize("error", [ValueError("damaged"), KeyboardInterrupt(), MemoryError()])
+@pytest.mark.parametrize("error", [ValueError("damaged"), MemoryError()])
 def test_a_recording_that_cannot_be_decoded_is_told_with_its_place(
     error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,3 +118,63 @@ def test_a_recording_that_cannot_be_decoded_is_told_with_its_place(
     assert type(error).__name__ in message
     assert "Before that: the disk was full" in message
     assert f"npuprof.load({str(session.recording.directory)!r})" in message
+
+
+class InterruptedAt:
+    """Traces the notebook's own code, and interrupts it at one of its lines."""
+
+    def __init__(self, line: int) -> None:
+        self.left = line
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> InterruptedAt | None:
+        if not frame.f_code.co_filename.endswith(("notebook/controller.py", "notebook/report.py")):
+            return None
+        if event == "line" and not frame.f_code.co_name.endswith(("begin", "interrupted")):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+def test_an_interrupt_at_any_line_of_the_end_and_the_report_is_one_line_that_says_where_the_run_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Profile
+) -> None:
+    monkeypatch.setattr("npuprof.profiles.load", lambda path: run)
+    monkeypatch.setattr("npuprof.exports.text.summary_text", lambda *facts: "summary")
+    monkeypatch.setattr("npuprof.exports.html.report_html", lambda *facts: "summary")
+    monkeypatch.setattr("npuprof.figures.report.report_figures", fail)
+    monkeypatch.setattr(report, "display", lambda bundle, raw: None)
+    for facts in ("describe", "versions"):
+        monkeypatch.setattr(f"npuprof.machine.environment.{facts}", dict)
+    made: list[Session] = []
+
+    def make(options: Options, title: str) -> Session:
+        made.append(Session(options, collector=FakeCollector(), title=title))
+        return made[-1]
+
+    told, before, after = [], 0, 0
+    for line in itertools.count(1):
+        controller = Controller(report.show_session, make)
+        controller.begin(Options(activities=("npu",), output=tmp_path), "cell [1]")
+        interrupting = InterruptedAt(line)
+        sys.settrace(interrupting)
+        try:
+            controller.end()
+        except SessionError as error:
+            told.append((str(error), str(made[-1].recording.directory)))
+        except KeyboardInterrupt:
+            before += controller.collecting  # the run goes on
+            after += not controller.collecting
+        finally:
+            sys.settrace(None)
+        controller.end()
+        assert not made[-1].collecting
+        if interrupting.left > 0:
+            break
+    assert len(told) + before + after == line - 1
+    assert len(told) > 40
+    assert before <= 4  # lines, of which none has ended anything
+    assert after <= 2  # lines, which have nothing left to do
+    assert all(
+        message == f"interrupted: the run is kept, and npuprof.load({place!r}) shows it" for message, place in told
+    )
