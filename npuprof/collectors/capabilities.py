@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 
+from npuprof.collectors import host_tools
 from npuprof.errors import OptionsError
 from npuprof.options import Options
 
@@ -166,6 +167,8 @@ def lacks(collector: str, option: str) -> str:
 def check(collector: str, options: Options) -> None:
     """Refuse options that a front end lacks and that were given another value than their default.
 
+    So are host samples whose programs this machine lacks.
+
     Parameters
     ----------
     collector
@@ -197,3 +200,5 @@ def check(collector: str, options: Options) -> None:
             have = [name for name in LACKING if not lacks(name, field.name)]
             elsewhere = f", or use one that has it (--collector {', '.join(have)})" if have else ""
             raise OptionsError(f"{collector} has no {field.name}: {reason}. Leave it out{elsewhere}")
+    if collector != "simulator":
+        host_tools.check(options)

@@ -6,7 +6,6 @@ Source: formats/frontends.md sections 5 and 6.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 
 from npuprof.errors import OptionsError
@@ -19,8 +18,6 @@ _MEMORY_HZ = 50
 _IO_HZ = 100
 _INTERCONNECTION_HZ = 50
 _DVPP_HZ = 50
-# Kinds of host samples and the programs that msprof takes them with.
-_HOST_TOOLS: Mapping[str, tuple[str, ...]] = {"disk": ("iotop", "sudo"), "osrt": ("perf", "ltrace")}
 
 
 def refuse(options: Options, *, attached: bool) -> None:
@@ -54,13 +51,6 @@ def refuse(options: Options, *, attached: bool) -> None:
         raise OptionsError("msprof discards hccl, because communication comes with level 1: set level 1 or 2")
     if "numa" in options.host_sys:
         raise OptionsError("msprof takes no numa samples: leave numa out of host_sys, or use --collector acl")
-    for kind, tools in _HOST_TOOLS.items():
-        missing = [tool for tool in tools if shutil.which(tool) is None]
-        if kind in options.host_sys and missing:
-            raise OptionsError(
-                f"msprof samples the host's {kind} with {' and '.join(missing)}, which this machine lacks: install it, "
-                f"or leave {kind} out of host_sys"
-            )
     if len(options.export_type) != 1:
         raise OptionsError("msprof exports text or db, one of them: choose one with export_type")
 
