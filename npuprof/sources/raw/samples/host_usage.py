@@ -213,10 +213,14 @@ def _iotop(fields: list[str]) -> tuple[float, float, float] | None:
 
 
 def _network(host: Host, side: Side) -> list[CounterRows]:
-    """Read ``Network Usage`` (percent of the speed of all cards that have one) and its rate."""
+    """Read ``Network Usage`` (percent of the speed of all cards that have one) and its rate.
+
+    Where no card's speed is known, the rate is that of each card, since one may carry what another does.
+    """
     speeds = _speeds(side)
     usages: list[tuple[int, float]] = []
     rates: list[tuple[int, float]] = []
+    cards: list[str] = []
     before: tuple[int, dict[str, int]] | None = None
     for block in _blocks(host, "host_network.data"):
         now = _moved(block.lines, speeds)
@@ -224,14 +228,22 @@ def _network(host: Host, side: Side) -> list[CounterRows]:
             changes = [(card, size - before[1][card]) for card, size in now.items() if card in before[1]]
             changes = [(card, change) for card, change in changes if change >= 0]
             seconds = (block.stamp - before[0]) * float(host.clock.ns_per_tick) / 1e9
-            if changes:
+            if not speeds:
+                rates += [(before[0], change / seconds / 1024) for _, change in changes]
+                cards += [card for card, _ in changes]
+            elif changes:
                 rate = sum(change for _, change in changes) / seconds
                 usages.append((before[0], rate * 100 / sum(speeds[card] for card, _ in changes)))
                 rates.append((before[0], rate / 1024))
         before = (block.stamp, now)
+    if cards:
+        host.notes.info(
+            "host host_network.data",
+            "info.json has no network card with a speed: usage in percent is unknown, and each card has its own rate",
+        )
     return [
         _rows(host, "host_network.data", usages, "Network Usage", "%", None),
-        _rows(host, "host_network.data", rates, "Network Usage Rate", "KB/s", None),
+        _rows(host, "host_network.data", rates, "Network Usage Rate", "KB/s", cards or None),
     ]
 
 
@@ -247,13 +259,14 @@ def _speeds(side: Side) -> dict[str, int]:
 
 
 def _moved(counters: Iterable[str], cards: Iterable[str]) -> dict[str, int]:
-    """Read lines of ``/proc/net/dev``: bytes received and sent by card."""
+    """Read lines of ``/proc/net/dev``: bytes received and sent by card; by every one but ``lo`` where none is known."""
     known = set(cards)
     moved = {}
     for line in counters:
         card, _, tail = line.partition(":")
         fields = tail.split()
         received, sent = (whole(fields[place]) if len(fields) > 8 else None for place in (0, 8))
-        if card.strip() in known and received is not None and sent is not None:
-            moved[card.strip()] = received + sent
+        name = card.strip()
+        if (name in known if known else name != "lo") and received is not None and sent is not None:
+            moved[name] = received + sent
     return moved

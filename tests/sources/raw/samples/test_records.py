@@ -271,6 +271,23 @@ def test_disk_and_network_of_the_host(samples_dir: Samples) -> None:
     assert found["Network Usage Rate", None] == [(0, pytest.approx(100_000 / 1024))]
 
 
+@pytest.mark.parametrize("cards", [[], [{"netCardName": "eth0", "speed": -1}], None])
+def test_the_rate_of_each_network_card_is_known_without_its_speed(samples_dir: Samples, cards: Any) -> None:
+    samples_dir.change("host/info.json", netCard=cards)
+    head = "Inter-|   Receive                    |  Transmit\n face |bytes    packets errs drop|bytes    packets errs\n"
+    card = "  {}: {} 1 0 0 0 0 0 0 {} 1 0 0 0 0 0 0\n"
+    for second in (0, 1, 2):
+        text = card.format("eth0", second * 1024, second * 1024) + card.format("bond0", second * 4096, 0)
+        text = f"time {HOST_COUNTER + second * 100_000_000}\n{head}{text}{card.format('lo', second * 9, second * 9)}"
+        samples_dir.text("host/data/host_network.data", text)
+    found = samples_dir.counters()
+    assert {key: [value for _, value in rows] for key, rows in found.items()} == {
+        ("Network Usage Rate", "eth0"): [2.0, 2.0],
+        ("Network Usage Rate", "bond0"): [4.0, 4.0],
+    }
+    assert "usage in percent is unknown" in " ".join(samples_dir.read().notes.to_frame()["message"])
+
+
 def _aicpu(kind: int, stamp: int, body: bytes) -> bytes:
     return (struct.pack("<HHIIIQ", 0x5A5A, 6000, kind, 1, 232, DEVICE_COUNTER + stamp) + body).ljust(256, b"\0")
 
