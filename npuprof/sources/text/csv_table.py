@@ -30,6 +30,7 @@ from npuprof.sources.columns.decimals import US_TO_NS, Ints, Mask
 from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.files.room import refuse_too_large
 from npuprof.sources.files.zipped import is_zipped, read_head, read_whole
+from npuprof.sources.text.glued import each_once
 
 NONE = ("", "N/A", "INVALID_TYPE")
 _HEAD_BYTES = 1 << 16
@@ -64,7 +65,7 @@ class CsvTable:
         self.names = _header(path)
         size = path.stat().st_size
         tell(self.source, 0, size)
-        self._cells = self._read(path)
+        self._cells = each_once(self._read(path), self.names, notes, self.source)
         notes.ledger.read(self.source, len(self))
         tell(self.source, size, size)
         if not len(self):

@@ -23,7 +23,12 @@ from npuprof.sources.text.communication_json import read_communication, read_com
 from npuprof.sources.text.csv_table import CsvTable, read_statistic
 from npuprof.sources.text.kernel_details import column_name, read_kernel_details
 from npuprof.sources.text.kernel_join import take_steps, take_task_numbers
-from npuprof.sources.text.memory_csv import read_memory_record, read_module_memory, read_operator_memory
+from npuprof.sources.text.memory_csv import (
+    read_device_memory,
+    read_memory_record,
+    read_module_memory,
+    read_operator_memory,
+)
 from npuprof.sources.text.step_csv import read_step_times
 
 T = "1763600000000"
@@ -43,6 +48,7 @@ LEVEL0 = (
     "Name,Type,Accelerator Core,Start Time(us),Duration(us)\n"
     f"A,N/A,N/A,{T}001.0\t,2\nhcom_x__1_0_1,N/A,N/A,{T}002.0\t,3\n"
 )
+_MEMORY = {"memory_record": read_memory_record, "npu_module_mem": read_module_memory, "npu_mem": read_device_memory}
 
 
 def write(tmp_path: Path, text: str | bytes, name: str = "some.csv") -> Path:
@@ -250,3 +256,42 @@ def test_communication_json_without_its_totals(tmp_path: Path) -> None:
 def test_a_cut_communication_json_is_a_source_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="damaged"):
         read_communication(write(tmp_path, '{"step": {', "communication.json"))
+
+
+@pytest.mark.parametrize("text", [LEVEL1, SUMMARY, LEVEL0])
+def test_kernels_of_a_file_that_was_glued_to_itself_count_once(tmp_path: Path, text: str) -> None:
+    once = read_kernel_details(write(tmp_path, text, "once.csv"), Notes())
+    notes = Notes()
+    twice = read_kernel_details(write(tmp_path, text * 2), notes)
+    pd.testing.assert_frame_equal(twice.kernels, once.kernels)
+    pd.testing.assert_frame_equal(twice.communication, once.communication)
+    told = notes.to_frame().set_index("message")["count"]
+    repeated = len(once.kernels) + len(once.communication)
+    assert told["a row of a later table is in an earlier one too; left out"] == repeated
+    assert told.index.str.contains("2 tables one after another").any()
+    assert notes.ledger.to_frame()["left_out"].tolist() == [repeated]
+
+
+def test_a_later_export_that_goes_on_adds_its_new_rows(tmp_path: Path) -> None:
+    head, row = "Component,Timestamp(us),Total Allocated(MB)\n", f"PTA,{T}100.000,1\n"
+    path = write(tmp_path, head + row * 2 + head + row * 3 + f"PTA,{T}200.000,2\n" * 2)
+    assert read_memory_record(path, Notes())["allocated_bytes"].tolist() == [1 << 20] * 2 + [2 << 20] * 2
+
+
+@pytest.mark.parametrize("time", ["", "soon", "1.76E+15", "N/A"])
+@pytest.mark.parametrize("kind", ["memory_record", "npu_module_mem", "npu_mem"])
+def test_samples_of_memory_with_damaged_times_are_counted_as_left_out(tmp_path: Path, kind: str, time: str) -> None:
+    head = (
+        "event,ddr(KB),hbm(KB),memory(KB),timestamp(us)"
+        if kind == "npu_mem"
+        else ("Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Device")
+    )
+    rows = [f"app,1,2,3,{at}" if kind == "npu_mem" else f"GE,{at},1,2,NPU:0" for at in (f"{T}100.000", time, time)]
+    notes = Notes()
+    path = write(tmp_path, "\n".join([head, *rows, ""]), f"{kind}.csv")
+    assert len(_MEMORY[kind](path, notes)) == 1
+    told = notes.to_frame()
+    (note,) = told[told["message"].str.contains("no readable time; left out; counts and sums of memory")].to_dict(
+        "records"
+    )
+    assert (note["severity"], note["source"], note["count"]) == ("warning", f"{kind}.csv", 2)
