@@ -124,7 +124,8 @@ class Options:
     marks
         Record markers and ranges.
     host_sys
-        Host samples of this process to take: any of ``cpu, mem, disk, network, osrt, numa``.
+        Host samples of this process to take: any of ``cpu, mem, disk, network, osrt, numa``. The machine needs iotop
+        for ``disk``, perf and ltrace for ``osrt``, and perf for ``numa``.
     output
         Directory below which each recording gets a directory of its own.
     name

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from npuprof.options import Options
+from npuprof.runs.schedules import schedule
+from npuprof.session import Session
 from tests.collectors import sigint_double
+from tests.fakes import FakeCollector
 
 # The simulated NPU, whose first native call brings the library's handler.
 _PROGRAM = """
@@ -72,3 +80,40 @@ def test_an_interrupt_while_a_collector_runs_is_one_interrupt(tmp_path: Path, wa
     assert done.returncode == 0, done.stderr
     told: list[Any] = json.loads(done.stdout)
     assert told == [1, True]
+
+
+class Taking(FakeCollector):
+    """A front end each of whose calls that may reach the native library takes the handler of interrupts away."""
+
+    def _called(self, call: str) -> None:
+        super()._called(call)
+        if call in ("warmup", "start"):
+            ctypes.CDLL(None).signal(signal.SIGINT, ctypes.c_void_p(1))  # SIG_IGN
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let the signal interrupt, which it does not where whatever runs the tests ignores it."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("warmup", [0, 1])
+def test_python_has_its_interrupts_back_after_a_warm_up_and_a_start(tmp_path: Path, warmup: int) -> None:
+    collector = Taking()
+    plan = schedule(wait=0, warmup=warmup, active=1, repeat=1)
+    session = Session(Options(activities=("npu",), output=tmp_path), collector=collector, schedule=plan).start()
+    for _ in range(warmup + 1):
+        with pytest.raises(KeyboardInterrupt):
+            _interrupt()
+        session.step()
+    session.stop()
+    assert [call for call in collector.calls if call in ("warmup", "start")] == ["warmup"] * warmup + ["start"]
+
+
+def _interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(100_000):
+        pass
