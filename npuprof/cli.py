@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from npuprof.errors import NpuprofError
-from npuprof.options import DEFAULT_OUTPUT
+from npuprof.options import default_output
 from npuprof.options.reading import add_reading_words, reading_arguments
 
 
@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(run=_run)
 
     doctor = commands.add_parser("doctor", help="tell what this machine can profile with, and what is missing")
-    doctor.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="directory of recordings (%(default)s)")
+    doctor.add_argument("--output", type=Path, default=default_output(), help="directory of recordings (%(default)s)")
     doctor.add_argument(
         "--verify",
         action="store_true",

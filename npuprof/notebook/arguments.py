@@ -16,7 +16,6 @@ from npuprof.options import (
     ACTIVITIES,
     AIC_METRICS,
     COLLECTORS,
-    DEFAULT_OUTPUT,
     EXPORT_TYPES,
     FREQUENCIES,
     GE_API,
@@ -25,6 +24,7 @@ from npuprof.options import (
     LEVELS,
     LLC,
     Options,
+    default_output,
 )
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -83,7 +83,7 @@ _TABLE: tuple[argument, ...] = (
     _switch("--l2", "Record the L2 cache's hits and victims."),
     _option("--marks", "Record markers and ranges. Default: on.", action=argparse.BooleanOptionalAction),
     _option("--host-sys", f"Host samples to take: any of {_listed(HOST_SYS)}, joined by commas.", metavar="KINDS"),
-    _option("--output", f"Directory in which recordings are kept. Default: {DEFAULT_OUTPUT}.", metavar="DIRECTORY"),
+    _option("--output", f"Directory in which recordings are kept. Default: {default_output()}.", metavar="DIRECTORY"),
     _option("--name", "What to call the run."),
     _option("--collector", f"The front end to use: one of {_listed(COLLECTORS)}. Default: auto.", metavar="FRONT_END"),
     _switch("--modules", "Record the module hierarchy of framework operators."),

@@ -8,8 +8,9 @@ front end has and another lacks is :mod:`npuprof.collectors.capabilities`.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ COLLECTORS: tuple[str, ...] = (
 )
 
 DEFAULT_OUTPUT = Path("npuprof-recordings")
+_WORK_PATH = ("ASCEND_WORK_PATH", "profiling_data")  # where the tools of CANN write by default, and what they call it
 DEFAULT_DOMAIN = "default"
 _SWITCHES = (
     "memory",
@@ -96,6 +98,13 @@ _DEVICE_ONLY = (
 )
 
 
+def default_output() -> Path:
+    """Return the directory of recordings where none is chosen: that of CANN's tools where the environment sets it."""
+    variable, name = _WORK_PATH
+    work_path = os.environ.get(variable)
+    return Path(work_path).expanduser().absolute() / name if work_path else DEFAULT_OUTPUT
+
+
 @dataclass(frozen=True)
 class Options:
     """What to collect, validated and complete when constructed.
@@ -127,7 +136,8 @@ class Options:
         Host samples of this process to take: any of ``cpu, mem, disk, network, osrt, numa``. The machine needs iotop
         for ``disk``, perf and ltrace for ``osrt``, and perf for ``numa``.
     output
-        Directory below which each recording gets a directory of its own.
+        Directory below which each recording gets a directory of its own; ``npuprof-recordings``, or
+        ``profiling_data`` in ``ASCEND_WORK_PATH`` where that is set, when not given.
     name
         What to call the run; it becomes part of the directory's name.
     collector
@@ -183,7 +193,7 @@ class Options:
     l2: bool = False
     marks: bool = True
     host_sys: tuple[str, ...] = ()
-    output: Path = DEFAULT_OUTPUT
+    output: Path = field(default_factory=default_output)
     name: str = ""
     collector: str = "auto"
     modules: bool = False
@@ -327,7 +337,7 @@ class Options:
         OptionsError
             If a name is not an option, or as the class says.
         """
-        known = {field.name for field in fields(cls)}
+        known = {one.name for one in fields(cls)}
         if unknown := sorted(set(plain) - known):
             raise OptionsError(
                 f"unknown option {values.listed(unknown)}: the options are {values.listed(sorted(known))}"

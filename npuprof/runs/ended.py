@@ -13,6 +13,7 @@ from npuprof.errors import SessionError
 if TYPE_CHECKING:
     from npuprof.exports.stacks import Metric
     from npuprof.profiles import Profile
+    from npuprof.recording import Recording
     from npuprof.runs.offline import Mode
     from npuprof.runs.running import Running
 
@@ -23,6 +24,15 @@ class EndedRuns(ABC):
     @abstractmethod
     def _ended(self) -> list[Running]:
         """Give the runs that have ended, in their order."""
+
+    @property
+    @abstractmethod
+    def collecting(self) -> bool:
+        """Whether the collector is running."""
+
+    @abstractmethod
+    def stop(self) -> Recording:
+        """End the session."""
 
     @abstractmethod
     def _why_no_result(self) -> str:
@@ -53,9 +63,14 @@ class EndedRuns(ABC):
         return [run.result() for run in self._ended()]
 
     def analyse(
-        self, mode: Mode = "sync", step_list: Iterable[int] | None = None, *, pretty: bool = False
+        self,
+        mode: Mode = "sync",
+        step_list: Iterable[int] | None = None,
+        *,
+        pretty: bool = False,
+        offline_path: str | PathLike[str] | None = None,
     ) -> Profile | None:
-        """Decode the newest run that has ended, and save its tables in its recording.
+        """End the session if it is collecting, decode its newest run, and save the tables in the recording.
 
         Parameters
         ----------
@@ -65,25 +80,32 @@ class EndedRuns(ABC):
             Numbers of the steps to keep; all when not given.
         pretty
             Also write the timeline as an indented Chrome trace.
+        offline_path
+            A recording or a result to decode instead, as :func:`npuprof.offline_analyse` takes it; the session goes on.
 
         Returns
         -------
         Profile or None
-            The run; None in mode ``async``.
+            The run, or what is at `offline_path`, which may be a set of runs; None in mode ``async``.
 
         Raises
         ------
         OptionsError, SessionError, SourceError
-            If the mode is neither, no run has ended, or nothing of it can be decoded.
+            If the mode is neither, no run has begun, or nothing of it can be decoded.
         """
         from npuprof.runs import offline
 
         offline.check_mode(mode)
-        directory = self._newest_ended().recording.directory
+        if offline_path is None:
+            if self.collecting:
+                self.stop()
+            path = self._newest_ended().recording.directory
+        else:
+            path = Path(offline_path).expanduser()
         if mode == "async":
-            offline.analyse_in_background(directory, step_list=step_list, pretty=pretty)
+            offline.analyse_in_background(path, step_list=step_list, pretty=pretty)
             return None
-        return cast("Profile", offline.offline_analyse(directory, step_list=step_list, pretty=pretty))
+        return cast("Profile", offline.offline_analyse(path, step_list=step_list, pretty=pretty))
 
     def export_chrome_trace(self, path: str | PathLike[str]) -> Path:
         """Write the newest run's timeline; see :meth:`npuprof.Profile.export_chrome_trace`."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from npuprof.errors import NpuprofError, OptionsError
 from npuprof.machine import environment
+from npuprof.options.values import flag
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile
@@ -34,7 +35,11 @@ def check_mode(mode: str) -> None:
 
 
 def offline_analyse(
-    path: str | PathLike[str], *, step_list: Iterable[int] | None = None, pretty: bool = False
+    path: str | PathLike[str],
+    *,
+    step_list: Iterable[int] | None = None,
+    pretty: bool = False,
+    data_simplification: bool = True,
 ) -> Profile | ProfileSet:
     """Decode a recording or a result, and save its tables below it, unless they are there already.
 
@@ -46,6 +51,8 @@ def offline_analyse(
         Numbers of the steps to keep; all when not given.
     pretty
         Also write the timeline as an indented Chrome trace beside the tables.
+    data_simplification
+        Has no effect: MindSpore's parser deletes the raw data by it, and npuprof deletes nothing.
 
     Returns
     -------
@@ -53,9 +60,12 @@ def offline_analyse(
 
     Raises
     ------
+    OptionsError
+        If an argument has a wrong value.
     SourceError
         If nothing there can be read, or a run has no step of a wanted number.
     """
+    flag("data_simplification", data_simplification)
     from npuprof.profiles import Profile, open_path
 
     opened = open_path(path, steps=step_list)
@@ -78,7 +88,7 @@ def analyse_in_background(path: Path, *, step_list: Iterable[int] | None = None,
     arguments = [sys.executable, "-m", "npuprof.runs.offline", str(path)]
     arguments += [f"--step={step}" for step in step_list or ()] + ["--pretty"] * pretty
     try:
-        with (path / "analyse.log").open("wb") as log:
+        with ((path if path.is_dir() else path.parent) / "analyse.log").open("wb") as log:
             # A session of its own: an interrupt of the kernel is not meant for it.
             process = subprocess.Popen(  # noqa: S603 - this interpreter and this module
                 arguments,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuprof.errors import OptionsError
-from npuprof.options import ACTIVITIES, AIC_METRICS, HOST_SYS, LEVELS, Options
+from npuprof.options import ACTIVITIES, AIC_METRICS, DEFAULT_OUTPUT, HOST_SYS, LEVELS, Options
 
 
 def test_the_default_counts_pipes_at_level_1() -> None:
@@ -134,3 +134,13 @@ def test_the_levels_calls_of_the_device_need_the_device() -> None:
     with pytest.raises(OptionsError, match="level 2 adds AI CPU and runtime calls of the device: add npu"):
         Options(level=2, activities=("cpu",))
     assert Options(level=0, activities=("cpu",)).level == 0
+
+
+def test_the_directory_of_canns_tools_is_the_default_output(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ASCEND_WORK_PATH", str(tmp_path))
+    assert Options().output == Options.from_dict({"level": 0}).output == tmp_path / "profiling_data"
+    assert Options(output="mine").output == Path("mine")  # type: ignore[arg-type]  # as a user might
+    monkeypatch.setenv("ASCEND_WORK_PATH", "relative")
+    assert Options().output == Path.cwd() / "relative" / "profiling_data"
+    monkeypatch.setenv("ASCEND_WORK_PATH", "")
+    assert Options().output == DEFAULT_OUTPUT

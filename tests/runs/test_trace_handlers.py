@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import npuprof
-from npuprof.errors import NpuprofWarning, OptionsError, SessionError
+from npuprof.errors import NpuprofWarning, OptionsError, SessionError, SourceError
 from npuprof.runs.offline import TABLES_DIRECTORY, TRACE_FILE
 from npuprof.simulator import npu
 
@@ -76,6 +76,55 @@ def test_a_session_can_be_analysed_by_hand_with_chosen_steps(tmp_path: Path) -> 
     saved = prof.recording.directory / TABLES_DIRECTORY
     assert npuprof.load(saved).steps["step"].tolist() == [1, 2]
     assert (saved / TRACE_FILE).read_text().count("\n") > 5
+
+
+def test_an_analysis_ends_the_collection(tmp_path: Path) -> None:
+    prof = npuprof.profile(collector="simulator", activities="npu", output=tmp_path)
+    prof.start()
+    npu.asarray([1.0, 2.0]) + 1.0
+    run = prof.analyse()
+    assert isinstance(run, npuprof.Profile)
+    assert not prof.active
+    npu.asarray([1.0, 2.0]) + 1.0
+    assert len(run.kernels) == len(prof.result.kernels) == 1
+    assert len(npuprof.load(prof.recording.directory / TABLES_DIRECTORY).kernels) == 1
+
+
+def test_an_analysis_while_a_schedule_waits_takes_the_newest_run_and_the_schedule_goes_on(tmp_path: Path) -> None:
+    plan = npuprof.schedule(wait=1, active=1, repeat=2)
+    with npuprof.profile(collector="simulator", activities="npu", output=tmp_path, schedule=plan) as prof:
+        with pytest.raises(SessionError, match="no step of a session has been recorded"):
+            prof.analyse()
+        for _ in range(2):
+            prof.step()
+        run = prof.analyse()
+        assert run is not None
+        assert run.steps["step"].tolist() == [1]
+        for _ in range(2):
+            prof.step()
+    assert [run.steps["step"].tolist() for run in prof.results] == [[1], [3]]
+
+
+def test_an_analysis_of_another_path_leaves_the_session_alone(tmp_path: Path) -> None:
+    earlier = profiled(tmp_path).recording.directory
+    with npuprof.profile(collector="simulator", activities="npu", output=tmp_path / "own") as prof:
+        run = prof.analyse(offline_path=str(earlier), step_list=[1])
+        assert isinstance(run, npuprof.Profile)
+        assert run.steps["step"].tolist() == [1]
+        assert prof.active
+    with pytest.raises(SourceError):
+        prof.analyse(offline_path=tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("simplify", [True, False])
+def test_data_simplification_is_taken_and_deletes_nothing(tmp_path: Path, simplify: bool) -> None:
+    recording = profiled(tmp_path).recording.directory
+    before = {path for path in recording.rglob("*") if path.is_file()}
+    npuprof.offline_analyse(recording, data_simplification=simplify)
+    assert before <= set(recording.rglob("*"))
+    wrong: Any = "yes"
+    with pytest.raises(OptionsError, match="data_simplification"):
+        npuprof.offline_analyse(recording, data_simplification=wrong)
 
 
 def test_an_analysis_needs_a_mode_and_a_run(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from npuprof.collectors import capabilities
 from npuprof.collectors.capabilities import check, lacks
 from npuprof.collectors.registry import choose
 from npuprof.errors import OptionsError
-from npuprof.options import ACTIVITIES, AIC_METRICS, COLLECTORS, LEVELS, Options
+from npuprof.options import ACTIVITIES, AIC_METRICS, COLLECTORS, LEVELS, Options, default_output
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ SWITCHES: tuple[Switch, ...] = (
 
 _CHOSEN_ALONE = ("collector", "level", "aic_metrics", "activities", "name", "output")
 _ASKED = {"aic_metrics": "PipeUtilization"}  # what is tried to learn whether an option can be chosen
-_FORMER = {field.name: field.default for field in fields(Options)}
+_FORMER = {field.name: field.default for field in fields(Options)} | {"output": default_output()}
 
 
 class OptionsForm:
