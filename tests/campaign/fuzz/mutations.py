@@ -115,15 +115,26 @@ def _with_number(content: bytes, start: int, word: bytes) -> bytes:
     return content[:begin] + word + content[end:]
 
 
-def leaves_whole_rows(sound: Path, damaged: Path) -> bool:
-    """Return whether damage only took whole rows out of text tables: a shorter file, which nothing can tell."""
-    for path in files_of(sound):
-        other = damaged / path.relative_to(sound)
-        before, after = path.read_bytes(), other.read_bytes() if other.is_file() else None
-        if before == after:
-            continue
-        if after is None or path.suffix not in (".csv", ".txt") or not after.endswith(b"\n"):
+def is_untold(sound: Path, damaged: Path) -> bool:
+    """Return whether damage only left files that their writer could have written, without some rows.
+
+    Nothing tells that a file is gone, that a text table lost whole rows, or JSON whole entries, unless another file
+    says what there was.
+    """
+    return all(_is_sound(path, damaged / path.relative_to(sound)) for path in files_of(sound))
+
+
+def _is_sound(path: Path, damaged: Path) -> bool:
+    if not damaged.is_file():
+        return True
+    before, after = path.read_bytes(), damaged.read_bytes()
+    if before == after:
+        return True
+    if path.suffix == ".json":
+        try:
+            json.loads(after)
+        except ValueError:
             return False
-        if not set(after.splitlines(keepends=True)) <= set(before.splitlines(keepends=True)):
-            return False
-    return True
+        return True
+    rows = set(after.splitlines(keepends=True))
+    return path.suffix in (".csv", ".txt") and after.endswith(b"\n") and rows <= set(before.splitlines(keepends=True))

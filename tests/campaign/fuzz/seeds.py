@@ -137,6 +137,9 @@ SEEDS: Mapping[str, Callable[[Path], Path]] = {
 }
 """What writes a result below a folder and returns its path, by the name of its format."""
 
+WITH_MANIFEST = ("recording", "saved")
+"""The formats that list their own files, so that each missing row can be told."""
+
 
 def write(name: str, folder: Path) -> Path:
     """Write a seed, with the path to load in ``seed.json`` beside it; return that path."""

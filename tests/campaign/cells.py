@@ -1,0 +1,57 @@
+"""Ten thousand profiled cells in one kernel: memory, descriptors and threads stay where they were."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from tests.campaign.tally import Tally
+from tests.notebook.kernel import Kernel
+
+_CELLS = 10_000
+_WARM = 1_000  # caches and pools are full by then
+_REPORT_EVERY = 100
+_MORE_MIB = 64
+_LOOK = (
+    "import gc, json, os, threading; gc.collect(); "
+    "status = dict(line.split(':', 1) for line in open('/proc/self/status') if ':' in line); "
+    "print(json.dumps({'rss': int(status['VmRSS'].split()[0]) >> 10, 'peak': int(status['VmHWM'].split()[0]) >> 10, "
+    "'files': len(os.listdir('/proc/self/fd')), 'threads': threading.active_count()}))"
+)
+
+
+def run(folder: Path) -> list[Tally]:
+    """Run the cells and compare what the kernel holds after them with what it held once warm."""
+    folder.mkdir()
+    tally = Tally("cells")
+    begin = time.monotonic()
+    with Kernel(folder) as kernel:
+        kernel.run("%load_ext npuprof")
+        warm: dict[str, int] = {}
+        for number in range(1, _CELLS + 1):
+            report = "" if number % _REPORT_EVERY == 0 else "--no-report"
+            cell = f"%%npuprof {report} --collector simulator --output {folder / 'runs'}\nvalue = {number}"
+            reply = kernel.run(cell)
+            tally.tried += 1
+            if reply.status != "ok":
+                tally.crashes += 1
+                tally.finds.append(f"cell {number}: {reply.traceback()[-200:]}")
+                break
+            if number == _WARM:
+                warm = _look(kernel)
+        held = _look(kernel)
+    tally.peak_mib = held["peak"]
+    bounds = {"rss": _MORE_MIB, "files": 0, "threads": 0}
+    tally.finds += [
+        f"{name} grew from {warm[name]} to {held[name]} between cell {_WARM} and {_CELLS}"
+        for name, more in bounds.items()
+        if warm and held[name] > warm[name] + more
+    ]
+    tally.seconds = time.monotonic() - begin
+    return [tally]
+
+
+def _look(kernel: Kernel) -> dict[str, int]:
+    found: dict[str, int] = json.loads(kernel.run(_LOOK).stream())
+    return found
