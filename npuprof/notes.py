@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -13,6 +14,17 @@ from npuprof.ledger import Ledger
 Severity: TypeAlias = Literal["info", "warning", "error"]
 
 _LIMIT = 1000  # a damaged file must not turn into a million notes
+
+
+_NUMBER = re.compile(r"\d+")
+_MAX_ALIKE = 5  # more notes than this that differ in their numbers alone are shown as one
+
+
+def _folded(alike: list[tuple[tuple[Severity, str, str], int]]) -> list[tuple[str, str, str, int]]:
+    if len(alike) <= _MAX_ALIKE:
+        return [(*key, count) for key, count in alike]
+    severity, source, message = alike[0][0]
+    return [(severity, source, f"{message} (and {len(alike) - 1} notes like it)", sum(count for _, count in alike))]
 
 
 @dataclass
@@ -93,8 +105,14 @@ class Notes:
         return len(self._counts)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the table ``severity, source, message, count``, in the order noted."""
-        rows = [(*key, count) for key, count in self._counts.items()]
+        """Return the table ``severity, source, message, count``, in the order noted.
+
+        Many that differ in their numbers alone, such as one for each process or rank, are one row.
+        """
+        alike: dict[tuple[str, ...], list[tuple[tuple[Severity, str, str], int]]] = {}
+        for key, count in self._counts.items():
+            alike.setdefault(tuple(_NUMBER.sub("#", part) for part in key), []).append((key, count))
+        rows = [row for group in alike.values() for row in _folded(group)]
         columns = ["severity", "source", "message", "count"]
         frame: pd.DataFrame = pd.DataFrame(rows, columns=columns, dtype=object).astype({"count": "int64"})
         return frame

@@ -24,6 +24,20 @@ def test_a_million_different_notes_stay_few() -> None:
     assert notes.to_frame()["count"].sum() == 5000
 
 
+def test_many_notes_that_differ_in_their_numbers_alone_are_one_row() -> None:
+    notes = Notes()
+    notes.warning("first", "of another kind")
+    for process in range(60):
+        notes.warning(f"{process}-Memory.data", f"{process * 7} bytes are not decoded", 2)
+    for rank in range(5):
+        notes.info(f"rank {rank}", "few enough to be seen one by one")
+    assert notes.to_frame().to_numpy().tolist() == [
+        ["warning", "first", "of another kind", 1],
+        ["warning", "0-Memory.data", "0 bytes are not decoded (and 59 notes like it)", 120],
+        *(["info", f"rank {rank}", "few enough to be seen one by one", 1] for rank in range(5)),
+    ]
+
+
 def test_notes_survive_a_frame_and_joining() -> None:
     first, second = Notes(), Notes()
     first.info("a", "x")

@@ -18,6 +18,7 @@ from npuprof.sources.raw.control.clocks import parse_frequency
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.control.files import Side, whole_number
 from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.samples.all_processes import read_all_processes
 from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
 from npuprof.sources.raw.samples.text import lines, number, whole
 
@@ -43,7 +44,8 @@ def read_host_usage(host: Host, side: Side | None) -> list[CounterRows]:
     """Read all samples of the host; `side` holds the facts that usages are shares of."""
     if side is None:
         return []
-    return [*_cpu(host, side), *_memory(host, side), *_disk(host, side), *_network(host, side)]
+    own = [*_cpu(host, side), *_memory(host, side), *_disk(host, side), *_network(host, side)]
+    return [*own, *read_all_processes(host, side)]
 
 
 def _placed(host: Host, stream: str, stamps: list[int]) -> tuple[Int64, npt.NDArray[np.bool_]]:

@@ -397,3 +397,59 @@ def test_absurd_lines_of_the_host_never_stop_the_reading(line: str, stream: str,
     samples_dir.text(f"host/data/{stream}", f"{line}\n" * 3)
     values = samples_dir.read().tables["counters"]["value"]
     assert values.dropna().between(0, 100).all()
+
+
+def _sample(second: int, *below: str) -> str:
+    stamp = HOST_COUNTER + second * 100_000_000
+    return "\n".join([f"TimeStamp:{stamp}", f"Index:{second}", "DataLen:99", *below, "", ""])
+
+
+def _stat(used: int, system: int) -> str:
+    return "7 (my (odd) name) S " + "0 " * 10 + f"{used} {system} " + "0 " * 30
+
+
+def test_all_processes_and_the_machine_are_sampled(samples_dir: Samples) -> None:
+    for second, (idle, busy) in enumerate(((0, 0), (60, 40))):
+        machine = (f"cpu  {busy} 0 0 {idle} 0 0 0 0 0 0", f"cpu0 {busy} 0 0 0 {idle} 0 0 0 0 0")
+        samples_dir.text("host/data/SystemCpuUsage.data", _sample(second, *machine))
+        process = (_stat(busy // 4, busy // 4), "ProcessName:my (odd) name", machine[0])
+        samples_dir.text("host/data/7-CpuUsage.data", _sample(second, *process))
+    samples_dir.text(
+        "host/data/Memory.data", _sample(0, "MemTotal:  4096 kB", "MemFree: 1024 kB", "HugePages_Total: 0")
+    )
+    samples_dir.text("host/data/7-Memory.data", _sample(0, "100 50 25 1 0 9 0", "ProcessName:sh"))
+    found = samples_dir.counters()
+    assert found == {
+        ("System CPU Usage", "all"): [(0, 40.0)],
+        ("System CPU Usage", "0"): [(0, 40.0)],
+        ("Process CPU Usage", "7 my (odd) name"): [(0, 20.0)],
+        ("System Memory Total", None): [(0, 4096.0)],
+        ("System Memory Free", None): [(0, 1024.0)],
+        ("Process Memory Size", "7 sh"): [(0, 400.0)],
+        ("Process Memory Resident", "7 sh"): [(0, 200.0)],
+        ("Process Memory Shared", "7 sh"): [(0, 100.0)],
+    }
+
+
+def test_stamps_of_processes_may_be_those_of_the_monotonic_clock(samples_dir: Samples) -> None:
+    text = f"TimeStamp:{MONO_NS + 3}\nIndex:0\n100 50 25 1 0 9 0\n\n"
+    samples_dir.text("host/data/7-Memory.data", text)
+    assert samples_dir.counters()["Process Memory Size", "7"] == [(3, 400.0)]
+
+
+@pytest.mark.parametrize(
+    "line", [*_ABSURD, "\v", "TimeStamp:", "TimeStamp:nan", "TimeStamp:99999999999999999999", "cpu"]
+)
+@pytest.mark.parametrize("stream", ["SystemCpuUsage.data", "Memory.data", "7-CpuUsage.data", "7-Memory.data"])
+def test_absurd_lines_of_processes_never_stop_the_reading(line: str, stream: str, samples_dir: Samples) -> None:
+    samples_dir.text(f"host/data/{stream}", f"{line}\n" * 3 + _sample(0, line))
+    values = samples_dir.read().tables["counters"]["value"]
+    assert values.dropna().between(0, 100).all()
+
+
+def test_many_processes_are_few_notes(samples_dir: Samples) -> None:
+    for process in range(1, 61):
+        samples_dir.text(f"host/data/{process}-CpuUsage.data", "torn\n" + _sample(0, "torn"))
+    notes = samples_dir.read().notes.to_frame().set_index("source")["count"]
+    assert notes["host_sys_usage"] == 120  # a line above the first sample, and a sample without numbers, of each
+    assert not notes.index.str.contains("CpuUsage").any()
