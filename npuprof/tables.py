@@ -179,7 +179,7 @@ def build(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
         If a required column is missing, or values do not fit a column's dtype without loss.
     """
     table = SCHEMA[name]
-    length = max(map(len, columns.values()), default=0)
+    length = max((len(values) for values in columns.values() if values is not None), default=0)
     known = {column.name for column in table.columns}
     added = {key: value for key, value in columns.items() if key not in known}
     if not length:
