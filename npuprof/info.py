@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+
+class Selected(TypedDict, total=False):
+    """What of a run was asked for: numbers of steps, or bounds in UTC epoch nanoseconds."""
+
+    steps: list[int]
+    start_ns: int
+    end_ns: int
 
 
 @dataclass
@@ -61,21 +69,12 @@ class Info:
     environment: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     recording: Path | None = None
-    selection: dict[str, Any] = field(default_factory=dict)
+    selection: Selected = field(default_factory=Selected)
     failed: str = ""
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give a form that JSON can hold."""
+        """Return a form that JSON can hold, and :mod:`npuprof.small_files` reads."""
         plain = asdict(self)
         plain["recording"] = None if self.recording is None else str(self.recording)
         return plain
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> Info:
-        """Rebuild from :meth:`to_dict`; keys of a newer version are left out."""
-        known = {f.name for f in fields(cls)}
-        values = {key: value for key, value in plain.items() if key in known}
-        if values.get("recording") is not None:
-            values["recording"] = Path(values["recording"])
-        return cls(**values)

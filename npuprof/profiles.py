@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import json
+import io
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 import pandas as pd
 
-from npuprof import progress, tables
+from npuprof import atomic, progress, tables
 from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.figures.methods import ProfileFigures
 from npuprof.info import Info
@@ -112,16 +113,14 @@ class Profile(ProfileFigures):
         figures = {"Timeline": timeline, "Flame graph": flame}
         picture = timeline_svg(self.tables, self.info)
         page = page_html(self.summary, self.info, self.notes, figures, picture=picture)
-        target = _target(path)
-        target.write_text(page, encoding="utf-8")
-        return target
+        return _written(path, page)
 
     def export_chrome_trace(self, path: str | PathLike[str], *, pretty: bool = False) -> Path:
         """Write the timeline as a Chrome trace, compressed where the name ends in ``.gz``; return its path."""
         from npuprof.exports import chrome_trace
 
-        target = _target(path)
-        with (gzip.open if target.suffix == ".gz" else open)(target, "wt", encoding="utf-8") as out:
+        target = Path(path)
+        with atomic.replacing(target) as file, _text(file, target) as out:
             chrome_trace.write(out, self.tables, self.info, pretty=pretty)
         return target
 
@@ -135,10 +134,7 @@ class Profile(ProfileFigures):
         """
         from npuprof.exports.stacks import folded_stacks
 
-        lines = list(folded_stacks(self.tables, metric))
-        target = _target(path)
-        target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        return target
+        return _written(path, "".join(f"{line}\n" for line in folded_stacks(self.tables, metric)))
 
     def export_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
         """Write the memory over time, of one device or all, as ``.json``, ``.json.gz`` or ``.html``.
@@ -150,16 +146,14 @@ class Profile(ProfileFigures):
         """
         from npuprof.exports import memory_timeline
 
-        target = _target(path)
-        if target.suffix == ".html":
+        if Path(path).suffix == ".html":
             from npuprof.exports.html import page_html
             from npuprof.figures.memory import memory_plot
 
             chosen = {**self.tables, "memory": memory_timeline.select(self.memory, device)}
             figures = {"Memory": memory_plot(chosen, self.info)}
-            target.write_text(page_html(self.summary, self.info, self.notes, figures), encoding="utf-8")
-            return target
-        return memory_timeline.write(target, self.memory, device)
+            return _written(path, page_html(self.summary, self.info, self.notes, figures))
+        return _written(path, memory_timeline.content(Path(path).name, self.memory, device))
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Save the profile as a directory of Parquet files, which ``npuprof.load`` reads back.
@@ -170,17 +164,10 @@ class Profile(ProfileFigures):
             If the directory exists and is not empty.
         """
         directory = Path(path)
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if any(directory.iterdir()):
-            raise NpuprofError(f"{directory} is not empty: choose a new directory to save the profile in")
-        for name, frame in self.tables.items():
-            if len(frame):
-                frame.to_parquet(directory / f"{name}.parquet")
-        for name, frame in self.statistics.items():
-            (directory / "statistics").mkdir(exist_ok=True)
-            frame.to_parquet(directory / "statistics" / f"{name}.parquet")
-        plain = {"format": saved.FORMAT, "version": 1, "info": self.info.to_dict(), "notes": self.notes.to_dict("list")}
-        (directory / saved.FILE_NAME).write_text(json.dumps(plain, indent=1), encoding="utf-8")
+        with suppress(OSError):  # which is told when it is written to
+            if next(directory.iterdir(), None) is not None:
+                raise NpuprofError(f"{directory} is not empty: choose a new directory to save the profile in")
+        saved.write(directory, Decoded(self.tables, self.info, self._notes, self.statistics))
         return directory
 
     def __repr__(self) -> str:
@@ -194,11 +181,17 @@ class Profile(ProfileFigures):
         return report_html(self.summary, self.info, self.notes)
 
 
-def _target(path: str | PathLike[str]) -> Path:
-    """Give the path of a file to write, in a directory that is made where it is missing."""
+def _written(path: str | PathLike[str], content: str) -> Path:
+    """Write a file of text as a whole, compressed where its name ends in ``.gz``, and return its path."""
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    with atomic.replacing(target) as file, _text(file, target) as out:
+        out.write(content)
     return target
+
+
+def _text(file: BinaryIO, path: Path) -> TextIO:
+    out = gzip.GzipFile(fileobj=file, mode="wb") if path.suffix == ".gz" else file
+    return io.TextIOWrapper(cast("BinaryIO", out), encoding="utf-8", errors="backslashreplace")
 
 
 def load(

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from npuprof import atomic
 from npuprof.errors import OptionsError, SourceError
 
 FILE_NAME = "recording.json"
@@ -28,6 +28,7 @@ BREAKS_JSON = re.compile(r'["\\\x00-\x1f]')
 _FORMAT = "npuprof-recording"
 _MAX_METADATA_BYTES = 1 << 20
 _MAX_MESSAGE_BYTES = 126  # what pyACL keeps of a marker's message
+_INSTEAD = "load the PROF_* directory beside it instead"
 _MAX_BYTES = 16 << 20  # it holds options, metadata and step times; more is not ours
 
 
@@ -85,56 +86,50 @@ class Recording:
 
         Raises
         ------
-        OSError
+        NpuprofError
             If it cannot be written; what was there before stays.
         """
         plain = {"format": _FORMAT, "version": 1, **asdict(self)}
         del plain["directory"]  # a recording may be moved
-        partial = self.directory / (FILE_NAME + ".part")
-        try:
-            partial.write_text(json.dumps(plain, indent=1), encoding="utf-8")
-            partial.replace(self.directory / FILE_NAME)
-        except OSError:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)  # on a full disk every byte counts
-            raise
+        atomic.write(self.directory / FILE_NAME, json.dumps(plain, indent=1).encode())
 
     def write_metadata(self) -> None:
         """Write what the user attached as ``profiler_metadata.json`` too, where the frameworks' tools look for it.
 
         Raises
         ------
-        OSError
+        NpuprofError
             If it cannot be written.
         """
         if self.metadata:
-            text = json.dumps(self.metadata, indent=1)
-            (self.directory / METADATA_FILE_NAME).write_text(text, encoding="utf-8")
+            atomic.write(self.directory / METADATA_FILE_NAME, json.dumps(self.metadata, indent=1).encode())
 
     @classmethod
     def read(cls, directory: Path) -> Recording:
         """Read the ``recording.json`` of a directory.
 
+        A field that is damaged is left out and told in `problems`.
+
         Raises
         ------
         SourceError
-            If it is missing, damaged or not one of ours.
+            If the file is missing, is not one of ours, or is too damaged to tell whether the NPU was simulated.
         """
+        from npuprof.small_files import read_fields, read_json  # takes a while to import
+
         path = directory / FILE_NAME
         try:
-            with path.open("rb") as file:
-                plain = json.loads(file.read(_MAX_BYTES))
-        except (OSError, ValueError, RecursionError) as error:
-            raise SourceError(
-                f"{path} cannot be read ({error}); load the PROF_* directory beside it instead"
-            ) from error
+            plain = read_json(path, _MAX_BYTES)
+        except (OSError, ValueError) as error:
+            raise SourceError(f"{path} cannot be read ({error}); {_INSTEAD}") from error
         if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
-            raise SourceError(f"{path} was not written by npuprof; load the PROF_* directory beside it instead")
-        known = {f.name for f in fields(cls)} - {"directory"}
-        try:
-            return cls(directory=directory, **{key: value for key, value in plain.items() if key in known})
-        except TypeError as error:
-            raise SourceError(f"{path} lacks what a recording must tell: {error}") from error
+            raise SourceError(f"{path} was not written by npuprof; {_INSTEAD}")
+        values, problems = read_fields(cls, {key: plain[key] for key in plain if key != "directory"})
+        if "simulated" not in values:
+            raise SourceError(f"{path} does not tell whether the NPU was simulated; {_INSTEAD}")
+        recording = cls(directory, **{"name": "", "collector": "", **values})
+        recording.problems += [f"{FILE_NAME}: {problem}, and is left out" for problem in problems]
+        return recording
 
 
 def kept_message(message: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
 import pytest
 
-from npuprof.errors import SourceError
+from npuprof.errors import NpuprofError, SourceError
 from npuprof.recording import FILE_NAME, Recording
+from tests.full_disk import small_files
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -20,15 +20,12 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [child.name for child in tmp_path.iterdir()] == [FILE_NAME]
 
 
-def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path: Path) -> None:
     Recording(tmp_path, "before", "simulator", True).write()
-
-    def run_full(path: Path, text: str, **how: object) -> int:
-        path.write_bytes(text[:10].encode())
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", run_full)
-    with pytest.raises(OSError, match="No space left"):
+    with (
+        small_files(10),
+        pytest.raises(NpuprofError, match=f"{FILE_NAME} cannot be written: File too large; .* needed"),
+    ):
         Recording(tmp_path, "after", "simulator", True).write()
     assert Recording.read(tmp_path).name == "before"
     assert [child.name for child in tmp_path.iterdir()] == [FILE_NAME]
@@ -42,7 +39,7 @@ def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path: Path, monk
         ("[" * 100_000, "cannot be read"),
         ("[]", "was not written by npuprof"),
         ('{"format": "other"}', "was not written by npuprof"),
-        ('{"format": "npuprof-recording"}', "lacks"),
+        ('{"format": "npuprof-recording"}', "does not tell whether the NPU was simulated"),
     ],
 )
 def test_a_damaged_file_says_what_to_load_instead(tmp_path: Path, content: str, told: str) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from npuprof import atomic
 from npuprof.collectors import capabilities
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
@@ -195,8 +195,8 @@ def _write_flops(profile: Any, path: Path) -> None:
     """Keep the operations that torch estimates, by the id that an operator has in the trace, which leaves them out."""
     events = profile.profiler.kineto_results.events()
     known = [(event.correlation_id(), event.flops()) for event in events if event.flops() > 0]
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-        json.dump({"external_id": [own for own, _ in known], "flops": [flops for _, flops in known]}, file)
+    plain = {"external_id": [own for own, _ in known], "flops": [flops for _, flops in known]}
+    atomic.write(path, json.dumps(plain).encode())
 
 
 def _is_profiling(torch: ModuleType) -> bool:

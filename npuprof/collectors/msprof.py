@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from npuprof import atomic
 from npuprof.collectors import capabilities, msprof_flags
 from npuprof.collectors.acl import AclCollector
 from npuprof.collectors.msprof_client import MsprofProcess, has_data
-from npuprof.errors import CollectorError, FrontEndAbsentError
+from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofError
 from npuprof.machine import cann
 from npuprof.options import Options
 
@@ -125,8 +126,8 @@ class MsprofCollector(AclCollector):
             msprof.kill()
             raise
         finally:
-            with suppress(OSError):
-                (self._directory / LOG_NAME).write_text(msprof.output, encoding="utf-8")
+            with suppress(NpuprofError):
+                atomic.write(self._directory / LOG_NAME, msprof.output.encode(errors="backslashreplace"))
         if not has_data(self._directory):
             raise CollectorError(
                 f"msprof ended with status {status} and left no PROF_* directory. {msprof.last_words()}"

@@ -32,6 +32,7 @@ import weakref
 from array import array
 from pathlib import Path
 
+from npuprof import atomic
 from npuprof.clock import Clock, SystemClock
 from npuprof.collectors import await_chains
 from npuprof.collectors.stack_tree import NOTHING, Columns, StackTree, Step
@@ -135,7 +136,7 @@ class PythonStacks:
         ------
         SessionError
             If it is running, or was never started.
-        CollectorError
+        NpuprofError
             If the file cannot be written.
         """
         if self._running or self._sampler is None:
@@ -335,14 +336,5 @@ def _write_parquet(columns: Columns, path: Path) -> None:
 
     types_ = {name: pa.list_(pa.type_for_alias(_ARROW_TYPES.get(name, "string"))) for name in columns}
     table = pa.table({name: pa.array([values], type=types_[name]) for name, values in columns.items()})
-    partial = path.with_name(path.name + ".part")
-    try:
-        partial.unlink(missing_ok=True)
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            pq.write_table(table, file, compression="zstd")
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise CollectorError(
-            f"the Python stacks cannot be written to {path} ({error}): free some space or choose another output"
-        ) from error
+    with atomic.replacing(path) as file:
+        pq.write_table(table, file, compression="zstd")

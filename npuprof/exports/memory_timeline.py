@@ -5,9 +5,7 @@ Source: ``seeds/001`` (export_memory_timeline), which tells the form by the file
 
 from __future__ import annotations
 
-import gzip
 import json
-from pathlib import Path
 
 import pandas as pd
 
@@ -38,13 +36,13 @@ def select(memory: pd.DataFrame, device: str | None) -> pd.DataFrame:
     return chosen
 
 
-def write(path: Path, memory: pd.DataFrame, device: str | None = None) -> Path:
-    """Write the samples as JSON, by its suffix compressed.
+def content(name: str, memory: pd.DataFrame, device: str | None = None) -> str:
+    """Return the samples as JSON.
 
     Parameters
     ----------
-    path
-        Ends in ``.json`` or ``.json.gz``.
+    name
+        The file's, which ends in ``.json`` or ``.json.gz``.
     memory
         The table ``memory``.
     device
@@ -52,24 +50,18 @@ def write(path: Path, memory: pd.DataFrame, device: str | None = None) -> Path:
 
     Returns
     -------
-    The path. The file holds an object: for each component a list of times in ns and a list of each size in bytes,
-    ``null`` where it was not sampled.
+    str
+        An object: for each component a list of times in ns and a list of each size in bytes, ``null`` where it was
+        not sampled.
 
     Raises
     ------
     OptionsError
         If the suffix is another one, or as :func:`select` says.
     """
-    name = path.name
     if not name.endswith(_SUFFIXES[:2]):
         raise OptionsError(f"the file of a memory timeline must end in one of {', '.join(_SUFFIXES)}, not {name!r}")
-    text = json.dumps(_series(select(memory, device)))
-    if name.endswith(".gz"):
-        with gzip.open(path, "wt", encoding="utf-8") as out:
-            out.write(text)
-    else:
-        path.write_text(text, encoding="utf-8")
-    return path
+    return json.dumps(_series(select(memory, device)))
 
 
 def _series(memory: pd.DataFrame) -> dict[str, dict[str, list[int | None]]]:

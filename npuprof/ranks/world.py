@@ -43,8 +43,9 @@ def host_of(info: Info) -> str | None:
 
 def place_of_ranks(clusters: Iterable[Info]) -> dict[int | None, dict[str, Any]]:
     """Give host and device of each rank, as analyses of the whole cluster tell them."""
-    told = [one for info in clusters for one in info.metadata.get("rank_devices", []) if isinstance(one, dict)]
-    return {one["rank"]: one for one in told if isinstance(one.get("rank"), int)}
+    told = [info.metadata.get("rank_devices") for info in clusters]
+    places = [one for devices in told if isinstance(devices, list) for one in devices if isinstance(one, dict)]
+    return {one["rank"]: one for one in places if isinstance(one.get("rank"), int)}
 
 
 def in_words(ranks: Iterable[int], limit: int = 40) -> str:

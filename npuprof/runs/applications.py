@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from npuprof import atomic
 from npuprof.clock import Clock, SystemClock
 from npuprof.collectors import capabilities, msprof_flags
 from npuprof.collectors.msprof import LOG_NAME, find
@@ -87,7 +88,7 @@ def run_application(
         status = msprof.wait(timeout_s)
         recording.stopped_ns = clock.realtime_ns()
     finally:
-        (directory / LOG_NAME).write_text(msprof.output, encoding="utf-8")
+        atomic.write(directory / LOG_NAME, msprof.output.encode(errors="backslashreplace"))
     _judge(recording, status, msprof, timeout_s)
     recording.write()
     note_end(Recorded(recording))

@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from npuprof import atomic
 from npuprof.errors import CollectorError
 from npuprof.options import Options
 from npuprof.recording import FILE_NAME
+
+_ELSEWHERE = "choose another directory with --output"
 
 
 def new_directory(options: Options) -> Path:
@@ -32,10 +35,8 @@ def new_directory(options: Options) -> Path:
                 directory.mkdir(mode=0o700)
                 return directory
     except OSError as error:
-        raise CollectorError(
-            f"no recording can be made in {options.output} ({error.strerror or error}): "
-            "choose a directory that you can write to with --output"
-        ) from error
+        told = atomic.reason(error, options.output.absolute(), elsewhere=_ELSEWHERE)
+        raise CollectorError(f"no recording can be made in {options.output}: {told}") from error
     raise CollectorError(f"{options.output} holds a thousand recordings of this second: choose another --output")
 
 
@@ -47,25 +48,11 @@ def remove_traces(directory: Path) -> None:
         directory.rmdir()
 
 
-def absent(output: Path) -> list[Path]:
-    """Give the directories that a first recording would make around its own, the innermost first."""
-    return [place for place in (output, *output.parents) if not os.path.lexists(place)]
-
-
-def remove_empty(directories: list[Path]) -> None:
-    """Remove directories, the innermost first, as far as they are empty."""
-    with suppress(OSError):  # somebody else has put something into it
-        for directory in directories:
-            directory.rmdir()
-
-
 @contextmanager
 def told_of_writing(directory: Path) -> Iterator[None]:
     """Raise what the system says of writing in the block as an error that says what to do."""
     try:
         yield
     except OSError as error:
-        raise CollectorError(
-            f"nothing can be written to {directory} ({error.strerror or error}): "
-            "free some space or choose another directory with --output"
-        ) from error
+        told = atomic.reason(error, directory, elsewhere=_ELSEWHERE)
+        raise CollectorError(f"nothing can be written to {directory}: {told}") from error

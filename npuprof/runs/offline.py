@@ -123,9 +123,7 @@ def _save(profile: Profile, *, pretty: bool) -> None:
         return
     target = tables_of(profile.info.recording)
     if not target.exists():
-        partial = target.with_name(f"{TABLES_DIRECTORY}.part")
-        profile.save(partial)
-        partial.rename(target)
+        profile.save(target)
     if pretty:
         profile.export_chrome_trace(target / TRACE_FILE, pretty=True)
 

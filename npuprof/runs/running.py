@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npuprof import atomic
 from npuprof.clock import Clock
 from npuprof.collectors.base import Collector
 from npuprof.collectors.capabilities import DOMAINS_KEPT_BESIDE
@@ -23,7 +24,7 @@ from npuprof.machine import environment
 from npuprof.options import Options
 from npuprof.recording import STACKS_FILE_NAME, Recording, kept_message
 from npuprof.runs import history as run_history
-from npuprof.runs.directories import absent, new_directory, remove_empty, remove_traces, told_of_writing
+from npuprof.runs.directories import new_directory, remove_traces, told_of_writing
 from npuprof.runs.flushing import flush
 from npuprof.runs.recorded import Recorded
 
@@ -118,7 +119,7 @@ class Running(Recorded):
                 if self.native:
                     with told_of_writing(self.recording.directory), interrupts_kept():
                         self.collector.warmup(self._options, self.recording.directory)
-                    undo.callback(_attempt, self.collector.stop, self.recording.problems)
+                    undo.callback(_attempt, self.collector.stop, self.recording)
                     self.recording.versions.update(self.collector.versions())
                 self._undo = undo.pop_all()
             _current, self.warm = self, True
@@ -156,7 +157,7 @@ class Running(Recorded):
         if _reserved and self.native:
             raise SessionBusyError(_reserved)
         self.collector.check(self._options)
-        undo.callback(remove_empty, absent(self._options.output))
+        undo.callback(atomic.remove_empty, atomic.absent(self._options.output))
         directory = self.recording.directory = new_directory(self._options)
         undo.callback(remove_traces, directory)
         self.recording.versions = environment.versions()
@@ -177,7 +178,7 @@ class Running(Recorded):
                     self.collector.step(self._step)
                 with interrupts_kept():
                     self.collector.start(self._options, directory)
-                undo.callback(_attempt, self.collector.stop, self.recording.problems)
+                undo.callback(_attempt, self.collector.stop, self.recording)
                 if not self.warm:
                     self.recording.versions.update(self.collector.versions())
             if (stacks := self._unstarted_stacks) is not None:
@@ -253,7 +254,7 @@ class Running(Recorded):
                     self._stop_native,
                     self._stop_sampling,
                 ):
-                    last_first.callback(_attempt, part, self.recording.problems)
+                    last_first.callback(_attempt, part, self.recording)
                 self.collecting = False  # an interrupt before this leaves a run that can be stopped again
 
     def _stop_sampling(self) -> None:
@@ -356,13 +357,14 @@ def describe_failure(error: BaseException | None) -> str:
     return f"{type(error).__name__}: {message}"[:_MOST_OF_A_MESSAGE].rstrip(": ")
 
 
-def _attempt(part: Callable[[], None], problems: list[str]) -> None:
+def _attempt(part: Callable[[], None], recording: Recording) -> None:
     """Run one part of ending; the others run whatever becomes of this one."""
     try:
         part()
     except NpuprofError as error:
-        problems.append(str(error))
+        recording.problems.append(str(error))
     except OSError as error:
-        problems.append(f"the recording could not be written completely ({error.strerror or error}): free some space")
+        told = atomic.reason(error, recording.directory)
+        recording.problems.append(f"the recording could not be written completely: {told}")
     except Exception as error:  # noqa: BLE001 - the other parts must run, and it is told
-        problems.append(f"{part.__name__.strip('_')} failed: {describe_failure(error)}")
+        recording.problems.append(f"{part.__name__.strip('_')} failed: {describe_failure(error)}")

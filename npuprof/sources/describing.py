@@ -5,7 +5,6 @@ A source that can do so has a function ``describe_path(path) -> Info``; for the 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,7 +16,6 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.recording import Recording
-from npuprof.sources import saved
 from npuprof.sources.base import Source
 from npuprof.sources.database.analyzer import communication_statistics
 from npuprof.sources.database.connection import open_database
@@ -109,14 +107,6 @@ def _recording(path: Path) -> Info:
     )
 
 
-def _saved(path: Path) -> Info:
-    try:
-        with (path / saved.FILE_NAME).open("rb") as file:
-            return Info.from_dict(json.loads(file.read(_MAX_BYTES))["info"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise SourceError(f"{path} is a damaged profile ({error}): save it again from its recording") from error
-
-
 def _torch_npu(path: Path) -> Info:
     layout = find_torch(path)
     return _by_name(path) if layout is None else describe_torch(layout, Notes())
@@ -131,7 +121,6 @@ def _unparsed(path: Path) -> Info:
 _DESCRIBERS: Mapping[str, Callable[[Path], Info]] = {
     "raw": _raw,
     "recording": _recording,
-    "saved": _saved,
     "torch_npu": _torch_npu,
     "torch_npu.unparsed": _unparsed,
 }

@@ -1,28 +1,90 @@
-"""A saved profile: the tables of one run as Parquet files beside ``profile.json``."""
+"""A saved profile: the tables of one run as Parquet files beside ``profile.json``, which lists them."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Literal
 
+import msgspec
 import pandas as pd
 
-from npuprof import tables
+from npuprof import atomic, tables
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.small_files import convert, read_fields, read_json
 from npuprof.sources.base import Decoded
 from npuprof.sources.files.room import refuse_too_large
 
 FILE_NAME = "profile.json"
 FORMAT = "npuprof-profile"
+_VERSION = 2  # 1 had no list of its files
 _MAX_BYTES = 64 << 20
 _CELL_BYTES = 8
+_STATISTICS = "statistics"
+_Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
+class _File(msgspec.Struct):
+    """What is known of a Parquet file."""
+
+    rows: _Count
+    sha256: str
+
+
+class _Notes(msgspec.Struct):
+    """The notes, as columns."""
+
+    severity: list[Literal["info", "warning", "error"]]
+    source: list[str]
+    message: list[str]
+    count: list[_Count]
+
+
+class _Contents(msgspec.Struct):
+    """What ``profile.json`` tells; `files` are listed by their path in the profile."""
+
+    version: int
+    info: dict[str, Any]
+    notes: _Notes
+    files: dict[str, _File] | None = None
 
 
 def recognises(path: Path) -> bool:
     """Tell whether `path` is a directory that ``Profile.save`` wrote."""
     return (path / FILE_NAME).is_file() and not (path / "recording.json").exists()
+
+
+def write(path: Path, decoded: Decoded) -> None:
+    """Write a profile: its directory is there when all of it is on the disk, or not at all.
+
+    Raises
+    ------
+    NpuprofError
+        If it cannot be written.
+    """
+    frames = {f"{name}.parquet": frame for name, frame in decoded.tables.items() if len(frame)}
+    frames |= {f"{_STATISTICS}/{name}.parquet": frame for name, frame in decoded.statistics.items()}
+    files = {}
+    with atomic.new_directory(path) as add:
+        for name, frame in frames.items():
+            content = frame.to_parquet()
+            files[name] = {"rows": len(frame), "sha256": sha256(content).hexdigest()}
+            with add(name) as file:
+                file.write(content)
+        notes = decoded.notes.to_frame().to_dict("list")
+        plain = {
+            "format": FORMAT,
+            "version": _VERSION,
+            "info": decoded.info.to_dict(),
+            "notes": notes,
+            "files": files,
+        }
+        with add(FILE_NAME) as file:
+            file.write(json.dumps(plain, indent=1).encode())
 
 
 def read(path: Path) -> Decoded:
@@ -31,40 +93,99 @@ def read(path: Path) -> Decoded:
     Raises
     ------
     SourceError
-        If a file is missing, damaged or not one of ours.
+        If a file is missing, is not as it was saved, is damaged or not one of ours.
     """
     try:
-        with (path / FILE_NAME).open("rb") as file:
-            plain = json.loads(file.read(_MAX_BYTES))
-        if not isinstance(plain, dict) or plain.get("format") != FORMAT:
-            raise SourceError(f"{path / FILE_NAME} was not written by Profile.save: give another directory")
-        decoded = Decoded(info=Info.from_dict(plain["info"]))
-        decoded.tables = {name: _read_table(path, name) for name in tables.NAMES if _file(path, name).is_file()}
-        decoded.notes = Notes.from_frame(pd.DataFrame(plain["notes"]))
-        decoded.statistics = {
-            file.stem: _read_frame(file) for file in sorted((path / "statistics").glob("*.parquet")) if file.is_file()
-        }
+        contents = _contents(path)
+        notes = Notes.from_frame(pd.DataFrame(msgspec.to_builtins(contents.notes)))
+        decoded = Decoded(info=_info(contents, notes), notes=notes)
+        for name, expected in _files(path, contents, notes).items():
+            frame = _read_frame(path, name, expected)
+            if name.parent.name == _STATISTICS:
+                decoded.statistics[name.stem] = frame
+            else:
+                decoded.tables[name.stem] = _as_table(name.stem, frame)
+                notes.ledger.read(name.name, len(frame))
+                notes.ledger.keep(name.name, name.stem, len(frame))
     except (OSError, ValueError, KeyError, TypeError, RecursionError, NotImplementedError) as error:
-        raise SourceError(f"{path} is a damaged profile ({error}): save it again from its recording") from error
+        raise _damaged(path, error) from error
     return decoded
 
 
-def _read_table(path: Path, name: str) -> pd.DataFrame:
-    stored = _read_frame(_file(path, name))
+def describe_path(path: Path) -> Info:
+    """Return what a saved profile knows of its run, without reading its tables.
+
+    Raises
+    ------
+    SourceError
+        If ``profile.json`` is damaged or not one of ours.
+    """
+    try:
+        return _info(_contents(path), Notes())
+    except (OSError, ValueError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> SourceError:
+    return SourceError(f"{path} is a damaged profile ({error}): save it again from its recording")
+
+
+def _contents(path: Path) -> _Contents:
+    plain = read_json(path / FILE_NAME, _MAX_BYTES)
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+        raise SourceError(f"{path / FILE_NAME} was not written by Profile.save: give another directory")
+    contents: _Contents = convert(plain, _Contents)
+    if contents.version > _VERSION:
+        raise SourceError(f"{path} was saved by a newer npuprof: update this one to open it")
+    return contents
+
+
+def _info(contents: _Contents, notes: Notes) -> Info:
+    values, problems = read_fields(Info, contents.info)
+    for problem in problems:
+        notes.warning(FILE_NAME, f"{problem}, and is left out")
+    return Info(**values)
+
+
+def _files(path: Path, contents: _Contents, notes: Notes) -> Mapping[PurePath, _File | None]:
+    """Return what is known of each Parquet file, by its path in the profile."""
+    known = {PurePath(f"{name}.parquet") for name in tables.NAMES}
+    there = {name for name in known if (path / name).is_file()}
+    there |= {file.relative_to(path) for file in (path / _STATISTICS).glob("*.parquet")}
+    if contents.version < _VERSION:
+        notes.warning(FILE_NAME, "an earlier npuprof saved this without a list of its files: one may be missing")
+        return dict.fromkeys(sorted(there))
+    if contents.files is None:
+        raise ValueError(f"{FILE_NAME} lists no files")
+    listed = {PurePath(name): file for name, file in contents.files.items()}
+    for name in listed:
+        if name not in known and (len(name.parts) != 2 or name.parts[0] != _STATISTICS or name.suffix != ".parquet"):
+            raise ValueError(f"{FILE_NAME} lists {name}, which is no file of a profile")
+    for name in sorted(there - listed.keys()):
+        notes.warning(str(name), "not in the list of the profile's files; left out")
+    return listed
+
+
+def _read_frame(path: Path, name: PurePath, expected: _File | None) -> pd.DataFrame:
+    from pyarrow import BufferReader, parquet  # takes a while to import, and most runs come from elsewhere
+
+    file = path / name
+    if not file.is_file():
+        raise ValueError(f"{name} is missing")
+    refuse_too_large(file, file.stat().st_size)
+    content = file.read_bytes()
+    if expected and sha256(content).hexdigest() != expected.sha256:
+        raise ValueError(f"{name} is not as it was saved")
+    # Of rows that are all alike a file of a few bytes can hold any number.
+    metadata = parquet.read_metadata(BufferReader(content))
+    if expected and metadata.num_rows != expected.rows:
+        raise ValueError(f"{name} has {metadata.num_rows} rows, not {expected.rows}")
+    refuse_too_large(file, metadata.num_rows * metadata.num_columns * _CELL_BYTES)
+    return pd.read_parquet(BufferReader(content))
+
+
+def _as_table(name: str, stored: pd.DataFrame) -> pd.DataFrame:
     # A name column without any name comes back as another dtype; whatever else differs is refused.
     frame = tables.build(name, {str(column): stored[column] for column in stored})
     tables.check(name, frame)
     return frame
-
-
-def _read_frame(path: Path) -> pd.DataFrame:
-    from pyarrow import parquet  # takes a while to import, and most runs come from elsewhere
-
-    # Of rows that are all alike a file of a few bytes can hold any number.
-    metadata = parquet.read_metadata(path)
-    refuse_too_large(path, metadata.num_rows * metadata.num_columns * _CELL_BYTES)
-    return pd.read_parquet(path)
-
-
-def _file(path: Path, name: str) -> Path:
-    return path / f"{name}.parquet"

@@ -18,6 +18,7 @@ import pandas as pd
 
 from npuprof.analysis.overlap import union
 from npuprof.errors import OptionsError, SourceError
+from npuprof.info import Selected
 
 Int64: TypeAlias = npt.NDArray[np.int64]
 Moment: TypeAlias = int | np.integer[Any] | datetime | np.datetime64 | timedelta | np.timedelta64
@@ -124,12 +125,16 @@ class Selection:
             raise OptionsError(f"the selection ends at {end} ns, not after its start at {start} ns: exchange them?")
         return Windows.between(start, end)
 
-    def told(self, windows: Windows) -> dict[str, Any]:
-        """Say what was selected, in a form that JSON can hold: the steps, or the bounds in epoch nanoseconds."""
+    def told(self, windows: Windows) -> Selected:
+        """Return what was selected: the steps, or the bounds in epoch nanoseconds."""
         if self.steps is not None:
             return {"steps": list(self.steps)}
-        bounds = {"start_ns": (self.start, windows.starts), "end_ns": (self.end, windows.ends)}
-        return {name: int(values[0]) for name, (bound, values) in bounds.items() if bound is not None}
+        told: Selected = {}
+        if self.start is not None:
+            told["start_ns"] = int(windows.starts[0])
+        if self.end is not None:
+            told["end_ns"] = int(windows.ends[0])
+        return told
 
     def _of_steps(self, steps: pd.DataFrame) -> Windows:
         wanted = self.steps or ()

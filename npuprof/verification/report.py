@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from npuprof import atomic
+
 # Variables that change what the profiler does; all others stay out.
 _TELLING = re.compile(
     r"ASCEND_\w+|HCCL_\w+|NPU\w*|PROFIL\w+|GE_\w+|MS_\w+|RANK(_\w+)?|WORLD_SIZE|DEVICE_ID|TORCH_DEVICE_BACKEND_AUTOLOAD"
@@ -32,7 +34,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 def write(output: Path, plain: Mapping[str, Any]) -> Path:
     """Write the file, with the user's home, name and host taken out of every text."""
     path = output / f"npuprof-verification_{time.strftime('%Y%m%d_%H%M%S')}_{os.getpid()}.json"
-    path.write_text(json.dumps(_without_names(dict(plain)), indent=1), encoding="utf-8")
+    atomic.write(path, json.dumps(_without_names(dict(plain)), indent=1).encode())
     return path
 
 

@@ -152,10 +152,7 @@ def rename(run: EndedRun, name: str) -> None:
     name = option_values.name("name", name)
     recording = Recording.read(run.directory)
     recording.name = name
-    try:
-        recording.write()
-    except OSError as error:
-        raise NpuprofError(f"{run.directory} cannot be written ({error.strerror or error})") from error
+    recording.write()
     profile = run.profile
     if profile is not None:
         profile.info.name = name or run.directory.name

@@ -51,7 +51,7 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
         decoded.tables["python"] = python_stacks.read(stacks, decoded.notes)
     take_steps(decoded.tables, _steps(recording), recording.collector)
     if recording.domains and "marks" in decoded.tables:
-        decoded.tables["marks"] = mark_domains.assign(decoded.tables["marks"], _domains(recording), decoded.notes)
+        decoded.tables["marks"] = mark_domains.assign(decoded.tables["marks"], recording.domains, decoded.notes)
     _describe(decoded, recording, path)
     return decoded
 
@@ -62,16 +62,6 @@ def _part(recording: Recording, selection: Selection | None) -> Selection | Part
         return selection
     windows = selection.windows(_steps(recording), recording.started_ns)
     return Part(windows) if selection.steps is None else Part(windows, windows)
-
-
-def _domains(recording: Recording) -> list[tuple[str, str, int]]:
-    # The file may have been edited: what is no message, domain and time is left out.
-    kinds = (str, str, int)
-    return [
-        (kept[0], kept[1], kept[2])
-        for kept in recording.domains
-        if len(kept) == len(kinds) and all(map(isinstance, kept, kinds))
-    ]
 
 
 def _steps(recording: Recording) -> pd.DataFrame:

@@ -65,7 +65,8 @@ def read_native(path: Path, recording: Recording, part: Selection | Part | None)
 
 
 def _wants_device(recording: Recording) -> bool:
-    return "npu" in recording.options.get("activities", ["npu"])
+    activities = recording.options.get("activities")
+    return not isinstance(activities, list) or "npu" in activities
 
 
 def _note_missing_device(decoded: Decoded, recording: Recording) -> None:

@@ -1,0 +1,281 @@
+"""Files and directories written whole or not at all: what was there before stays until the new one is on the disk."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_IMODE
+from typing import Any, BinaryIO, TypeAlias
+
+from npuprof.analysis.quantities import size
+from npuprof.errors import NpuprofError
+
+PARTIAL = ".part"
+"""The suffix of what is not complete yet; only a process that was killed leaves such a file behind."""
+
+_PREFIX = ".npuprof_"
+_BUFFER_BYTES = 1 << 20
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_WRONG_PLACE = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENOTEMPTY,
+    errno.ENAMETOOLONG,
+    errno.EEXIST,
+)
+
+AddFile: TypeAlias = Callable[[str], AbstractContextManager[BinaryIO]]
+
+
+@contextmanager
+def replacing(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """Open a file for writing that takes the place of `path` at the end of the block, unless the block raises.
+
+    Parameters
+    ----------
+    path
+        The file; directories around it are made where they are missing. A link is followed, and what is no regular
+        file, such as ``/dev/stdout``, is written to directly.
+    mode
+        The permissions of a new file; one that replaces another takes over those of the other.
+
+    Raises
+    ------
+    NpuprofError
+        If the file cannot be written. On a full disk the message says how much is missing.
+    """
+    target = Path(os.path.realpath(path))
+    tally = _Tally()
+    with _told(path, tally), _inside(target.parent):
+        if target.exists() and not target.is_file():
+            with _opened(os.open(target, os.O_WRONLY), tally) as out:
+                yield out
+            tally.check()
+            return
+        number, name = tempfile.mkstemp(PARTIAL, _PREFIX, target.parent)
+        partial = Path(name)
+        try:
+            _take_over(target, partial, mode)
+            with _opened(number, tally) as out:
+                yield out
+            tally.check()
+            partial.replace(target)
+        except BaseException:
+            tally.inodes = _room(partial)[1]
+            with suppress(OSError):
+                partial.unlink()
+            raise
+
+
+@contextmanager
+def new_directory(path: Path) -> Iterator[AddFile]:
+    """Make a directory of files, private to the user, of which none is seen before all of them are complete.
+
+    Parameters
+    ----------
+    path
+        The directory, absent or empty. Into an empty one the files come in the order in which they were added.
+
+    Yields
+    ------
+    callable
+        Opens a file for writing, by its path in the directory.
+
+    Raises
+    ------
+    NpuprofError
+        If something cannot be written; nothing of it is left then. On a full disk the message says how much is missing.
+    """
+    target = Path(os.path.realpath(path))
+    tally = _Tally()
+    with _told(path, tally), _inside(target.parent):
+        into = target.is_dir()
+        partial = Path(tempfile.mkdtemp(PARTIAL, _PREFIX, target if into else target.parent))
+        names: dict[str, None] = {}
+
+        @contextmanager
+        def add(name: str) -> Iterator[BinaryIO]:
+            file = partial / name
+            file.parent.mkdir(mode=0o700, exist_ok=True)
+            names[file.relative_to(partial).parts[0]] = None
+            with _opened(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), tally) as out:
+                yield out
+
+        try:
+            yield add
+            tally.check()
+            if into:
+                for name in names:
+                    (partial / name).rename(target / name)
+                partial.rmdir()
+            else:
+                partial.rename(target)
+        except BaseException:
+            tally.inodes = _room(partial)[1]
+            for left in (partial, *(target / name for name in names if into)):
+                shutil.rmtree(left, ignore_errors=True)
+                with suppress(OSError):
+                    left.unlink()
+            raise
+
+
+def write(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Write a file; as :func:`replacing`."""
+    with replacing(path, mode=mode) as out:
+        out.write(content)
+
+
+def reason(
+    error: OSError,
+    place: Path,
+    needed_bytes: int = 0,
+    elsewhere: str = "choose another directory",
+    *,
+    inodes: bool = True,
+) -> str:
+    """Return why something cannot be written below a directory, and what to do.
+
+    Parameters
+    ----------
+    error
+        What the system said.
+    place
+        The directory.
+    needed_bytes
+        How much room is needed there, if it is known.
+    elsewhere
+        How to choose another directory.
+    inodes
+        Whether there were inodes left; if so, it is looked whether there still are.
+    """
+    what = error.strerror or str(error)
+    if error.errno in _NO_ROOM:
+        free_bytes, left_inodes = _room(place)
+        if error.errno == errno.ENOSPC and not (inodes and left_inodes):
+            return f"{what}: the file system has no inodes left; remove some files, or {elsewhere}"
+        needs = f"; {size(needed_bytes)} are needed, {size(free_bytes)} are free" if needed_bytes else ""
+        missing = f"{size(needed_bytes - free_bytes)} more" if needed_bytes > free_bytes else "some space"
+        return f"{what}{needs}: free {missing}, or {elsewhere}"
+    if error.errno == errno.EMFILE:
+        return f"{what}: this process has none of its file descriptors left; close some, or raise its limit (ulimit -n)"
+    if error.errno == errno.ENFILE:
+        return f"{what}: the system has no file descriptors left; end some programs"
+    if error.errno in _WRONG_PLACE:
+        return f"{what}: {elsewhere} that you can write to"
+    return f"{what}: check the disk, or {elsewhere}"
+
+
+def absent(directory: Path) -> list[Path]:
+    """Return the directories that are to be made for one, the innermost first."""
+    return [place for place in (directory, *directory.parents) if not os.path.lexists(place)]
+
+
+def remove_empty(directories: list[Path]) -> None:
+    """Remove directories, the innermost first, up to one that is not empty."""
+    with suppress(OSError):
+        for directory in directories:
+            directory.rmdir()
+
+
+@dataclass
+class _Tally:
+    """How much was to be written, what there was no room for, and whether inodes were left then."""
+
+    size: int = 0
+    full: OSError | None = None
+    inodes: bool = True
+
+    def check(self) -> None:
+        if self.full is not None:
+            raise self.full
+
+
+class _Sink(io.RawIOBase):
+    """A file that is written to as long as there is room: after that, what comes is counted, and nothing else."""
+
+    def __init__(self, number: int, tally: _Tally) -> None:
+        self._number = number
+        self._tally = tally
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        self._tally.size += len(view)
+        at = 0
+        try:
+            while at < len(view) and self._tally.full is None:
+                at += os.write(self._number, view[at:])
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            self._tally.full = error
+        return len(view)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            super().close()
+            os.fsync(self._number)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a pipe or a device
+                self._tally.full = self._tally.full or error
+        finally:
+            os.close(self._number)
+
+
+@contextmanager
+def _opened(number: int, tally: _Tally) -> Iterator[BinaryIO]:
+    with io.BufferedWriter(_Sink(number, tally), _BUFFER_BYTES) as out:
+        yield out
+
+
+@contextmanager
+def _told(path: Path, tally: _Tally) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise NpuprofError(
+            f"{path} cannot be written: {reason(error, path.parent, tally.size, inodes=tally.inodes)}"
+        ) from error
+
+
+@contextmanager
+def _inside(directory: Path) -> Iterator[None]:
+    made = absent(directory)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        remove_empty(made)
+        raise
+
+
+def _take_over(target: Path, partial: Path, mode: int) -> None:
+    with suppress(FileNotFoundError):
+        there = target.stat()
+        mode = S_IMODE(there.st_mode)
+        with suppress(OSError):  # only root may give a file away
+            os.chown(partial, there.st_uid, there.st_gid)
+    partial.chmod(mode)
+
+
+def _room(place: Path) -> tuple[int, bool]:
+    """Return the free bytes around a directory, and whether inodes are left; as if there were where nobody knows."""
+    for around in (place.absolute(), *place.absolute().parents):
+        with suppress(OSError):
+            found = os.statvfs(around)
+            return found.f_bavail * found.f_frsize, bool(found.f_favail or not found.f_files)
+    return 0, True

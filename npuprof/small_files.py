@@ -1,0 +1,94 @@
+"""Small JSON files, of which nothing is trusted: neither their size nor the type of any field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from npuprof.texts import repaired
+
+_WHOLE = range(-(1 << 63), 1 << 63)
+
+
+def read_json(path: Path, max_bytes: int) -> Any:
+    """Read a file of JSON text.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ValueError
+        If it is larger than `max_bytes`, or its text is no JSON.
+    """
+    with path.open("rb") as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise ValueError(f"it is larger than {max_bytes >> 20} MiB")
+    try:
+        return repaired(json.loads(content.decode("utf-8-sig")))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def read_fields(kind: type[Any], plain: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Convert the fields of a dataclass from what JSON holds.
+
+    Parameters
+    ----------
+    kind
+        The dataclass. Its numbers are those of 64 bits.
+    plain
+        Values by name; names that the class does not have are left out.
+
+    Returns
+    -------
+    values
+        The fields that have a value of their type.
+    problems
+        Which of the others were there, and what is wrong with each.
+    """
+    types = get_type_hints(kind)
+    values: dict[str, Any] = {}
+    problems = []
+    for field in fields(kind):
+        if field.name in plain:
+            try:
+                values[field.name] = convert(plain[field.name], types[field.name])
+            except ValueError as error:
+                problems.append(f"{field.name} is damaged ({error})")
+    return values, problems
+
+
+def convert(plain: Any, kind: Any) -> Any:
+    """Convert what JSON holds to a type.
+
+    Raises
+    ------
+    ValueError
+        If it is of another, or a whole number does not fit into 64 bits.
+    """
+    value = msgspec.convert(plain, kind, dec_hook=_path)
+    if Any not in get_args(kind) and any(number not in _WHOLE for number in _numbers(value)):
+        raise ValueError("a number does not fit into 64 bits")
+    return value
+
+
+def _path(kind: type[Any], value: Any) -> Any:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise ValueError(f"expected {kind.__name__}")
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _numbers(each)
+    elif isinstance(value, dict):
+        yield from _numbers(list(value.values()))
