@@ -25,6 +25,7 @@ _BUFFER_BYTES = 1 << 20
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _WRONG_PLACE = (
     errno.EACCES,
+    errno.ENOENT,
     errno.EPERM,
     errno.EROFS,
     errno.ENOTDIR,
@@ -38,7 +39,7 @@ AddFile: TypeAlias = Callable[[str], AbstractContextManager[BinaryIO]]
 
 
 @contextmanager
-def replacing(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
+def replacing(path: Path, *, like_before: bool = False) -> Iterator[BinaryIO]:
     """Open a file for writing that takes the place of `path` at the end of the block, unless the block raises.
 
     Parameters
@@ -46,8 +47,8 @@ def replacing(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
     path
         The file; directories around it are made where they are missing. A link is followed, and what is no regular
         file, such as ``/dev/stdout``, is written to directly.
-    mode
-        The permissions of a new file; one that replaces another takes over those of the other.
+    like_before
+        Whether owner and permissions of the file that is replaced stay; else the file is private to the user.
 
     Raises
     ------
@@ -65,7 +66,8 @@ def replacing(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
         number, name = tempfile.mkstemp(PARTIAL, _PREFIX, target.parent)
         partial = Path(name)
         try:
-            _take_over(target, partial, mode)
+            if like_before:
+                _take_over(target, partial)
             with _opened(number, tally) as out:
                 yield out
             tally.check()
@@ -129,9 +131,9 @@ def new_directory(path: Path) -> Iterator[AddFile]:
             raise
 
 
-def write(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Write a file; as :func:`replacing`."""
-    with replacing(path, mode=mode) as out:
+def write(path: Path, content: bytes) -> None:
+    """Write a private file; as :func:`replacing`."""
+    with replacing(path) as out:
         out.write(content)
 
 
@@ -263,13 +265,12 @@ def _inside(directory: Path) -> Iterator[None]:
         raise
 
 
-def _take_over(target: Path, partial: Path, mode: int) -> None:
+def _take_over(target: Path, partial: Path) -> None:
     with suppress(FileNotFoundError):
         there = target.stat()
-        mode = S_IMODE(there.st_mode)
         with suppress(OSError):  # only root may give a file away
             os.chown(partial, there.st_uid, there.st_gid)
-    partial.chmod(mode)
+        partial.chmod(S_IMODE(there.st_mode))
 
 
 def _room(place: Path) -> tuple[int, bool]:

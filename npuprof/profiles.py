@@ -120,7 +120,7 @@ class Profile(ProfileFigures):
         from npuprof.exports import chrome_trace
 
         target = Path(path)
-        with atomic.replacing(target) as file, _text(file, target) as out:
+        with atomic.replacing(target, like_before=True) as file, _text(file, target) as out:
             chrome_trace.write(out, self.tables, self.info, pretty=pretty)
         return target
 
@@ -184,7 +184,7 @@ class Profile(ProfileFigures):
 def _written(path: str | PathLike[str], content: str) -> Path:
     """Write a file of text as a whole, compressed where its name ends in ``.gz``, and return its path."""
     target = Path(path)
-    with atomic.replacing(target) as file, _text(file, target) as out:
+    with atomic.replacing(target, like_before=True) as file, _text(file, target) as out:
         out.write(content)
     return target
 

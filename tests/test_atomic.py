@@ -129,7 +129,7 @@ def test_a_block_that_raises_leaves_the_old_file(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [_OLD]
 
 
-def test_a_new_file_is_private_and_one_that_is_replaced_hands_its_permissions_on(tmp_path: Path) -> None:
+def test_a_file_is_private_unless_it_is_to_be_like_the_one_before(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
         atomic.write(tmp_path / "deep" / "new", b"")
@@ -138,9 +138,11 @@ def test_a_new_file_is_private_and_one_that_is_replaced_hands_its_permissions_on
     assert stat.S_IMODE((tmp_path / "deep" / "new").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "deep").stat().st_mode) == 0o700
     (tmp_path / "shared").touch(0o600)
-    (tmp_path / "shared").chmod(0o664)
-    atomic.write(tmp_path / "shared", b"")
-    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o664
+    for like_before, mode in ((True, 0o664), (False, 0o600)):
+        (tmp_path / "shared").chmod(0o664)
+        with atomic.replacing(tmp_path / "shared", like_before=like_before):
+            pass
+        assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == mode
 
 
 def test_a_link_stays_one_and_what_is_no_file_is_written_to(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from npuprof.collectors import python_stacks, stack_tree
 from npuprof.collectors.python_stacks import PythonStacks
-from npuprof.errors import CollectorError, SessionError
+from npuprof.errors import CollectorError, NpuprofError, SessionError
 from npuprof.notes import Notes
 from npuprof.sources.recording.python_stacks import read
 from tests.collectors.sampling import PATIENCE_S, callers, failures, functions, has_looked, spin, table_of
@@ -293,8 +293,9 @@ def test_the_file_is_private_and_replaces_an_older_one(stacks: PythonStacks, tmp
 def test_a_file_that_cannot_be_written_is_one_clear_error(stacks: PythonStacks, tmp_path: Path) -> None:
     stacks.start()
     stacks.stop()
-    with pytest.raises(CollectorError, match="cannot be written"):
-        stacks.write(tmp_path / "absent" / "stacks.parquet")
+    (tmp_path / "file").touch()
+    with pytest.raises(NpuprofError, match="cannot be written"):
+        stacks.write(tmp_path / "file" / "stacks.parquet")
 
 
 def test_a_system_without_threads_to_give_is_one_clear_error(

@@ -131,7 +131,7 @@ def test_a_program_without_such_an_import_is_told_at_its_end(tmp_path: Path) -> 
         ('{"level": 7}', "level must be one of none, 0, 1, 2"),
         ('{"lvl": 1}', "unknown option lvl"),
         ('{"collector": "torch_npu"}', "cannot be imported"),
-        ('{"collector": "simulator", "output": "/proc/none"}', "choose a directory"),
+        ('{"collector": "simulator", "output": "/proc/none"}', "choose another directory"),
     ],
 )
 def test_a_wrong_value_is_told_and_the_program_runs(tmp_path: Path, value: str, told: str) -> None:
