@@ -16,7 +16,19 @@ class NpuprofError(Exception):
 
 
 class OptionsError(NpuprofError, ValueError):
-    """An option has a wrong value, or two options exclude each other."""
+    """An option has a wrong value, or two options exclude each other.
+
+    Parameters
+    ----------
+    message
+        What is wrong, and what to do.
+    *options
+        The options without which nothing is wrong, where leaving them out mends it.
+    """
+
+    def __init__(self, message: str = "", *options: str) -> None:
+        super().__init__(message)
+        self.options = options
 
 
 class SessionError(NpuprofError, RuntimeError):

@@ -74,7 +74,8 @@ class AclCollector:
         if options.shapes and (options.level in ("none", 0) or not self.drives(options)):
             raise OptionsError(
                 "pyACL records the shapes of what the NPU runs, from level 1 on: set level 1 or 2 and add npu to "
-                "activities, or leave shapes out"
+                "activities, or leave shapes out",
+                "shapes",
             )
         if self.drives(options):
             self.load()

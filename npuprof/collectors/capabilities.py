@@ -184,11 +184,14 @@ def check(collector: str, options: Options) -> None:
     for activity in options.activities:
         if activity not in ACTIVITIES[collector]:
             others = ", ".join(name for name, known in ACTIVITIES.items() if activity in known)
-            raise OptionsError(f"{collector} has no {activity} activity: leave it out, or use --collector {others}")
+            raise OptionsError(
+                f"{collector} has no {activity} activity: leave it out, or use --collector {others}", "activities"
+            )
     if str(options.aic_metrics).startswith("Custom:") and collector not in _COUNT_CUSTOM_EVENTS:
         raise OptionsError(
             f"{collector} counts the named groups of aic_metrics only: choose one, or use --collector "
-            f"{', '.join(_COUNT_CUSTOM_EVENTS)}"
+            f"{', '.join(_COUNT_CUSTOM_EVENTS)}",
+            "aic_metrics",
         )
     plain = Options(
         level=options.level, activities=options.activities, collector=options.collector, marks=True
@@ -199,6 +202,6 @@ def check(collector: str, options: Options) -> None:
         if reason and getattr(options, field.name) != default:
             have = [name for name in LACKING if not lacks(name, field.name)]
             elsewhere = f", or use one that has it (--collector {', '.join(have)})" if have else ""
-            raise OptionsError(f"{collector} has no {field.name}: {reason}. Leave it out{elsewhere}")
+            raise OptionsError(f"{collector} has no {field.name}: {reason}. Leave it out{elsewhere}", field.name)
     if collector != "simulator":
         host_tools.check(options)

@@ -38,5 +38,6 @@ def check(options: Options) -> None:
             raise OptionsError(
                 f"CANN samples the host's {kind} with {' and '.join(_TOOLS[kind])}, and this machine lacks "
                 f"{', '.join(lacking)}: install what is missing (the script, and the right to use it by sudo, are in "
-                f"CANN's page on configuring user permissions), or leave {kind} out of host_sys"
+                f"CANN's page on configuring user permissions), or leave {kind} out of host_sys",
+                "host_sys",
             )

@@ -63,9 +63,11 @@ class KinetoCollector:
         torch = self.load()
         if "cpu" not in options.activities:
             if options.shapes:
-                raise OptionsError("shapes are recorded with operators: add cpu to activities, or leave shapes out")
+                raise OptionsError(
+                    "shapes are recorded with operators: add cpu to activities, or leave shapes out", "shapes"
+                )
             if not torch.cuda.is_available():
-                raise OptionsError("torch finds no GPU on this machine: add cpu to activities")
+                raise OptionsError("torch finds no GPU on this machine: add cpu to activities", "activities")
         if _is_profiling(torch):
             raise CollectorError(
                 "a profiler of torch is collecting in this process already, which can have only one: stop it first"

@@ -49,20 +49,28 @@ def refuse_coerced(options: Options) -> None:
     if on_device and options.level in (1, 2) and options.aic_metrics == "none":
         raise OptionsError(
             f"MindSpore counts PipeUtilization at level {options.level} where no metrics are asked for: "
-            "set level 0, or choose aic_metrics"
+            "set level 0, or choose aic_metrics",
+            "aic_metrics",
         )
     if not on_device and options.level == "none":
-        raise OptionsError("level none records markers by the device: add npu to activities, or set level 0, 1 or 2")
+        raise OptionsError(
+            "level none records markers by the device: add npu to activities, or set level 0, 1 or 2", "level"
+        )
     if "cpu" not in options.activities:
         for option in ("shapes", "memory", "data_process"):
             if getattr(options, option):
                 raise OptionsError(
-                    f"MindSpore records {option} with its operators: add cpu to activities, or leave {option} out"
+                    f"MindSpore records {option} with its operators: add cpu to activities, or leave {option} out",
+                    option,
                 )
     if "numa" in options.host_sys:
-        raise OptionsError("MindSpore has no numa among host_sys: leave it out, or use --collector torch_npu")
+        raise OptionsError(
+            "MindSpore has no numa among host_sys: leave it out, or use --collector torch_npu", "host_sys"
+        )
     if not options.sync_enable and "gpu" not in options.activities:
-        raise OptionsError("sync_enable is for operators on a GPU: add gpu to activities, or leave sync_enable out")
+        raise OptionsError(
+            "sync_enable is for operators on a GPU: add gpu to activities, or leave sync_enable out", "sync_enable"
+        )
 
 
 def config_arguments(options: Options) -> dict[str, Any]:
@@ -122,7 +130,9 @@ def known_arguments(options: Options, known: Collection[str]) -> dict[str, Any]:
             arguments[older] = value
         elif value != usual[name] or (name == "mstx" and options.level == "none"):
             option = _OUR_NAMES.get(name, name)
-            raise OptionsError(f"this release of MindSpore cannot collect {option}: leave it out, or upgrade MindSpore")
+            raise OptionsError(
+                f"this release of MindSpore cannot collect {option}: leave it out, or upgrade MindSpore", option
+            )
     if "sys_interconnection" not in known and "hbm_ddr" in known:
         arguments["hbm_ddr"] = options.memory  # in later releases, profile_memory samples the device's memory too
     return arguments

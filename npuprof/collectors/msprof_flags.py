@@ -38,21 +38,26 @@ def refuse(options: Options, *, attached: bool) -> None:
     if attached and (options.delay is not None or options.duration is not None):
         raise OptionsError(
             "delay and duration are for a program that msprof runs, and this process is running: leave them out, or "
-            "use `%npuprof run` with a script"
+            "use `%npuprof run` with a script",
+            "delay",
+            "duration",
         )
     if options.stacks and not attached:
-        raise OptionsError("Python stacks of a program that msprof runs are not sampled: leave stacks out")
+        raise OptionsError("Python stacks of a program that msprof runs are not sampled: leave stacks out", "stacks")
     if options.shapes and (options.level == "none" or "npu" not in options.activities):
         raise OptionsError(
             "msprof records the shapes of what the NPU runs, from level 0 on: raise the level and add npu to "
-            "activities, or leave shapes out"
+            "activities, or leave shapes out",
+            "shapes",
         )
     if options.hccl and options.level in ("none", 0):
-        raise OptionsError("msprof discards hccl, because communication comes with level 1: set level 1 or 2")
+        raise OptionsError("msprof discards hccl, because communication comes with level 1: set level 1 or 2", "hccl")
     if "numa" in options.host_sys:
-        raise OptionsError("msprof takes no numa samples: leave numa out of host_sys, or use --collector acl")
+        raise OptionsError(
+            "msprof takes no numa samples: leave numa out of host_sys, or use --collector acl", "host_sys"
+        )
     if len(options.export_type) != 1:
-        raise OptionsError("msprof exports text or db, one of them: choose one with export_type")
+        raise OptionsError("msprof exports text or db, one of them: choose one with export_type", "export_type")
 
 
 def flags(options: Options, *, pid: int | None = None) -> list[str]:

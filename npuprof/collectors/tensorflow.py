@@ -170,18 +170,21 @@ def refuse_beyond_window(options: Options) -> None:
     """
     if "npu" not in options.activities:
         if options.shapes:
-            raise OptionsError("TensorFlow's window records shapes with the device: add npu to activities")
+            raise OptionsError("TensorFlow's window records shapes with the device: add npu to activities", "shapes")
         return
     if options.level == "none":
-        raise OptionsError(f"TensorFlow's window records no markers, so level none is nothing to it. {_WHOLE}")
+        raise OptionsError(f"TensorFlow's window records no markers, so level none is nothing to it. {_WHOLE}", "level")
     if options.level == 0 and options.shapes:
-        raise OptionsError("CANN records shapes from level 1 on: set level 1 or 2, or leave shapes out")
+        raise OptionsError("CANN records shapes from level 1 on: set level 1 or 2, or leave shapes out", "shapes")
     if options.level != 0 and options.aic_metrics not in METRICS:
         asked = "counts PipeUtilization where nothing else" if options.aic_metrics == "none" else "does not count what"
-        raise OptionsError(f"TensorFlow's window {asked} is asked for: choose aic_metrics of {', '.join(METRICS)}")
+        raise OptionsError(
+            f"TensorFlow's window {asked} is asked for: choose aic_metrics of {', '.join(METRICS)}", "aic_metrics"
+        )
     usual = Options(level=options.level, activities=options.activities, collector=options.collector)
     for field in fields(Options):
         if field.name not in _IN_WINDOW and getattr(options, field.name) != getattr(usual, field.name):
             raise OptionsError(
-                f"TensorFlow collects {field.name} over a whole session only, and not in a window of it. {_WHOLE}"
+                f"TensorFlow collects {field.name} over a whole session only, and not in a window of it. {_WHOLE}",
+                field.name,
             )

@@ -283,7 +283,8 @@ def _refuse_what_is_missing(options: Options) -> None:
     if options.record_op_args and not cann_features.can_load(settings.DUMP_LIBRARY):
         raise OptionsError(
             f"record_op_args needs {settings.DUMP_LIBRARY} of CANN, which is not found; torch_npu's profiler could "
-            "not be stopped any more in this process. Check LD_LIBRARY_PATH, or leave record_op_args out"
+            "not be stopped any more in this process. Check LD_LIBRARY_PATH, or leave record_op_args out",
+            "record_op_args",
         )
     needed = {
         "aic_metrics=MemoryAccess": (options.aic_metrics == "MemoryAccess", cann_features.MEMORY_ACCESS),
@@ -293,7 +294,8 @@ def _refuse_what_is_missing(options: Options) -> None:
         if wanted and feature not in cann_features.advertised():
             raise OptionsError(
                 f"{option} is not offered by this chip and CANN (they do not advertise the feature {feature}), and "
-                "torch_npu would leave it out in silence: choose another, or a newer CANN"
+                "torch_npu would leave it out in silence: choose another, or a newer CANN",
+                option.partition("=")[0],
             )
 
 

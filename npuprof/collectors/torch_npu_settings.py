@@ -31,26 +31,32 @@ def refuse_coerced(options: Options) -> None:
         for option in filter(wanted.__getitem__, wanted):
             raise OptionsError(
                 f"torch_npu records {option} with the operators of the framework: add cpu to activities, "
-                f"or leave {option} out"
+                f"or leave {option} out",
+                option,
             )
     if "npu" not in options.activities and options.level == "none":
-        raise OptionsError("level none records markers by the device: add npu to activities, or set level 0, 1 or 2")
+        raise OptionsError(
+            "level none records markers by the device: add npu to activities, or set level 0, 1 or 2", "level"
+        )
     if options.op_attr and "db" not in options.export_type:
         raise OptionsError(
             "torch_npu records op_attr only where it is asked to export a database: add db to export_type, "
-            "or leave op_attr out"
+            "or leave op_attr out",
+            "op_attr",
         )
     if options.op_attr and options.level == "none":
-        raise OptionsError("op_attr needs operators to describe: set level 0, 1 or 2, or leave op_attr out")
+        raise OptionsError("op_attr needs operators to describe: set level 0, 1 or 2, or leave op_attr out", "op_attr")
     if options.flops and not (options.marks and "npu" in options.activities):
         raise OptionsError(
             "torch_npu records flops as ranges of its markers: turn marks on and add npu to activities, or "
-            "leave flops out"
+            "leave flops out",
+            "flops",
         )
     if options.flops and FLOPS_DOMAIN in options.mstx_domain_exclude:
         raise OptionsError(
             f"torch_npu records flops in the domain {FLOPS_DOMAIN}: take it out of mstx_domain_exclude, or leave "
-            "flops out"
+            "flops out",
+            "flops",
         )
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from npuprof.dynamic.log import Log
 from npuprof.dynamic.ranks import rank
 from npuprof.dynamic.requests import NOW, Request
 from npuprof.errors import NpuprofError
+from npuprof.options import lenient
 from npuprof.runs.running import front_end_of
 from npuprof.runs.schedules import schedule
 from npuprof.runs.trace_handlers import trace_handler
@@ -184,13 +186,20 @@ class Monitor:
 
     def _accepted(self, plain: dict[str, Any], *, changed: bool) -> Request | None:
         """Give the request if it means this rank and the front end can do it."""
-        request = requests.understand(plain, changed=changed, collector=self._collector, output=self._output)
+        request = requests.understand(
+            plain, changed=changed, collector=self._collector, output=self._output, tell=self._left_out
+        )
         if not request.means(self._rank):
             self.log.info(f"{self._path} does not mean rank {self._rank}")
             return None
-        if request.first is not None:
-            choose(request.options.collector).collector.check(request.options)
-        return request
+        if request.first is None:
+            return request
+        check = choose(request.options.collector).collector.check
+        options = lenient.build(request.options.to_dict(), self._left_out, check, request.typed)
+        return replace(request, options=options)
+
+    def _left_out(self, told: str) -> None:
+        self.log.warning(f"{self._path}: {told}")
 
     def _begin(self, request: Request) -> None:
         self._waiting = None

@@ -1,7 +1,8 @@
 """A request: what one state of ``profiler_config.json`` asks for, validated.
 
-The file is read as the framework reads it whose keys it has; a word of the wrong one, a wrong value or an unknown
-key refuses the whole file, because half of a request is none.
+The file is read as the framework reads it whose keys it has. What it asks beside the steps and is not understood, or
+not to be had, is told and left out, as the frameworks do; what says when and where to record must be right, and what is
+typed for npuprof (:func:`npuprof.dynamic.edit`, and the key ``npuprof``) is refused as a whole.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import difflib
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from typing import Any, Literal
 from npuprof.collectors import capabilities
 from npuprof.dynamic import keys
 from npuprof.errors import OptionsError, SourceError
-from npuprof.options import Options
+from npuprof.options import Options, lenient
 from npuprof.options.values import listed
 
 FILE_NAME = "profiler_config.json"
@@ -28,6 +29,7 @@ HERE = Path()
 """Where the templates let recordings go: the working directory."""
 
 Dialect = Literal["torch_npu", "mindspore"]
+Tell = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Request:
         How to decode the run: ``"sync"``, ``"async"``, or ``""`` for not at all.
     metadata
         Facts to attach to the run.
+    typed
+        The options that the file holds by npuprof's own names.
     """
 
     options: Options
@@ -61,6 +65,7 @@ class Request:
     ranks: frozenset[int] | None = None
     analyse: str = ""
     metadata: Mapping[str, Any] | None = None
+    typed: frozenset[str] = frozenset()
 
     def means(self, rank: int) -> bool:
         """Tell whether a rank is among those that are meant."""
@@ -126,7 +131,7 @@ def dialect_of(plain: Mapping[str, Any]) -> Dialect:
     OptionsError
         If it has keys that nobody knows, or some of each.
     """
-    _refuse_unknown(plain, {*keys.TORCH_NPU, *keys.MINDSPORE}, "")
+    _take_known(plain, {*keys.TORCH_NPU, *keys.MINDSPORE}, "", None)
     torch_npu = [key for key in plain if key not in keys.MINDSPORE]
     mindspore = [key for key in plain if key not in keys.TORCH_NPU]
     if torch_npu and mindspore:
@@ -139,7 +144,12 @@ def dialect_of(plain: Mapping[str, Any]) -> Dialect:
 
 
 def understand(
-    plain: Mapping[str, Any], *, changed: bool = True, collector: str = "auto", output: Path = HERE
+    plain: Mapping[str, Any],
+    *,
+    changed: bool = True,
+    collector: str = "auto",
+    output: Path = HERE,
+    tell: Tell | None = None,
 ) -> Request:
     """Turn the file's object into a request.
 
@@ -154,15 +164,20 @@ def understand(
         The front end, where the file does not name one.
     output
         Where recordings go, where the file does not say.
+    tell
+        Called with each option that is left out because it is unknown, has a wrong value, or does not go with
+        another; the file is refused because of it when not given.
 
     Raises
     ------
     OptionsError
         If a key or a value is wrong, or two exclude each other.
     """
+    plain = _take_known(plain, {*keys.TORCH_NPU, *keys.MINDSPORE}, "", tell)
     dialect = dialect_of(plain)
-    taken = _taken(plain, keys.DIALECTS[dialect], "")
-    special = _taken(taken.get("experimental_config", {}), keys.TORCH_NPU_SPECIAL, "experimental_config.")
+    taken = _taken(plain, keys.DIALECTS[dialect], "", tell)
+    special_plain = taken.get("experimental_config", {})
+    special = _taken(special_plain, keys.TORCH_NPU_SPECIAL, "experimental_config.", tell)
     if dialect == "mindspore":
         special = {}
         if "aicore_metrics" in plain and "aic_metrics" in plain:
@@ -171,7 +186,8 @@ def understand(
     else:
         when = _torch_npu_steps(taken, plain, changed=changed)
     return Request(
-        options=_options(dialect, plain, taken, special, (collector, output)),
+        options=_options(dialect, plain, taken, special, (collector, output), tell),
+        typed=frozenset(taken["npuprof"]),
         ranks=frozenset(taken["rank_list"]) if taken["is_rank"] else None,
         analyse=_analysis(taken),
         metadata=taken["metadata"],
@@ -215,6 +231,7 @@ def _options(
     taken: Mapping[str, Any],
     special: Mapping[str, Any],
     unsaid: tuple[str, Path],
+    tell: Tell | None,
 ) -> Options:
     collector = taken["npuprof"].get("collector", unsaid[0])
     chosen: dict[str, Any] = {"collector": collector}
@@ -235,8 +252,10 @@ def _options(
         chosen["level"] = 1  # which records communication, and alone it cannot be asked for everywhere
     said = Path(taken["prof_path" if dialect == "mindspore" else "prof_dir"])
     chosen["output"] = unsaid[1] if said == HERE else said
-    _refuse_unknown(taken["npuprof"], {field.name for field in fields(Options)}, "npuprof.")
-    return Options.from_dict({**chosen, **taken["npuprof"]})
+    own = _take_known(taken["npuprof"], {field.name for field in fields(Options)}, "npuprof.", None)
+    if tell is None:
+        return Options.from_dict({**chosen, **own})
+    return lenient.build({**chosen, **own}, tell, typed=own)
 
 
 def _lacks(collector: Any, option: str, value: Any) -> bool:
@@ -248,20 +267,32 @@ def _lacks(collector: Any, option: str, value: Any) -> bool:
     return bool(capabilities.lacks(collector, option))
 
 
-def _taken(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str) -> dict[str, Any]:
-    """Give each key's value in npuprof's terms, with the defaults of those that are not there."""
-    _refuse_unknown(plain, set(table), where)
-    given = {name: plain.get(name, key.default) for name, key in table.items()}
-    return {
-        name: table[name].take(where + name, value)
-        for name, value in given.items()
-        if name in plain or value is not None
-    }
+def _taken(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str, tell: Tell | None) -> dict[str, Any]:
+    """Return each key's value in npuprof's terms, with the defaults of those that are not there."""
+    plain = _take_known(plain, set(table), where, tell)
+    taken = {}
+    for name, key in table.items():
+        value = plain.get(name, key.default)
+        if name not in plain and value is None:
+            continue
+        try:
+            taken[name] = key.take(where + name, value)
+        except OptionsError as error:
+            if tell is None or not key.option:
+                raise
+            tell(f"{where}{name} left out: {error}")
+            if key.default is not None:
+                taken[name] = key.take(where + name, key.default)
+    return taken
 
 
-def _refuse_unknown(plain: Mapping[str, Any], known: set[str], where: str) -> None:
+def _take_known(plain: Mapping[str, Any], known: set[str], where: str, tell: Tell | None) -> dict[str, Any]:
+    """Return the keys that are known; the others are told, or refused where nobody is to be told."""
     for name in plain:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             meant = f"did you mean {where}{close[0]}?" if close else f"the keys are {listed(sorted(known))}"
-            raise OptionsError(f"unknown key {where}{name}: {meant}")
+            if tell is None:
+                raise OptionsError(f"unknown key {where}{name}: {meant}")
+            tell(f"unknown key {where}{name} left out: {meant}")
+    return {name: value for name, value in plain.items() if name in known}

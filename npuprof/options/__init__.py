@@ -78,6 +78,7 @@ FREQUENCIES: Mapping[str, tuple[str, int]] = {
     "dvpp_freq": ("dvpp", 100),
     "host_sys_usage_freq": ("host_sys_usage", 50),
 }
+_DOMAINS = ("mstx_domain_include", "mstx_domain_exclude")
 # What only the device or CANN can collect.
 _DEVICE_ONLY = (
     "memory",
@@ -275,42 +276,55 @@ class Options:
 
     def _check_combinations(self) -> None:
         if not self.activities:
-            raise OptionsError(f"activities is empty: choose at least one of {values.listed(ACTIVITIES)}")
+            raise OptionsError(f"activities is empty: choose at least one of {values.listed(ACTIVITIES)}", "activities")
         if self.aic_metrics != "none" and self.level not in (1, 2):
             raise OptionsError(
                 f"aic_metrics={self.aic_metrics} needs level 1 or 2, not {self.level}: "
-                "raise the level, or set aic_metrics to none"
+                "raise the level, or set aic_metrics to none",
+                "aic_metrics",
             )
         if self.level == "none" and not self.marks:
             raise OptionsError(
-                "level none records markers only, so it needs marks: turn marks on, or set level 0, 1 or 2"
+                "level none records markers only, so it needs marks: turn marks on, or set level 0, 1 or 2",
+                "level",
             )
         if "npu" not in self.activities:
             if self.level == 2 and self.collector != "kineto":  # which has no levels at all, and says so
                 raise OptionsError(
-                    "level 2 adds AI CPU and runtime calls of the device: add npu to activities, or set level 1"
+                    "level 2 adds AI CPU and runtime calls of the device: add npu to activities, or set level 1",
+                    "level",
                 )
             for option in _DEVICE_ONLY:
                 # Torch's own profiler samples its allocators without an NPU.
                 allowed = option == "memory" and self.collector == "kineto"
                 if getattr(self, option) not in (False, "none", (), None) and not allowed:
                     raise OptionsError(
-                        f"{option} is collected by the device: add npu to activities, or leave {option} out"
+                        f"{option} is collected by the device: add npu to activities, or leave {option} out",
+                        option,
                     )
         for option in ("stacks", "modules", "flops", "record_op_args"):
             if "cpu" not in self.activities and getattr(self, option):
-                raise OptionsError(f"{option} is recorded on the host: add cpu to activities, or leave {option} out")
+                raise OptionsError(
+                    f"{option} is recorded on the host: add cpu to activities, or leave {option} out", option
+                )
         if self.l2 and self.level == "none":
-            raise OptionsError("l2 needs tasks to count for: set level 0, 1 or 2, or leave l2 out")
+            raise OptionsError("l2 needs tasks to count for: set level 0, 1 or 2, or leave l2 out", "l2")
         for option, (needed, _) in FREQUENCIES.items():
             if getattr(self, option) is not None and not getattr(self, needed):
-                raise OptionsError(f"{option} says how often to sample {needed}: add {needed}, or leave {option} out")
+                raise OptionsError(
+                    f"{option} says how often to sample {needed}: add {needed}, or leave {option} out", option
+                )
         if self.llc_profiling is not None and not self.memory:
-            raise OptionsError("llc_profiling is sampled with the memory: add memory, or leave llc_profiling out")
+            raise OptionsError(
+                "llc_profiling is sampled with the memory: add memory, or leave llc_profiling out", "llc_profiling"
+            )
         if self.mstx_domain_include and self.mstx_domain_exclude:
-            raise OptionsError("mstx_domain_include and mstx_domain_exclude exclude each other: give one of them")
+            raise OptionsError(
+                "mstx_domain_include and mstx_domain_exclude exclude each other: give one of them",
+                "mstx_domain_exclude",
+            )
         if (self.mstx_domain_include or self.mstx_domain_exclude) and not self.marks:
-            raise OptionsError("domains choose among markers: turn marks on, or leave the domains out")
+            raise OptionsError("domains choose among markers: turn marks on, or leave the domains out", *_DOMAINS)
 
     def takes_domain(self, domain: str) -> bool:
         """Tell whether markers of a domain are to be recorded; those without one belong to ``default``."""

@@ -93,8 +93,12 @@ def _start(asked: Options, name: str) -> Session | None:
     """Start the session that a variable asks for; what fails is told."""
     global _session
     try:
+        from npuprof.options import lenient
         from npuprof.session import Session
 
+        if name == _OF_MINDSPORE:  # what the front end lacks of it is told, and the rest runs
+            check = registry.choose(asked.collector).collector.check
+            asked = lenient.build(asked.to_dict(), lambda told: _logger.warning("npuprof: %s: %s", name, told), check)
         session = Session(asked, title=f"the session of {name}").start()
     except Exception as error:  # noqa: BLE001 - as above
         _logger.error("npuprof: %s: nothing is collected: %s", name, error)

@@ -17,6 +17,7 @@ import npuprof
 from npuprof import dynamic
 from npuprof.dynamic.monitor import Monitor
 from npuprof.errors import CollectorError, NpuprofError, OptionsError, SessionError, SourceError
+from npuprof.options import Options
 from npuprof.recording import Recording
 from npuprof.runs import running
 from tests.fakes import FakeCollector
@@ -138,7 +139,8 @@ def test_a_file_left_by_another_training_does_not_begin_now(collector: FakeColle
         ('{"start_step": -1, "acti', "half written"),
         ("[]", "must hold a JSON object"),
         ('{"start_step": -1, "active": 0}', "active must be a whole number"),
-        ('{"start_step": -1, "colour": "red"}', "unknown key colour"),
+        ('{"start_step": -1, "npuprof": {"colour": "red"}}', "unknown key npuprof.colour"),
+        ('{"start_step": -1, "activities": ["NPU"], "npuprof": {"l2": true, "level": "none"}}', "needs marks"),
         ("\xff", "half written"),
         ("[" * 100_000, "half written"),
         (" " * (1 << 20) + "{}", "over 1048576 bytes"),
@@ -155,6 +157,64 @@ def test_a_wrong_file_is_a_logged_error_and_the_next_right_one_counts(
     file.write_text('{"start_step": -1, "activities": ["NPU"]}')
     steps(2)
     assert len(recordings(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "kept"),
+    [
+        ({"colour": "red"}, "unknown key colour left out: the keys are", {}),
+        ({"experimental_config": {"l3_cache": True}}, "unknown key experimental_config.l3_cache left out", {}),
+        (
+            {"experimental_config": {"l2_cache": "on", "sys_io": True}},
+            "experimental_config.l2_cache left out",
+            {"sys_io": True},
+        ),
+        (
+            {"experimental_config": {"aic_metrics": "Memory"}},
+            "aic_metrics left out: aic_metrics=Memory needs level 1",
+            {},
+        ),
+        (
+            {"with_stack": True, "profile_memory": True},
+            "stacks left out: stacks is recorded on the host",
+            {"memory": True},
+        ),
+        (
+            {"experimental_config": {"l2_cache": True, "op_attr": True}},
+            "op_attr left out: fake has no op_attr",
+            {"l2": True},
+        ),
+        (
+            {"experimental_config": {"profiler_level": "Level_none"}},
+            "level left out: level none records markers",
+            {"level": 0},
+        ),
+    ],
+)
+def test_what_cannot_be_had_of_the_vendors_file_is_told_and_the_rest_runs(
+    file: Path,
+    tmp_path: Path,
+    collector: FakeCollector,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: dict[str, Any],
+    told: str,
+    kept: dict[str, Any],
+) -> None:
+    def check(options: Options) -> None:
+        if options.op_attr:
+            raise OptionsError("fake has no op_attr: leave it out", "op_attr")
+
+    monkeypatch.setattr(collector, "check", check)
+    file.write_text(json.dumps({"start_step": -1, "activities": ["NPU"], **asked}))
+    steps(2)
+    (recording,) = recordings(tmp_path).values()
+    log = log_of(file)
+    assert f" WARNING {file}: {told}" in log
+    assert " ERROR " not in log
+    assert {name: recording.options[name] for name in kept} == kept
+    usual = Options(level=0, activities=("npu",), marks=False).to_dict()
+    others = {name for name in usual if recording.options[name] != usual[name]}
+    assert others <= {*kept, "output"}
 
 
 @pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])

@@ -160,6 +160,16 @@ def test_mindspores_variable_is_understood_where_mindspore_is_not_installed(
     assert "nonsense is unknown" in caplog.text
 
 
+def test_what_a_front_end_lacks_of_mindspores_variable_is_told_and_the_rest_runs(tmp_path: Path) -> None:
+    asked = {"start": True, "output_path": str(tmp_path / "out"), "parallel_strategy": True, "l2_cache": True}
+    done = _run(tmp_path, {"MS_PROFILER_OPTIONS": json.dumps(asked)})
+    assert (done.returncode, done.stdout) == (0, "the program ran\n")
+    assert "MS_PROFILER_OPTIONS: parallel_strategy left out: simulator has no parallel_strategy" in done.stderr
+    (recording,) = (tmp_path / "out").iterdir()
+    run = npuprof.load(recording)
+    assert (len(run.kernels), run.info.options["l2"], run.info.options["parallel_strategy"]) == (1, True, False)
+
+
 def test_mindspores_variable_is_left_to_mindspore_where_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npuprof.collectors.registry.is_installed", lambda name: name == "mindspore")
     assert from_environment.options({"MS_PROFILER_OPTIONS": '{"start": true}'}) == (None, "")

@@ -1,0 +1,51 @@
+"""Options of a vendor's own file: what is refused is left out and told, and what was typed for npuprof is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from npuprof.collectors import capabilities
+from npuprof.errors import OptionsError
+from npuprof.options import Options, lenient
+
+
+@pytest.mark.parametrize(
+    ("plain", "collector", "left", "names"),
+    [
+        ({"l2": True}, "acl", {"l2": True}, []),
+        ({"modules": True, "l2": True, "flops": True}, "acl", {"l2": True}, ["modules", "flops"]),
+        ({"level": 2}, "kineto", {"level": 1, "aic_metrics": "none"}, ["level", "level"]),
+        ({"activities": "cpu", "l2": True, "sys_io": True}, "acl", {"activities": ("cpu",)}, ["l2", "sys_io"]),
+        ({"level": "none", "marks": False, "l2": True}, "acl", {"level": 0, "l2": True, "marks": False}, ["level"]),
+        (
+            {"mstx_domain_include": "a", "mstx_domain_exclude": "b"},
+            "msprof",
+            {"mstx_domain_include": ("a",), "mstx_domain_exclude": ()},
+            ["mstx_domain_exclude"],
+        ),
+    ],
+)
+def test_what_a_front_end_lacks_is_left_out_and_told(
+    plain: Mapping[str, Any], collector: str, left: Mapping[str, Any], names: list[str]
+) -> None:
+    told: list[str] = []
+    given = {"collector": collector, "activities": "auto", **plain}
+    options = lenient.build(given, told.append, lambda options: capabilities.check(collector, options))
+    assert {name: getattr(options, name) for name in left} == left
+    assert [line.partition(" left out: ")[0] for line in told] == names
+
+
+def test_what_was_typed_for_npuprof_is_refused() -> None:
+    def check(options: Options) -> None:
+        capabilities.check("acl", options)
+
+    with pytest.raises(OptionsError, match="acl has no modules"):
+        lenient.build({"modules": True}, print, check, typed=("modules",))
+
+
+def test_what_leaving_out_does_not_mend_is_refused() -> None:
+    with pytest.raises(OptionsError, match="level must be one of"):
+        lenient.build({"level": 7}, print)
