@@ -80,8 +80,8 @@ def tell(name: str, done: int, total: int, unit: str = "bytes") -> None:
 
 
 @contextmanager
-def watched(watcher: Watcher) -> Iterator[None]:
-    """Let `watcher` be told of all reading in the block; what it raises ends the reading."""
+def watched(watcher: Watcher | None) -> Iterator[None]:
+    """Report all reading in the block to `watcher`, or to nobody; what it raises ends the reading."""
     token = _watcher.set(watcher)
     try:
         yield

@@ -18,6 +18,7 @@ import msgspec
 
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
+from npuprof.progress import watched
 from npuprof.sources.files.zipped import read_head
 from npuprof.sources.trace.events import UNREADABLE, Event, read_events
 
@@ -73,9 +74,10 @@ def kind_of_trace(path: Path) -> Kind:
     """
     found: Kind = ""
     try:
-        for batch in islice(read_events(path, Notes()), _MAX_CHUNKS):
-            if found := _kind_of_events(batch):
-                return found
+        with watched(None):  # a look at the beginning is no part of the reading
+            for batch in islice(read_events(path, Notes()), _MAX_CHUNKS):
+                if found := _kind_of_events(batch):
+                    return found
     except SourceError:
         return ""
     head = read_head(path, _HEAD_BYTES)
