@@ -10,6 +10,7 @@ from pathlib import Path
 from npuprof.errors import NpuprofError
 from npuprof.options import default_output
 from npuprof.options.reading import add_reading_words, reading_arguments
+from npuprof.texts import encodable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +60,7 @@ def _demo(parsed: argparse.Namespace) -> int:
 
     profile, page = run_demo(parsed.output)
     print(repr(profile))  # noqa: T201
-    print(f"\nThe whole report, one self-contained file: {page}")  # noqa: T201
+    print(f"\nThe whole report, one self-contained file: {encodable(str(page))}")  # noqa: T201
     return 0
 
 
@@ -71,7 +72,8 @@ def _open(parsed: argparse.Namespace) -> int:
     if parsed.html is not None:
         if not isinstance(profile, Profile):
             raise NpuprofError(f"{parsed.path} holds {len(profile)} runs: give one of them to have its page")
-        print(f"\nThe whole report, one self-contained file: {profile.to_html(parsed.html)}")  # noqa: T201
+        page = encodable(str(profile.to_html(parsed.html)))
+        print(f"\nThe whole report, one self-contained file: {page}")  # noqa: T201
     return 0
 
 
@@ -89,7 +91,7 @@ def _run(parsed: argparse.Namespace) -> int:
         print(f"npuprof run: {error}", file=sys.stderr)  # noqa: T201
         return 2
     recording = run_application(words.program, words.options, echo=sys.stdout.write, timeout_s=words.timeout_s)
-    print(f"\nThe recording is {recording.directory}")  # noqa: T201
+    print(f"\nThe recording is {encodable(str(recording.directory))}")  # noqa: T201
     if words.report:
         print(repr(load(recording.directory)))  # noqa: T201
     if recording.failed:
@@ -113,5 +115,5 @@ def _verify(output: Path) -> int:
     from npuprof.verification import verify
 
     verdict = verify(output)
-    print(f"\n{verdict.text}\nThe file to attach to a bug report: {verdict.report}")  # noqa: T201
+    print(f"\n{verdict.text}\nThe file to attach to a bug report: {encodable(str(verdict.report))}")  # noqa: T201
     return 0 if verdict.passed else 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from npuprof.texts import encodable
+
 
 class NpuprofError(Exception):
     """Base of every error that npuprof raises on purpose.
@@ -9,6 +11,10 @@ class NpuprofError(Exception):
     In a notebook it is shown as its message alone: the frames between the user's cell and the
     profiler would only hide what to do next.
     """
+
+    def __init__(self, *parts: object) -> None:
+        # A message may hold the path of a file, whose name need not be valid text.
+        super().__init__(*(encodable(part) if isinstance(part, str) else part for part in parts))
 
     def _render_traceback_(self) -> list[str]:
         """Give IPython the lines to show instead of a traceback (IPython's custom display hook)."""

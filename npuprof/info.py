@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
+from npuprof.texts import encodable
+
 
 class Selected(TypedDict, total=False):
     """What of a run was asked for: numbers of steps, or bounds in UTC epoch nanoseconds."""
@@ -72,6 +74,9 @@ class Info:
     selection: Selected = field(default_factory=Selected)
     failed: str = ""
     reason: str = ""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, encodable(value) if isinstance(value, str) else value)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a form that JSON can hold, and :mod:`npuprof.small_files` reads."""

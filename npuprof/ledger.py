@@ -12,6 +12,8 @@ from dataclasses import astuple, dataclass, field
 
 import pandas as pd
 
+from npuprof.texts import encodable
+
 STATISTICS = "statistics"
 """The table of rows that a vendor had already summed, which are kept as they came."""
 
@@ -150,7 +152,7 @@ class Ledger:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the table ``input, rows, in_tables, used, left_out``, in the order read."""
-        rows = [(source, *astuple(account)) for source, account in self._accounts.items()]
+        rows = [(encodable(source), *astuple(account)) for source, account in self._accounts.items()]
         frame: pd.DataFrame = pd.DataFrame(rows, columns=list(_COLUMNS)).astype(dict.fromkeys(_COLUMNS[1:], "int64"))
         return frame
 

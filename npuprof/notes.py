@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import pandas as pd
 
 from npuprof.ledger import Ledger
+from npuprof.texts import encodable
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 
@@ -96,7 +97,7 @@ class Notes:
             self._add(severity, source, message, count)
 
     def _add(self, severity: Severity, source: str, message: str, count: int) -> None:
-        key = (severity, source, message)
+        key = (severity, encodable(source), encodable(message))
         if key not in self._counts and len(self._counts) >= _LIMIT:
             key = ("warning", "notes", f"more than {_LIMIT} different notes; the rest are only counted here")
         self._counts[key] = self._counts.get(key, 0) + count

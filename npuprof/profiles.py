@@ -26,6 +26,7 @@ from npuprof.sources.detect import Preference, Run, detect
 from npuprof.sources.framework.flops import add_flops
 from npuprof.sources.groups import add_global_ranks
 from npuprof.sources.selection import Moment, Selection, choose
+from npuprof.texts import encodable
 
 if TYPE_CHECKING:
     from ipywidgets import Widget
@@ -288,6 +289,7 @@ def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
                 run.source.read(run.path) if selection is None or not read_part else read_part(run.path, selection)
             )
         decoded.settle()
+        decoded.statistics = {encodable(name): frame for name, frame in decoded.statistics.items()}
         add_flops(decoded.tables, decoded.notes)
         if decoded.info.source != CLUSTER_ANALYSIS:  # whose ranks are those of the whole run
             add_global_ranks(decoded, decoded.notes)

@@ -1,15 +1,29 @@
-"""Text that every file and terminal takes: halves of characters are written out where text comes in."""
+"""Texts that enter from outside, such as names of files, in a form that every file, message and display takes."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+_BYTES = re.compile(r"[\udc80-\udcff]")  # bytes of a file name that are no UTF-8, as Python reads them
 
 
 def encodable(text: str) -> str:
-    """Return a text with each lone surrogate, which no encoding has, written as the escape of its number."""
-    if text.isascii():  # the usual case, and the quickest
+    r"""Return a text without what UTF-8 cannot hold: such a byte of a file name as ``\xff``, a surrogate as ``\ud800``.
+
+    Parameters
+    ----------
+    text
+        Any text; one that is sound, as nearly every one, comes back as it is.
+    """
+    if text.isascii():
         return text
-    return text.encode("utf-8", "backslashreplace").decode()
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        shown = _BYTES.sub(lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", text)
+        return shown.encode("utf-8", "backslashreplace").decode()
+    return text
 
 
 def repaired(plain: Any) -> Any:

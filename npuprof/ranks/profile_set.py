@@ -28,6 +28,7 @@ from npuprof.sources.describing import told_matrix
 from npuprof.sources.detect import Run
 from npuprof.sources.groups import groups_of, with_global_ranks
 from npuprof.sources.selection import Selection
+from npuprof.texts import encodable
 
 if TYPE_CHECKING:
     from ipywidgets import Widget
@@ -285,7 +286,7 @@ class ProfileSet(SetFigures):
         shown = self.info.head(_MAX_SHOWN).to_string()
         more = f"\n... and {len(self) - _MAX_SHOWN} more" if len(self) > _MAX_SHOWN else ""
         absent = f"\nabsent ranks: {in_words(self.absent)}" if self.absent else ""
-        return f"{len(self)} runs below {self.root}\n{shown}{more}{absent}"
+        return f"{len(self)} runs below {encodable(str(self.root))}\n{shown}{more}{absent}"
 
     def _repr_html_(self) -> str:
         from npuprof.exports.html import AS_TEXT
@@ -293,7 +294,7 @@ class ProfileSet(SetFigures):
         shown = self.info.head(_MAX_SHOWN).to_html(escape=True, border=0)
         more = f"<p>... and {len(self) - _MAX_SHOWN} more</p>" if len(self) > _MAX_SHOWN else ""
         absent = f"<p>absent ranks: {in_words(self.absent)}</p>" if self.absent else ""
-        head = f"<p>{len(self)} runs below {escape(str(self.root))}</p>"
+        head = f"<p>{len(self)} runs below {escape(encodable(str(self.root)))}</p>"
         return f'<div class="{AS_TEXT}">{head}{shown}{more}{absent}</div>'
 
     def _hosts(self) -> list[str | None]:
@@ -312,6 +313,6 @@ def _place(entry: Entry) -> tuple[bool, bool, int, int, str]:
 
 def _below(path: Path, root: Path) -> str:
     try:
-        return str(path.relative_to(root))
+        return encodable(str(path.relative_to(root)))
     except ValueError:  # reached by a link
-        return str(path)
+        return encodable(str(path))

@@ -22,6 +22,7 @@ from npuprof.ranks.handover import Parcel, packed, receive, send
 from npuprof.sources.base import Source
 from npuprof.sources.detect import Run
 from npuprof.sources.selection import Selection
+from npuprof.texts import encodable
 
 READY = "ready"
 
@@ -67,7 +68,8 @@ def answer(task: Task) -> Parcel:
 
 def unexpected(path: Path, error: Exception) -> str:
     """Say what went wrong where no reader said it."""
-    return f"{path} could not be read ({type(error).__name__}: {error}): load it by itself to see where it fails"
+    told = f"{path} could not be read ({type(error).__name__}: {error}): load it by itself to see where it fails"
+    return encodable(told)
 
 
 def _listen(tasks: SimpleQueue[Task]) -> None:

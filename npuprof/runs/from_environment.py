@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from npuprof.collectors import registry
 from npuprof.machine.environment import ASKING
 from npuprof.runs.awaited_import import AwaitedImport
+from npuprof.texts import encodable
 
 if TYPE_CHECKING:
     from npuprof.options import Options
@@ -136,4 +137,4 @@ def _finish(session: Session, pid: int) -> None:
 
 def _tell(message: str) -> None:
     with suppress(OSError, ValueError, AttributeError):  # a process may have closed its standard error, or have none
-        sys.stderr.write(f"npuprof: {message}\n")
+        sys.stderr.write(encodable(f"npuprof: {message}\n"))

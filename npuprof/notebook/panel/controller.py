@@ -21,6 +21,7 @@ from npuprof.notebook.panel.runs import RunList
 from npuprof.notebook.panel.state import Mode, Opened, Question, State
 from npuprof.runs import running
 from npuprof.runs.history import EndedRun
+from npuprof.texts import encodable
 
 if TYPE_CHECKING:
     from npuprof.session import Session
@@ -187,14 +188,14 @@ class PanelController:
         self._changed()
 
     def _decode(self, session: Session) -> None:
-        run_title = session.recording.name or session.recording.directory.name
+        run_title = encodable(session.recording.name or session.recording.directory.name)
 
         def decode() -> Opened:
             profile = session.result
             self.runs.note(session.recording.directory, profile.summary)
             return Opened(run_title, (profile,))
 
-        kept = f"the recording is kept in {session.recording.directory}: Open tries again"
+        kept = encodable(f"the recording is kept in {session.recording.directory}: Open tries again")
         self._read(run_title, decode, kept)
 
     # -- runs ----------------------------------------------------------------------------------------------
@@ -222,10 +223,10 @@ class PanelController:
         elif name == "rename":
             self.question = Question("rename", run, f"New name of {called}:", run.name)
         elif name == "save":
-            proposed = f"{(run.name or run.directory.name).strip('.')}-tables"
+            proposed = f"{called.strip('.')}-tables"
             self.question = Question("save", run, f"Save the tables of {called} in the new directory:", proposed)
         elif name == "delete":
-            self.question = Question("delete", run, f"Delete the recording {run.directory} for good?")
+            self.question = Question("delete", run, encodable(f"Delete the recording {run.directory} for good?"))
 
     def _open(self, chosen: list[EndedRun]) -> Opened:
         profiles = tuple(run_actions.profile_of(run) for run in chosen)
@@ -251,7 +252,7 @@ class PanelController:
             run_actions.rename(asked.run, text)
         else:
             left = run_actions.delete(asked.run)
-            self._note = left or f"{asked.run.directory} was deleted"
+            self._note = left or encodable(f"{asked.run.directory} was deleted")
 
     def _save(self, run: EndedRun, text: str) -> None:
         if not text.strip():

@@ -18,6 +18,7 @@ from npuprof.recording import FILE_NAME, STACKS_FILE_NAME, TRACE_FILE_NAME, Reco
 from npuprof.runs import history as run_history
 from npuprof.runs.history import EndedRun
 from npuprof.runs.offline import TABLES_DIRECTORY
+from npuprof.texts import encodable
 
 if TYPE_CHECKING:
     from npuprof.analysis.summary import Summary
@@ -129,7 +130,7 @@ class RunList:
 
 def title(run: EndedRun) -> str:
     """Name a run: as the user did, or by its directory."""
-    return run.name or run.directory.name
+    return encodable(run.name or run.directory.name)
 
 
 def busy(summary: Summary) -> str:
@@ -190,7 +191,7 @@ def delete(run: EndedRun) -> str:
     except OSError as error:
         raise NpuprofError(f"{directory} could not be deleted completely ({error.strerror or error})") from error
     run_history.forget(directory)
-    return f"{directory} stays, with what npuprof did not record: {', '.join(left[:5])}" if left else ""
+    return encodable(f"{directory} stays, with what npuprof did not record: {', '.join(left[:5])}") if left else ""
 
 
 def _ours(directory: Path) -> set[Path]:

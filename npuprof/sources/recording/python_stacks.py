@@ -134,7 +134,7 @@ def _columns(path: Path) -> dict[str, Any]:
 
     expected = {name: pa.list_(pa.type_for_alias(kind)) for name, kind in _COLUMNS.items()}
     try:
-        with pq.ParquetFile(path) as file:
+        with path.open("rb") as opened, pq.ParquetFile(opened) as file:  # Arrow takes names in UTF-8 alone
             schema, metadata = file.schema_arrow, file.metadata
             for name, kind in expected.items():
                 if name not in schema.names or schema.field(name).type != kind:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.files.room import refuse_too_large
 from npuprof.sources.files.zipped import is_zipped, read_head, read_whole
 from npuprof.sources.text.glued import each_once
+from npuprof.texts import encodable
 
 NONE = ("", "N/A", "INVALID_TYPE")
 _HEAD_BYTES = 1 << 16
@@ -81,10 +83,8 @@ class CsvTable:
         if len(content) < _HEAD_BYTES and b"\n" not in content.rstrip():
             return pa.table({f"{place}": pa.array([], pa.string()) for place in range(len(self.names))})
         try:
-            # Arrow takes a name that ends so for an archive, which this is not.
-            misnamed = path.suffix in (".gz", ".bz2")
-            source = pa.BufferReader(content) if zipped else pa.OSFile(str(path)) if misnamed else path
-            return _parse(source, len(self.names))
+            with nullcontext(pa.BufferReader(content)) if zipped else _opened(path) as source:
+                return _parse(source, len(self.names))
         except pa.ArrowInvalid:
             pass  # a row is damaged or no UTF-8: found, and counted, below
         except OSError as error:
@@ -278,6 +278,12 @@ def _parse(source: Any, count: int, handler: Callable[[Any], str] | None = None)
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
         ),
     )
+
+
+def _opened(path: Path) -> AbstractContextManager[Any]:
+    """Open a plain file for Arrow, which takes names in UTF-8 alone, and some of them for those of archives."""
+    plain = encodable(str(path)) == str(path) and path.suffix not in (".gz", ".bz2")
+    return nullcontext(path) if plain else path.open("rb")
 
 
 def _without_none(column: Any) -> Any:
