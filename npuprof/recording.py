@@ -62,6 +62,8 @@ class Recording:
         What the profiled code raised, as ``Type: message``; empty when it ended normally.
     problems
         What went wrong while collecting without ending the session, in plain words.
+    stack_problems
+        The same of npuprof's own sampler of Python stacks.
     """
 
     directory: Path
@@ -80,6 +82,7 @@ class Recording:
     failed: str = ""
     reason: str = ""
     problems: list[str] = field(default_factory=list)
+    stack_problems: list[str] = field(default_factory=list)
 
     def write(self) -> None:
         """Write ``recording.json``, whole or not at all.

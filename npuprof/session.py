@@ -27,7 +27,7 @@ from npuprof.recording import Recording
 from npuprof.runs.ended import EndedRuns
 from npuprof.runs.metadata import HasMetadata
 from npuprof.runs.running import Running, describe_failure, newest
-from npuprof.runs.schedules import ProfilerAction, ScheduleFunction, missing_steps, steps_needed
+from npuprof.runs.schedules import ProfilerAction, Schedule, ScheduleFunction, missing_steps, steps_needed
 from npuprof.texts import encodable
 
 if TYPE_CHECKING:
@@ -269,7 +269,8 @@ class Session(EndedRuns, HasMetadata):
         run, self._warm = self._warm, None
         if run is None:
             why = "" if self.reason in _NO_REASONS else self.reason
-            run = Running(self._collector, self.options, self._title, self._clock, reason=why)
+            plan = self._schedule.numbers if isinstance(self._schedule, Schedule) else None
+            run = Running(self._collector, self.options, self._title, self._clock, reason=why, schedule=plan)
             # Ends the run when the session is forgotten and when the interpreter ends, whichever comes
             # first; made before the start, so that an interrupt cannot come in between.
             weakref.finalize(self, run.abandon)

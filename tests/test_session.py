@@ -19,6 +19,7 @@ import pytest
 
 import npuprof
 from npuprof.collectors import registry
+from npuprof.collectors.python_stacks import PythonStacks
 from npuprof.errors import CollectorError, OptionsError, SessionBusyError, SessionError
 from npuprof.exports.facts import origin
 from npuprof.options import Options
@@ -129,6 +130,19 @@ def test_a_stop_that_fails_keeps_the_recording_and_tells(make_session: MakeSessi
     assert session.stop().problems == ["acl.prof.stop returned 500005"]
     assert Recording.read(session.recording.directory).problems == ["acl.prof.stop returned 500005"]
     make_session().start().stop()
+
+
+def test_what_the_sampler_of_stacks_missed_is_no_error_of_the_front_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = PythonStacks.stop
+    monkeypatch.setattr(PythonStacks, "stop", lambda self: [*stop(self), "stacks were cut"])
+    with npuprof.profile(collector="simulator", output=tmp_path) as session:
+        pass
+    assert session.recording.problems == []
+    notes = session.result.notes.set_index("message")
+    assert notes.loc["stacks were cut", ["severity", "source"]].tolist() == ["warning", "python_stacks"]
+    assert "simulator" not in set(notes["source"])
 
 
 def test_an_interrupt_while_stopping_is_raised_when_all_is_ended(make_session: MakeSession) -> None:

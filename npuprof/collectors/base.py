@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from npuprof.options import Options
 
@@ -106,4 +106,13 @@ class Collector(Protocol):
 
     def versions(self) -> Mapping[str, str]:
         """Tell the software versions that this front end knows of."""
+        ...
+
+
+@runtime_checkable
+class KeepsFacts(Protocol):
+    """A front end whose own files hold facts of the session too, for the vendor's tools."""
+
+    def keep_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
+        """Hand on what the user attached to the run, and the numbers of the schedule; called before the stop."""
         ...

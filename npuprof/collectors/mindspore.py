@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import itertools
+import json
 import os
 import shutil
 import warnings
@@ -175,6 +176,17 @@ class MindSporeCollector:
             return str(get("device_target")) if get is not None else ""
         except (ValueError, RuntimeError):  # the backend that was chosen is not there
             return ""
+
+    def keep_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
+        """Hand them on to MindSpore's ``profiler_metadata.json`` and, on an NPU, ``profiler_info``."""
+        if self._profile is None:
+            return
+        if hasattr(self._profile, "add_metadata_json"):
+            with _passed_on():
+                for key, value in metadata.items():
+                    self._profile.add_metadata_json(key, json.dumps(value))
+        if schedule and self._device_target() == _NPU:
+            state.set_schedule(schedule)
 
     def stop(self) -> None:
         """Stop collecting, whatever single calls come to."""

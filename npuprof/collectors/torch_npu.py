@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from npuprof.collectors import cann_features, capabilities
@@ -155,6 +155,14 @@ class TorchNpuCollector:
             for handle in list(self._ranges):
                 last_first.callback(self.range_stop, handle)
         _raise_errors("torch_npu.profiler.profile.stop", messages)
+
+    def keep_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
+        """Put them where torch_npu takes its ``profiler_metadata.json`` and ``profiler_info.json`` from."""
+        if self._profile is None:
+            return
+        self._profile.metadata.update(metadata)
+        if schedule:
+            self._profile.prof_if.schedule = SimpleNamespace(**schedule)
 
     def _end_warmup(self) -> None:
         """End a warm-up as the vendor does where a step that records nothing follows.

@@ -5,7 +5,9 @@ Source: ``seeds/001`` (export_stacks).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import pandas as pd
@@ -17,10 +19,15 @@ Metric: TypeAlias = Literal["self_cpu_time_total", "self_npu_time_total"]
 
 _WEIGHTS = {"self_cpu_time_total": "self_host_ns", "self_npu_time_total": "self_device_ns"}
 _NS_PER_US = 1_000
+_PACKAGE = Path(__file__).parents[1]
+_OWN = re.compile(rf"(?:^|[/\\]){_PACKAGE.name}[/\\]([\w/\\]+\.py)\(\d+\): ")
 
 
 def folded_stacks(tables: Mapping[str, pd.DataFrame], metric: Metric = "self_cpu_time_total") -> Iterator[str]:
     """Give the lines: the names from the outermost call inwards, joined by ``;``, a space, whole microseconds.
+
+    Python functions of npuprof's own, which a framework's tracer records as any other, have no frame: their time is
+    their callers'.
 
     Parameters
     ----------
@@ -33,7 +40,7 @@ def folded_stacks(tables: Mapping[str, pd.DataFrame], metric: Metric = "self_cpu
     Yields
     ------
     str
-        A path whose weight is not 0, heaviest first, without a line end. Microseconds are rounded half up.
+        A path whose weight is not 0, each once, heaviest first, without a line end. Microseconds are rounded half up.
 
     Raises
     ------
@@ -43,19 +50,29 @@ def folded_stacks(tables: Mapping[str, pd.DataFrame], metric: Metric = "self_cpu
     if metric not in _WEIGHTS:
         raise OptionsError(f"metric must be one of {', '.join(_WEIGHTS)}, not {metric!r}")
     tree = call_tree(tables)
-    names = [_safe(str(name)) for name in tree["name"]]
+    frames = {name: "" if _is_own(str(name)) else _safe(str(name)) for name in tree["name"].unique()}
+    names = [frames[name] for name in tree["name"]]
     parents = tree["parent"].tolist()
-    weights = (tree[_WEIGHTS[metric]].to_numpy() + _NS_PER_US // 2) // _NS_PER_US
-    for node in (-weights).argsort(kind="stable"):
-        if not weights[node]:
-            return
-        yield f"{';'.join(reversed(list(_path(int(node), parents, names))))} {weights[node]}"
+    weights: dict[str, int] = {}
+    for node, weight in enumerate(tree[_WEIGHTS[metric]].tolist()):
+        if weight and (path := ";".join(reversed(list(_path(node, parents, names))))):
+            weights[path] = weights.get(path, 0) + weight
+    for path, weight in sorted(weights.items(), key=lambda item: -item[1]):
+        if (whole_us := (weight + _NS_PER_US // 2) // _NS_PER_US) > 0:
+            yield f"{path} {whole_us}"
 
 
 def _path(node: int, parents: list[int], names: list[str]) -> Iterator[str]:
     while node >= 0:
-        yield names[node]
+        if names[node]:
+            yield names[node]
         node = parents[node]
+
+
+def _is_own(name: str) -> bool:
+    """Tell whether a name is that of a function of npuprof: ``<somewhere>/npuprof/session.py(240): step``."""
+    found = _OWN.search(name)
+    return found is not None and (_PACKAGE / found[1]).is_file()
 
 
 def _safe(name: str) -> str:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuprof import atomic
 from npuprof.clock import Clock
-from npuprof.collectors.base import Collector
+from npuprof.collectors.base import Collector, KeepsFacts
 from npuprof.collectors.capabilities import DOMAINS_KEPT_BESIDE
 from npuprof.collectors.interrupts import interrupts_kept
 from npuprof.errors import NpuprofError, SessionBusyError
@@ -53,6 +53,8 @@ class Running(Recorded):
         Who holds the run, in words for the user whose own start is refused because of it.
     reason
         Why this collector was chosen.
+    schedule
+        The numbers of the session's schedule; empty where it has none, or one of the user's own.
 
     Attributes
     ----------
@@ -68,6 +70,7 @@ class Running(Recorded):
         clock: Clock,
         *,
         reason: str = "",
+        schedule: Mapping[str, int] | None = None,
     ) -> None:
         self.collector = collector
         self.native = collector.drives(options)
@@ -80,6 +83,7 @@ class Running(Recorded):
         self._keeps_domains = collector.name in DOMAINS_KEPT_BESIDE
         self._options = options
         self._title = title
+        self._schedule = dict(schedule or {})
         self._clock = clock
         self._pid = os.getpid()
         self._unstarted_stacks: PythonStacks | None = None
@@ -252,6 +256,7 @@ class Running(Recorded):
                     self.recording.write_metadata,
                     self._write_stacks,
                     self._stop_native,
+                    self._hand_on_facts,
                     self._stop_sampling,
                 ):
                     last_first.callback(_attempt, part, self.recording)
@@ -260,7 +265,11 @@ class Running(Recorded):
     def _stop_sampling(self) -> None:
         self.recording.stopped_ns = self._clock.realtime_ns()
         if self._stacks is not None:
-            self.recording.problems += self._stacks.stop()
+            self.recording.stack_problems += self._stacks.stop()
+
+    def _hand_on_facts(self) -> None:
+        if self.native and isinstance(self.collector, KeepsFacts):
+            self.collector.keep_facts(self.recording.metadata, self._schedule)
 
     def _stop_native(self) -> None:
         if not self.native:

@@ -6,7 +6,7 @@ Source: formats/frontends.md sections 1 and 2; ``seeds/001`` (torch_npu.profiler
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -64,6 +64,11 @@ class Schedule:
         if place < self.wait + self.warmup:
             return ProfilerAction.WARMUP
         return ProfilerAction.RECORD if place < cycle - 1 else ProfilerAction.RECORD_AND_SAVE
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The arguments by name, as torch_npu keeps them."""
+        return {name: int(value) for name, value in asdict(self).items()}
 
     @property
     def needed_steps(self) -> int:

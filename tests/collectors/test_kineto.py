@@ -61,6 +61,20 @@ def test_a_warm_up_without_a_start_leaves_torch_as_it_was(torch: Any, tmp_path: 
     assert len(session.result.operators)
 
 
+def test_stacks_have_no_frame_of_npuprofs(torch: Any, tmp_path: Path) -> None:
+    with _session(tmp_path, stacks=True) as session:
+        for _ in range(2):
+            with npuprof.range("train"):
+                _train(torch)
+            session.step()
+    recorded = session.result.python["name"].astype(str)
+    assert recorded.str.contains("npuprof/session.py").any(), "torch's tracer records every function"
+    written = session.export_stacks(tmp_path / "stacks.txt").read_text()
+    assert "_train" in written
+    assert "npuprof/session.py" not in written
+    assert "npuprof/markers.py" not in written
+
+
 def test_a_cpu_run_becomes_operators_memory_steps_and_marks(torch: Any, tmp_path: Path) -> None:
     with _session(tmp_path, shapes=True, memory=True, flops=True) as session:
         for _ in range(2):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -157,6 +157,25 @@ def test_steps_are_marked_with_the_sessions_numbers(make_mindspore: Make, tmp_pa
             prof.step()
     # As in the other frameworks, a last step begins where each recording ends.
     assert double.steps == [1, 2, 3, 4, 5, 6]
+
+
+def test_facts_of_the_session_are_handed_on(make_mindspore: Make, tmp_path: Path, monkeypatch: Any) -> None:
+    _, double = make_mindspore()
+    parameters = {"schedule": {"wait": 0, "active": 9, "warmup": 0, "repeat": 0, "skip_first": 0}, "mstx": True}
+    module: Any = ModuleType("mindspore.profiler.common.profiler_info")
+    module.ProfilerInfo = lambda: SimpleNamespace(profiler_parameters=parameters)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    kept: dict[str, str] = {}
+    profile = sys.modules["mindspore.profiler"].profile
+    monkeypatch.setattr(profile, "add_metadata_json", lambda _, key, value: kept.update({key: value}), raising=False)
+    plan = npuprof.schedule(wait=1, active=2, repeat=1, skip_first_wait=1)
+    with npuprof.profile(collector="mindspore", output=tmp_path, schedule=plan) as prof:
+        prof.add_metadata("lr", 0.1)
+        prof.step()
+        prof.step()
+    assert kept == {"lr": "0.1"}
+    assert parameters["schedule"] == {"wait": 1, "active": 2, "warmup": 0, "repeat": 1, "skip_first": 0}
+    assert double.coerced == []
 
 
 def test_a_warm_up_initialises_and_the_start_only_starts(make_mindspore: Make, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def tell(value):
 _SCHEDULE = """
 plan = npuprof.schedule(wait=1, active=2, repeat=2)
 with npuprof.profile(activities="cpu,npu", memory=True, shapes=True, output="out", schedule=plan) as prof:
+    prof.add_metadata("lr", [0.1])
     for _ in range(6):
         with npuprof.range("forward", domain="train"):
             ops.relu(net(batch)).asnumpy()
@@ -134,6 +135,8 @@ def test_each_cycle_of_a_schedule_is_a_run_with_mindspores_operators(python: str
         assert run["versions"]["mindspore_device"] == "CPU"
         assert any("MindSpore ran on CPU" in note for note in run["notes"])
     assert "MindSpore's device is CPU, not Ascend" in said
+    results = sorted((tmp_path / "out").glob("*/*_ascend_ms"))
+    assert [json.loads((one / "profiler_metadata.json").read_text()) for one in results] == 2 * [{"lr": [0.1]}]
     assert "Incorrect schedule" not in said
 
 

@@ -335,6 +335,33 @@ tell(len(session.result.operators) > 0)
     assert outcome.names() == 2 * (_RUN + _END)
 
 
+def test_facts_of_the_session_are_in_the_files_of_torch_npu_too(stand_in: StandIn, tmp_path: Path) -> None:
+    outcome = stand_in.run(
+        _TRAINING
+        + """
+schedule = npuprof.schedule(wait=1, warmup=1, active=1, repeat=1, skip_first_wait=True)
+with npuprof.profile(collector="torch_npu", output="out", schedule=schedule, stacks=True) as session:
+    session.add_metadata("lr", [0.1, {"warm": True}])
+    for _ in range(3):
+        with npuprof.range("step"):
+            train()
+        session.step()
+session.export_stacks("stacks.txt")
+tell(session.recording.problems)
+""",
+        tmp_path,
+    )
+    assert outcome.told == [[]]
+    (result,) = (tmp_path / "out").glob("*/*_ascend_pt")
+    assert json.loads((result / "profiler_metadata.json").read_text())["lr"] == [0.1, {"warm": True}]
+    info = json.loads((result / "profiler_info.json").read_text())
+    numbers = {"wait": 1, "warmup": 1, "active": 1, "repeat": 1, "skip_first": 0, "skip_first_wait": 1}
+    assert info["config"]["common_config"]["schedule"] == numbers
+    stacks = (tmp_path / "stacks.txt").read_text()
+    assert "script.py" in stacks
+    assert "npuprof/" not in stacks
+
+
 def test_a_start_that_fails_says_why_and_leaves_nothing(stand_in: StandIn, tmp_path: Path) -> None:
     outcome = stand_in.run(
         _TRAINING

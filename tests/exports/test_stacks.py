@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import npuprof
+from npuprof import tables
 from npuprof.analysis.call_tree import call_tree
 from npuprof.errors import OptionsError
 from npuprof.exports.stacks import folded_stacks
 from npuprof.simulator import npu
+from tests import factories
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +54,29 @@ def test_an_unknown_metric_is_refused_with_the_known_ones(run: npuprof.Profile, 
     metric: Any = "self_gpu_time_total"
     with pytest.raises(OptionsError, match="self_cpu_time_total, self_npu_time_total"):
         run.export_stacks(tmp_path / "stacks.txt", metric)
+
+
+def test_functions_of_npuprof_have_no_frame_and_their_time_is_their_callers() -> None:
+    package = Path(npuprof.__file__).parent
+    calls = [
+        ("train.py(3): main", 0, 100_000, 0, None),
+        (f"{package}/session.py(240): step", 10_000, 40_000, 1, 0),
+        (f"{package}/collectors/torch_npu.py(160): step", 15_000, 30_000, 2, 1),
+        ("torch_npu/profiler/profiler.py(9): step", 20_000, 20_000, 3, 2),
+        ("npuprof/markers.py(50): __exit__", 60_000, 10_000, 4, 0),
+        ("/home/me/npuprof/train.py(7): helper", 80_000, 10_000, 5, 0),  # no file of the package
+        ("torch_npu/profiler/profiler.py(9): step", 95_000, 5_000, 6, 0),
+    ]
+    frame = pd.DataFrame(calls, columns=["name", "start_ns", "duration_ns", "id", "parent_id"])
+    frame["parent_id"] = frame["parent_id"].astype("Int64")
+    columns: dict[str, Any] = {name: frame[name] for name in frame}
+    columns |= {"thread_id": np.full(len(frame), 1), "depth": np.array([0, 1, 2, 3, 1, 1, 1])}
+    lines = list(folded_stacks(factories.all_tables(python=tables.build("python", columns))))
+    assert lines == [
+        "train.py(3): main 65",
+        "train.py(3): main;torch_npu/profiler/profiler.py(9): step 25",
+        "train.py(3): main;/home/me/npuprof/train.py(7): helper 10",
+    ]
 
 
 def test_the_file_holds_the_lines(run: npuprof.Profile, tmp_path: Path) -> None:

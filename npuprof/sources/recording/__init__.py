@@ -88,5 +88,7 @@ def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
     info.recording = path
     for problem in recording.problems:
         decoded.notes.error(recording.collector, problem)
+    for problem in recording.stack_problems:
+        decoded.notes.warning(python_stacks.SOURCE, problem)
     if not recording.stopped_ns:
         decoded.notes.warning("recording", "the run was interrupted: what had been written until then is shown")

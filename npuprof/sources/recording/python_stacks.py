@@ -22,7 +22,8 @@ from npuprof.notes import Notes
 
 Ints = npt.NDArray[np.int64]
 
-_SOURCE = "python_stacks"
+SOURCE = "python_stacks"
+"""Whose notes they are."""
 _MAX_BYTES = 1 << 30
 _MAX_DEPTH = 1_000
 _COLUMNS = {
@@ -123,7 +124,7 @@ def read(path: Path, notes: Notes) -> pd.DataFrame:
     visible = _without_machinery(samples, roles)
     calls = merge(visible)
     if not len(calls.node):
-        notes.info(_SOURCE, "no Python code of the user's was seen: the run was shorter than the sampling interval")
+        notes.info(SOURCE, "no Python code of the user's was seen: the run was shorter than the sampling interval")
     return _table(calls, visible.node_frame, [_name(file, line, function) for file, line, function, _ in frames])
 
 
