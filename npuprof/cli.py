@@ -5,23 +5,33 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 from npuprof.errors import NpuprofError
 from npuprof.options import default_output
 from npuprof.options.reading import add_reading_words, reading_arguments
-from npuprof.texts import encodable
+from npuprof.texts import plain_lines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; give the exit status: 0 done, 1 failed with a message, 2 wrong usage."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without µ shows a question mark
     parsed = _parser().parse_args(arguments)
     try:
         status: int = parsed.run(parsed)
     except (NpuprofError, OSError) as error:
-        print(f"npuprof: {error}", file=sys.stderr)  # noqa: T201 - a command prints
+        _say(f"npuprof: {error}", sys.stderr)
         return 1
     return status
+
+
+def _say(text: str, stream: TextIO | None = None) -> None:
+    """Print a text that may quote file names and what is in files."""
+    print(plain_lines(text), file=stream)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,8 +69,8 @@ def _demo(parsed: argparse.Namespace) -> int:
     from npuprof.demo import run_demo
 
     profile, page = run_demo(parsed.output)
-    print(repr(profile))  # noqa: T201
-    print(f"\nThe whole report, one self-contained file: {encodable(str(page))}")  # noqa: T201
+    _say(repr(profile))
+    _say(f"\nThe whole report, one self-contained file: {page}")
     return 0
 
 
@@ -68,12 +78,11 @@ def _open(parsed: argparse.Namespace) -> int:
     from npuprof.profiles import Profile, open_path
 
     profile = open_path(parsed.path, **reading_arguments(parsed))
-    print(repr(profile))  # noqa: T201
+    _say(repr(profile))
     if parsed.html is not None:
         if not isinstance(profile, Profile):
             raise NpuprofError(f"{parsed.path} holds {len(profile)} runs: give one of them to have its page")
-        page = encodable(str(profile.to_html(parsed.html)))
-        print(f"\nThe whole report, one self-contained file: {page}")  # noqa: T201
+        _say(f"\nThe whole report, one self-contained file: {profile.to_html(parsed.html)}")
     return 0
 
 
@@ -83,17 +92,17 @@ def _run(parsed: argparse.Namespace) -> int:
     from npuprof.runs.applications import run_application
 
     if not parsed.words or parsed.words[0] in ("-h", "--help"):
-        print(usage())  # noqa: T201
+        _say(usage())
         return 0 if parsed.words else 2
     try:
         words = run_words(parsed.words)
     except UsageError as error:
-        print(f"npuprof run: {error}", file=sys.stderr)  # noqa: T201
+        _say(f"npuprof run: {error}", sys.stderr)
         return 2
     recording = run_application(words.program, words.options, echo=sys.stdout.write, timeout_s=words.timeout_s)
-    print(f"\nThe recording is {encodable(str(recording.directory))}")  # noqa: T201
+    _say(f"\nThe recording is {recording.directory}")
     if words.report:
-        print(repr(load(recording.directory)))  # noqa: T201
+        _say(repr(load(recording.directory)))
     if recording.failed:
         raise NpuprofError(f"the program failed: {recording.failed}")
     return 0
@@ -107,7 +116,7 @@ def _doctor(parsed: argparse.Namespace) -> int:
     findings = diagnose(parsed.output)
     width = max(len(finding.subject) for finding in findings)
     for finding in findings:
-        print(f"{finding.state:8}{finding.subject:{width + 2}}{finding.detail}")  # noqa: T201
+        _say(f"{finding.state:8}{finding.subject:{width + 2}}{finding.detail}")
     return 1 if any(finding.state == "problem" for finding in findings) else 0
 
 
@@ -115,5 +124,5 @@ def _verify(output: Path) -> int:
     from npuprof.verification import verify
 
     verdict = verify(output)
-    print(f"\n{verdict.text}\nThe file to attach to a bug report: {encodable(str(verdict.report))}")  # noqa: T201
+    _say(f"\n{verdict.text}\nThe file to attach to a bug report: {verdict.report}")
     return 0 if verdict.passed else 1

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from npuprof.texts import encodable
+from npuprof.texts import plain_lines
+
+
+def _plain(parts: tuple[object, ...]) -> tuple[object, ...]:
+    """Return the parts of a message, which may hold names and contents of files, as any terminal takes them."""
+    return tuple(plain_lines(part) if isinstance(part, str) else part for part in parts)
 
 
 class NpuprofError(Exception):
@@ -13,8 +18,7 @@ class NpuprofError(Exception):
     """
 
     def __init__(self, *parts: object) -> None:
-        # A message may hold the path of a file, whose name need not be valid text.
-        super().__init__(*(encodable(part) if isinstance(part, str) else part for part in parts))
+        super().__init__(*_plain(parts))
 
     def _render_traceback_(self) -> list[str]:
         """Give IPython the lines to show instead of a traceback (IPython's custom display hook)."""
@@ -59,3 +63,6 @@ class SourceError(NpuprofError):
 
 class NpuprofWarning(UserWarning):
     """Something that the profiled code need not stop for, but whose user should know."""
+
+    def __init__(self, *parts: object) -> None:
+        super().__init__(*_plain(parts))

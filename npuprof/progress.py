@@ -18,7 +18,7 @@ from importlib import import_module
 from multiprocessing import parent_process
 from typing import Protocol, TextIO, TypeAlias
 
-from npuprof.texts import encodable
+from npuprof.texts import plain_line
 
 _DELAY_S = 1.0
 _PATIENCE_S = 3.0
@@ -78,7 +78,7 @@ def tell(name: str, done: int, total: int, unit: str = "bytes") -> None:
     """Tell whoever watches how far the reading of a file has come; see :class:`Progress`."""
     watcher = _watcher.get()
     if watcher is not None:
-        watcher(Progress(encodable(name), done, total, unit))
+        watcher(Progress(plain_line(name), done, total, unit))
 
 
 @contextmanager

@@ -28,7 +28,6 @@ from npuprof.runs.ended import EndedRuns
 from npuprof.runs.metadata import HasMetadata
 from npuprof.runs.running import Running, describe_failure, newest
 from npuprof.runs.schedules import ProfilerAction, Schedule, ScheduleFunction, missing_steps, steps_needed
-from npuprof.texts import encodable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -344,7 +343,7 @@ class Session(EndedRuns, HasMetadata):
 
 
 def _warn(message: str) -> None:
-    warnings.warn(encodable(message), NpuprofWarning, stacklevel=3)
+    warnings.warn(message, NpuprofWarning, stacklevel=3)
 
 
 def profile(

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+# Control characters, line ends, and marks that turn the direction of the text around them.
+_ACTING = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f"
+_IN_A_LINE = re.compile(f"[{_ACTING}]+")
+_IN_LINES = re.compile(rf"(?!\n)[{_ACTING}]")
 _BYTES = re.compile(r"[\udc80-\udcff]")  # bytes of a file name that are no UTF-8, as Python reads them
 
 
@@ -24,6 +28,16 @@ def encodable(text: str) -> str:
         shown = _BYTES.sub(lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", text)
         return shown.encode("utf-8", "backslashreplace").decode()
     return text
+
+
+def plain_line(text: str) -> str:
+    """Return a text as one line that any terminal takes: characters that act on it are a space, a run of them too."""
+    return _IN_A_LINE.sub(" ", encodable(text))
+
+
+def plain_lines(text: str) -> str:
+    """Return a text with its line ends; each other character that acts on a terminal is a space."""
+    return _IN_LINES.sub(" ", encodable(text))
 
 
 def repaired(plain: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from npuprof.texts import plain_line
 
 ABSENT = "–"
 """What stands where a value is not known."""
@@ -45,13 +45,9 @@ def share(part: int | None, whole: int | None) -> str:
     return f"{100 * part / whole:.1f} %"
 
 
-# Control characters, line ends, lone surrogates, and marks that turn the direction of the text around them.
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
-
-
 def printable(text: str, longest: int) -> str:
     """Make a text from a recording safe to show on one line: unprintable characters as spaces, then shortened."""
-    return shortened(_UNPRINTABLE.sub(" ", text), longest)
+    return shortened(plain_line(text), longest)
 
 
 def shortened(text: str, longest: int) -> str:

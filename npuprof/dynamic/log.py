@@ -8,6 +8,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from npuprof.texts import plain_line
+
 _MAX_BYTES = 4 << 20  # a loop that runs for months should not fill the disk
 _logger = logging.getLogger("npuprof.dynamic")
 
@@ -40,7 +42,8 @@ class Log:
 
     def _write(self, level: int, message: str) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-        line = f"{stamp} {logging.getLevelName(level)} {' '.join(message.splitlines())}\n"
+        message = plain_line(message)
+        line = f"{stamp} {logging.getLevelName(level)} {message}\n"
         with suppress(OSError):  # the training goes on, log or none
             self.path.parent.mkdir(mode=0o755, exist_ok=True)
             with self.path.open("a", encoding="utf-8", errors="replace") as file:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from npuprof.analysis.call_tree import call_tree
 from npuprof.errors import OptionsError
+from npuprof.texts import plain_line
 
 Metric: TypeAlias = Literal["self_cpu_time_total", "self_npu_time_total"]
 
@@ -76,5 +77,8 @@ def _is_own(name: str) -> bool:
 
 
 def _safe(name: str) -> str:
-    """Keep a name from ending a frame or a line; a space is allowed, for the weight is what follows the last one."""
-    return " ".join(name.replace(";", ",").split()) or "(unnamed)"
+    """Keep a name from ending a frame or a line, and from acting on a terminal.
+
+    A space is allowed, for the weight is what follows the last one.
+    """
+    return " ".join(plain_line(name).replace(";", ",").split()) or "(unnamed)"

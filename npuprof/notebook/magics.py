@@ -14,6 +14,7 @@ from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_ar
 from npuprof.notebook.controller import Cell, Controller, kept_when_interrupted
 from npuprof.notebook.hooks import CellHooks, cell_title, current_cell, failure_of
 from npuprof.notebook.transformer import PRIVATE_WORD, CellTransformer, start_line
+from npuprof.texts import plain_lines
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -146,7 +147,7 @@ class NpuprofMagics(Magics):
             raise SessionError(f"%npuprof has nothing to stop: {_status()}")
 
     def _status(self) -> None:
-        print(_status())  # noqa: T201 - the answer to the user
+        print(plain_lines(_status()))  # noqa: T201 - the answer to the user
 
     def _last(self) -> None:
         from npuprof.session import last

@@ -28,7 +28,7 @@ from npuprof.sources.describing import told_matrix
 from npuprof.sources.detect import Run
 from npuprof.sources.groups import groups_of, with_global_ranks
 from npuprof.sources.selection import Selection
-from npuprof.texts import encodable
+from npuprof.texts import encodable, plain_lines
 
 if TYPE_CHECKING:
     from ipywidgets import Widget
@@ -286,7 +286,7 @@ class ProfileSet(SetFigures):
         shown = self.info.head(_MAX_SHOWN).to_string()
         more = f"\n... and {len(self) - _MAX_SHOWN} more" if len(self) > _MAX_SHOWN else ""
         absent = f"\nabsent ranks: {in_words(self.absent)}" if self.absent else ""
-        return f"{len(self)} runs below {encodable(str(self.root))}\n{shown}{more}{absent}"
+        return plain_lines(f"{len(self)} runs below {self.root}\n{shown}{more}{absent}")
 
     def _repr_html_(self) -> str:
         from npuprof.exports.html import AS_TEXT

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from npuprof.collectors import registry
 from npuprof.machine.environment import ASKING
 from npuprof.runs.awaited_import import AwaitedImport
-from npuprof.texts import encodable
+from npuprof.texts import plain_line
 
 if TYPE_CHECKING:
     from npuprof.options import Options
@@ -64,7 +64,7 @@ def options(environ: Mapping[str, str]) -> tuple[Options | None, str]:
 
         asked, told = mindspore_options.read(text)
         for line in told:
-            _logger.warning("npuprof: %s: %s", _OF_MINDSPORE, line)
+            _logger.warning("npuprof: %s: %s", _OF_MINDSPORE, plain_line(line))
         return asked, _OF_MINDSPORE
     return None, ""
 
@@ -85,7 +85,7 @@ def start() -> Session | None:
             _tell(f"{name}: collecting begins when the program imports one of {', '.join(modules)}")
             return None
     except Exception as error:  # noqa: BLE001 - the user's program must go on without it
-        _logger.error("npuprof: %s: nothing is collected: %s", name, error)
+        _logger.error("npuprof: %s: nothing is collected: %s", name, plain_line(str(error)))
         return None
     return _start(asked, name)
 
@@ -102,7 +102,7 @@ def _start(asked: Options, name: str) -> Session | None:
             asked = lenient.build(asked.to_dict(), lambda told: _logger.warning("npuprof: %s: %s", name, told), check)
         session = Session(asked, title=f"the session of {name}").start()
     except Exception as error:  # noqa: BLE001 - as above
-        _logger.error("npuprof: %s: nothing is collected: %s", name, error)
+        _logger.error("npuprof: %s: nothing is collected: %s", name, plain_line(str(error)))
         return None
     _session = session
     atexit.register(_finish, session, os.getpid())
@@ -128,13 +128,13 @@ def _finish(session: Session, pid: int) -> None:
             session.stop()
         recording = session.recording
     except Exception as error:  # noqa: BLE001 - the other handlers of the process's end must run
-        _logger.error("npuprof: the session could not be ended: %s", error)
+        _logger.error("npuprof: the session could not be ended: %s", plain_line(str(error)))
         return
     for problem in recording.problems:
-        _logger.warning("npuprof: %s", problem)
+        _logger.warning("npuprof: %s", plain_line(problem))
     _tell(f"the recording is {recording.directory}: open it with npuprof.load({str(recording.directory)!r})")
 
 
 def _tell(message: str) -> None:
     with suppress(OSError, ValueError, AttributeError):  # a process may have closed its standard error, or have none
-        sys.stderr.write(encodable(f"npuprof: {message}\n"))
+        sys.stderr.write(f"npuprof: {plain_line(message)}\n")

@@ -1,0 +1,103 @@
+"""No text that reaches a terminal holds characters that act on it, wherever they come from."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import npuprof
+from npuprof import cli, tables
+from npuprof.dynamic.log import Log
+from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
+from npuprof.machine.doctor import Finding
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.progress import TerminalBar, tell, watched
+from npuprof.runs import from_environment
+from npuprof.simulator import synthesise
+from npuprof.sources.base import Decoded
+from npuprof.texts import plain_line, plain_lines
+from tests import factories
+
+ACTING = [*map(chr, [*range(32), *range(0x7F, 0xA0)]), *"\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069"]
+NAME = "a\x1b[2Jb\x1b]0;owned\x07c\rd\u202eexe\u061c.\u2066\x9b31m"
+HOSTILE = NAME + "\ud800"
+
+
+def assert_plain(text: str) -> None:
+    assert text.encode()
+    assert not set(text) & set(ACTING) - {"\n"}
+
+
+@pytest.mark.parametrize("character", ACTING)
+def test_each_acting_character_is_a_space(character: str) -> None:
+    assert plain_line(f"MatMul{character}V3 µ→中é") == "MatMul V3 µ→中é"
+    kept = "\n" if character == "\n" else " "
+    assert plain_lines(f"one{character}two") == f"one{kept}two"
+
+
+def test_errors_and_warnings_are_plain() -> None:
+    for kind in (NpuprofError, OptionsError, NpuprofWarning):
+        assert_plain(str(kind(f"{HOSTILE} cannot be read")))
+    assert_plain("".join(OptionsError(HOSTILE)._render_traceback_()))
+
+
+def test_folded_stacks_and_summaries_are_plain(tmp_path: Path) -> None:
+    made = factories.profile(6, kernel_names=(NAME,))
+    made["python"] = made["python"].assign(name=tables.categorical(np.zeros(len(made["python"]), np.int64), [NAME]))
+    notes = Notes()
+    notes.warning(NAME, NAME)
+    run = Profile(Decoded(made, factories.info(name=NAME, failed=NAME), notes))
+    for metric in ("self_cpu_time_total", "self_npu_time_total"):
+        text = run.export_stacks(tmp_path / metric, metric).read_text(encoding="utf-8")
+        assert_plain(text)
+        assert "exe" in text
+    assert_plain(repr(run))
+
+
+def test_what_a_command_prints_is_plain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli.main(["open", str(tmp_path / NAME)]) == 1
+    assert_plain(capsys.readouterr().err)
+    monkeypatch.setattr("npuprof.machine.doctor.diagnose", lambda _: [Finding(HOSTILE, "ok", HOSTILE)])
+    assert cli.main(["doctor"]) == 0
+    assert_plain(capsys.readouterr().out)
+    for rank in range(2):
+        folder = tmp_path / "all" / f"{NAME}{rank}"
+        folder.mkdir(parents=True)
+        synthesise(folder, launches=4)
+    assert cli.main(["open", str(tmp_path / "all")]) == 0
+    assert_plain(capsys.readouterr().out)
+
+
+def test_progress_and_logs_are_plain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal = io.StringIO()
+    with watched(TerminalBar(terminal).show):
+        tell(HOSTILE, 1, 2)
+    assert_plain(terminal.getvalue().removeprefix("\r\x1b[K"))
+    log = Log(tmp_path, 0)
+    log.error(HOSTILE)
+    assert_plain(log.path.read_text(encoding="utf-8"))
+    from_environment._tell(HOSTILE)
+    assert_plain(capsys.readouterr().err)
+
+
+def test_a_terminal_that_has_no_such_character_shows_a_question_mark(tmp_path: Path) -> None:
+    path = synthesise(tmp_path, launches=4)
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment.pop("PYTHONIOENCODING", None)
+    command = [sys.executable, "-c", "import sys; from npuprof.cli import main; sys.exit(main())", "open", str(path)]
+    environment["PYTHONPATH"] = str(Path(npuprof.__file__).parents[1])
+    ran = subprocess.run(command, env=environment, capture_output=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert re.search(rb"kernel", ran.stdout)
+    assert b"?" in ran.stdout
+    assert ran.stdout.isascii()
