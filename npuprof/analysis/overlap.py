@@ -43,7 +43,7 @@ def total(spans: Spans) -> int:
     return int((spans[1] - spans[0]).sum())
 
 
-def breakdown(computing: Spans, communication: Spans) -> dict[str, Spans]:
+def breakdown(computing: Spans, communication: Spans, others: Spans | None = None) -> dict[str, Spans]:
     """Split device time, from the first interval to the last, into what the device did.
 
     Parameters
@@ -52,6 +52,8 @@ def breakdown(computing: Spans, communication: Spans) -> dict[str, Spans]:
         Compute kernels, in any order, overlapping or not.
     communication
         Communication operators, likewise.
+    others
+        What else ran, such as copies: the time is free, but the span reaches from the first to the last of all.
 
     Returns
     -------
@@ -61,7 +63,8 @@ def breakdown(computing: Spans, communication: Spans) -> dict[str, Spans]:
     """
     compute, communicate = union(*computing), union(*communication)
     busy = union(np.concatenate((compute[0], communicate[0])), np.concatenate((compute[1], communicate[1])))
-    span = (busy[0][:1], busy[1][-1:])
+    whole = busy if others is None else union(*(np.concatenate(edges) for edges in zip(busy, others, strict=True)))
+    span = (whole[0][:1], whole[1][-1:])
     return {
         "computing": compute,
         "communication": communicate,

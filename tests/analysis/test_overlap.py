@@ -44,12 +44,12 @@ def test_a_difference_covers_what_only_the_first_does(one: list[tuple[int, int]]
 
 
 @settings(deadline=None)
-@given(_rows, _rows)
+@given(_rows, _rows, st.none() | _rows)
 def test_computing_exposed_communication_and_free_sum_to_the_span(
-    computing: list[tuple[int, int]], communication: list[tuple[int, int]]
+    computing: list[tuple[int, int]], communication: list[tuple[int, int]], others: list[tuple[int, int]] | None
 ) -> None:
-    parts = breakdown(_spans(computing), _spans(communication))
-    busy = _ticks(_spans(computing)) | _ticks(_spans(communication))
+    parts = breakdown(_spans(computing), _spans(communication), None if others is None else _spans(others))
+    busy = _ticks(_spans(computing)) | _ticks(_spans(communication)) | _ticks(_spans(others or []))
     span = int(np.flatnonzero(busy)[-1] - np.flatnonzero(busy)[0] + 1) if busy.any() else 0
     assert sum(total(parts[kind]) for kind in ("computing", "communication_not_overlapped", "free")) == span
     assert total(parts["communication"]) == int(_ticks(_spans(communication)).sum())

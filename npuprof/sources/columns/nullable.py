@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,6 +33,13 @@ def recoded(codes: npt.NDArray[np.integer[Any]], names: list[str | None]) -> pd.
     number = {name: code for code, name in enumerate(distinct)}
     table = np.array([*(number.get(name or "", -1) for name in names), -1], np.int32)
     return tables.categorical(table[codes], distinct)  # code -1 takes the last entry
+
+
+def named(names: pd.Series[Any], what: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+    """Tell where a name column holds one of the names that are so; each name is asked once, absent ones are not."""
+    table = np.array([*(what(str(name)) for name in names.cat.categories), False], np.bool_)
+    rows: npt.NDArray[np.bool_] = table[names.cat.codes]
+    return rows
 
 
 def optional(values: Array, absent: tuple[int, ...] = ()) -> Any:

@@ -18,6 +18,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import ABSENT, SENTINELS, Array, optional
+from npuprof.sources.columns.waits import waits
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.pmu import read_pmu
@@ -116,31 +117,20 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
         "mix_block_num": optional(info[mix], SENTINELS),
         "hf32": _flags(info["hf32Eligible"], strings),
         **{name: strings.column(info[f"{side}{what}"], operand_text) for name, side, what in _OPERANDS},
-        "wait_ns": waits(chosen, collectives),
+        "wait_ns": _waits(chosen, collectives),
         "model_id": optional(tasks.rows["modelId"][row], SENTINELS),
         **read_pmu(database, strings, info["globalTaskId"]),
     }
     return tables.build("kernels", columns)
 
 
-def waits(kernels: pd.DataFrame, collectives: pd.DataFrame | None) -> Ints:
-    """Give the time from the end of what started last before each kernel on its device to its start.
-
-    What runs is kernels and collectives; the first of a device has waited for none, nor has one that starts
-    while the other still runs.
-    """
+def _waits(kernels: pd.DataFrame, collectives: pd.DataFrame | None) -> Ints:
     frames = [kernels] if collectives is None else [kernels, collectives]
     start, duration, device = (
         np.concatenate([frame[name].to_numpy(np.int64) for frame in frames])
         for name in ("start_ns", "duration_ns", "device_id")
     )
-    order = np.lexsort((-duration, start, device))
-    gap = np.zeros(len(order), np.int64)
-    same = device[order][1:] == device[order][:-1]
-    gap[1:] = np.where(same, np.maximum(start[order][1:] - (start + duration)[order][:-1], 0), 0)
-    waited = np.empty(len(order), np.int64)
-    waited[order] = gap
-    return waited[: len(kernels)]
+    return waits(device, start, start + duration, len(kernels))
 
 
 def _name_numbers(database: Database, rows: dict[str, Array]) -> Ints:

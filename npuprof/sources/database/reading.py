@@ -24,7 +24,7 @@ from npuprof.sources.database.links import links_table
 from npuprof.sources.database.marks import marks_table
 from npuprof.sources.database.memory import allocations_table, memory_table
 from npuprof.sources.database.names import Names
-from npuprof.sources.database.overlap import overlap_table
+from npuprof.sources.database.overlap import overlap_of
 from npuprof.sources.database.report import ReportDatabase, is_report
 from npuprof.sources.database.rest import rest_of
 from npuprof.sources.database.shape import note_shape
@@ -141,7 +141,7 @@ class Reading:
         _put(
             found,
             {
-                "overlap": overlap_table(database, found),
+                "overlap": overlap_of(database, found),
                 "memory": memory_table(database, strings),
                 "allocations": allocations_table(database, strings),
                 "counters": counters.counters_table(database, strings),

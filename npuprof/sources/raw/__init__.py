@@ -27,6 +27,7 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
+from npuprof.sources.overlapping import of_span, overlap_table
 from npuprof.sources.raw.communication import device_collectives
 from npuprof.sources.raw.communication.tables import Communication
 from npuprof.sources.raw.control import clocks
@@ -164,7 +165,9 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     decoded.statistics |= runtime_records.read_statistics(host) | captures.read_statistics(graphs)
     decoded.statistics |= track_records.read_statistics(devices)
     decoded.statistics |= device_collectives.add_rows(host, graphs, tables, found)
-    tables["overlap"] = assemble.overlap_table(run, tables["communication"])
+    issuers = device_collectives.are_issuers(tables["kernels"], graphs, decoded.statistics.get("mc2_comm_info"))
+    computing = tables["kernels"][~issuers]
+    tables["overlap"] = overlap_table(computing, tables["communication"], of_span(tables["tasks"]))
     host.names.note_unnamed([*tables.values(), *decoded.statistics.values()], notes)
     if needed is not None:
         needed.number(tables)

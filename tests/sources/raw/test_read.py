@@ -39,6 +39,18 @@ def test_devices_of_one_process_are_told_apart(tmp_path: Path) -> None:
     assert set(decoded.tables["overlap"]["device_id"]) == {0, 1}
 
 
+def test_the_span_of_a_device_reaches_to_its_copies_but_not_to_its_switches(directory: RawDirectory) -> None:
+    directory.launch(0, "Add", 3, 0)  # on the device from 100 to 200 ticks of the host
+    for stamp, stream, task, kind, sqe in ((300, 4, 0, 5, 11), (310, 5, 0, 64, 3), (320, 5, 1, 65, 3)):
+        directory.api(5000, 1001, stamp - 1, stamp + 1)
+        directory.track(stamp, stream, task, kind)  # a copy, and what turns profiling on and off
+        directory.task(task * 400 + (stamp + 100) // 2, task * 400 + (stamp + 300) // 2, stream, task, sqe=sqe)
+    decoded = raw.read(directory.finish())
+    assert set(decoded.tables["tasks"]["task_type"]) >= {"MEMCPY_ASYNC", "PROFILING_ENABLE", "PROFILING_DISABLE"}
+    spent = decoded.tables["overlap"].groupby("kind", observed=True)["duration_ns"].sum().to_dict()
+    assert spent == {"computing": 1000, "free": 4000}  # the copy ends at 600
+
+
 def test_a_pair_of_point_events_is_one_call(directory: RawDirectory) -> None:
     for stamp in (10, 90, 200):
         directory.api(15000, 1, stamp, None, item="model")

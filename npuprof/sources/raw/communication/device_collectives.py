@@ -113,6 +113,14 @@ def add_rows(
     return {"mc2_comm_info": listed}
 
 
+def are_issuers(kernels: pd.DataFrame, graphs: CaptureStreams, listed: pd.DataFrame | None) -> npt.NDArray[np.bool_]:
+    """Tell which kernels run on a stream that issues communication, by ``mc2_comm_info``; they compute nothing."""
+    if listed is None:
+        return np.zeros(len(kernels), bool)
+    device, stream = (kernels[name].to_numpy(np.int64, na_value=-1) for name in ("device_id", "stream_id"))
+    return np.isin(graphs.original_of(device, stream, kernels["start_ns"].to_numpy()), listed["Issuing Stream ID"])
+
+
 def _issuers(kernels: pd.DataFrame, groups: Groups, graphs: CaptureStreams) -> pd.DataFrame:
     chosen = kernels[(kernels["core"] == _AI_CPU).fillna(False).to_numpy(bool)]
     device, stream = (chosen[name].to_numpy(np.int64) for name in ("device_id", "stream_id"))

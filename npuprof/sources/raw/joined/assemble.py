@@ -1,4 +1,4 @@
-"""The tables of launches: `api`, `tasks`, `kernels`, `links` and `overlap`.
+"""The tables of launches: `api`, `tasks`, `kernels` and `links`.
 
 Source: formats/raw.md sections 8 and 9.
 """
@@ -14,9 +14,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
-from npuprof.analysis import overlap
-from npuprof.analysis.nesting import time_order
 from npuprof.sources.columns.nullable import recoded, whole
+from npuprof.sources.columns.waits import waits
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device import pmu, steps
 from npuprof.sources.raw.device.reader import Device
@@ -146,7 +145,7 @@ def kernels_table(
         "hf32": pd.arrays.BooleanArray(_flags(operators.hf32, operator).astype(bool), ~known),
         **{column: names.take(operator).categorical() for column, names in operators.tensors.items()},
         **_attributes(operators.attributes, operator),
-        "wait_ns": waits(tasks, rows, run.collectives),
+        "wait_ns": _waits(tasks, rows, run.collectives),
         "step": steps.step_of(columns["start_ns"], columns["device_id"], steps_frame),
         **_counters(run, rows, blocks, mix, devices, frequencies),
     }
@@ -186,52 +185,11 @@ def _counters(
     return {name: whole(values) if name.endswith(counted) else values for name, values in columns.items()}
 
 
-def waits(tasks: DeviceTasks, rows: Int64, collectives: Collectives) -> Int64:
-    """Give the time from the end of what started last before each kernel on its device to its start.
-
-    Source: formats/raw.md section 9 (op_summary); there in steps of 0.25 µs, here exact.
-    """
+def _waits(tasks: DeviceTasks, rows: Int64, collectives: Collectives) -> Int64:
     device = np.concatenate((tasks.device[rows], collectives.device))
     start = np.concatenate((tasks.start_ns[rows], collectives.start_ns))
     end = np.concatenate((tasks.start_ns[rows] + tasks.duration_ns[rows], collectives.end_ns))
-    order = time_order(start, end)
-    if len(order) and bool((device != device[0]).any()):
-        order = order[np.argsort(device[order], kind="stable")]
-    gap = np.zeros(len(order), np.int64)
-    same = device[order][1:] == device[order][:-1]
-    gap[1:] = np.where(same, np.maximum(start[order][1:] - end[order][:-1], 0), 0)
-    result = np.empty(len(order), np.int64)
-    result[order] = gap
-    return result[: len(rows)]
-
-
-def overlap_table(run: Run, operators: pd.DataFrame) -> pd.DataFrame:
-    """Make `overlap` from the kernels and the rows of `communication` of each device.
-
-    Source: formats/raw.md section 9.
-    """
-    tasks = run.tasks
-    begins, devices = operators["start_ns"].to_numpy(), operators["device_id"].to_numpy()
-    ends = begins + operators["duration_ns"].to_numpy()
-    parts: list[tuple[int, str, overlap.Spans]] = []
-    for device in np.unique(tasks.device).tolist():
-        own = np.flatnonzero(run.launches.is_kernel & (tasks.device == device))
-        computing = (tasks.start_ns[own], tasks.start_ns[own] + tasks.duration_ns[own])
-        among = devices == device
-        communication = (begins[among], ends[among])
-        parts += [(device, kind, spans) for kind, spans in overlap.breakdown(computing, communication).items()]
-    if not parts:
-        return tables.empty("overlap")
-    counts = [len(spans[0]) for _, _, spans in parts]
-    kinds = list(dict.fromkeys(kind for _, kind, _ in parts))
-    start = np.concatenate([spans[0] for _, _, spans in parts])
-    columns = {
-        "start_ns": start,
-        "duration_ns": np.concatenate([spans[1] for _, _, spans in parts]) - start,
-        "device_id": np.repeat([device for device, _, _ in parts], counts),
-        "kind": tables.categorical(np.repeat([kinds.index(kind) for _, kind, _ in parts], counts), kinds),
-    }
-    return tables.sort_by_time(tables.build("overlap", columns))
+    return waits(device, start, end, len(rows))
 
 
 def links_table(run: Run, marks: pd.DataFrame) -> pd.DataFrame:

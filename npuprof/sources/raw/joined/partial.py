@@ -18,6 +18,7 @@ import pandas as pd
 
 from npuprof.analysis.overlap import Spans, union
 from npuprof.info import Info
+from npuprof.sources.overlapping import WITHOUT_SPAN
 from npuprof.sources.raw.control.chips import Family
 from npuprof.sources.raw.control.dictionaries import HASHES, TYPES
 from npuprof.sources.raw.device.reader import Device
@@ -159,7 +160,21 @@ def _before(whole: Recorded, wanted: Bools, in_collective: Bools) -> Bools:
         else:
             reached[:] = True
         needed[own[reached]] = True
+    needed[_edges(whole)] = True
     return needed
+
+
+def _edges(whole: Recorded) -> Int64:
+    """Find the tasks between which the span of each device reaches; see :func:`npuprof.sources.overlapping.of_span`."""
+    tasks, types = whole.tasks, whole.launched.task_type.take(whole.matched[0]).fill(whole.tasks.kind)
+    wide = np.array([*(name not in WITHOUT_SPAN for name in types.names), True])[types.codes]
+    found = []
+    for device in np.unique(tasks.device).tolist():
+        own = np.flatnonzero((tasks.device == device) & wide)
+        if len(own):
+            starts = tasks.start_ns[own]
+            found += [own[np.argmin(starts)], own[np.argmax(starts + tasks.duration_ns[own])]]
+    return np.array(found, np.int64)
 
 
 def _named_kernels(whole: Recorded, track: Int64) -> Bools:

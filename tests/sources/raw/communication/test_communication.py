@@ -113,6 +113,19 @@ def test_both_are_those_of_the_timeline(samples: Path, everything: Decoded) -> N
     assert steps["bandwidth_gb_s"].tolist() == [one["bandwidth(GB/s)"] for one in arguments]
 
 
+def test_a_kernel_that_starts_with_a_collective_waited_since_the_kernel_before(
+    directory: CommunicationDirectory,
+) -> None:
+    directory.launch(0, "Add", 3, 0)  # on the device from 100 to 200 ticks of the host
+    directory.launch(150, "Mul", 3, 1)  # from 250 to 350
+    directory.collective(210, 245)
+    directory.communicate(220, "Memcpy", 4, 0, size=4096)
+    directory.task(125, 200, 4, 0, sqe=11)  # from 250 to 400
+    decoded = raw.read(directory.finish())
+    assert decoded.tables["communication"]["start_ns"].tolist() == [decoded.tables["kernels"]["start_ns"].iloc[1]]
+    assert decoded.tables["kernels"]["wait_ns"].tolist() == [0, 500]
+
+
 def test_operators_are_no_kernels_and_overlap_adds_up(directory: CommunicationDirectory) -> None:
     directory.launch(0, "Add", 3, 0)  # on the device from 100 to 200 ticks of the host
     directory.collective(60, 95)

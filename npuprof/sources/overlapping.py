@@ -1,0 +1,81 @@
+"""`overlap`, computed from kernels, communication operators and the other tasks of each device, as the vendor does.
+
+Kernels by which communication is done, on vector cores or on AI CPUs, are communication and no computing: their
+names end in ``AivKernel`` or ``AicpuKernel``. A device's span is that of all its tasks but kernels and what turns
+profiling on and off: a copy before the first kernel or after the last one adds free time.
+
+Source: formats/raw.md section 9, and the results of the vendor's parser.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+from npuprof.analysis.overlap import Int64, Spans, breakdown
+from npuprof.sources.columns.nullable import named
+
+_KINDS = ["computing", "communication", "communication_not_overlapped", "free"]
+_OF_COMMUNICATION = ("AivKernel", "AicpuKernel")
+WITHOUT_SPAN = frozenset(
+    {
+        *("KERNEL_AICORE", "KERNEL_AIVEC", "KERNEL_MIX_AIC", "KERNEL_MIX_AIV", "FFTS_PLUS"),
+        *("AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV"),
+        *("PROFILING_ENABLE", "PROFILING_DISABLE", "MsTx"),
+    }
+)
+"""Types of tasks that do not widen the span by themselves; kernels do as what they compute."""
+
+Bools = npt.NDArray[np.bool_]
+
+
+def overlap_table(kernels: pd.DataFrame, communication: pd.DataFrame, others: pd.DataFrame | None) -> pd.DataFrame:
+    """Make `overlap` of each device, in order of time.
+
+    Parameters
+    ----------
+    kernels, communication
+        The tables of these names.
+    others
+        Rows that only widen the span of their devices; None without any. See :func:`of_span`.
+    """
+    compute = kernels[are_compute(kernels)]
+    frames = [compute, communication, *([] if others is None else [others])]
+    parts: list[tuple[int, str, Spans]] = []
+    devices = np.unique(np.concatenate([frame["device_id"].to_numpy(np.int64) for frame in frames]))
+    for device in devices.tolist():
+        spans = [_spans(frame, device) for frame in frames]
+        parts += [(device, kind, found) for kind, found in breakdown(*spans).items()]
+    if not parts:
+        return tables.empty("overlap")
+    counts = [len(starts) for _, _, (starts, _) in parts]
+    start = np.concatenate([starts for _, _, (starts, _) in parts])
+    columns: dict[str, Any] = {
+        "start_ns": start,
+        "duration_ns": np.concatenate([ends for _, _, (_, ends) in parts]) - start,
+        "device_id": np.repeat([device for device, _, _ in parts], counts),
+        "kind": tables.categorical(np.repeat([_KINDS.index(kind) for _, kind, _ in parts], counts), _KINDS),
+    }
+    return tables.sort_by_time(tables.build("overlap", columns))
+
+
+def are_compute(kernels: pd.DataFrame) -> Bools:
+    """Tell which kernels compute; the others do the work of a communication operator."""
+    return ~named(kernels["name"], lambda name: name.endswith(_OF_COMMUNICATION))
+
+
+def of_span(tasks: pd.DataFrame) -> pd.DataFrame:
+    """Return the tasks that widen the span of their device."""
+    narrow = named(tasks["task_type"], WITHOUT_SPAN.__contains__) | named(tasks["name"], WITHOUT_SPAN.__contains__)
+    wide: pd.DataFrame = tasks[~narrow]
+    return wide
+
+
+def _spans(frame: pd.DataFrame, device: int) -> Spans:
+    own = (frame["device_id"] == device).to_numpy()
+    start: Int64 = frame["start_ns"].to_numpy(np.int64)[own]
+    return start, start + frame["duration_ns"].to_numpy(np.int64)[own]
