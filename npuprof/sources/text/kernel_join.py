@@ -6,16 +6,26 @@ number that both files hold at every level.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.sources.columns.nullable import named
+from npuprof.sources.raw.records import enums
 from npuprof.sources.trace.calls import starting_at
 
-_COMPUTE_TYPES = (
-    r"(?i)^(?:KERNEL_)?(?:AI_CORE|AI_CUBE|AICORE|AIC|AIV|AIVEC|AI_VECTOR_CORE|MIX_AI[CV]|AI_CPU|AICPU|DSA_SQE|Other)$"
+_COMPUTE_TYPE = re.compile(
+    r"(?:KERNEL_)?(?:AI_CORE|AI_CUBE|AICORE|AIC|AIV|AIVEC|AI_VECTOR_CORE|MIX_AI[CV]|AI_CPU|AICPU|DSA_SQE)",
+    re.IGNORECASE,
+)
+_UNKNOWN_TYPE = "Other"  # of older tools: a task that no operator describes, or a kernel
+_TYPES = frozenset(
+    name
+    for names in (enums.TRACK_TASK_TYPES, enums.SQE_TYPES, enums.HWTS_TYPES, enums.V6_SQE_TYPES, enums.SUB_TASK_TYPES)
+    for name in names.values()
 )
 _TASK_COLUMNS = ("stream_id", "task_id", "batch_id", "context_id", "connection_id", "task_type")
 
@@ -62,13 +72,23 @@ def take_steps(communication: pd.DataFrame, listed: pd.DataFrame) -> pd.DataFram
 
 
 def compute_kernels(device_tasks: pd.DataFrame, step: Any) -> dict[str, Any]:
-    """Make kernels of the device tasks that compute: what is left where there is no table of kernels."""
-    compute = device_tasks["task_type"].astype(object).fillna("").str.match(_COMPUTE_TYPES).to_numpy(np.bool_)
+    """Make kernels of the device tasks that compute: what is left where there is no table of kernels.
+
+    These are tasks of a core's type. Of a type that is not known, those with the name of an operator: a task of another
+    kind is called by its type, ``MEMCPY_ASYNC``.
+    """
+    compute = named(device_tasks["task_type"], lambda name: _COMPUTE_TYPE.fullmatch(name) is not None)
+    unknown = named(device_tasks["task_type"], lambda name: name == _UNKNOWN_TYPE)
+    compute |= unknown & named(device_tasks["name"], _is_operator)
     chosen = device_tasks[compute]
     columns: dict[str, Any] = {name: chosen[name].array for name in chosen.columns}
     columns["op_name"] = chosen["name"].array
     columns["step"] = step[compute]
     return columns
+
+
+def _is_operator(name: str) -> bool:
+    return _COMPUTE_TYPE.fullmatch(name) is not None or name not in (_UNKNOWN_TYPE, "N/A", *_TYPES)
 
 
 def _same(ours: pd.DataFrame, theirs: pd.DataFrame) -> npt.NDArray[np.int64]:

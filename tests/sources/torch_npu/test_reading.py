@@ -12,7 +12,7 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded
-from tests.sources.trace.maker import BASE_US, small_trace
+from tests.sources.trace.maker import BASE_US, NPU, small_trace
 
 KERNELS = (
     "Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim\r\n"
@@ -85,6 +85,16 @@ def test_without_a_table_of_kernels_they_come_from_the_timeline(result: Path) ->
     decoded = torch_npu.read(result)
     assert decoded.tables["kernels"]["name"].tolist() == ["MatMul1", "Add2"]
     assert "no table of kernels" in messages(decoded)
+
+
+def test_of_tasks_without_a_known_type_those_with_an_operators_name_are_kernels(tmp_path: Path) -> None:
+    trace = small_trace()
+    names = ("aclnnAdd_AddAiCore_Add", "MEMCPY_ASYNC", "NOTIFY_WAIT", "Other", "N/A", "trans_Cast_1")
+    for number, name in enumerate(names):
+        trace.slice(NPU, 2, name, 500 + 10 * number, 5, **{"Task Type": "Other", "Physic Stream Id": 2})
+    decoded = torch_npu.read(trace.write(tmp_path / "trace_view.json"))
+    assert decoded.tables["kernels"]["name"].tolist() == ["MatMul1", "Add2", names[0], names[-1]]
+    assert set(names) <= set(decoded.tables["tasks"]["name"])
 
 
 def test_without_a_timeline_the_rest_is_read(result: Path) -> None:
