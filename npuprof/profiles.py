@@ -20,11 +20,9 @@ from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
-from npuprof.sources.cluster.reading import CLUSTER_ANALYSIS
+from npuprof.sources.completing import complete
 from npuprof.sources.cutting import cut
 from npuprof.sources.detect import Preference, Run, detect
-from npuprof.sources.framework.flops import add_flops
-from npuprof.sources.groups import add_global_ranks
 from npuprof.sources.selection import Moment, Selection, choose
 from npuprof.texts import encodable
 
@@ -290,9 +288,7 @@ def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
             )
         decoded.settle()
         decoded.statistics = {encodable(name): frame for name, frame in decoded.statistics.items()}
-        add_flops(decoded.tables, decoded.notes)
-        if decoded.info.source != CLUSTER_ANALYSIS:  # whose ranks are those of the whole run
-            add_global_ranks(decoded, decoded.notes)
+        complete(decoded, compare=run.name != "saved")  # which was compared before
         if selection is not None:
             cut(decoded, selection)
     except MemoryError as error:

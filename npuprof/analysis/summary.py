@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.overlap import total, union
 from npuprof.info import Info
 
+_SUMMED = ("computing_ns", "communication_ns", "communication_not_overlapped_ns", "free_ns")
 _SPANS = ("steps", "python", "operators", "api", "tasks", "kernels", "communication", "marks")
 
 
@@ -29,6 +32,10 @@ class DeviceTimes:
         Time in which it communicated and did not compute.
     free_ns
         Time in which it did neither.
+    rank
+        The rank that it is of, in an analysis of all ranks; else None.
+    in_steps
+        Whether these are the vendor's sums over steps, the time between and around which is not covered.
     """
 
     device_id: int
@@ -37,6 +44,13 @@ class DeviceTimes:
     communication_ns: int
     communication_not_overlapped_ns: int
     free_ns: int
+    rank: int | None = None
+    in_steps: bool = False
+
+    @property
+    def label(self) -> str:
+        """What to call it: ``device 0``, or of all ranks ``rank 3``."""
+        return f"device {self.device_id}" if self.rank is None else f"rank {self.rank}"
 
     @property
     def busy_ns(self) -> int:
@@ -54,7 +68,9 @@ class Summary:
         From start to stop of the collection when both are known, else from the first to the last slice. Of a
         selected stretch of time its length, of selected steps from their first to their last slice.
     devices
-        One entry for each device with rows in ``overlap``.
+        One entry for each device with rows in ``overlap``; without any, for each device or rank in ``step_times``.
+    communication_ns
+        Time in which anything communicated, all devices together; where ``communication`` alone tells of a device.
     counts
         Rows by table name (``kernels``, ``tasks``, ``api``, ``operators``, ``communication``, ``steps``);
         None where the run does not have the table.
@@ -75,6 +91,7 @@ class Summary:
 
     wall_ns: int | None
     devices: tuple[DeviceTimes, ...]
+    communication_ns: int | None
     counts: Mapping[str, int | None]
     top_ops: pd.DataFrame
     longest_kernels: pd.DataFrame
@@ -98,7 +115,8 @@ def summarise(tables: Mapping[str, pd.DataFrame], info: Info, *, top: int = 5) -
     counted = ("kernels", "tasks", "api", "operators", "communication", "steps")
     return Summary(
         wall_ns=_wall_ns(tables, info),
-        devices=device_times(tables["overlap"]),
+        devices=device_times(tables["overlap"]) or _step_sums(tables["step_times"]),
+        communication_ns=_communication_ns(tables["communication"]),
         counts={name: len(tables[name]) or None for name in counted},
         top_ops=top_ops(tables["kernels"], top),
         longest_kernels=longest_kernels(tables["kernels"], top),
@@ -139,6 +157,28 @@ def device_times(overlap: pd.DataFrame) -> tuple[DeviceTimes, ...]:
         )
         devices.append(DeviceTimes(device, computing + exposed + free, computing, communication, exposed, free))
     return tuple(devices)
+
+
+def _step_sums(step_times: pd.DataFrame) -> tuple[DeviceTimes, ...]:
+    """Sum the vendor's breakdown of steps up for each device, or each rank of an analysis of all of them."""
+    rows = step_times[step_times[list(_SUMMED)].notna().any(axis=1).to_numpy(bool)]
+    if "kind" in rows:  # a stage's times are the longest of its ranks
+        rows = rows[(rows["kind"] == "rank").to_numpy(dtype=bool, na_value=False)]
+    by_rank = "rank" in rows
+    whose = rows["rank" if by_rank else "device_id"].fillna(-1 if by_rank else 0)
+    devices = []
+    for number, own in rows.groupby(whose.to_numpy(np.int64)):
+        computing, communication, exposed, free = (int(own[name].fillna(0).sum()) for name in _SUMMED)
+        device = own["device_id"].dropna()
+        times = (computing + exposed + free, computing, communication, exposed, free)
+        rank = int(cast("int", number)) if by_rank else None
+        devices.append(DeviceTimes(int(device.iloc[0]) if len(device) else 0, *times, rank=rank, in_steps=True))
+    return tuple(devices)
+
+
+def _communication_ns(communication: pd.DataFrame) -> int | None:
+    starts = communication["start_ns"].to_numpy(np.int64)
+    return total(union(starts, starts + communication["duration_ns"].to_numpy(np.int64))) if len(starts) else None
 
 
 def top_ops(kernels: pd.DataFrame, top: int) -> pd.DataFrame:

@@ -17,7 +17,9 @@ SIMULATED = "SIMULATED NPU"
 """Stands in plain sight of every report of a run that an embedded simulator produced."""
 
 DEVICE_TIME = "Device time"
-"""Title of the table of devices."""
+"""What the title of the table of devices begins with."""
+
+_MOST_DEVICES = 64
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,10 @@ def key_figures(summary: Summary) -> list[tuple[str, str]]:
     peak = summary.memory_peaks["allocated_bytes"].max() if len(summary.memory_peaks) else None
     figures = [("wall time", duration(summary.wall_ns))]
     if len(summary.devices) < 2:
+        communication = duration(summary.communication_ns) if one is None else _with_share(one, one.communication_ns)
         figures += [
             ("device busy", _with_share(one, None if one is None else one.busy_ns)),
-            ("communication", _with_share(one, None if one is None else one.communication_ns)),
+            ("communication", communication),
             ("device free", _with_share(one, None if one is None else one.free_ns)),
         ]
     figures += [("kernels", count(summary.counts["kernels"])), ("CANN calls", count(summary.counts["api"]))]
@@ -102,13 +105,13 @@ def _second(epoch_ns: int) -> str:
 def _with_share(device: DeviceTimes | None, part_ns: int | None) -> str:
     if device is None or part_ns is None:
         return duration(None)
-    return f"{duration(part_ns)} ({share(part_ns, device.span_ns)} of the span)"
+    return f"{duration(part_ns)} ({share(part_ns, device.span_ns)} of the {'steps' if device.in_steps else 'span'})"
 
 
 def _devices(devices: Sequence[DeviceTimes]) -> Grid:
     rows = [
         (
-            f"device {each.device_id}",
+            each.label,
             duration(each.span_ns),
             duration(each.computing_ns),
             duration(each.communication_ns),
@@ -116,10 +119,12 @@ def _devices(devices: Sequence[DeviceTimes]) -> Grid:
             duration(each.free_ns),
             share(each.busy_ns, each.span_ns),
         )
-        for each in devices
+        for each in devices[:_MOST_DEVICES]
     ]
+    more = len(devices) - len(rows)
+    title = f"{DEVICE_TIME} (the first {_MOST_DEVICES} of {len(devices):,})" if more else DEVICE_TIME
     headings = ("device", "span", "computing", "communication", "not overlapped", "free", "busy of span")
-    return Grid(DEVICE_TIME, headings, rows, 6)
+    return Grid(title, headings, rows, 6)
 
 
 def _top_ops(summary: Summary) -> Grid:

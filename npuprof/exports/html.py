@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _LONGEST_CELL = 160
 _LONGEST_WORD = 40
 _LONGEST_LINE = 400
+_MOST_BARS = 16
 _MOST_NOTES = 20
 
 # Colours come from the notebook's theme where it defines them, from the text around elsewhere.
@@ -100,8 +101,8 @@ def _framed(content: str) -> str:
 
 def _overview(summary: Summary, info: Info) -> str:
     # The bar tells of one device all that the table would.
-    shown = [grid for grid in grids(summary) if grid.title != DEVICE_TIME or len(summary.devices) > 1]
-    bars = "".join(map(_device_bar, summary.devices))
+    shown = [grid for grid in grids(summary) if not grid.title.startswith(DEVICE_TIME) or len(summary.devices) > 1]
+    bars = "".join(map(_device_bar, summary.devices[:_MOST_BARS]))
     return _head(info) + _figures(summary) + bars + "".join(map(_grid, shown))
 
 
@@ -153,6 +154,7 @@ def _device_bar(device: DeviceTimes) -> str:
         f'<div style="width:{100 * part / device.span_ns:.2f}%;background:{colour}"></div>'
         for _, part, colour in shares
     )
+    covered = "in steps, as the vendor summed them" if device.in_steps else "from its first to its last task"
     # Spaces part the words where a viewer strips all styles.
     legend = " ".join(
         f'<span style="white-space:nowrap"><span style="display:inline-block;width:9px;height:9px;'
@@ -162,7 +164,7 @@ def _device_bar(device: DeviceTimes) -> str:
     return (
         f'<div style="display:flex;height:10px;max-width:900px;margin-top:4px;overflow:hidden">{bar}</div>'
         f'<div style="display:flex;flex-wrap:wrap;gap:0 16px;font-size:11px;color:{_FAINT}">'
-        f"<span>device {device.device_id}, {duration(device.span_ns)} from its first to its last task:</span> "
+        f"<span>{device.label}, {duration(device.span_ns)} {covered}:</span> "
         f"{legend}</div>"
     )
 

@@ -1,0 +1,91 @@
+"""The figures of one report never contradict each other, whichever file of a run they were read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import npuprof
+from npuprof.analysis.overlap import total, union
+from npuprof.errors import SourceError
+from npuprof.profiles import Profile, open_path
+from npuprof.sources.detect import Preference
+
+FOLDERS = (
+    "cluster",
+    "mindspore",
+    "msprof",
+    "raw",
+    *(f"torch_npu/{name}" for name in ("text", "db", "llm_4ranks", "llm_pp2dp2", "cann7_2023", "host_only_raw")),
+)
+_DATA = "data"  # folders of raw records, of which no file is a run by itself
+_ROUNDED_NS = 2  # of each row, in files whose starts and durations were each rounded
+
+
+def runs(folder: Path) -> Iterator[Profile]:
+    """Read every run below a folder, in both forms where it has raw data, and every file that is one by itself."""
+    preferences: tuple[Preference, ...] = ("raw", "parsed") if any(folder.rglob("host")) else (None,)
+    for source in preferences:
+        try:
+            found = open_path(folder, source=source)
+        except SourceError:
+            continue
+        yield from [found] if isinstance(found, Profile) else found
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and _DATA not in file.parts and file.suffix in (".json", ".csv", ".db"):
+            try:
+                found = open_path(file)
+            except SourceError:
+                continue
+            if isinstance(found, Profile):
+                yield found
+
+
+def united(frame: pd.DataFrame, device: int) -> tuple[int, int]:
+    """The time in which any row of a device ran, and the number of rows."""
+    own = frame[(frame["device_id"] == device).to_numpy()]
+    starts = own["start_ns"].to_numpy(np.int64)
+    return total(union(starts, starts + own["duration_ns"].to_numpy(np.int64))), len(own)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_device_times_are_those_of_the_kernels_and_operators(samples: Path, folder: str) -> None:
+    compared = 0
+    for run in runs(samples / folder):
+        devices = {device.device_id: device for device in run.summary.devices if not device.in_steps}
+        assert bool(len(run.kernels)) <= bool(devices), run.info.recording
+        for device, times in devices.items():
+            for name, told in (("kernels", times.computing_ns), ("communication", times.communication_ns)):
+                time, count = united(getattr(run, name), device)
+                rounded = _ROUNDED_NS * (count + 1) * ("text" in run.info.source or "file" in run.info.source)
+                assert abs(time - told) <= rounded, (run.info.recording, name)
+                compared += count
+            assert times.span_ns == times.busy_ns + times.free_ns
+        if len(run.kernels):
+            shares = run.summary.top_ops["total_ns"] / run.summary.top_ops["share"]
+            assert shares.round().unique().tolist() == [run.kernels["duration_ns"].sum()]
+        contradicts = run.notes["source"].isin(["overlap", "step_times"]) & (run.notes["severity"] == "warning")
+        assert not contradicts.any(), run.notes
+    assert bool(compared) != (folder in ("cluster", "mindspore", "torch_npu/host_only_raw"))
+
+
+@pytest.mark.parametrize(
+    "name", ["text/level0/rank0_ascend_pt", "text/level1/rank0_ascend_pt", "text/level1/rank1_ascend_pt"]
+)
+def test_a_timeline_alone_has_the_kernels_of_the_whole_result(samples: Path, name: str) -> None:
+    root = samples / "torch_npu" / name
+    whole, alone = npuprof.load(root), npuprof.load(root / "ASCEND_PROFILER_OUTPUT" / "trace_view.json")
+    assert alone.kernels["name"].tolist() == whole.kernels["name"].tolist()
+    assert (alone.kernels["duration_ns"] - whole.kernels["duration_ns"]).abs().max() <= _ROUNDED_NS
+    assert not set(alone.kernels["task_type"]) & {"Other", "NOTIFY_WAIT", "MEMCPY_ASYNC"}
+
+
+def test_of_the_oldest_timeline_copies_are_no_kernels(samples: Path) -> None:
+    run = npuprof.load(samples / "torch_npu/cann7_2023/trace_view.json")
+    assert "MEMCPY_ASYNC" in set(run.tasks["name"])
+    assert "MEMCPY_ASYNC" not in set(run.kernels["name"])
+    assert len(run.kernels) == 274
