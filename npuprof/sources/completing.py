@@ -50,7 +50,7 @@ def _compare_overlap(found: Mapping[str, pd.DataFrame], notes: Notes) -> None:
     """Note where the intervals of ``overlap`` are not those of the rows that they were made of."""
     overlap = found["overlap"]
     for kind, name in _KINDS.items():
-        rows = found[name][are_compute(found[name])]
+        rows = _computing(found[name])
         told = overlap[(overlap["kind"] == kind).to_numpy(bool)]
         if len(rows) and len(told):
             theirs, ours = int(told["duration_ns"].sum()), _united(rows)
@@ -66,7 +66,7 @@ def _compare_steps(found: Mapping[str, pd.DataFrame], notes: Notes) -> None:
     """Note where the vendor's breakdown of steps has other times than the kernels and operators of these steps."""
     times = found["step_times"]
     for kind, name in _KINDS.items():
-        rows = found[name][are_compute(found[name])]
+        rows = _computing(found[name])
         parts = [] if times[["step", "device_id"]].duplicated().any() else _steps_of(times, rows, f"{kind}_ns")
         theirs, ours = sum(part[0] for part in parts), sum(_united(own) for _, own in parts)
         count = sum(len(own) for _, own in parts)
@@ -79,6 +79,11 @@ def _compare_steps(found: Mapping[str, pd.DataFrame], notes: Notes) -> None:
             f"{kind} of {len(parts)} steps is {_ms(theirs)} by the vendor's breakdown{why}, and {_ms(ours)} by the "
             f"{_WHAT[kind]} of these steps, as everywhere else in the report",
         )
+
+
+def _computing(rows: pd.DataFrame) -> pd.DataFrame:
+    some: pd.DataFrame = rows[["start_ns", "duration_ns", "device_id", "step"]][are_compute(rows)]
+    return some
 
 
 def _steps_of(times: pd.DataFrame, rows: pd.DataFrame, column: str) -> list[tuple[int, pd.DataFrame]]:

@@ -20,6 +20,7 @@ from npuprof.analysis.overlap import Int64, Spans, breakdown
 from npuprof.sources.columns.nullable import named
 
 _KINDS = ["computing", "communication", "communication_not_overlapped", "free"]
+_SPAN = ["start_ns", "duration_ns", "device_id"]
 _OF_COMMUNICATION = ("AivKernel", "AicpuKernel")
 WITHOUT_SPAN = frozenset(
     {
@@ -43,7 +44,7 @@ def overlap_table(kernels: pd.DataFrame, communication: pd.DataFrame, others: pd
     others
         Rows that only widen the span of their devices; None without any. See :func:`of_span`.
     """
-    compute = kernels[are_compute(kernels)]
+    compute = kernels[_SPAN][are_compute(kernels)]
     frames = [compute, communication, *([] if others is None else [others])]
     parts: list[tuple[int, str, Spans]] = []
     devices = np.unique(np.concatenate([frame["device_id"].to_numpy(np.int64) for frame in frames]))
@@ -69,9 +70,9 @@ def are_compute(kernels: pd.DataFrame) -> Bools:
 
 
 def of_span(tasks: pd.DataFrame) -> pd.DataFrame:
-    """Return the tasks that widen the span of their device."""
+    """Return device and time of the tasks that widen the span of their device."""
     narrow = named(tasks["task_type"], WITHOUT_SPAN.__contains__) | named(tasks["name"], WITHOUT_SPAN.__contains__)
-    wide: pd.DataFrame = tasks[~narrow]
+    wide: pd.DataFrame = tasks[_SPAN][~narrow]
     return wide
 
 

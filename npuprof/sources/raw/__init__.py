@@ -166,7 +166,7 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     decoded.statistics |= track_records.read_statistics(devices)
     decoded.statistics |= device_collectives.add_rows(host, graphs, tables, found)
     issuers = device_collectives.are_issuers(tables["kernels"], graphs, decoded.statistics.get("mc2_comm_info"))
-    computing = tables["kernels"][~issuers]
+    computing = tables["kernels"][["start_ns", "duration_ns", "device_id", "name"]][~issuers]
     tables["overlap"] = overlap_table(computing, tables["communication"], of_span(tables["tasks"]))
     host.names.note_unnamed([*tables.values(), *decoded.statistics.values()], notes)
     if needed is not None:
