@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.host_times import HostTimes, host_times
 from npuprof.analysis.overlap import total, union
 from npuprof.info import Info
 
@@ -87,6 +88,8 @@ class Summary:
         reserved_bytes`` (reserved at that moment).
     steps
         ``step, duration_ns`` in the order of time.
+    host
+        What the host did, in a run without a device.
     """
 
     wall_ns: int | None
@@ -98,6 +101,7 @@ class Summary:
     top_api: pd.DataFrame
     memory_peaks: pd.DataFrame
     steps: pd.DataFrame
+    host: HostTimes
 
 
 def summarise(tables: Mapping[str, pd.DataFrame], info: Info, *, top: int = 5) -> Summary:
@@ -123,6 +127,7 @@ def summarise(tables: Mapping[str, pd.DataFrame], info: Info, *, top: int = 5) -
         top_api=_totals(tables["api"], ["name", "level"]).head(top),
         memory_peaks=memory_peaks(tables["memory"]),
         steps=tables["steps"].sort_values("start_ns", kind="stable")[["step", "duration_ns"]].reset_index(drop=True),
+        host=host_times(tables, top),
     )
 
 

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.quantities import count, duration, share, size
+from npuprof.analysis.quantities import ABSENT, count, duration, share, size
 from npuprof.analysis.summary import DeviceTimes, Summary
 from npuprof.info import Info
 
@@ -77,12 +77,32 @@ def key_figures(summary: Summary) -> list[tuple[str, str]]:
         figures.append(("memory peak", size(int(peak))))
     if len(summary.steps):
         figures.append(("mean step", duration(int(summary.steps["duration_ns"].sum()) // len(summary.steps))))
-    return figures
+    return _of_host(summary, figures) if summary.host.alone else figures
+
+
+def _of_host(summary: Summary, figures: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Put the host's figures in the place of the dashes of a device that there was none of."""
+    host = summary.host
+    times = f"{duration(host.operators_ns)} ({share(host.operators_ns, summary.wall_ns)} of the wall time)"
+    own = [
+        ("operators", count(host.operators)),
+        ("time in operators", times if host.operators is not None else ABSENT),
+        ("Python calls", count(host.python)),
+    ]
+    return [figure for figure in (figures[0], *own, *figures[1:]) if figure[1] != ABSENT]
 
 
 def grids(summary: Summary) -> list[Grid]:
-    """Give the tables of a report: devices, the ops with the most time, the longest kernels, the top CANN calls."""
-    some = [_devices(summary.devices), _top_ops(summary), _longest_kernels(summary), _top_api(summary)]
+    """Give the tables of a report: devices, the ops with the most time, the longest kernels, the top CANN calls.
+
+    Of a run without a device, these are the operators and the Python functions with the most time, and CANN calls.
+    """
+    some = [_devices(summary.devices), _top_ops(summary), _longest_kernels(summary)]
+    some += [
+        _of_callers(summary.host.top_operators, "operator"),
+        _of_callers(summary.host.top_python, "Python function"),
+    ]
+    some.append(_top_api(summary))
     return [grid for grid in some if grid.rows]
 
 
@@ -176,6 +196,14 @@ def _top_api(summary: Summary) -> Grid:
     ]
     title = f"{_counted(len(rows), 'CANN call')} with the most time"
     return Grid(title, ("call", "level", "count", "total", "mean"), rows, 3)
+
+
+def _of_callers(top: pd.DataFrame, what: str) -> Grid:
+    rows = [
+        (_name(row.name), count(int(row.calls)), duration(int(row.total_ns)))
+        for row in top.rename(columns={"count": "calls"}).itertuples(index=False)
+    ]
+    return Grid(f"{_counted(len(rows), what)} with the most time", (what, "count", "total"), rows, 2)
 
 
 def _counted(number: int, what: str) -> str:

@@ -1,0 +1,71 @@
+"""How the host spent a run: the framework's operators, and Python where there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.overlap import total, union
+
+_OF_DEVICE = ("tasks", "kernels", "communication", "communication_tasks", "overlap", "step_times")
+
+
+@dataclass(frozen=True)
+class HostTimes:
+    """What the host did. What its tables cannot tell is None, or a frame without rows.
+
+    Attributes
+    ----------
+    alone
+        Whether the run has rows of the host and none of a device.
+    operators, python
+        How many framework operators and Python calls there are.
+    operators_ns
+        Time in which an operator ran, on any thread.
+    top_operators, top_python
+        The operators and the Python functions with the most time, their callees' included: ``name, count, total_ns``.
+    """
+
+    alone: bool
+    operators: int | None
+    python: int | None
+    operators_ns: int | None
+    top_operators: pd.DataFrame
+    top_python: pd.DataFrame
+
+
+def host_times(tables: Mapping[str, pd.DataFrame], top: int) -> HostTimes:
+    """Sum the host's tables up; of a run with a device nothing is summed, since its report is about the device.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    top
+        How many operators and functions to list.
+    """
+    operators, python = tables["operators"], tables["python"]
+    alone = bool(len(operators) or len(python)) and not any(len(tables[name]) for name in _OF_DEVICE)
+    if not alone:
+        operators, python = operators[:0], python[:0]
+    calls = operators[(operators["kind"] == "op").to_numpy()]
+    starts = calls["start_ns"].to_numpy(np.int64)
+    ends = starts + calls["duration_ns"].to_numpy(np.int64)
+    return HostTimes(
+        alone=alone,
+        operators=len(calls) or None,
+        python=len(python) or None,
+        operators_ns=total(union(starts, ends)) if len(calls) else None,
+        top_operators=_top(calls, top),
+        top_python=_top(python, top),
+    )
+
+
+def _top(frame: pd.DataFrame, top: int) -> pd.DataFrame:
+    sums = frame.groupby("name", observed=True)["duration_ns"].agg(count="size", total_ns="sum").reset_index()
+    order = np.argsort(-sums["total_ns"].to_numpy(np.int64), kind="stable")[:top]
+    first: pd.DataFrame = sums.iloc[order].reset_index(drop=True)
+    return first
