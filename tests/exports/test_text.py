@@ -85,7 +85,7 @@ def test_notes_are_listed_the_gravest_first_and_counted_when_many() -> None:
     ]
 
     for number in range(50):
-        notes.info("host", f"note {number}")
+        notes.info("host", f"note {chr(97 + number // 26)}{chr(97 + number % 26)}")  # alike but for a number are one
     assert written(notes=notes).splitlines()[-1] == "  and 33 more in run.notes"
 
 
