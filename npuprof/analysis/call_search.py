@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,10 +11,10 @@ import numpy.typing as npt
 from npuprof.analysis.call_fold import Frames, Root, inside
 from npuprof.analysis.call_tree import MergedCalls, Sums
 from npuprof.analysis.nesting import Int64
+from npuprof.analysis.patterns import contains_pattern
 from npuprof.analysis.quantities import printable
 from npuprof.errors import OptionsError
 
-_LONGEST_NAME = 1000  # characters of a name that are looked at: what a pattern costs may grow faster than they do
 _LONGEST_PATTERN = 1000
 _MOST_TOLD, _LONGEST_TOLD = 5, 60
 
@@ -62,12 +61,11 @@ def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> _Mask:
         return np.zeros(len(calls), bool)
     if len(text) > _LONGEST_PATTERN:
         raise OptionsError(f"the search has {len(text):,} characters; at most {_LONGEST_PATTERN:,} are looked for")
-    try:
-        pattern = re.compile(text if regex else re.escape(text), re.IGNORECASE)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise OptionsError(f"the regular expression {text!r} cannot be read: {error}") from None
-    of_label = np.array([bool(pattern.search(str(name)[:_LONGEST_NAME])) for name in calls.names], bool)
-    return of_label[calls.label]
+    names = [str(name) for name in calls.names]
+    if regex:
+        return contains_pattern(names, text)[calls.label]
+    folded = text.upper()
+    return np.array([folded in name.upper() for name in names], bool)[calls.label]
 
 
 def found_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, matches: _Mask) -> Found:

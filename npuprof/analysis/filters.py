@@ -6,7 +6,7 @@ A filter gives a mask, and the Python expression that gives the same mask, for t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.patterns import contains_pattern
 from npuprof.errors import OptionsError
 
 MOMENTS = frozenset({"start_ns", "time_ns", "allocated_ns", "released_ns", "device_start_ns", "end_ns"})
@@ -106,13 +107,10 @@ def _text(column: str, text: str) -> Condition:
     regular = re.fullmatch(r"/(?P<pattern>.+)/(?P<flags>i?)", text, re.DOTALL)
     if regular:
         pattern, case = regular["pattern"], not regular["flags"]
-        try:
-            compiled = re.compile(pattern, 0 if case else re.IGNORECASE)
-        except (re.error, OverflowError, RecursionError) as error:
-            raise OptionsError(f"/{pattern}/ is no regular expression: {error}") from None
+        contains_pattern([], pattern)  # told now if it cannot be read
         return Condition(
             f"t[{column!r}].str.contains({pattern!r}, case={case}, na=False)",
-            lambda t: _matching(t[column], lambda name: compiled.search(name) is not None),
+            lambda t: _matching(t[column], lambda names: contains_pattern(names, pattern, ignore_case=not case)),
         )
     sign, rest = _split(text)
     if sign in ("==", "!="):
@@ -124,18 +122,20 @@ def _text(column: str, text: str) -> Condition:
     folded = text.upper()
     return Condition(
         f"t[{column!r}].str.contains({text!r}, case=False, regex=False, na=False)",
-        lambda t: _matching(t[column], lambda name: folded in name.upper()),
+        lambda t: _matching(
+            t[column], lambda names: [isinstance(name, str) and folded in name.upper() for name in names]
+        ),
     )
 
 
-def _matching(names: pd.Series[Any], matches: Callable[[str], bool]) -> pd.Series[Any]:
+def _matching(names: pd.Series[Any], matches: Callable[[list[object]], Iterable[bool]]) -> pd.Series[Any]:
     """Look at each distinct name once."""
     if not isinstance(names.dtype, pd.CategoricalDtype):
-        looked_at: pd.Series[Any] = names.map(lambda name: isinstance(name, str) and matches(name)).astype(bool)
-        return looked_at
-    hits = [isinstance(name, str) and matches(name) for name in names.cat.categories]
-    found = np.array([*hits, False])  # the code of an absent name is -1
-    by_row: pd.Series[Any] = pd.Series(found[names.cat.codes.to_numpy()], index=names.index)
+        found = np.array([*matches(names.tolist())], bool)
+    else:
+        of_code = np.array([*matches(names.cat.categories.tolist()), False], bool)  # -1 is an absent name's
+        found = of_code[names.cat.codes.to_numpy()]
+    by_row: pd.Series[Any] = pd.Series(found, index=names.index)
     return by_row
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.errors import OptionsError
+from npuprof.analysis.patterns import contains_pattern
 from npuprof.explorer.slices import NAME_COLUMNS, Slices
 from npuprof.figures.lanes import IntArray
 
 _SEARCHED = ("marks", "python", "operators", "api", "kernels", "tasks", "communication", "communication_tasks")
-_LONGEST_NAME = 1000  # characters of a name that are looked at: what a pattern costs may grow faster than they do
 
 
 @dataclass(frozen=True)
@@ -62,11 +59,10 @@ def search(slices: Slices, text: str, *, regex: bool = False, hidden: IntArray |
     OptionsError
         If the regular expression cannot be read; the message says where.
     """
-    matches = _matcher(text, regex=regex)
     numbers, starts, total = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
     for table in _SEARCHED if text else ():
         frame = slices.tables[table]
-        rows = np.flatnonzero(_matching(frame[NAME_COLUMNS[table]], matches))
+        rows = np.flatnonzero(_matching(frame[NAME_COLUMNS[table]], text, regex=regex))
         if table == "tasks" and hidden is not None:
             rows = rows[~np.isin(rows, hidden)]
         numbers.append(rows + slices.first[table])
@@ -77,17 +73,14 @@ def search(slices: Slices, text: str, *, regex: bool = False, hidden: IntArray |
     return Matches(text, np.concatenate(numbers)[order], start[order], total)
 
 
-def _matcher(text: str, *, regex: bool) -> re.Pattern[str]:
-    try:
-        return re.compile(text if regex else re.escape(text), re.IGNORECASE)
-    except re.error as error:
-        raise OptionsError(f"the regular expression {text!r} cannot be read: {error}") from None
-
-
-def _matching(names: pd.Series, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
+def _matching(names: pd.Series, text: str, *, regex: bool) -> npt.NDArray[np.bool_]:
     """Look at each distinct name once."""
-    categories: Mapping[int, object] = dict(enumerate(names.cat.categories))
-    found = [isinstance(name, str) and bool(pattern.search(name[:_LONGEST_NAME])) for name in categories.values()]
+    distinct, folded = names.cat.categories.tolist(), text.upper()
+    found = (
+        contains_pattern(distinct, text)
+        if regex
+        else [isinstance(name, str) and folded in name.upper() for name in distinct]
+    )
     of_code = np.array([*found, False], bool)  # the last one is for the code -1, an absent name
     matching: npt.NDArray[np.bool_] = of_code[names.cat.codes.to_numpy()]
     return matching

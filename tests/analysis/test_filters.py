@@ -68,7 +68,7 @@ def test_a_filter_and_its_expression_choose_the_same_rows(column: str, text: str
         ("duration_ns", "0.5 ns", "whole number"),
         ("duration_ns", "long", "is no number"),
         ("duration_ns", "> ", "is no number"),
-        ("name", "/(/", "no regular expression"),
+        ("name", "/(/", "cannot be read"),
         ("hf32", "maybe", "true or false"),
         ("nothing", "1", "no column"),
         ("name", "x" * 1001, "longer than"),

@@ -1,0 +1,55 @@
+"""Regular expressions that a reader types, in time that does not explode: RE2's, which never goes back in a text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.errors import OptionsError
+from npuprof.texts import encodable
+
+_LONGEST_PATTERN = 1000
+_LONGEST_NAME = 1000  # characters of a name that are looked at
+_NAMES_AT_ONCE = 64
+_MOST_SECONDS = 5.0
+
+
+def contains_pattern(names: Sequence[object], pattern: str, *, ignore_case: bool = True) -> npt.NDArray[np.bool_]:
+    r"""Check which names hold a match of a regular expression; what is no text holds none.
+
+    Parameters
+    ----------
+    names
+        The names, each of which is looked at for its first thousand characters.
+    pattern
+        The expression. Those of Python that have to go back are not among RE2's: ``(?=...)`` and ``\1``.
+    ignore_case
+        Whether letters match in any case.
+
+    Raises
+    ------
+    OptionsError
+        If the expression is too long, cannot be read, or takes more than five seconds of the processor.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if len(pattern) > _LONGEST_PATTERN:
+        raise OptionsError(f"the regular expression has {len(pattern):,} characters; at most {_LONGEST_PATTERN:,} do")
+    texts = [encodable(name[:_LONGEST_NAME]) if isinstance(name, str) else None for name in names] or [None]
+    found = np.zeros(len(texts), bool)
+    began_s = time.thread_time()
+    for at in range(0, len(texts), _NAMES_AT_ONCE):
+        if time.thread_time() - began_s > _MOST_SECONDS:
+            raise OptionsError(f"the regular expression {pattern!r} takes too long: search for something simpler")
+        part = slice(at, at + _NAMES_AT_ONCE)
+        try:
+            matches = pc.match_substring_regex(pa.array(texts[part], pa.string()), pattern, ignore_case=ignore_case)
+        except (pa.ArrowInvalid, UnicodeEncodeError) as error:
+            said = str(error).removeprefix("Invalid regular expression: ")
+            raise OptionsError(f"the regular expression {pattern!r} cannot be read: {said}") from None
+        found[part] = matches.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+    return found[: len(names)]
