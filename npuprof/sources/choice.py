@@ -5,8 +5,8 @@ there, so that nothing of their result is missing in ours:
 
 - control files and data of the host, and of a device of a chip whose decoding was compared with the vendor's;
 - ``end_info`` and the anchors of the clocks on every side: the run ended in order;
-- every slice: none between the first and the last is missing, and where slices have ``.done`` marks, each has one and
-  the size that it tells;
+- every slice: none is missing by their numbers, and where slices have ``.done`` marks, each has one and the size that
+  it tells;
 - of a run of torch_npu one ``PROF_*`` directory, ``profiler_info.json`` with the end of the run, and the files of the
   framework that its options call for.
 
@@ -15,25 +15,19 @@ Source: formats/raw.md section 2, formats/results.md section 1.1 and formats/fro
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from itertools import islice
 from pathlib import Path
 
 from npuprof.notes import Notes
 from npuprof.sources.framework import reader_of
 from npuprof.sources.framework import torch as torch_files
 from npuprof.sources.raw.control.files import Side, read_sides
+from npuprof.sources.raw.records.folders import read_folder
 from npuprof.sources.torch_npu.description import describe
 from npuprof.sources.torch_npu.layout import OUTPUT, Layout, find
 
 COMPARED_CHIPS = frozenset({"5"})  # 910B and 910C
 """The values of ``platform_version`` whose decoding was compared with the vendor's, table by table."""
 
-_SLICE = re.compile(r"(.+)\.slice_(\d{1,9})")
-_SIZE = re.compile(rb"filesize:(\d{1,18})")
-_MAX_LISTED = 100_000
-_MARK_BYTES = 4096
 _FILES_OF = {"stacks": ("torch.python_tracer_func", "torch.python_tracer_hash"), "memory": ("torch.memory_usage",)}
 _OPERATORS = "torch.op_range"
 
@@ -101,34 +95,10 @@ def _of_side(side: Side) -> str:
 
 
 def _of_slices(side: Side) -> str:
-    slices = _slices(side.data)
-    marks = {name: mark for name in slices if (mark := side.data / f"{name}.done").is_file()}
-    numbers: dict[str, list[int]] = {}
-    for name in slices:
-        match = _SLICE.fullmatch(name)
-        if match:
-            numbers.setdefault(match[1], []).append(int(match[2]))
-        if marks and (problem := _of_mark(slices[name], marks.get(name))):
-            return f"{side.label}: {problem}"
-    gap = next((stream for stream, found in numbers.items() if len(found) != max(found) - min(found) + 1), None)
-    return f"{side.label}: a slice of {gap} is missing" if gap else ""
-
-
-def _of_mark(path: Path, mark: Path | None) -> str:
-    if mark is None:
-        return f"{path.name} was not closed: it has no .done mark"
-    with mark.open("rb") as file:
-        told = _SIZE.search(file.read(_MARK_BYTES))
-    size = path.stat().st_size
-    return f"{path.name} has {size} bytes, not the {int(told[1])} of its mark" if told and int(told[1]) != size else ""
+    problem = next(read_folder(side.data).problems(), None) if side.data.is_dir() else None
+    return f"{side.label}: {problem[0]}: {problem[1]} ({problem[2]})" if problem else ""
 
 
 def _has_data(side: Side) -> bool:
-    return any(path.stat().st_size > 0 for path in _slices(side.data).values())
-
-
-def _slices(folder: Path) -> Mapping[str, Path]:
-    if not folder.is_dir():
-        return {}
-    entries = islice(folder.iterdir(), _MAX_LISTED)
-    return {entry.name: entry for entry in entries if _SLICE.fullmatch(entry.name) and entry.is_file()}
+    streams = read_folder(side.data).streams if side.data.is_dir() else {}
+    return any(one.size for slices in streams.values() for one in slices)

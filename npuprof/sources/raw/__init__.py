@@ -58,7 +58,6 @@ from npuprof.sources.selection import Part, Selection
 
 _SIDE = re.compile(r"host|device_\d{1,4}")
 _NO_START = int(np.iinfo(np.int64).min)
-_EXPANSION = layouts.layout(64, status=("u1", 24))
 
 
 def recognises(path: Path) -> bool:
@@ -192,7 +191,7 @@ def _open_host(sides: list[Side], utc_ns: int, info: Info, notes: Notes) -> Host
 
 def _open_devices(sides: list[Side], host: Host, utc_ns: int, info: Info, notes: Notes) -> list[Device]:
     expanded = any(
-        bool((host.streams.read(f"{age}.compact.{kind}", _EXPANSION)["status"] == 1).any())
+        bool((host.streams.read(f"{age}.compact.{kind}", layouts.EXPANSION)["status"] == 1).any())
         for age in ("unaging", "aging")
         for kind in ("expand_stream_spec", "stream_expand_spec_info")  # the collector's name, and the format's
     )

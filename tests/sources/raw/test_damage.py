@@ -231,8 +231,8 @@ def test_a_cut_record_is_skipped_and_counted(minimal: Path) -> None:
     assert decoded is not None
     assert len(decoded.tables["tasks"]) == 3
     note = decoded.notes.to_frame().iloc[0]
-    assert "surplus" in note["message"]
-    assert note["count"] == 20
+    assert "cut or damaged records" in note["message"]
+    assert note["count"] == 1
 
 
 def test_a_task_whose_end_was_lost_is_counted_not_invented(minimal: Path) -> None:

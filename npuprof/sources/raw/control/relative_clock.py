@@ -12,7 +12,7 @@ import numpy as np
 from npuprof.notes import Notes
 from npuprof.sources.raw.control.clocks import Clock, DeviceClock
 from npuprof.sources.raw.control.files import Side
-from npuprof.sources.raw.records import chip_layouts, layouts
+from npuprof.sources.raw.records import chip_layouts
 from npuprof.sources.raw.records.slices import Streams
 
 _MHZ = Fraction(100)  # of the 910A, the only chip whose recordings came so
@@ -20,9 +20,7 @@ _MHZ = Fraction(100)  # of the 910A, the only chip whose recordings came so
 
 def relative_clock(side: Side, streams: Streams, notes: Notes) -> DeviceClock:
     """Give a clock that is zero at the first task record of a device, and note that it is."""
-    joined = streams.read_bytes(f"hwts.data.{side.device_id}")
-    records = joined[len(joined) % chip_layouts.HWTS.itemsize :].view(chip_layouts.HWTS)
-    counters = records["counter"][records["magic"] == layouts.DEVICE_MAGIC]
+    counters = streams.read(f"hwts.data.{side.device_id}", chip_layouts.HWTS)["counter"]
     notes.warning(
         side.label,
         f"host_start.log or dev_start.log is missing: times count from the first task record, at {_MHZ} MHz (910A)",

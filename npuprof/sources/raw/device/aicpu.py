@@ -71,12 +71,6 @@ def read_aicpu(
 def _by_type(device: Device) -> dict[int, Records]:
     """Read the records of a device and sort them by type; those of types that are read elsewhere are left out."""
     records = device.streams.read(f"aicpu.data.{device.id}", layouts.AICPU)
-    sound = records["header_magic"] == layouts.MAGIC
-    if not bool(sound.all()):
-        device.notes.warning(
-            f"device {device.id}", "aicpu: records without the magic word skipped", int((~sound).sum())
-        )
-        records = records[sound]
     undated = records["type"] == _STEPS  # their steps have stamps, they have none
     dated = device.keep_sound(records[~undated], "aicpu", "stamp")
     records = np.concatenate((dated, records[undated])) if bool(undated.any()) else dated

@@ -15,7 +15,6 @@ from npuprof.notes import Notes
 from npuprof.sources.raw.control.chips import Family, family_of
 from npuprof.sources.raw.control.clocks import DeviceClock
 from npuprof.sources.raw.control.files import Side
-from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.records.slices import Records, Streams
 
 STREAM_BITS = 11
@@ -69,9 +68,7 @@ class Device:
         return (1 << (_EXPANDED_BITS if self.expanded else STREAM_BITS)) - 1
 
     def keep_sound(self, records: Records, stream: str, stamp: str = "counter") -> Records:
-        """Keep the records with the magic word, where they have one, and a possible stamp; note the others."""
-        if "magic" in (records.dtype.names or ()):
-            records = self._keep(records, records["magic"] == layouts.DEVICE_MAGIC, stream, "without the magic word")
+        """Keep the records with a possible stamp; note the others."""
         sound = self.clock.counter.reaches(records[stamp])
         records = self._keep(records, sound, stream, "with an impossible time stamp")
         late = self.clock.counter.to_ns(records[stamp]) >= self.started_ns

@@ -42,9 +42,7 @@ def _read(device: Device) -> Records:
     name = f"ts_track.data.{device.id}"
     if name not in device.streams.names() or device.family not in _CHIPS:
         return np.empty(0, layouts.TRACK_OF_TASK)
-    content = device.streams.read_bytes(name)
-    record = layouts.TRACK_OF_TASK
-    records: Records = content[len(content) % record.itemsize :].view(record)
+    records = device.streams.read(name, layouts.TS_TRACK).view(layouts.TRACK_OF_TASK)
     wanted: Records = records[np.isin(records["function"], list(_FUNCTIONS))]
     return wanted
 

@@ -79,11 +79,7 @@ def read_counters(device: Device, kernels: Kernels) -> dict[str, npt.NDArray[Any
 
 def _read(device: Device, notes: Notes) -> tuple[Records, Uint64]:
     """Read the records with possible stamps, and their begins in device counter ticks."""
-    joined = device.streams.read_bytes(f"{_STREAM}.data.{device.id}")
-    surplus = len(joined) % chip_layouts.NANO.itemsize
-    records = joined[surplus:].view(chip_layouts.NANO)
-    if surplus:
-        notes.warning(device.side.label, f"{_STREAM}: cut record, surplus bytes skipped", surplus)
+    records = device.streams.read(f"{_STREAM}.data.{device.id}", chip_layouts.NANO)
     begin = records["low"].astype(np.uint64)
     begin |= records["middle"].astype(np.uint64) << np.uint64(32) | records["high"].astype(np.uint64) << np.uint64(48)
     sound = device.clock.counter.reaches(begin) & device.clock.counter.reaches(

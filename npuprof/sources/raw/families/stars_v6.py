@@ -91,9 +91,7 @@ def read_details(device: Device) -> dict[str, pd.DataFrame]:
 
 def _noted_records(device: Device, stream: str, record: np.dtype[Any], stamp: str = "counter") -> Records:
     """Read a stream again whose damage is noted where it was read first."""
-    joined = device.streams.read_bytes(f"{stream}.data.{device.id}")
-    whole = joined[len(joined) % record.itemsize :].view(record)
-    return replace(device, notes=Notes()).keep_sound(whole, stream, stamp)
+    return replace(device, notes=Notes()).read(stream, record, stamp)
 
 
 def _blocks(device: Device, records: Records) -> pd.DataFrame:

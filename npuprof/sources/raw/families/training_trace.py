@@ -5,13 +5,14 @@ Source: formats/raw.md sections 5.4 and 7.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.records import chip_layouts, layouts
+from npuprof.sources.raw.records.framing import frame
 from npuprof.sources.raw.records.slices import Records
 
 Int64: TypeAlias = npt.NDArray[np.int64]
@@ -26,29 +27,18 @@ _NO_MODEL = 0xFFFFFFFF
 
 def read_training_trace(device: Device) -> Records:
     """Read step tags, in order of time, as records of ``ts_track``: of today's form (40 bytes) or that of 2020 (20)."""
-    joined = device.streams.read_bytes(f"{STREAM}.data.{device.id}")
-    if not len(joined):
+    name = f"{STREAM}.data.{device.id}"
+    content = device.streams.read_bytes(name)
+    if not len(content):
         return np.empty(0, layouts.TS_TRACK)
-    today = _whole(joined, layouts.TS_TRACK)
+    today = frame(content, layouts.TS_TRACK).records
     # A record of today names its function in its second byte; in the form of 2020 that is the middle of a tag.
     if len(today) and 2 * int((today["function"] == _STEP).sum()) > len(today):
-        _note_cut(device, len(joined), layouts.TS_TRACK)
-        steps = device.keep_sound(today[today["function"] == _STEP], STREAM)
+        steps = device.streams.read(name, layouts.TS_TRACK)
+        steps = device.keep_sound(steps[steps["function"] == _STEP], STREAM)
         return steps[np.argsort(steps["counter"], kind="stable")]
-    _note_cut(device, len(joined), chip_layouts.TRACE_2020)
-    records = device.keep_sound(_whole(joined, chip_layouts.TRACE_2020), STREAM)
+    records = device.read(STREAM, chip_layouts.TRACE_2020)
     return _from_2020(device, records[np.argsort(records["counter"], kind="stable")])
-
-
-def _whole(joined: npt.NDArray[np.uint8], record: np.dtype[Any]) -> Records:
-    return joined[len(joined) % record.itemsize :].view(record)
-
-
-def _note_cut(device: Device, length: int, record: np.dtype[Any]) -> None:
-    if length % record.itemsize:
-        device.notes.warning(
-            device.side.label, f"{STREAM}: cut record, surplus bytes skipped", length % record.itemsize
-        )
 
 
 def _from_2020(device: Device, records: Records) -> Records:

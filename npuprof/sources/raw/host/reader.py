@@ -14,7 +14,6 @@ import numpy.typing as npt
 from npuprof.notes import Notes
 from npuprof.sources.raw.control.clocks import Clock
 from npuprof.sources.raw.control.dictionaries import Dictionaries
-from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.records.slices import Records, Streams
 from npuprof.sources.selection import Windows
 
@@ -78,16 +77,12 @@ class Host:
         return (records, aging) if bool(sound.all()) else (records[sound], aging[sound])
 
     def are_sound(self, stream: str, records: Records, stamp: str = "stamp") -> npt.NDArray[np.bool_]:
-        """Tell which records have the magic word and a possible stamp; how many have not is noted."""
-        sound: npt.NDArray[np.bool_] = records["magic"] == layouts.MAGIC
-        self._note(stream, "records without the magic word skipped", ~sound)
-        return sound & self._in_time(stream, records[stamp], sound)
-
-    def _in_time(self, stream: str, stamps: npt.NDArray[Any], among: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Tell which records have a possible stamp; how many have not is noted."""
+        stamps = records[stamp]
         reached = self.clock.reaches(stamps)
-        self._note(stream, "records with an impossible time stamp skipped", among & ~reached)
+        self._note(stream, "records with an impossible time stamp skipped", ~reached)
         early = reached & (self.clock.to_ns(np.where(reached, stamps, 0)) < self.started_ns)
-        self._note(stream, "records from before the collection began skipped", among & early)
+        self._note(stream, "records from before the collection began skipped", early)
         return reached & ~early
 
     def _note(self, stream: str, what: str, rows: npt.NDArray[np.bool_]) -> None:

@@ -30,6 +30,14 @@ def layout(size: int, /, **fields: tuple[Any, int]) -> np.dtype[Any]:
     )
 
 
+def magic_word(record: np.dtype[Any]) -> tuple[int, int] | None:
+    """Return the offset of the magic word in a layout, and the word; None where its records have none."""
+    if record.fields is None or "magic" not in record.fields:
+        return None
+    offset = record.fields["magic"][1]
+    return offset, DEVICE_MAGIC if offset else MAGIC
+
+
 _HEADER = {"magic": ("<u2", 0), "level": ("<u2", 2), "type": ("<u4", 4), "thread": ("<u4", 8)}
 _STAMPED = {**_HEADER, "data_length": ("<u4", 12), "stamp": ("<u8", 16)}
 
@@ -124,6 +132,7 @@ CAPTURE_STREAM_V2 = layout(
 STREAM_SQ = layout(
     64, **_STAMPED, status=("<u2", 24), stream=("<u4", 28), queue=("<u2", 32), device=("<u2", 34), scheduler=("<u2", 36)
 )
+EXPANSION = layout(64, **_STAMPED, status=("u1", 24))
 MEMCPY_EXT = layout(64, **_STAMPED, size=("<u8", 24), kind=("<u2", 32), device=("<u2", 34), stream=("<u4", 36))
 MEMSET = layout(64, **_STAMPED, size=("<u8", 24), value=("<i4", 32), stream=("<u4", 36), device=("<u2", 40))
 MEMORY_MANAGEMENT = layout(
@@ -310,7 +319,7 @@ POWER_INFOS = layout(888, count=("<u4", 0), values=((POWER_INFO, (55,)), 8))
 CORE_SAMPLE = layout(96, counters=(("<u8", (8,)), 8), cycles=("<u8", 72), stamp=("<u8", 80), core=("u1", 89))
 L2_CACHE = layout(72, stream=("<u2", 2), task=("<u2", 4), counters=(("<u8", (8,)), 8))
 SOC_PMU = layout(80, stream=("<u2", 10), task=("<u2", 12), kind=("<u2", 14), counters=(("<u8", (8,)), 16))
-AICPU = layout(256, header_magic=("<u2", 0), type=("<u4", 4), stamp=("<u8", 16), body=("V256", 0))
+AICPU = layout(256, magic=("<u2", 0), type=("<u4", 4), stamp=("<u8", 16), body=("V256", 0))
 AICPU_NODE = layout(
     256,
     stream=("<u2", 24),

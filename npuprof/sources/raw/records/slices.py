@@ -1,15 +1,13 @@
-"""Streams of a ``data`` folder: their slices found, ordered and joined into whole records.
+"""Streams of a ``data`` folder: their slices joined into whole records, each slice once.
 
 Source: formats/raw.md section 2.1.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import stat
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,13 +17,16 @@ import numpy.typing as npt
 from npuprof.notes import Notes
 from npuprof.progress import tell
 from npuprof.sources.files.room import too_large
-from npuprof.sources.raw.records.old_names import modern_name
+from npuprof.sources.raw.records.folders import Folder, Slice, read_folder
+from npuprof.sources.raw.records.framing import frame
 
 Records: TypeAlias = npt.NDArray[Any]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
 
-_SLICE = re.compile(r"(?P<stream>.+)\.slice_(?P<number>\d{1,9})")
-_NOT_DATA = (".done", ".complete", ".zip")
 _MAX_NAMED = 60  # streams, and other files, that notes of unread ones name
+_AGES = ("aging.", "unaging.")  # two parts of one stream: a slice of one may be a copy of the other's
+_PART_BYTES = 1 << 20  # of two slices that are compared
+_HEAD_BYTES = 64  # that tell slices of text apart
 
 
 class Streams:
@@ -43,17 +44,19 @@ class Streams:
 
     def __init__(self, folder: Path | None, notes: Notes, label: str) -> None:
         self._notes, self._label = notes, label
-        self._slices: dict[str, list[Path]] = _find_slices(folder, notes, label) if folder else {}
+        self._slices = _list(folder, notes, label).streams if folder else {}
         self._unread = set(self._slices)
+        self._told: set[str] = set()
+        self._heads: dict[tuple[str, bytes], list[Slice]] = defaultdict(list)
         self._read_bytes = 0
-        self._all_bytes = sum(_size(path) for paths in self._slices.values() for path in paths)
+        self._all_bytes = sum(one.size for slices in self._slices.values() for one in slices)
 
     def names(self) -> Iterable[str]:
-        """Give the names of all streams."""
+        """Return the names of all streams."""
         return self._slices.keys()
 
     def read(self, name: str, record: np.dtype[Any]) -> Records:
-        """Join the slices of a stream and cut them into records.
+        """Read the slices of a stream and cut them into records.
 
         Parameters
         ----------
@@ -64,45 +67,81 @@ class Streams:
 
         Returns
         -------
-        The whole records; none if the stream is absent. Where the length is no multiple of the record,
-        the surplus bytes are skipped at the front: a ring of old slices loses its oldest bytes.
+        The whole records with their magic word, where they have one; none if the stream is absent. Those that were
+        cut or damaged are noted when the stream is first read.
         """
-        joined = self.read_bytes(name)
-        surplus = len(joined) % record.itemsize
-        if surplus:
-            self._notes.warning(self._label, f"{name}: cut record, surplus bytes skipped", surplus)
-        return joined[surplus:].view(record)
+        content, kept = self._join(name, record.itemsize)
+        ends = list(accumulate(size for _, size in kept))
+        framed = frame(content, record, ends, _shifts(kept, ends))
+        if framed.lost and name not in self._told:
+            self._notes.warning(self._label, f"{name}: cut or damaged records skipped", framed.lost)
+        self._told.add(name)
+        return framed.records
 
-    def read_bytes(self, name: str) -> npt.NDArray[np.uint8]:
-        """Join the slices of a stream; empty if it is absent."""
+    def read_bytes(self, name: str) -> Bytes:
+        """Read the slices of a stream; empty if it is absent."""
+        return self._join(name, _HEAD_BYTES)[0]
+
+    def _join(self, name: str, head_bytes: int) -> tuple[Bytes, list[tuple[Slice, int]]]:
+        """Read the slices of a stream, each once; return the bytes, and how many of them are of which slice."""
         is_new = name in self._unread  # what is asked for again has been told of
         self._unread.discard(name)
-        slices = [(path, _size(path)) for path in self._slices.get(name, [])]
-        while slices and (problem := too_large(sum(size for _, size in slices))):
-            largest = max(slices, key=lambda one: one[1])  # a file may have been set up for more than was written
+        slices = self._fitting(name)
+        joined = np.empty(sum(one.size for one in slices), np.uint8)
+        kept: list[tuple[Slice, int]] = []
+        end = repeated = 0
+        for one in slices:  # each into its place: a copy of everything would cost as much again
+            place = joined[end : end + one.size]
+            size = self._read_slice(one.path, place)
+            self._read_bytes += size if is_new else 0
+            same = self._repeated(name, one, place[:size], head_bytes)
+            if same:
+                place[: size - same] = place[same:size].copy()
+            end += size - same
+            repeated += same
+            kept.append((one, size - same))
+            tell(self._label, self._read_bytes, self._all_bytes)
+        if repeated and is_new:
+            self._notes.warning(self._label, f"{name}: bytes of a slice that is here twice, counted once", repeated)
+        return joined[:end], kept
+
+    def _fitting(self, name: str) -> list[Slice]:
+        """Return the slices of a stream without those that do not fit into memory."""
+        slices = [*self._slices.get(name, [])]
+        while slices and (problem := too_large(sum(one.size for one in slices))):
+            largest = max(slices, key=lambda one: one.size)  # a file may have been set up for more than was written
             slices.remove(largest)
             self._notes.error(
-                self._label, f"{largest[0].name} is not read: {problem}; load it on a larger machine, if it is sound"
+                self._label, f"{largest.path.name} is not read: {problem}; load it on a larger machine, if it is sound"
             )
-        joined = np.empty(sum(size for _, size in slices), np.uint8)
-        end = 0
-        for path, size in slices:  # each into its place: a copy of everything would cost as much again
-            end += self._read_slice(path, joined[end : end + size])
-            self._read_bytes += size if is_new else 0
-            tell(self._label, self._read_bytes, self._all_bytes)
-        return joined[:end]
+        return slices
+
+    def _repeated(self, name: str, one: Slice, content: Bytes, head_bytes: int) -> int:
+        """Count the bytes at the front of a slice that are a copy of another one, which may have been cut."""
+        if len(content) < head_bytes:
+            return 0
+        stream = next((name.removeprefix(age) for age in _AGES if name.startswith(age)), name)
+        alike = self._heads[stream, content[:head_bytes].tobytes()]
+        for other in alike:
+            if other.path == one.path:  # the stream is read again
+                return 0
+            common = min(other.size, len(content))
+            if _begins_with(other.path, content[:common]):
+                return common
+        alike.append(one)
+        return 0
 
     def note_unread(self) -> None:
-        """Note which streams nothing has asked for, with their number of bytes."""
+        """Write a note of the streams that nothing has asked for, with their number of bytes."""
         for name in sorted(self._unread)[:_MAX_NAMED]:
-            size = sum(_size(path) for path in self._slices[name])
-            slices = len(self._slices[name])
-            self._notes.info(self._label, f"{name}: not decoded ({slices} slices, {size} bytes)")
+            slices = self._slices[name]
+            size = sum(one.size for one in slices)
+            self._notes.info(self._label, f"{name}: not decoded ({len(slices)} slices, {size} bytes)")
         if len(self._unread) > _MAX_NAMED:
             self._notes.info(self._label, "more streams are not decoded", len(self._unread) - _MAX_NAMED)
 
-    def _read_slice(self, path: Path, place: npt.NDArray[np.uint8]) -> int:
-        """Read a slice into its place; give how many bytes it had."""
+    def _read_slice(self, path: Path, place: Bytes) -> int:
+        """Read a slice into its place; return how many bytes it had."""
         try:
             with path.open("rb") as file:
                 return file.readinto(place.data)
@@ -111,39 +150,38 @@ class Streams:
             return 0
 
 
-def _find_slices(folder: Path, notes: Notes, label: str) -> dict[str, list[Path]]:
-    found: dict[str, list[tuple[int, Path]]] = defaultdict(list)
+def _list(folder: Path, notes: Notes, label: str) -> Folder:
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        found = read_folder(folder)
     except OSError as error:
         notes.warning(label, f"its data folder cannot be read ({error.strerror or error})")
-        return {}
-    strange = 0
-    for entry in entries:
-        match = _SLICE.fullmatch(entry.name)
-        if entry.name.endswith(_NOT_DATA) or not _is_file(entry):
-            continue
-        if match is None:
-            strange += 1
-            if strange <= _MAX_NAMED:
-                notes.info(label, f"{entry.name}: not a slice of a stream, not decoded")
-            continue
-        found[modern_name(match["stream"])].append((int(match["number"]), Path(entry.path)))
-    if strange > _MAX_NAMED:
-        notes.info(label, "more files are no slices of a stream, not decoded", strange - _MAX_NAMED)
-    return {stream: [path for _, path in sorted(slices)] for stream, slices in found.items()}
+        return Folder()
+    for name in found.others[:_MAX_NAMED]:
+        notes.info(label, f"{name}: not a slice of a stream, not decoded")
+    if len(found.others) > _MAX_NAMED:
+        notes.info(label, "more files are no slices of a stream, not decoded", len(found.others) - _MAX_NAMED)
+    for stream, message, count in found.problems():
+        notes.warning(label, f"{stream}: {message}", count)
+    return found
 
 
-def _is_file(entry: os.DirEntry[str]) -> bool:
+def _begins_with(path: Path, content: Bytes) -> bool:
     try:
-        return entry.is_file()
-    except OSError:  # a link that leads in a circle
+        with path.open("rb") as file:
+            parts = (content[at : at + _PART_BYTES].tobytes() for at in range(0, len(content), _PART_BYTES))
+            return all(file.read(len(part)) == part for part in parts)
+    except OSError:
         return False
 
 
-def _size(path: Path) -> int:
-    try:
-        status = path.stat()
-    except OSError:  # it went away between listing and reading: nothing of it was read either
-        return 0
-    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+def _shifts(kept: list[tuple[Slice, int]], ends: list[int]) -> set[int]:
+    """Return by how many bytes slices, and the end of the stream, lie elsewhere than when they were written."""
+    usual = max((one.size for one, _ in kept), default=0)
+    shifts, written, before = set(), 0, -1
+    for (one, size), end in zip(kept, ends, strict=True):
+        written += max(one.number - before - 1, 0) * usual if before >= 0 else 0
+        shifts.add(end - size - written)
+        written += size if one.written is None else one.written
+        before = one.number
+        shifts.add(end - written)
+    return shifts

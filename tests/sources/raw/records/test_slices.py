@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from pathlib import Path
 
 import pandas as pd
@@ -15,19 +13,9 @@ from npuprof.simulator import synthesise
 from npuprof.sources import raw
 from npuprof.sources.files import room
 from tests.sources.raw.conftest import raw_sample, writable_copy
+from tests.sources.raw.records.slicing import take_streams
 
-_SLICE = re.compile(r"(?P<stream>.+)\.slice_(?P<number>\d+)")
 _RECORD_BYTES = {"stars_soc": 64, "ffts_profile": 128, "ts_track": 40}
-
-
-def _streams(folder: Path) -> dict[str, bytes]:
-    """Take the slices of a folder away, and give the bytes of each stream."""
-    parts: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
-    for path in folder.iterdir():
-        if match := _SLICE.fullmatch(path.name):
-            parts[match["stream"]].append((int(match["number"]), path.read_bytes()))
-            path.unlink()
-    return {name: b"".join(content for _, content in sorted(slices)) for name, slices in parts.items()}
 
 
 def _write(folder: Path, name: str, content: bytes, cuts: list[int], numbers: list[int]) -> None:
@@ -39,7 +27,7 @@ def _write(folder: Path, name: str, content: bytes, cuts: list[int], numbers: li
 def _check(path: Path) -> None:
     whole = raw.read(path)
     folder = path / "device_0" / "data"
-    streams = _streams(folder)
+    streams = take_streams(folder)
 
     @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
     @given(data=st.data())
@@ -59,8 +47,8 @@ def _check(path: Path) -> None:
         assert len(decoded.tables["kernels"])
         for table, frame in whole.tables.items():
             pd.testing.assert_frame_equal(decoded.tables[table], frame)
-        surplus = decoded.notes.to_frame()["message"].str.contains("surplus bytes")
-        assert int(surplus.sum()) == padded
+        damaged = decoded.notes.to_frame()["message"].str.contains("cut or damaged")
+        assert int(damaged.sum()) == padded
 
     cut_and_read()
 

@@ -1,0 +1,322 @@
+"""Whole records of a stream that may have been cut or damaged anywhere.
+
+Records of one length lie one after another, so bytes that are missing, or strange ones in between, shift all records
+behind them. Those are found again by their magic word, or, where they have none, by their likeness to the first and
+the last records of the stream. Damage costs the records that it touches, and no others.
+
+Source: formats/raw.md sections 2.1, 4 and 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.sources.raw.records.layouts import magic_word
+
+Records: TypeAlias = npt.NDArray[Any]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Int64: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Segment: TypeAlias = tuple[int, Bools]
+"""The first byte of records that follow each other, and which of them are sound."""
+
+_CHUNK = 1 << 16  # records looked at together
+_WINDOW_BYTES = 1 << 16  # searched at once for the next record behind damage
+_MOST_REPAIRS = 20_000  # a stream that is shifted more often is not read on
+_NEAR = 64  # records on either side that show what records of a stream look like
+_CHAIN = 8  # records behind a candidate that may start another chain
+_MUCH_STRANGER = 3  # bytes
+_FEW_BYTES = 8  # that small cuts cost in sum
+_BLOCK = 16  # records whose values are added up
+_MOST_PHASES = 16
+_MOST_LOOKED_AT = 1 << 14  # records, to find roughly where others begin elsewhere
+_STAMPS = ("stamp", "counter", "values")  # what layouts call the time; lists of values have one each
+_BACKWARDS = 64
+
+
+@dataclass(frozen=True)
+class Framed:
+    """The sound records of a stream, and how many were cut or damaged (at least)."""
+
+    records: Records
+    lost: int
+
+
+def frame(content: Bytes, record: np.dtype[Any], ends: Sequence[int] = (), shifts: Iterable[int] = ()) -> Framed:
+    """Cut the bytes of a stream into records.
+
+    Parameters
+    ----------
+    content
+        The slices of the stream, one after another.
+    record
+        The layout of a record.
+    ends
+        Where slices end.
+    shifts
+        By how many bytes slices lie elsewhere than they did when they were written, as far as that is known.
+    """
+    size, magic = record.itemsize, magic_word(record)
+    is_whole = len(content) % size == 0
+    if magic is None:
+        if is_whole and not any(shifts):
+            return Framed(content.view(record), 0)
+        return _assembled(content, record, _by_values(content, record, shifts))
+    if is_whole:
+        records: Records = content.view(record)
+        if bool((records["magic"] == magic[1]).all()):
+            return Framed(records, 0)
+    return _assembled(content, record, _ByMagic(content, record, magic, ends).segments())
+
+
+def _assembled(content: Bytes, record: np.dtype[Any], segments: Sequence[Segment]) -> Framed:
+    whole = np.dtype(f"V{record.itemsize}")  # fields may overlap or leave gaps, which copies of them do not keep
+    parts: list[Records] = []
+    at = lost = 0
+    for start, sound in segments:
+        part = content[start : start + len(sound) * record.itemsize].view(whole)
+        count = int(np.count_nonzero(sound))
+        parts.append(part if count == len(part) else part[sound])
+        lost += _records(start - at, record) + len(part) - count
+        at = start + len(sound) * record.itemsize
+    lost += _records(len(content) - at, record)
+    joined = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, whole), *parts])
+    return Framed(joined.view(record), lost)
+
+
+def _records(size_bytes: int, record: np.dtype[Any]) -> int:
+    return -(-max(size_bytes, 0) // record.itemsize)
+
+
+class _ByMagic:
+    """The records of a stream by their magic word (its offset, and the word)."""
+
+    def __init__(self, content: Bytes, record: np.dtype[Any], magic: tuple[int, int], ends: Sequence[int]) -> None:
+        self._content, self._record, self._size = content, record, record.itemsize
+        self._last_start = len(content) - self._size
+        words: npt.NDArray[Any] = np.ndarray((max(len(content) - 1, 0),), "<u2", content.data, 0, (1,))
+        self._words, self._word = words[magic[0] :], magic[1]
+        self._ends = {*ends, len(content)}
+        self._phases = {end % self._size for end in self._ends}
+        self._is_first = not magic[0]
+        self._segments: list[Segment] = []
+
+    def segments(self) -> list[Segment]:
+        at = 0
+        for _ in range(_MOST_REPAIRS):
+            at = self._follow(at)
+            found = self._next(at)
+            if found is None:
+                break
+            at = self._across(at, found)
+        return self._segments
+
+    def _starts(self, low: int, high: int, step: int = 1) -> Bools:
+        """Return which places of a stretch have the magic word of a record that starts there."""
+        starts: Bools = self._words[low : max(min(high, self._last_start + 1), low) : step] == self._word
+        return starts
+
+    def _follow(self, at: int) -> int:
+        """Take records that follow each other; return where two in a row have no magic word."""
+        while at <= self._last_start:
+            sound = self._starts(at, at + _CHUNK * self._size, self._size)
+            behind = at + len(sound) * self._size
+            lost = ~sound & ~np.append(sound[1:], behind <= self._last_start)
+            count = int(lost.argmax()) if bool(lost.any()) else len(sound)
+            if count:
+                self._segments.append((at, sound[:count]))
+            at += count * self._size
+            if count < len(sound):
+                break
+        return at
+
+    def _next(self, at: int) -> int | None:
+        """Find the next record that has another behind it, or ends with the stream, and looks like those before."""
+        first = max(at - self._size + 1, 0)
+        for low in range(first, self._last_start + 1, _WINDOW_BYTES):
+            places = low + np.flatnonzero(self._starts(low, low + _WINDOW_BYTES))
+            behind = places + self._size
+            followed = behind == len(self._content)
+            within = behind <= self._last_start
+            followed[within] = self._words[behind[within]] == self._word
+            places = places[followed]
+            if len(places):
+                near = places[places < places[0] + _CHAIN * self._size]
+                _, distinct = np.unique(near % self._size, return_index=True)
+                return self._best(near[np.sort(distinct)].tolist())
+        return None
+
+    def _best(self, candidates: list[int]) -> int:
+        """Choose between chains of magic words: payloads may hold the word at the same place in every record."""
+        if len(candidates) == 1:
+            return candidates[0]
+        known = self._before()
+        scores = []
+        for place in candidates:
+            chain = np.arange(place, min(place + 4 * self._size, self._last_start + 1), self._size)
+            strange = _strangeness(self._content, chain, known, self._size).mean()
+            values = _magnitudes(_at(self._content, chain, self._record)).mean()
+            scores.append((strange, place % self._size not in self._phases, values, place))
+        return min(scores)[-1]
+
+    def _before(self) -> Int64:
+        if not self._segments:
+            return np.empty(0, np.int64)
+        start, sound = self._segments[-1]
+        places = start + np.flatnonzero(sound[-_NEAR - 1 :]) * self._size
+        return places + max(len(sound) - _NEAR - 1, 0) * self._size
+
+    def _across(self, at: int, found: int) -> int:
+        """Drop the record at a seam that is not whole: the last one before it, or else the first one behind it."""
+        before = self._before()
+        if not len(before) or (found - at) % self._size == 0:
+            return found
+        overlap = found < before[-1] + self._size
+        if self._is_last_cut(before, found, overlap=overlap):
+            start, sound = self._segments.pop()
+            self._segments.append((start, sound[:-1]))
+            return found
+        return found + self._size if overlap else found
+
+    def _is_last_cut(self, before: Int64, found: int, *, overlap: bool) -> bool:
+        """Check whether the last record before a seam is cut, and not what lies between its end and the next one."""
+        if int(before[-1]) + self._size in self._ends:
+            return False
+        if overlap and self._is_first:  # the next one has its first bytes: nothing else can be cut
+            return True
+        behind = np.arange(found + self._size, min(found + _NEAR * self._size, self._last_start + 1), self._size)
+        follows = self._words[behind] == self._word
+        if not bool(follows.all()):  # the last of them may be cut too
+            behind = behind[: max(int(follows.argmin()) - 1, 0)]
+        edges = np.array((before[-1], found))
+        strange, other = _strangeness(self._content, edges, np.concatenate((before[:-1], behind)), self._size).tolist()
+        return bool(strange > other + (0 if overlap else _MUCH_STRANGER))
+
+
+def _by_values(content: Bytes, record: np.dtype[Any], shifts: Iterable[int]) -> list[Segment]:
+    """Find records without a magic word: they look like those at the stream's begin or at its end."""
+    size, count = record.itemsize, len(content) // record.itemsize
+    phases = _phases(len(content), size, shifts)
+    if len(phases) < 2:
+        return [(start, np.ones((len(content) - start) // size, bool)) for start in phases]
+    rough = _divided(content, record, phases, _known(content, record, count))
+    places = np.concatenate([start + np.flatnonzero(sound) * size for start, sound in rough])
+    even = np.linspace(0, len(places) - 1, min(len(places), 4 * _NEAR)).astype(np.int64)
+    return _divided(content, record, phases, places[even])
+
+
+def _divided(content: Bytes, record: np.dtype[Any], phases: list[int], known: Int64) -> list[Segment]:
+    """Divide a stream into stretches, in each of which records begin where they look most like known ones."""
+    size, count = record.itemsize, len(content) // record.itemsize
+    step = max(1, count // _MOST_LOOKED_AT)
+    block = max(1, min(_BLOCK, count // 4))
+    sums = []
+    for start in phases:
+        strange = _strangeness(content, np.arange(start, len(content) - size + 1, step * size), known, size)
+        padded = np.pad(strange, (0, -(-(count // step + 1) // block) * block - len(strange)), mode="edge")
+        sums.append(padded.reshape(-1, block).sum(axis=1))
+    block *= step
+    # At its very begin and end a stream is not cut, if possible.
+    best = [phases.index(0), *np.argmin(sums, axis=0).tolist(), 0]
+    segments, first, phase = [], 0, 0
+    for number, after in ((number, phases[one]) for number, one in enumerate(best)):
+        if after != phase:
+            among = (max(first, (number - 2) * block), number * block)
+            last = _seam(content, record, known, (phase, after), among)
+            segments.append((phase + first * size, np.ones(max(last - first, 0), bool)))
+            first, phase = last + (after < phase), after
+    segments.append((phase + first * size, np.ones(max((len(content) - phase) // size - first, 0), bool)))
+    return segments
+
+
+def _phases(length: int, size: int, shifts: Iterable[int]) -> list[int]:
+    """Return the places within a record's length where records may begin; first where the stream's end says so."""
+    rest = length % size
+    found = [rest, 0]
+    if rest <= _FEW_BYTES:
+        found += range(rest)
+    elif size - rest <= _FEW_BYTES:
+        found += range(rest, size)
+    for shift in shifts:
+        found += (shift % size, (shift + rest) % size)
+    return [phase for phase in dict.fromkeys(found) if phase + size <= length][:_MOST_PHASES]
+
+
+def _known(content: Bytes, record: np.dtype[Any], count: int) -> Int64:
+    """Return places of records that show what the others look like: the first and the last ones.
+
+    Where these do not look alike, one of the stream's ends is cut: it is not the one whose values are small.
+    """
+    size = record.itemsize
+    for width in (_NEAR // 16, _NEAR // 4, _NEAR):
+        near = np.arange(max(1, min(width, count // 4))) * size
+        ends = near, len(content) - size - near[::-1]
+        if all(_strangeness(content, one, other, size).mean() <= size // 20 for one, other in (ends, ends[::-1])):
+            return np.concatenate(ends)
+    costs = [_costs(_at(content, places, record)).sum() for places in ends]
+    return ends[0] if costs[0] < costs[1] else ends[1]
+
+
+def _seam(content: Bytes, record: np.dtype[Any], known: Int64, phases: tuple[int, int], among: tuple[int, int]) -> int:
+    """Find the number of the first record that is cut: some of those `among`, before which phases change."""
+    size, (before, after) = record.itemsize, phases
+    numbers = np.arange(among[0], min(among[1], (len(content) - before) // size))
+
+    def costs(start: int) -> npt.NDArray[np.float64]:
+        places = start + numbers * size
+        places = places[places + size <= len(content)]
+        values = _magnitudes(_at(content, places, record))
+        return values + 8 * _strangeness(content, places, known, size)
+
+    one, other = costs(before), costs(after + (after < before) * size)
+    other = np.append(other, np.full(len(one) - len(other), max(one.max(initial=0), other.max(initial=0)) + 1))
+    kept = np.concatenate(([0], np.cumsum(one)))
+    rest = np.concatenate((np.cumsum(other[::-1])[::-1], [0]))
+    return among[0] + int((kept + rest).argmin())
+
+
+def _strangeness(content: Bytes, places: Int64, known: Int64, size: int) -> Int64:
+    """Count the bytes of records that no known record has at this place, where these hardly differ."""
+    strange = np.zeros(len(places), np.int64)
+    if not len(known):
+        return strange
+    windows = np.ndarray((len(content) - size + 1, size), np.uint8, content.data, 0, (1, 1))
+    seen = np.zeros((size, 256), bool)
+    seen[np.arange(size), windows[known]] = True
+    rows = windows[places]
+    for column in np.flatnonzero(seen.sum(axis=1) <= max(1, len(known) // 4)):
+        strange += ~seen[column][rows[:, column]]
+    return strange
+
+
+def _at(content: Bytes, places: Int64, record: np.dtype[Any]) -> Records:
+    """Return the records that begin at some places."""
+    found: Records = content[places[:, None] + np.arange(record.itemsize)].view(record).reshape(-1)
+    return found
+
+
+def _costs(records: Records) -> npt.NDArray[np.float64]:
+    """Return how large the values of each record are: those of a shifted one are huge, or its stamps go backwards."""
+    costs = _magnitudes(records)
+    while (name := next((name for name in _STAMPS if name in (records.dtype.names or ())), "")) == "values":
+        records = records[name][:, 0]
+    if name:
+        stamps = records[name]
+        costs += _BACKWARDS * ((stamps == 0) | (stamps < np.concatenate((stamps[:1], stamps[:-1]))))
+    return costs
+
+
+def _magnitudes(records: Records) -> npt.NDArray[np.float64]:
+    """Return the sum of the bits that the integers of each record need."""
+    if records.dtype.names:
+        parts = [_magnitudes(records[name]) for name in records.dtype.names]
+        total: npt.NDArray[np.float64] = np.sum([part.sum(axis=tuple(range(1, part.ndim))) for part in parts], axis=0)
+        return total
+    if records.dtype.kind not in "ui":
+        return np.zeros(records.shape)
+    return np.frexp(np.abs(records.astype(np.float64)))[1].astype(np.float64)
