@@ -9,7 +9,6 @@ A range can be a ``with`` block or a decorator (:class:`range`), a pair of calls
 
 from __future__ import annotations
 
-import itertools
 import threading
 from contextlib import ContextDecorator
 from types import TracebackType
@@ -19,8 +18,6 @@ from npuprof.errors import OptionsError
 from npuprof.runs import running
 
 _MAX_PUSHED = 1_000  # a loop that pushes without popping should not fill the memory
-
-_handles = itertools.count(1)
 
 
 class _Pushed(threading.local):
@@ -51,8 +48,7 @@ def mark(message: str, domain: str = "", *, stream: Any = None) -> None:
     """
     _check(message, domain)
     if (run := _run()) is not None:
-        run.note_domain(message, domain)
-        run.collector.mark(message, domain, stream)
+        run.marking.mark(message, domain, stream)
 
 
 def range_start(message: str, domain: str = "") -> int:
@@ -74,21 +70,13 @@ def range_start(message: str, domain: str = "") -> int:
         If message or domain is not text, whether a session is running or not.
     """
     _check(message, domain)
-    if (run := _run()) is None:
-        return 0
-    run.note_domain(message, domain)
-    native = run.collector.range_start(message, domain)
-    if not native:
-        return 0
-    handle = next(_handles)
-    run.ranges[handle] = native
-    return handle
+    return run.marking.range_start(message, domain) if (run := _run()) is not None else 0
 
 
 def range_end(handle: int) -> None:
     """Close a range by its handle; one that ended with its session, or 0, is ignored."""
-    if handle and (run := _run()) is not None and (native := run.ranges.pop(handle, 0)):
-        run.collector.range_stop(native)
+    if handle and (run := _run()) is not None:
+        run.marking.range_end(handle)
 
 
 def push(message: str, domain: str = "") -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 import pandas as pd
 
 from npuprof import atomic, progress, tables
+from npuprof.analysis.quantities import duration
 from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.figures.methods import ProfileFigures
 from npuprof.info import Info
@@ -296,6 +297,11 @@ def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
             f"{run.path} needs more memory than there is ({str(error) or 'none is left'}): free some, or load a part "
             "of it with steps= or start= and end=; if a file in it is far larger than the others, it may be damaged"
         ) from error
+    started_ns, stopped_ns = decoded.info.started_ns, decoded.info.stopped_ns
+    if started_ns is not None and stopped_ns is not None and stopped_ns < started_ns:
+        told = f"the run ends {duration(started_ns - stopped_ns)} before it begins"
+        decoded.notes.warning("clock", f"{told}: the clock was set meanwhile, so that its length is that of its rows")
+        decoded.info.stopped_ns = None
     if run.choice:
         decoded.notes.info("source", run.choice)
     if decoded.info.recording is None:

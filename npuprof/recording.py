@@ -18,6 +18,9 @@ from npuprof.errors import OptionsError, SourceError
 
 FILE_NAME = "recording.json"
 STACKS_FILE_NAME = "python_stacks.parquet"
+JOURNAL_FILE_NAME = "journal.jsonl"
+STACKS_JOURNAL_FILE_NAME = "python_stacks.jsonl"
+"""These two are there as long as the run lasts, and stay where its process was killed."""
 METADATA_FILE_NAME = "profiler_metadata.json"
 TRACE_FILE_NAME = "torch_trace.json"
 FLOPS_FILE_NAME = "torch_flops.json"
@@ -45,10 +48,13 @@ class Recording:
     options
         ``Options.to_dict()`` of the session.
     started_ns, stopped_ns
-        UTC epoch nanoseconds around the profiled code.
+        UTC epoch nanoseconds around the profiled code, by a clock that nobody sets; `stopped_ns` is 0 as long as it
+        has not stopped.
     raw_clock_epoch_ns
         When CLOCK_MONOTONIC_RAW, by which frameworks stamp what they write, stood at 0: UTC epoch nanoseconds, read
         at the start; 0 where it was not.
+    clock_step_ns
+        How far the system's clock was set forward during the run; negative for back, 0 where it was not.
     steps
         ``[step, start_ns, end_ns]`` of every ``step()`` that ended.
     domains
@@ -74,6 +80,7 @@ class Recording:
     started_ns: int = 0
     stopped_ns: int = 0
     raw_clock_epoch_ns: int = 0
+    clock_step_ns: int = 0
     steps: list[tuple[int, int, int]] = field(default_factory=list)
     domains: list[tuple[str, str, int]] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)

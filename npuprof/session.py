@@ -278,7 +278,7 @@ class Session(EndedRuns, HasMetadata):
             self._warm = run
             return
         run.start(self._first_step + self.step_num)
-        run.recording.metadata.update(self._metadata)
+        run.note_facts(self._metadata)
         self._runs.append(run)
 
     def _cool_down(self) -> None:

@@ -366,3 +366,42 @@ def test_cpu_alone_calls_no_native_profiler(tmp_path: Path, clock: FakeClock) ->
     assert session.reason == "the activities ask for nothing else"
     assert session.recording.collector == "python stacks"
     assert not session.recording.simulated
+
+
+@pytest.mark.parametrize(
+    ("set_ns", "told"), [(-3_600_000_000_000, "back by 3,600 s"), (5_000_000_000, "forward by 5.00 s")]
+)
+def test_a_clock_that_is_set_during_the_run_changes_no_duration(
+    tmp_path: Path, clock: FakeClock, set_ns: int, told: str
+) -> None:
+    with Session(Options(activities=("cpu",), output=tmp_path), clock=clock) as session:
+        clock.advance(1_000_000)
+        clock.epoch_ns += set_ns
+        session.step()
+        clock.advance(2_000_000)
+    run = session.result
+    assert run.steps["duration_ns"].tolist() == [1_000_000]
+    assert run.summary.wall_ns == 3_000_000
+    (note,) = run.notes[run.notes["source"] == "clock"].itertuples()
+    assert note.severity == "warning"
+    assert told in note.message
+
+
+def test_a_clock_that_is_only_kept_in_time_is_not_worth_a_note(tmp_path: Path, clock: FakeClock) -> None:
+    with Session(Options(activities=("cpu",), output=tmp_path), clock=clock) as session:
+        clock.advance(3_600_000_000_000)
+        clock.epoch_ns += 3_600_000_000_000 // 2_000
+    assert session.recording.clock_step_ns == 0
+
+
+def test_a_run_that_ends_before_it_begins_has_the_length_of_its_rows(tmp_path: Path, clock: FakeClock) -> None:
+    with Session(Options(activities=("cpu",), output=tmp_path), clock=clock) as session:
+        clock.advance(1_000)
+        session.step()
+    recording = session.recording
+    recording.stopped_ns = recording.started_ns - 3_600_000_000_000
+    recording.write()
+    run = npuprof.load(recording.directory)
+    assert (run.summary.wall_ns or 0) >= 0
+    assert run.info.stopped_ns is None
+    assert "ends 3,600 s before it begins" in run.notes["message"].iloc[0]

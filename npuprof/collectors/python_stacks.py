@@ -37,6 +37,7 @@ from npuprof.clock import Clock, SystemClock
 from npuprof.collectors import await_chains
 from npuprof.collectors.stack_tree import NOTHING, Columns, StackTree, Step
 from npuprof.errors import CollectorError, SessionError
+from npuprof.journal import Journal
 
 DEFAULT_INTERVAL_S = 0.005
 
@@ -45,6 +46,8 @@ _MAX_DEPTH = 500
 _LOOK_SHARE = 50  # looking may take one part in so many of the time
 _WAIT_SHARE = 150  # and waiting for its turn this one: whoever holds the lock pays as much again, or more
 _JOIN_S = 2.0
+_KEEP_NS = 100_000_000  # so much is lost where the process is killed
+_KEEP_SAME_NS = 1_000_000_000  # where the stacks have not changed
 _ARROW_TYPES = {
     **dict.fromkeys(("time_ns", "thread_id", "stopped_ns"), "int64"),
     **dict.fromkeys(("node", "node_parent", "node_frame", "frame_line"), "int32"),
@@ -63,6 +66,9 @@ class PythonStacks:
         Time between two looks, in seconds.
     clock
         Stamps the samples: its ``realtime_ns`` once, its ``monotonic_raw_ns`` from then on.
+    journal
+        A file that is made at the start and takes what was sampled every tenth of a second, for the case that the
+        process is killed; :meth:`write` removes it.
 
     Raises
     ------
@@ -70,11 +76,15 @@ class PythonStacks:
         If the interval is not positive.
     """
 
-    def __init__(self, *, interval_s: float = DEFAULT_INTERVAL_S, clock: Clock | None = None) -> None:
+    def __init__(
+        self, *, interval_s: float = DEFAULT_INTERVAL_S, clock: Clock | None = None, journal: Path | None = None
+    ) -> None:
         if not interval_s > 0:
             raise ValueError(f"interval_s must be positive, not {interval_s}")
         self._interval_s = interval_s
         self._clock = SystemClock() if clock is None else clock
+        self._journal = Journal("Python stacks")
+        self._journal_path = journal
         self._owner = threading.Lock()  # start and stop; never held by the sampling thread
         self._sampler: _Sampler | None = None
         self._running = False
@@ -94,14 +104,19 @@ class PythonStacks:
             If it is running.
         CollectorError
             If the system gives no thread for it.
+        OSError
+            If the journal cannot be made.
         """
         with self._owner:
             if self._running:
                 raise SessionError("the Python stacks are already being sampled: stop() them first")
-            self._sampler = _Sampler(self._interval_s, self._clock)
+            if self._journal_path is not None:
+                self._journal.open(self._journal_path)
+            self._sampler = _Sampler(self._interval_s, self._clock, self._journal)
             try:
                 self._sampler.start()
             except RuntimeError as error:
+                self._journal.remove()
                 raise CollectorError(
                     f"no thread to sample Python stacks with ({error}): end some, or leave cpu out of activities"
                 ) from error
@@ -123,6 +138,7 @@ class PythonStacks:
             if self._running and sampler is not None:
                 self._running = False
                 self._problems = sampler.stop()
+                self._journal.close()
             return list(self._problems)
 
     def write(self, path: Path) -> None:
@@ -142,13 +158,15 @@ class PythonStacks:
         if self._running or self._sampler is None:
             raise SessionError("there are no Python stacks to write: start() and stop() the sampling first")
         _write_parquet(self._sampler.columns(), path)
+        self._journal.remove()
 
 
 class _Sampler:
     """One stretch of sampling: the thread, and what it has seen."""
 
-    def __init__(self, interval_s: float, clock: Clock) -> None:
+    def __init__(self, interval_s: float, clock: Clock, journal: Journal) -> None:
         self.pid = os.getpid()
+        self._journal = journal
         self.count = 0
         self._interval_s = interval_s
         self._clock = clock
@@ -163,6 +181,7 @@ class _Sampler:
         self._main_tasks = await_chains.MainTasks()
         self._seen: dict[int, int] = {}
         self._times_ns, self._thread_ids, self._nodes = array("q"), array("q"), array("i")
+        self._kept, self._kept_ns = (0, 0, 0), self._started_ns
         self._too_deep = False
         self._ended_early = ""
 
@@ -180,6 +199,8 @@ class _Sampler:
             problems.append(f"the Python stack sampler did not end within {_JOIN_S:g} s; its last samples are missing")
         if self._ended_early:
             problems.append(self._ended_early)
+        if self._journal.problem:
+            problems.append(self._journal.problem)
         if self._too_deep:
             problems.append(f"Python stacks deeper than {_MAX_DEPTH} frames were cut there")
         if self._threads.unknown:
@@ -195,15 +216,15 @@ class _Sampler:
             )
         return problems
 
-    def columns(self) -> Columns:
-        """Give the file's columns; times become nanoseconds of the UTC epoch."""
+    def columns(self, changes: int = 0, nodes: int = 0, frames: int = 0) -> Columns:
+        """Return the file's columns, without the first of each kind; times become nanoseconds of the UTC epoch."""
         count = len(self._nodes)  # the last to grow, should the thread still run
         return {
-            "time_ns": array("q", (time_ns + self._epoch_ns for time_ns in self._times_ns[:count])),
-            "thread_id": self._thread_ids[:count],
-            "node": self._nodes[:count],
+            "time_ns": array("q", (time_ns + self._epoch_ns for time_ns in self._times_ns[changes:count])),
+            "thread_id": self._thread_ids[changes:count],
+            "node": self._nodes[changes:count],
             "stopped_ns": [self._last_ns + self._epoch_ns],
-            **self._tree.columns(),
+            **self._tree.columns(nodes, frames),
         }
 
     def _run(self) -> None:
@@ -216,16 +237,27 @@ class _Sampler:
             while not self._halt.acquire(timeout=pause_s):
                 began_ns = time.thread_time_ns()
                 self._look()
+                self._keep()
                 if self._is_full():
                     return
                 ended_ns = time.thread_time_ns()
                 cost_ns = max((ended_ns - began_ns) * _LOOK_SHARE, (began_ns - rested_ns) * _WAIT_SHARE)
                 pause_s, rested_ns = max(self._interval_s, cost_ns / 1e9), ended_ns
             self._look()
+            self._keep(last=True)
         except Exception as error:  # noqa: BLE001 - nothing of ours may surface in the user's program; stop() tells it
             self._ended_early = (
                 f"the sampling of Python stacks ended after {self._elapsed_s():.3g} s: {type(error).__name__}: {error}"
             )
+
+    def _keep(self, *, last: bool = False) -> None:
+        """Write what is new into the journal, now and then."""
+        grown = (len(self._nodes), *self._tree.sizes)
+        pause_ns = _KEEP_NS if grown != self._kept else _KEEP_SAME_NS
+        if last or self._last_ns - self._kept_ns >= pause_ns:
+            plain = {name: list(values) for name, values in self.columns(*self._kept).items()}
+            self._journal.write(plain)
+            self._kept, self._kept_ns = grown, self._last_ns
 
     def _elapsed_s(self) -> float:
         return (self._last_ns - self._started_ns) / 1e9

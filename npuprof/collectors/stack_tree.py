@@ -6,7 +6,10 @@ import enum
 import types
 import weakref
 from array import array
+from itertools import islice
 from typing import TypeAlias
+
+from npuprof.texts import encodable
 
 NOTHING = -1
 """The node of a thread that is gone, and the parent of a stack's first frame."""
@@ -88,20 +91,20 @@ class StackTree:
             node = child
         return node
 
-    def columns(self) -> Columns:
-        """Give the tree and its frames as columns; a node comes after its parent."""
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many nodes and frames there are."""
+        return len(self._node_frames), len(self._frames)
+
+    def columns(self, nodes: int = 0, frames: int = 0) -> Columns:
+        """Return the tree and its frames as columns, without the first of each; a node comes after its parent."""
         count = len(self._node_frames)  # frames are added before the nodes that name them
-        frames = list(self._frames)
+        keys = list(islice(self._frames, frames, None)) if frames < len(self._frames) else []
         return {
-            "node_parent": self._parents[:count],
-            "node_frame": self._node_frames[:count],
-            "frame_file": [_storable(key[0]) for key in frames],
-            "frame_line": [key[1] for key in frames],
-            "frame_function": [_storable(key[2]) for key in frames],
-            "frame_module": [_storable(key[3]) for key in frames],
+            "node_parent": self._parents[nodes:count],
+            "node_frame": self._node_frames[nodes:count],
+            "frame_file": [encodable(key[0]) for key in keys],
+            "frame_line": [key[1] for key in keys],
+            "frame_function": [encodable(key[2]) for key in keys],
+            "frame_module": [encodable(key[3]) for key in keys],
         }
-
-
-def _storable(text: str) -> str:
-    # A file name that is not valid UTF-8 reaches Python with surrogates, which no file format takes.
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -46,7 +46,7 @@ class HasMetadata(ABC):
                 raise SessionError("add_metadata() needs a session that has not stopped: call it before stop()")
             self._metadata[str(key)] = value
             if (run := self._run) is not None and run.collecting:
-                run.recording.metadata[str(key)] = value
+                run.note_facts({str(key): value})
 
     def add_metadata_json(self, key: str, value: Any) -> None:
         """Attach a fact that is JSON text already, or, as in the frameworks' examples, a list or another value.

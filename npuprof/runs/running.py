@@ -12,20 +12,21 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npuprof import atomic
 from npuprof.clock import Clock
 from npuprof.collectors.base import Collector, KeepsFacts
-from npuprof.collectors.capabilities import DOMAINS_KEPT_BESIDE
 from npuprof.collectors.interrupts import interrupts_kept
 from npuprof.errors import NpuprofError, SessionBusyError
+from npuprof.journal import Journal
 from npuprof.machine import environment
 from npuprof.options import Options
-from npuprof.recording import STACKS_FILE_NAME, Recording, kept_message
+from npuprof.recording import JOURNAL_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
 from npuprof.runs import history as run_history
 from npuprof.runs.directories import new_directory, remove_traces, told_of_writing
 from npuprof.runs.flushing import flush
+from npuprof.runs.marking import Marking
 from npuprof.runs.recorded import Recorded
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ _reserved = ""  # who holds the native profiler without a run, and what to do ab
 
 _SAMPLED_ONLY = "python stacks"  # the collector of a run that asks nothing of a native front end
 _MOST_OF_A_MESSAGE = 500
-_MOST_DOMAINS = 20_000  # markers with a domain that a recording keeps: about a megabyte
-_MOST_MESSAGES = 100_000  # different ones that are told apart
+# The system's clock is kept in time by making it a little slower or faster, by 0.05 % at most.
+_MOST_DRIFT_NS, _DRIFT_SHARE = 100_000_000, 1_000
 
 
 class Running(Recorded):
@@ -74,13 +75,10 @@ class Running(Recorded):
     ) -> None:
         self.collector = collector
         self.native = collector.drives(options)
-        self.ranges: dict[int, int] = {}  # open ranges of the markers: the collector's handle by theirs
         self.warm = False
         self.collecting = False
         self._undo = ExitStack()  # ends what the warm-up began
         self._abandoned = False
-        self._marked: dict[str, int] = {}  # markers so far, by message
-        self._keeps_domains = collector.name in DOMAINS_KEPT_BESIDE
         self._options = options
         self._title = title
         self._schedule = dict(schedule or {})
@@ -101,6 +99,8 @@ class Running(Recorded):
                 reason=reason,
             )
         )
+        self._journal = Journal("steps and markers")
+        self.marking = Marking(collector, options, self.recording, self._journal, self._now_ns)
 
     def describe(self) -> str:
         """Say who holds the native profiler since when."""
@@ -152,7 +152,8 @@ class Running(Recorded):
                 _current, self.warm, self.collecting = self, False, True
                 undo.pop_all()
             # The front end may take a while to start; the profiled code begins only now.
-            self.recording.started_ns = self._step_start_ns = self._clock.realtime_ns()
+            self.recording.started_ns = self._step_start_ns = self._now_ns()
+            self._journal.write(["start", self._step_start_ns])
         run_history.tell()
 
     def _prepare(self, undo: ExitStack) -> None:
@@ -165,14 +166,14 @@ class Running(Recorded):
         directory = self.recording.directory = new_directory(self._options)
         undo.callback(remove_traces, directory)
         self.recording.versions = environment.versions()
-        self.recording.started_ns = self._clock.realtime_ns()
         self.recording.raw_clock_epoch_ns = self._clock.realtime_ns() - self._clock.monotonic_raw_ns()
+        self.recording.started_ns = self._now_ns()
         with told_of_writing(directory):
             self.recording.write()  # at once, so that a run whose kernel is killed can be opened
         if "cpu" in self._options.activities and not self.collector.takes_stacks(self._options):
             from npuprof.collectors.python_stacks import PythonStacks
 
-            self._unstarted_stacks = PythonStacks(clock=self._clock)
+            self._unstarted_stacks = PythonStacks(clock=self._clock, journal=directory / STACKS_JOURNAL_FILE_NAME)
 
     def _begin(self, undo: ExitStack) -> None:
         directory = self.recording.directory
@@ -185,6 +186,8 @@ class Running(Recorded):
                 undo.callback(_attempt, self.collector.stop, self.recording)
                 if not self.warm:
                     self.recording.versions.update(self.collector.versions())
+            self._journal.open(directory / JOURNAL_FILE_NAME)
+            undo.callback(self._journal.close)
             if (stacks := self._unstarted_stacks) is not None:
                 stacks.start()
                 self._stacks = stacks
@@ -198,21 +201,18 @@ class Running(Recorded):
     def step(self) -> None:
         """End an iteration and begin the next."""
         with self._lock:
-            now_ns = self._clock.realtime_ns()
+            now_ns = self._now_ns()
+            self._journal.write(["step", self._step, self._step_start_ns, now_ns])
             self.recording.steps.append((self._step, self._step_start_ns, now_ns))
             self._step, self._step_start_ns = self._step + 1, now_ns
             if self.native:
                 self.collector.step(self._step)
 
-    def note_domain(self, message: str, domain: str) -> None:
-        """Keep the domain of a marker that is about to be recorded by a front end without domains."""
-        if not self._keeps_domains or len(self._marked) >= _MOST_MESSAGES or not self._options.takes_domain(domain):
-            return
-        message = kept_message(message)
-        place = self._marked.get(message, 0)
-        self._marked[message] = place + 1
-        if domain and len(self.recording.domains) < _MOST_DOMAINS:
-            self.recording.domains.append((message, domain, place))
+    def note_facts(self, facts: Mapping[str, Any]) -> None:
+        """Keep what the user has attached."""
+        for key, value in facts.items():
+            self.recording.metadata[key] = value
+            self._journal.write(["fact", key, value])
 
     @property
     def sample_count(self) -> int:
@@ -252,7 +252,7 @@ class Running(Recorded):
             with ExitStack() as last_first:
                 last_first.callback(note_end, self)
                 for part in (
-                    self.recording.write,
+                    self._write_recording,
                     self.recording.write_metadata,
                     self._write_stacks,
                     self._stop_native,
@@ -263,7 +263,10 @@ class Running(Recorded):
                 self.collecting = False  # an interrupt before this leaves a run that can be stopped again
 
     def _stop_sampling(self) -> None:
-        self.recording.stopped_ns = self._clock.realtime_ns()
+        self.recording.stopped_ns = self._now_ns()
+        self.recording.clock_step_ns = self._clock_step_ns()
+        if self._journal.problem:
+            self.recording.problems.append(self._journal.problem)
         if self._stacks is not None:
             self.recording.stack_problems += self._stacks.stop()
 
@@ -298,6 +301,20 @@ class Running(Recorded):
         if self._stacks is not None:
             self._stacks.write(self.recording.directory / STACKS_FILE_NAME)
             self._stacks = None
+
+    def _write_recording(self) -> None:
+        self.recording.write()
+        self._journal.remove()
+
+    def _now_ns(self) -> int:
+        """Return the UTC epoch time, by a clock that nobody sets, so that durations are right."""
+        return self._clock.monotonic_raw_ns() + self.recording.raw_clock_epoch_ns
+
+    def _clock_step_ns(self) -> int:
+        """Return how far the system's clock was set during the run; 0 where it was only kept in time."""
+        ahead_ns = self._clock.realtime_ns() - self._now_ns()
+        kept_ns = _MOST_DRIFT_NS + (self.recording.stopped_ns - self.recording.started_ns) // _DRIFT_SHARE
+        return ahead_ns if abs(ahead_ns) > kept_ns else 0
 
 
 def note_end(run: Recorded) -> None:

@@ -10,11 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npuprof import atomic
 from npuprof.analysis import quantities
 from npuprof.errors import NpuprofError, SourceError
 from npuprof.notebook.grid.page import Action, Heading, Page
 from npuprof.options import values as option_values
-from npuprof.recording import FILE_NAME, STACKS_FILE_NAME, TRACE_FILE_NAME, Recording
+from npuprof.recording import (
+    FILE_NAME,
+    FLOPS_FILE_NAME,
+    JOURNAL_FILE_NAME,
+    METADATA_FILE_NAME,
+    STACKS_FILE_NAME,
+    STACKS_JOURNAL_FILE_NAME,
+    TRACE_FILE_NAME,
+    Recording,
+)
 from npuprof.runs import history as run_history
 from npuprof.runs.history import EndedRun
 from npuprof.runs.offline import TABLES_DIRECTORY
@@ -35,11 +45,14 @@ ACTIONS = (
 # What collectors write into a recording's directory, and npuprof itself: nothing else is deleted.
 _OURS = (
     FILE_NAME,
-    f"{FILE_NAME}.part",
     STACKS_FILE_NAME,
+    JOURNAL_FILE_NAME,
+    STACKS_JOURNAL_FILE_NAME,
+    METADATA_FILE_NAME,
     TRACE_FILE_NAME,
+    FLOPS_FILE_NAME,
     TABLES_DIRECTORY,
-    f"{TABLES_DIRECTORY}.part",
+    f"*{atomic.PARTIAL}",
     "analyse.log",
     "PROF_*",
     "*_ascend_pt",

@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.recording import FILE_NAME, STACKS_FILE_NAME, Recording
+from npuprof.analysis.quantities import duration
+from npuprof.errors import SourceError
+from npuprof.recording import FILE_NAME, JOURNAL_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
 from npuprof.sources.base import Decoded
-from npuprof.sources.recording import mark_domains, python_stacks
+from npuprof.sources.recording import journal, mark_domains, python_stacks
 from npuprof.sources.recording.native import read_native
 from npuprof.sources.recording.steps import take_steps
 from npuprof.sources.selection import Part, Selection
@@ -45,15 +47,54 @@ def read_part(path: Path, selection: Selection) -> Decoded:
 
 def _read(path: Path, selection: Selection | None) -> Decoded:
     recording = Recording.read(path)
-    decoded = read_native(path, recording, _part(recording, selection))
-    stacks = path / STACKS_FILE_NAME
-    if stacks.is_file():
-        decoded.tables["python"] = python_stacks.read(stacks, decoded.notes)
+    told = _told(path, recording)
+    decoded = _native(path, recording, selection, told)
+    for name, read_stacks in (
+        (STACKS_FILE_NAME, python_stacks.read),
+        (STACKS_JOURNAL_FILE_NAME, python_stacks.read_journal),
+    ):
+        if (path / name).is_file():
+            try:
+                decoded.tables["python"] = read_stacks(path / name, decoded.notes)
+                break
+            except SourceError as error:
+                decoded.notes.error(name, str(error))
+    if told is not None:
+        journal.complete(decoded, told.marks)
     take_steps(decoded.tables, _steps(recording), recording.collector)
     if recording.domains and "marks" in decoded.tables:
         decoded.tables["marks"] = mark_domains.assign(decoded.tables["marks"], recording.domains, decoded.notes)
     _describe(decoded, recording, path)
     return decoded
+
+
+def _told(path: Path, recording: Recording) -> journal.Told | None:
+    """Read the journal of a run whose process was killed, and put what it tells into the recording."""
+    if not (path / JOURNAL_FILE_NAME).is_file():
+        return None
+    try:
+        told = journal.read(path / JOURNAL_FILE_NAME)
+    except OSError as error:
+        recording.problems.append(f"{JOURNAL_FILE_NAME} cannot be read ({error.strerror or error})")
+        return None
+    if told.damaged:
+        recording.problems.append(f"{JOURNAL_FILE_NAME} has {told.damaged} damaged lines, which are left out")
+    recording.started_ns = told.started_ns or recording.started_ns
+    if len(told.steps) > len(recording.steps):
+        recording.steps = [(step.number, step.start_ns, step.end_ns) for step in told.steps]
+    recording.metadata = {**told.metadata, **recording.metadata}
+    return told
+
+
+def _native(path: Path, recording: Recording, selection: Selection | None, told: journal.Told | None) -> Decoded:
+    try:
+        return read_native(path, recording, _part(recording, selection))
+    except SourceError as error:
+        if told is None or not (told.steps or told.marks):
+            raise
+        decoded = Decoded()
+        decoded.notes.error(recording.collector, str(error))
+        return decoded
 
 
 def _part(recording: Recording, selection: Selection | None) -> Selection | Part | None:
@@ -90,5 +131,15 @@ def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
         decoded.notes.error(recording.collector, problem)
     for problem in recording.stack_problems:
         decoded.notes.warning(python_stacks.SOURCE, problem)
+    if recording.clock_step_ns:
+        step = f"{'forward' if recording.clock_step_ns > 0 else 'back'} by {duration(abs(recording.clock_step_ns))}"
+        decoded.notes.warning(
+            "clock", f"the system's clock was set {step} during the run: times are shown as if it had not been"
+        )
     if not recording.stopped_ns:
-        decoded.notes.warning("recording", "the run was interrupted: what had been written until then is shown")
+        decoded.notes.warning(
+            "recording",
+            "the run was interrupted: its process ended before the run was stopped. What had ended by then is shown; "
+            f"lost are what {recording.collector} had not written yet, the step and the ranges that had not ended, and "
+            "the Python stacks of the last tenth of a second",
+        )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.recording import FLOPS_FILE_NAME, STACKS_FILE_NAME, TRACE_FILE_NAME, Recording
+from npuprof.recording import FLOPS_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, TRACE_FILE_NAME, Recording
 from npuprof.sources import kineto, raw
 from npuprof.sources.base import Decoded
 from npuprof.sources.kineto.flops import add_flops
@@ -59,7 +59,7 @@ def read_native(path: Path, recording: Recording, part: Selection | Part | None)
     decoded = Decoded()
     if _wants_device(recording):
         decoded.notes.error(recording.collector, "the collector left no data: see its problems, if any are noted")
-        if not (path / STACKS_FILE_NAME).is_file():
+        if not any((path / name).is_file() for name in (STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME)):
             raise SourceError(_no_data(path, recording))
     return decoded
 

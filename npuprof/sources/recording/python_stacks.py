@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -117,7 +119,21 @@ def read(path: Path, notes: Notes) -> pd.DataFrame:
     SourceError
         If the file cannot be read or is not one of these.
     """
-    columns = _columns(path)
+    return _calls(_columns(path), path, notes)
+
+
+def read_journal(path: Path, notes: Notes) -> pd.DataFrame:
+    """Read what the sampler had written before its process was killed; as :func:`read`.
+
+    Raises
+    ------
+    SourceError
+        If nothing of it can be read.
+    """
+    return _calls(_journal_columns(path, notes), path, notes)
+
+
+def _calls(columns: dict[str, Any], path: Path, notes: Notes) -> pd.DataFrame:
     samples = _samples(columns, path)
     frames = list(zip(*(columns[f"frame_{part}"] for part in ("file", "line", "function", "module")), strict=True))
     roles = np.array([_role(file, function, module) for file, _, function, module in frames], np.int8)
@@ -155,6 +171,37 @@ def _columns(path: Path) -> dict[str, Any]:
         name: values.to_pylist() if _COLUMNS[name] == "string" else values.to_numpy().astype(np.int64)
         for name, values in lists.items()
     }
+
+
+def _journal_columns(path: Path, notes: Notes) -> dict[str, Any]:
+    """Join the lists of the lines, each of which goes on where the one before it ended."""
+    kinds = {name: list[str] if kind == "string" else list[int] for name, kind in _COLUMNS.items()}
+    decode = msgspec.json.Decoder(msgspec.defstruct("Line", [*kinds.items()])).decode
+    try:
+        with path.open("rb") as file:
+            lines = file.read(_MAX_BYTES).splitlines()
+    except OSError as error:
+        raise _damaged(path, f"cannot be read ({error})") from error
+    parts = []
+    for line in lines:
+        try:
+            parts.append(decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            notes.warning(
+                _SOURCE, "what follows a damaged line cannot be told apart, and is left out", len(lines) - len(parts)
+            )
+            break
+    joined: dict[str, Any] = {
+        name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in _COLUMNS
+    }
+    joined["stopped_ns"] = joined["stopped_ns"][-1:] or [0]
+    try:
+        return {
+            name: values if _COLUMNS[name] == "string" else np.array(values, np.int64)
+            for name, values in joined.items()
+        }
+    except OverflowError as error:
+        raise _damaged(path, "has numbers of more than 64 bits") from error
 
 
 def _samples(columns: dict[str, Any], path: Path) -> Samples:

@@ -1,0 +1,134 @@
+"""The journal of a run whose process was killed: the steps, markers and facts that had been told until then."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.recording import JOURNAL_FILE_NAME, kept_message
+from npuprof.sources.base import Decoded
+from npuprof.sources.columns.stacking import merged
+
+_MAX_BYTES = 128 << 20
+_Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+
+class Start(msgspec.Struct, tag="start", array_like=True):
+    """When the profiled code began."""
+
+    start_ns: _Int64
+
+
+class Step(msgspec.Struct, tag="step", array_like=True, gc=False):
+    """A step that had ended."""
+
+    number: _Int64
+    start_ns: _Int64
+    end_ns: _Int64
+
+
+class Mark(msgspec.Struct, tag="mark", array_like=True, gc=False):
+    """A marker, or a range that had ended."""
+
+    message: str
+    domain: str
+    thread_id: _Int64
+    start_ns: _Int64
+    end_ns: _Int64
+
+
+class Fact(msgspec.Struct, tag="fact", array_like=True):
+    """A fact that the user had attached."""
+
+    key: str
+    value: Any
+
+
+@dataclass
+class Told:
+    """What a journal holds, in order; `damaged` counts the lines that cannot be read, the last one of a kill too."""
+
+    started_ns: int = 0
+    steps: list[Step] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    damaged: int = 0
+
+
+def read(path: Path) -> Told:
+    """Read a journal; what is beyond 128 MiB, which is more than npuprof writes, is left out.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    told = Told()
+    decode = msgspec.json.Decoder(Start | Step | Mark | Fact).decode
+    with path.open("rb") as file:
+        content = file.read(_MAX_BYTES)
+    for line in content.splitlines():
+        try:
+            entry = decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            told.damaged += 1
+            continue
+        if isinstance(entry, Step):
+            told.steps.append(entry)
+        elif isinstance(entry, Mark):
+            told.marks.append(entry)
+        elif isinstance(entry, Fact):
+            told.metadata[entry.key] = entry.value
+        else:
+            told.started_ns = entry.start_ns
+    return told
+
+
+def complete(decoded: Decoded, told: list[Mark]) -> None:
+    """Add the markers that the front end had not written yet, and the domains of those that it had.
+
+    The front end writes markers as they end, so of each message it has the first ones.
+    """
+    marks = decoded.tables.get("marks", tables.empty("marks"))
+    seen = marks["message"].astype(object).map(lambda message: kept_message(str(message))).tolist()
+    ends = marks["start_ns"].to_numpy() + marks["duration_ns"].to_numpy()
+    rows_of: dict[str, deque[int]] = {}
+    for row in np.argsort(ends, kind="stable").tolist():
+        rows_of.setdefault(seen[row], deque()).append(row)
+    domains = marks["domain"].astype(object)
+    missing = []
+    for mark in told:
+        rows = rows_of.get(kept_message(mark.message))
+        if not rows:
+            missing.append(mark)
+        elif (row := rows.popleft()) >= 0 and mark.domain and pd.isna(domains.iloc[row]):
+            domains.iloc[row] = mark.domain
+    if told:
+        decoded.tables["marks"] = marks.assign(domain=domains.astype("category"))
+    if missing:
+        decoded.tables = merged([decoded.tables, {"marks": _table(missing)}])
+    ledger = decoded.notes.ledger
+    ledger.read(JOURNAL_FILE_NAME, len(told))
+    ledger.keep(JOURNAL_FILE_NAME, "marks", len(missing))
+    ledger.use(JOURNAL_FILE_NAME, len(told) - len(missing))
+
+
+def _table(marks: list[Mark]) -> pd.DataFrame:
+    start_ns = np.array([mark.start_ns for mark in marks], np.int64)
+    return tables.build(
+        "marks",
+        {
+            "start_ns": start_ns,
+            "duration_ns": np.maximum(np.array([mark.end_ns for mark in marks], np.int64) - start_ns, 0),
+            "message": pd.Categorical([mark.message for mark in marks]),
+            "domain": pd.Categorical([mark.domain or None for mark in marks]),
+            "thread_id": np.array([mark.thread_id for mark in marks], np.int64),
+        },
+    )

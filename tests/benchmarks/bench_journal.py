@@ -1,0 +1,88 @@
+"""What it costs to keep steps, markers and Python stacks in files as they end, beside a run that does not.
+
+Run by hand: ``python -m tests.benchmarks.bench_journal``. Both ways take turns; the fastest of some rounds counts.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+import npuprof
+from npuprof.collectors.python_stacks import PythonStacks
+from npuprof.journal import Journal
+from npuprof.options import Options
+from npuprof.session import Session
+from npuprof.simulator import npu
+
+_CALLS = 2_000
+_ROUNDS = 7
+_WORK_S = 2.0
+
+
+def _session(output: Path) -> Session:
+    return Session(Options(collector="simulator", output=output))
+
+
+def _calls_us(call: Callable[[Session], object]) -> float:
+    """What a call costs within a run of the simulated NPU, in microseconds."""
+    with (
+        tempfile.TemporaryDirectory() as output,
+        Session(Options(collector="simulator", output=Path(output))) as session,
+    ):
+        begin_ns = time.perf_counter_ns()
+        for _ in range(_CALLS):
+            call(session)
+        return (time.perf_counter_ns() - begin_ns) / _CALLS / 1e3
+
+
+def _step(session: Session) -> None:
+    (npu.ones((64, 64)) @ npu.ones((64, 64))).sum()
+    session.step()
+
+
+def _sampling_share(journal: bool) -> float:
+    """The share of its time that a busy process spends on sampling its stacks."""
+    with tempfile.TemporaryDirectory() as output:
+        stacks = PythonStacks(journal=Path(output) / "journal" if journal else None)
+        stacks.start()
+        busy_ns, end = time.thread_time_ns(), time.perf_counter() + _WORK_S
+        whole_ns = time.process_time_ns()
+        while time.perf_counter() < end:
+            sorted(range(100))
+        busy_ns, whole_ns = time.thread_time_ns() - busy_ns, time.process_time_ns() - whole_ns
+        stacks.stop()
+    return (whole_ns - busy_ns) / whole_ns
+
+
+def _told(name: str, measure: Callable[[bool], float], unit: str) -> None:
+    pairs = [(measure(True), measure(False)) for _ in range(_ROUNDS)]
+    kept, lost = (min(values) for values in zip(*pairs, strict=True))
+    print(f"{name:32} {kept:8.2f} {unit} kept, {lost:8.2f} {unit} not: ratio {kept / lost:.2f}")
+
+
+def main() -> None:
+    """Print what each costs with the files and without, and the ratio."""
+    forms: dict[str, Callable[[Session], object]] = {
+        "mark": lambda _: npuprof.mark("tick", "data"),
+        "range": lambda _: npuprof.range_end(npuprof.range_start("load")),
+        "step()": lambda session: session.step(),
+        "a step of two small operators": _step,
+    }
+    for name, call in forms.items():
+
+        def measure(journal: bool, call: Callable[[Session], object] = call) -> float:
+            if journal:
+                return _calls_us(call)
+            with mock.patch.object(Journal, "write", lambda journal, entry: None):  # a mock would take longer
+                return _calls_us(call)
+
+        _told(name, measure, "us")
+    _told("sampling, share of CPU time", lambda journal: 100 * _sampling_share(journal), "%")
+
+
+if __name__ == "__main__":
+    main()
