@@ -188,7 +188,7 @@ def _journal_columns(path: Path, notes: Notes) -> dict[str, Any]:
             parts.append(decode(line))
         except (msgspec.DecodeError, UnicodeDecodeError):
             notes.warning(
-                _SOURCE, "what follows a damaged line cannot be told apart, and is left out", len(lines) - len(parts)
+                SOURCE, "what follows a damaged line cannot be told apart, and is left out", len(lines) - len(parts)
             )
             break
     joined: dict[str, Any] = {
