@@ -34,7 +34,7 @@ def test_the_demo_runs_the_quickstart_and_writes_one_page(tmp_path: Path, capsys
     assert "SIMULATED NPU" in printed
     assert "MatMulV3" in printed
     assert str(tmp_path / "report.html") in printed
-    page = (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "simulated" in page.lower()
     assert re.search(r"<(script|link|img)[^>]+(src|href)=.http", page) is None
     assert all(cell.execution_count for cell in _code_cells(tmp_path / "quickstart.ipynb"))

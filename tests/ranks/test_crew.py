@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -137,7 +136,7 @@ def test_a_script_without_a_guard_runs_once_and_its_neighbours_are_not_imported(
 
 def test_an_interrupt_ends_the_processes(tmp_path: Path) -> None:
     slow = "import sys, time; sys.path[:] = sys.argv[1:]; import npuprof.ranks.worker as w\n"
-    slow += "w.answer = lambda task: time.sleep(60); w.main()"
+    slow += "w.answer = lambda task: time.sleep(600); w.main()"
     script = _script(
         tmp_path,
         textwrap.dedent(f"""
@@ -159,7 +158,6 @@ def test_an_interrupt_ends_the_processes(tmp_path: Path) -> None:
             print("interrupted", children())
         """),
     )
-    began = time.monotonic()
-    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    # One that is waited for would answer after ten minutes.
+    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=240, check=False)
     assert ran.stdout.splitlines() == ["trained", "interrupted []"], ran.stderr
-    assert time.monotonic() - began < 30

@@ -46,7 +46,7 @@ SUMMED = {
 @pytest.mark.parametrize(("name", "head", "row"), [(name, *one) for name, files in TABLES.items() for one in files])
 def test_a_csv_fills_its_table(tmp_path: Path, name: str, head: str, row: str) -> None:
     path = tmp_path / "renamed.txt"
-    path.write_text(f"\ufeff{head}\r\n{row}\r\n")
+    path.write_text(f"\ufeff{head}\r\n{row}\r\n", encoding="utf-8")
     run = npuprof.load(path)
     frame = run.tables[name]
     tables.check(name, frame)

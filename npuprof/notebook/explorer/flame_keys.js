@@ -6,7 +6,7 @@ const KEYS = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Enter"
 const LABEL = "Flame graph. Arrow keys move from frame to frame, Enter zooms into one, U or Backspace goes up, "
     + "0 shows all, N and P go to the next and the previous match.";
 
-const CONTROLS = "input, textarea, select, button, [contenteditable=true], [role=radiogroup]";
+const CONTROLS = "input, textarea, select, button, a[href], [contenteditable=true], [role=radiogroup]";
 
 function render({ model, el }) {
     el.style.display = "none";
@@ -20,6 +20,8 @@ function render({ model, el }) {
         event.stopPropagation();
         model.send({ kind: "key", key: key });
     }
+    // Plotly keeps a click in its plot from moving the focus: the keys would be the notebook's still.
+    function onPointer(event) { if (!event.target.closest(CONTROLS)) box.focus({ preventScroll: true }); }
     function measure() {
         const width = place.clientWidth;
         if (width > 0 && width !== model.get("width")) {
@@ -39,6 +41,7 @@ function render({ model, el }) {
         box.setAttribute("aria-label", LABEL);
         box.setAttribute("data-lm-suppress-shortcuts", "true");
         box.addEventListener("keydown", onKey);
+        box.addEventListener("pointerdown", onPointer, { capture: true });
         observer = new ResizeObserver(measure);
         observer.observe(place);
         model.on("change:pictures", scroll);
@@ -50,6 +53,7 @@ function render({ model, el }) {
         if (!observer) return;
         observer.disconnect();
         box.removeEventListener("keydown", onKey);
+        box.removeEventListener("pointerdown", onPointer, { capture: true });
     };
 }
 export default { render };

@@ -11,6 +11,8 @@ const REDRAWN = ["plotly_afterplot", "plotly_relayout", "plotly_relayouting"];
 
 const SETTLED_MS = 1000;
 
+const CONTROLS = "input, textarea, select, button, a[href], [contenteditable=true], [role=radiogroup]";
+
 function isTyping(target) {
     return target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable=true]");
 }
@@ -34,6 +36,8 @@ function render({ model, el }) {
         event.stopPropagation();
         model.send({ kind: "key", key: key, at: pointer });
     }
+    // Plotly keeps a click in its plot from moving the focus: the keys would be the notebook's still.
+    function onPointer(event) { if (!event.target.closest(CONTROLS)) box.focus({ preventScroll: true }); }
     let turned = 0, waiting = false;
     function onWheel(event) {
         if (!event.ctrlKey || !scrolled.contains(event.target) || place(event.clientX) === null) return;
@@ -111,6 +115,7 @@ function render({ model, el }) {
         box.setAttribute("aria-label", LABEL);
         box.setAttribute("data-lm-suppress-shortcuts", "true");
         box.addEventListener("keydown", onKey);
+        box.addEventListener("pointerdown", onPointer, { capture: true });
         box.addEventListener("wheel", onWheel, { passive: false, capture: true });
         box.addEventListener("pointermove", onMove);
         box.addEventListener("pointerleave", onLeave);
@@ -129,6 +134,7 @@ function render({ model, el }) {
             for (const event of REDRAWN) plot.removeListener(event, redrawn);
         }
         box.removeEventListener("keydown", onKey);
+        box.removeEventListener("pointerdown", onPointer, { capture: true });
         box.removeEventListener("wheel", onWheel, { capture: true });
         box.removeEventListener("pointermove", onMove);
         box.removeEventListener("pointerleave", onLeave);
