@@ -66,6 +66,7 @@ def replacing(path: Path, *, like_before: bool = False) -> Iterator[BinaryIO]:
         number, name = tempfile.mkstemp(PARTIAL, _PREFIX, target.parent)
         partial = Path(name)
         try:
+            os.fchmod(number, 0o600)  # a umask may have taken the user's own right away
             if like_before:
                 _take_over(target, partial)
             with _opened(number, tally) as out:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from npuprof.errors import NpuprofError, SourceError
-from npuprof.recording import FILE_NAME, Recording
+from npuprof.recording import FILE_NAME, METADATA_FILE_NAME, Recording
 from tests.full_disk import small_files
 
 
@@ -18,6 +20,21 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert (read.name, read.simulated, read.metadata) == ("a run", True, {"layers": 12})
     assert [tuple(step) for step in read.steps] == [(0, 1, 2)]
     assert [child.name for child in tmp_path.iterdir()] == [FILE_NAME]
+
+
+@pytest.mark.parametrize("umask", [0, 0o022, 0o077, 0o277, 0o777])
+def test_its_files_are_the_users_alone_under_any_umask(tmp_path: Path, umask: int) -> None:
+    recording = Recording(tmp_path, "a run", "simulator", True, metadata={"layers": 12})
+    for _ in range(2):  # a file that is replaced too
+        before = os.umask(umask)
+        try:
+            recording.write()
+            recording.write_metadata()
+        finally:
+            os.umask(before)
+        for name in (FILE_NAME, METADATA_FILE_NAME):
+            assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+        (tmp_path / FILE_NAME).chmod(0o644)
 
 
 def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path: Path) -> None:
