@@ -40,6 +40,7 @@ def complete(decoded: Decoded, *, compare: bool = True) -> None:
     if len(found["kernels"]) and not len(found["overlap"]):
         found["overlap"] = overlap_table(found["kernels"], found["communication"], of_span(found["tasks"]))
         decoded.tables["overlap"] = found["overlap"]
+        decoded.notes.ledger.make("kernels", "overlap", len(found["overlap"]))
     if compare:
         _compare_overlap(found, decoded.notes)
         _compare_steps(found, decoded.notes)

@@ -145,5 +145,6 @@ def test_a_trace_of_torch_balances(tmp_path: Path) -> None:
     trace.add("i", "Iteration Start: PyTorch Profiler", 0, s="g")
     decoded = decode_run(detect(trace.write(tmp_path / "torch.json")).found[0])
     assert not unaccounted(decoded)
-    assert decoded.notes.ledger.to_frame().to_numpy().tolist() == [["torch.json", 10, 7, 3, 0]]
+    accounts = decoded.notes.ledger.to_frame()  # `overlap` is made of the kernels, no rows of which were read
+    assert accounts[accounts["rows"] > 0].to_numpy().tolist() == [["torch.json", 10, 7, 3, 0]]
     assert len(decoded.tables["kernels"]) == len(decoded.tables["communication"]) == 1

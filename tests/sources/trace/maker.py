@@ -108,8 +108,13 @@ def small_trace(*, cann_named: bool = True) -> TraceMaker:
         "size(Byte)": 64,
     }
     maker.slice(HCCL, 1, "Memcpy", 210, 5, **{**step, "transport type": "SDMA", "bandwidth(GB/s)": 1.5})
-    for kind, start in (("Computing", 100), ("Communication(Not Overlapped)", 200), ("Free", 120)):
-        maker.slice(OVERLAP, 0, kind, start, 10)
+    for kind, start, length in (
+        ("Computing", 100.001, 10.5),
+        ("Computing", 150.002, 10.5),
+        ("Communication(Not Overlapped)", 200, 50),
+        ("Free", 120, 10),
+    ):
+        maker.slice(OVERLAP, 0, kind, start, length)
     maker.counter(HBM, "HBM 0/Read", 5, **{"Read(MB/s)": 2.5})
     maker.counter(ACC, "read_bandwidth", 6, value=7, acc_id=3)
     maker.flow("async_task_queue", 5, (HOST, 1, 12), (HOST, 2, 15))

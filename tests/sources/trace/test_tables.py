@@ -79,7 +79,7 @@ def test_communication_operators_and_their_steps(small: dict[str, pd.DataFrame])
 
 
 def test_overlap_goes_by_names(small: dict[str, pd.DataFrame]) -> None:
-    assert small["overlap"]["kind"].tolist() == ["computing", "free", "communication_not_overlapped"]
+    assert small["overlap"]["kind"].tolist() == ["computing", "free", "computing", "communication_not_overlapped"]
 
 
 def test_counters_tell_their_instance_and_unit(small: dict[str, pd.DataFrame]) -> None:
