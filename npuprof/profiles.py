@@ -19,6 +19,7 @@ from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.figures.methods import ProfileFigures
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.options.reading import FORMS
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
 from npuprof.sources.completing import complete
@@ -210,12 +211,12 @@ def load(
         A recording of npuprof, a saved profile, a ``PROF_*`` directory, a torch_npu result directory, one
         CSV or JSON file of a result, or a directory around any of these. Known by content; never modified.
     source
-        Which of the two to read where a ``PROF_*`` directory or a result of torch_npu holds raw data and the vendor's
-        result of it: ``"raw"`` or ``"parsed"``. By default the raw data if it is complete (nothing that the
-        result was made of is missing, and the run ended in order; see :mod:`npuprof.sources.choice`), since its
-        digits are exact; else the result. ``run.info.source`` tells which, a note why. What the vendor summed of a
-        torch_npu run (`step_times`, `statistics`) is taken from the result in either case.
-
+        Which form to read where a run is there in several: ``"raw"`` for raw data, ``"text"`` for the vendor's CSV
+        and JSON files, ``"db"`` for its databases, ``"parsed"`` for both of these. By default raw data if it is
+        complete (nothing that the result was made of is missing, and the run ended in order; see
+        :mod:`npuprof.sources.choice`), since its digits are exact; else each table from the form that has it, the
+        text result first; see :mod:`npuprof.sources.forms`. ``run.info.source`` tells which, a note why. What the
+        vendor summed of a torch_npu run (`step_times`, `statistics`) is taken from the result in either case.
     steps
         Numbers of the steps to read, as in ``run.steps``; the rest is left out, and of raw data not joined. A step
         keeps the rows within its stretch of time, and what it launched, even where the device ran that later.
@@ -255,8 +256,8 @@ def open_path(
     """Do what :func:`load` does: a profile for one run, a set for several."""
     from npuprof.ranks.profile_set import ProfileSet
 
-    if source not in (None, "raw", "parsed"):
-        raise OptionsError(f"source is {source!r}, but must be 'raw', 'parsed' or None")
+    if source is not None and source not in FORMS:
+        raise OptionsError(f"source is {source!r}, but must be 'text', 'db', 'raw', 'parsed' or None")
     selection = choose(steps, start, end)
     root = Path(path).expanduser()
     found = detect(root, source)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+FORMS = ("text", "db", "raw", "parsed")
+"""What to read where a run is there in several forms: one of the three, or both of the vendor's results."""
+
 _UNITS_NS = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000, "min": 60_000_000_000}
 _SINCE = re.compile(r"([+-])\s*(\d{1,18})(?:\.(\d{1,18}))?\s*(ns|us|ms|s|min)", re.ASCII)
 _STEPS = re.compile(r"(\d{1,18})(?:\s*-\s*(\d{1,18}))?", re.ASCII)
@@ -32,8 +35,9 @@ def add_reading_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--end", metavar="MOMENT", help="read to before this moment, given as --start is")
     parser.add_argument(
         "--source",
-        choices=("raw", "parsed"),
-        help="what to read where raw data and the vendor's result of it are there; default: raw data if complete",
+        choices=FORMS,
+        help="what to read where a run is there in several forms: raw data, the vendor's text files or databases, or "
+        "both of these (parsed); default: raw data if complete, else each table from the form that has it",
     )
 
 

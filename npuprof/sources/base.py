@@ -26,15 +26,21 @@ class Decoded:
         What was repaired, skipped or could not be known.
     statistics
         Tables that the vendor had already summed, as they came, by file name without suffix.
+    derived
+        Tables that were made of other tables, since the form does not hold them: source and message of the note that
+        says so. Another form of the run may hold them.
     """
 
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     info: Info = field(default_factory=Info)
     notes: Notes = field(default_factory=Notes)
     statistics: dict[str, pd.DataFrame] = field(default_factory=dict)
+    derived: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def settle(self) -> None:
-        """Warn of rows that are in no table without a note; see :mod:`npuprof.ledger`."""
+        """Note which tables are derived, and rows that are in no table without a note; see :mod:`npuprof.ledger`."""
+        for source, message in self.derived.values():
+            self.notes.info(source, message)
         self.notes.settle(self.tables)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
@@ -14,16 +15,32 @@ from npuprof.sources.base import Source
 from npuprof.sources.choice import raw_problem
 from npuprof.sources.files.walk import Walk, walk
 
-Preference: TypeAlias = Literal["raw", "parsed"] | None
-
-# In this order: a recording of ours holds a PROF_* directory, and a torch_npu result may.
-_SOURCES = (
-    *("saved", "recording", "cluster", "database", "kineto", "single_file"),
-    *("torch_npu", "torch_npu.unparsed", "msprof", "raw", "loose_folder"),
-)
+Preference: TypeAlias = Literal["text", "db", "raw", "parsed"] | None
 _RAW = ("recording", "torch_npu.unparsed", "raw")
-_ONLY_GIVEN = ("loose_folder",)  # a copy beside its result would count twice
-_PARSED_OF_RAW = ("database", "torch_npu", "msprof")  # what the vendor made of the raw data in the same directory
+# In this order: a recording of ours holds a PROF_* directory, and a torch_npu result may; of a result in several
+# forms, each form by itself would hide the others.
+_SOURCES: Mapping[Preference, tuple[str, ...]] = {
+    None: (
+        *("saved", "recording", "cluster", "forms", "forms.loose", "database", "kineto", "single_file"),
+        *("torch_npu", "torch_npu.unparsed", "msprof", "raw", "loose_folder"),
+    ),
+    "parsed": (
+        *("saved", "cluster", "forms.parsed", "forms.loose", "database", "kineto", "single_file"),
+        *("torch_npu", "msprof", "loose_folder"),
+    ),
+    "text": ("cluster", "kineto", "single_file", "torch_npu", "msprof", "loose_folder"),
+    "db": ("cluster", "database"),
+    "raw": _RAW,
+}
+_ONLY_GIVEN = ("forms.loose", "loose_folder")  # a copy beside its result would count twice
+_PARSED_OF_RAW = ("forms", "database", "torch_npu", "msprof")  # what the vendor made of raw data in the same directory
+_WANTED: Mapping[Preference, str] = {
+    None: "nothing that npuprof can read",
+    "text": "no text result",
+    "db": "no database of a result",
+    "raw": "no raw data",
+    "parsed": "no parsed results",
+}
 
 CLUSTER = "cluster"
 """The source of what the vendor's tool made of many runs; it is none itself."""
@@ -60,8 +77,9 @@ def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
     path
         A run, one file, or a directory around runs.
     preferred
-        ``raw`` for raw data only, ``parsed`` for the vendor's results only. By default, where a ``PROF_*``
-        directory or a result of torch_npu holds both, the raw data if it is complete; see :mod:`.choice`.
+        ``raw`` for raw data only, ``text`` or ``db`` for that form of the vendor's results only, ``parsed`` for both
+        of them. By default, where a ``PROF_*`` directory or a result of torch_npu holds raw data too, the raw data if
+        it is complete; see :mod:`.choice` and :mod:`.forms`.
 
     Returns
     -------
@@ -73,34 +91,48 @@ def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
         If the path does not exist, cannot be read, or no source recognises anything of it.
     """
     _check_readable(path)
-    if run := _recognise(path, preferred, given=True):
+    if runs := _recognise(path, preferred, given=True):
         # The files of a cluster's analysis may have been copied beside the runs.
-        beside = _below(path, preferred) if run.name == CLUSTER else Walk[Run]()
-        return Walk([run, *beside.found], beside.problems)
+        beside = _below(path, preferred) if runs[0].name == CLUSTER else Walk[Run]()
+        return Walk([*runs, *beside.found], beside.problems)
     below = _below(path, preferred)
     if below.found:
         return below
-    wanted = {"raw": "raw data", "parsed": "parsed results"}.get(preferred or "", "nothing")
-    told = f"holds no {wanted}" if preferred else "holds nothing that npuprof can read"
     raise SourceError(
-        f"{path} {told}: give it a recording of npuprof, a PROF_* directory, "
+        f"{path} holds {_WANTED[preferred]}: give it a recording of npuprof, a PROF_* directory, "
         f"a result of torch_npu (*_ascend_pt) or MindSpore (*_ascend_ms), or one file of a result"
         f"{_hint(path, preferred)}{_lost(below)}"
     )
 
 
 def _below(path: Path, preferred: Preference) -> Walk[Run]:
-    return walk(path, lambda directory: _recognise(directory, preferred)) if path.is_dir() else Walk[Run]()
+    if not path.is_dir():
+        return Walk[Run]()
+    below = walk(path, lambda directory: _recognise(directory, preferred), lambda run: run.name != CLUSTER)
+    for run in below.found:
+        if run.name == CLUSTER and _first(run.path, _ONLY_GIVEN, preferred) is not None:
+            below.problems.append(
+                f"{run.path} holds files of a run beside the analysis of all ranks: load it by itself"
+            )
+    return below
 
 
-def _recognise(path: Path, preferred: Preference, *, given: bool = False) -> Run | None:
+def _recognise(path: Path, preferred: Preference, *, given: bool = False) -> list[Run]:
+    """Return the run at a path; an analysis of a cluster first, where files of a run lie in the same folder."""
+    names = [name for name in _SOURCES[preferred] if given or name not in _ONLY_GIVEN]
+    if not given and _source("loose_folder").recognises(path):
+        names = [name for name in names if name != "database"]  # it may lie among copies too
+    run = _first(path, names, preferred)
+    if run is None or run.name != CLUSTER or not path.is_dir():
+        return [] if run is None else [run]
+    beside = _first(path, [name for name in names if name != CLUSTER], preferred)
+    return [run] if beside is None else [run, beside]
+
+
+def _first(path: Path, names: Sequence[str], preferred: Preference) -> Run | None:
     choice = ""
-    for name in _SOURCES:
-        if (preferred == "raw" and name not in _RAW) or (preferred == "parsed" and name in _RAW):
-            continue
-        if choice and name not in _RAW:
-            continue
-        if name in _ONLY_GIVEN and not given:
+    for name in names:
+        if name not in _SOURCES[preferred] or (choice and name not in _RAW):
             continue
         source = _source(name)
         if not source.recognises(path):
@@ -126,11 +158,11 @@ def _holds_raw(path: Path) -> bool:
 def _hint(path: Path, preferred: Preference) -> str:
     if path.name.startswith("OPPROF_") or (path / "OpBasicInfo.csv").is_file():
         return "; this is a result of msopprof, which measures one operator: open it with MindStudio Insight"
-    if preferred == "parsed":
+    if preferred in ("text", "db", "parsed"):
         return (
             "; `msprof --export=on --output=PATH` makes results of PROF_* directories, `analyse(PATH)` of "
             "torch_npu.profiler.profiler or mindspore.profiler.profiler those of a framework; without "
-            'source="parsed" the raw data is decoded here'
+            f'source="{preferred}" the raw data is decoded here'
         )
     around = next((parent for parent in islice(path.parents, _MAX_AROUND) if _recognise(parent, preferred)), None)
     return f"; it is a part of {around}, which can be read: give that" if around else ""

@@ -77,7 +77,7 @@ def test_whole_raw_data_is_shown_before_its_result(prof: Path) -> None:
 @pytest.mark.parametrize("problem", _DAMAGE)
 def test_raw_data_that_lacks_something_gives_way_to_the_result_which_says_why(prof: Path, problem: str) -> None:
     _DAMAGE[problem](prof)
-    assert detect(prof).found[0].name == "msprof"
+    assert detect(prof).found[0].name == "forms"
     notes = npuprof.load(prof).notes
     assert notes["message"].str.contains(f"raw data, which is not complete: .*{problem}", regex=True).any()
     assert detect(prof, "raw").found[0].name == "raw"
@@ -173,4 +173,4 @@ def test_raw_files_come_before_a_database_of_the_same_run_too(torch_run: Path) -
     assert npuprof.load(torch_run).info.source == "torch_npu raw files"
     assert detect(torch_run, "parsed").found[0].name == "database"
     (torch_run / "FRAMEWORK" / "torch.op_range").unlink()
-    assert detect(torch_run).found[0].name == "database"
+    assert detect(torch_run).found[0].name == "forms"

@@ -72,9 +72,10 @@ class Reading:
                 self.decoded.notes.fail(path.name, str(error))
 
     def _keep(self, frames: dict[str, pd.DataFrame]) -> list[str]:
-        """Keep the frames that are not there yet; name the others."""
-        known = [name for name in frames if name in self.decoded.statistics]
-        self.decoded.statistics.update({name: frame for name, frame in frames.items() if name not in known})
+        """Keep the frames that are not there yet, or have more rows than those that are; name the others."""
+        statistics = self.decoded.statistics
+        known = [name for name, frame in frames.items() if name in statistics and len(frame) <= len(statistics[name])]
+        statistics.update({name: frame for name, frame in frames.items() if name not in known})
         return known
 
     def _keep_steps(self, steps: pd.DataFrame) -> None:
@@ -87,10 +88,12 @@ class Reading:
         with open_database(path, self.decoded.notes) as opened:
             note_views(opened, opened.unread)
             steps, groups = tables_of.read_steps(opened), tables_of.read_groups(opened)
-            if steps is not None and "step_times" in self.decoded.tables:
+            if steps is not None and len(steps) <= len(self.decoded.tables.get("step_times", ())):
                 twice.append("step_times")
                 opened.accounts.replace(tables_of.STEPS, "step_times")
             elif steps is not None:
+                for file in self._layout.files.values():
+                    self.decoded.notes.ledger.replace("step_times", file.name)
                 self._keep_steps(steps)
             if groups is not None:
                 twice += self._keep({GROUPS: groups})
@@ -99,7 +102,9 @@ class Reading:
                 twice += self._keep(tables_of.read_others(opened))
             self._add_facts(opened)
         if twice:
-            self.decoded.notes.info(path.name, f"the text files tell the same and are shown: {', '.join(twice)}")
+            self.decoded.notes.info(
+                path.name, f"the text files have at least as many rows of these and are shown: {', '.join(twice)}"
+            )
 
     def _recipes(self) -> None:
         """Read what recipes left as text, each table under the names of its folder and file."""

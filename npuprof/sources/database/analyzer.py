@@ -67,6 +67,8 @@ _STATISTICS: dict[str, tuple[str, dict[str, str]]] = {
     ),
 }
 _TEXTS = [*_WHERE, "link", "src_rank", "dst_rank", "Transport Type", "Op Name"]
+TABLE_OF = {name: table for name, (table, _) in _STATISTICS.items()}
+"""The table of a file that each frame of `statistics` is made of."""
 READ = frozenset((STEP_TIMES, *(table for table, _ in _STATISTICS.values())))
 """The tables that are read here."""
 _STEP = re.compile(r"(?:step)?\s*(\d{1,18})")

@@ -109,7 +109,7 @@ class Database:
                 found.update(zip(present, values.T, strict=True))
         count = min((len(values) for values in found.values()), default=0)  # the same unless the file is damaged
         if table in self.tables and not self.accounts.is_read(table):
-            self.accounts.read(table, count if found else self._count(table))
+            self.accounts.read(table, count if found else self.count(table))
         found = {name: np.ascontiguousarray(values[:count]) for name, values in found.items()}
         for name in floats:
             values = found.setdefault(name, np.full(count, np.nan))
@@ -148,16 +148,30 @@ class Database:
             self.accounts.read_facts(table, len(records))
         return records
 
-    def _count(self, table: str) -> int:
-        """Return the number of rows of a table; of a damaged one, 0."""
+    def count(self, table: str) -> int:
+        """Return the number of rows of a table; 0 of one that is damaged or not there."""
+        if table not in self.tables:
+            return 0
         query = f"SELECT count(*) FROM {_quoted(table)} NOT INDEXED"  # noqa: S608 - a name of the file, quoted
         counts = list(chain.from_iterable(self._batches(table, query)))
         return int(counts[0][0]) if counts else 0
 
+    def bounds(self, table: str, column: str) -> tuple[int, int] | None:
+        """Return the least and the greatest whole number in a column; None where it has none."""
+        if not self.has(table, column):
+            return None
+        name = _quoted(column)
+        query = (
+            f"SELECT min({name}), max({name}) FROM {_quoted(table)} NOT INDEXED "  # noqa: S608 - quoted
+            f"WHERE typeof({name}) = 'integer' AND {name} > 0"
+        )
+        found = list(chain.from_iterable(self._batches(table, query)))
+        return (int(found[0][0]), int(found[0][1])) if found and found[0][0] is not None else None
+
     def note_unread(self, known: Iterable[str]) -> None:
         """Note the rows of tables that hold a part of the run, but that nothing has read."""
         for table in sorted(set(known) & self.tables.keys()):
-            if not self.accounts.is_read(table) and (rows := self._count(table)):
+            if not self.accounts.is_read(table) and (rows := self.count(table)):
                 self.accounts.read(table, rows)
                 self.accounts.leave_out(table, "a row of a table that is not read", rows)
 

@@ -34,10 +34,7 @@ _PROFILE = frozenset(
         *("TARGET_INFO_NPU", "TARGET_INFO_SESSION_TIME", "ENUM_API_LEVEL"),  # of the form of early 2024
     ]
 )
-_TEXT = ("trace_view.json", "trace_view.json.gz", "kernel_details.csv")
-_EXPORT = "mindstudio_profiler_output"
 _ANALYZED = "analyze"  # where msprof puts communication_analyzer.db
-_TEXT_SUFFIXES = (".csv", ".json")
 _MAX_LISTED = 10_000
 _MAX_FILES = 64  # databases looked into in one directory
 
@@ -56,8 +53,6 @@ class Layout:
         Databases of sums over steps and communication.
     profiler_info, metadata
         ``profiler_info*.json`` and ``profiler_metadata.json``, if they are there.
-    beside
-        Files of text that the databases stand for.
     """
 
     root: Path
@@ -65,7 +60,6 @@ class Layout:
     analysis: tuple[Path, ...]
     profiler_info: Path | None = None
     metadata: Path | None = None
-    beside: tuple[Path, ...] = ()
 
 
 def kind_of(tables: Collection[str]) -> str:
@@ -79,10 +73,7 @@ def kind_of(tables: Collection[str]) -> str:
 
 
 def find(path: Path) -> Layout | None:
-    """Recognise a database by itself, or a directory of results that holds one and no text result.
-
-    Where there is text beside the database, the two tell the same, and text is read.
-    """
+    """Recognise a database by itself, or a directory of results that holds one, whatever lies beside it."""
     try:
         return _find(path)
     except OSError:
@@ -96,17 +87,13 @@ def _find(path: Path) -> Layout | None:
     if path.name != OUTPUT and not output.is_dir():
         return _of_export(path)
     output = path if path.name == OUTPUT else output
-    if any((output / name).is_file() for name in _TEXT):
-        return None
-    listed = _listed(output)
-    found = _sorted_out(listed)
-    texts = tuple(entry for entry in listed if entry.suffix in _TEXT_SUFFIXES)
-    if not found["profile"] and (texts or not found["analysis"]):
+    found = _sorted_out(_listed(output))
+    if not found["profile"] and not found["analysis"]:
         return None
     root = output.parent
     info = next((entry for entry in _listed(root) if entry.match("profiler_info*.json")), None)
     metadata = root / "profiler_metadata.json"
-    return Layout(root, found["profile"], found["analysis"], info, metadata if metadata.is_file() else None, texts)
+    return Layout(root, found["profile"], found["analysis"], info, metadata if metadata.is_file() else None)
 
 
 def _of_file(path: Path) -> Layout:
@@ -117,12 +104,8 @@ def _of_file(path: Path) -> Layout:
 
 
 def _of_export(path: Path) -> Layout | None:
-    """Take a directory of ``msprof_*.db`` without text; raw data may lie there too, as in a ``PROF_*``."""
-    listed = _listed(path)
-    exported = _listed(path / _EXPORT)
-    if any(entry.suffix in _TEXT_SUFFIXES for entry in (*listed, *exported)):
-        return None
-    found = _sorted_out(listed)
+    """Take a directory of ``msprof_*.db``; raw data may lie there too, as in a ``PROF_*``."""
+    found = _sorted_out(_listed(path))
     analyzed = _sorted_out(_listed(path / _ANALYZED))["analysis"]
     return Layout(path, found["profile"], (*found["analysis"], *analyzed)) if found["profile"] else None
 

@@ -65,8 +65,6 @@ KNOWN = frozenset(
 )
 """The tables of which rows, facts or statistics are made here."""
 
-_MAX_NOTED = 40
-
 
 class Reading:
     """One reading of a result: its databases in turn, each filling tables of :attr:`decoded`."""
@@ -92,8 +90,6 @@ class Reading:
             self.notes.info(earlier.name, "an older database of the same result is not shown: load it by itself")
         for path in self._layout.analysis:
             self._attempt(path, self._analysis)
-        for path in self._layout.beside[:_MAX_NOTED]:
-            self.notes.info(path.name, "the database beside it is shown; load the file by itself to see it")
         if not any(map(len, self.decoded.tables.values())) and not self.decoded.statistics:
             raise (
                 self._failed[0]

@@ -82,6 +82,10 @@ class ReportDatabase(Database):
         names = self._columns_of.get(table, {})
         return self._database.records(self._old(table), [names.get(name, name) for name in columns], limit)
 
+    def count(self, table: str) -> int:
+        """Return the number of rows of a table; see :meth:`Database.count`."""
+        return self._database.count(self._old(table))
+
     def _old(self, table: str) -> str:
         return self._names.get(table, table)
 

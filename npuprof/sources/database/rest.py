@@ -33,11 +33,7 @@ def rest_of(database: Database, strings: Names, known: Collection[str]) -> dict[
     Numbering tables, and what a viewer adds to a file, are left out. A frame has the table's name in lower case, with
     letters, digits and underscores only: a profile that is saved makes a file of it.
     """
-    others = [
-        name
-        for name in sorted(database.tables)
-        if name not in known and not name.startswith(("ENUM_", "_")) and name not in _OF_VIEWER
-    ]
+    others = [name for name in sorted(database.tables) if is_of_run(name, known)]
     frames: dict[str, pd.DataFrame] = {}
     for name in others[:_MAX_TABLES]:
         frame = _frame(database, strings, name)
@@ -51,6 +47,11 @@ def rest_of(database: Database, strings: Names, known: Collection[str]) -> dict[
     if left := others[_MAX_TABLES:]:
         database.notes.info(database.path.name, f"more tables, such as {left[0][:80]}, are not read", len(left))
     return frames
+
+
+def is_of_run(name: str, known: Collection[str]) -> bool:
+    """Check whether a table that is not `known` may hold a part of a run: no numbering, and not a viewer's."""
+    return name not in known and not name.startswith(("ENUM_", "_")) and name not in _OF_VIEWER
 
 
 def _frame(database: Database, strings: Names, table: str) -> pd.DataFrame | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -26,13 +26,14 @@ class Walk(Generic[_Found]):
 
 def walk(
     root: Path,
-    recognise: Callable[[Path], _Found | None],
+    recognise: Callable[[Path], Sequence[_Found]],
+    ends: Callable[[_Found], bool] = lambda _: True,
     *,
     max_depth: int = MAX_DEPTH,
     max_directories: int = MAX_DIRECTORIES,
     max_found: int = MAX_FOUND,
 ) -> Walk[_Found]:
-    """Visit the directories below `root`, level by level; one that is recognised is not looked into.
+    """Visit the directories below `root`, level by level; one that is recognised is usually not looked into.
 
     A directory that is reached twice, by a link, is visited once.
 
@@ -41,7 +42,9 @@ def walk(
     root
         Where to begin; itself not asked for.
     recognise
-        Tells what a directory is; None for nothing.
+        Returns what a directory is, one thing or several; nothing for a directory around others.
+    ends
+        Whether a directory that is recognised as this is not looked into.
     max_depth, max_directories, max_found
         Where to stop; the result says so.
     """
@@ -55,13 +58,12 @@ def walk(
             if (here.st_dev, here.st_ino) in seen:
                 continue
             seen.add((here.st_dev, here.st_ino))
-            found = recognise(directory) if depth else None
-            children = [] if found is not None or depth >= max_depth else _children(directory)
+            found = recognise(directory) if depth else []
+            children = [] if any(map(ends, found)) or depth >= max_depth else _children(directory)
         except OSError as error:
             result.problems.append(f"{directory} cannot be listed ({error.strerror or error})")
             continue
-        if found is not None:
-            result.found.append(found)
+        result.found.extend(found)
         pending.extend((child, depth + 1) for child in children)
         if len(seen) >= max_directories or len(result.found) >= max_found:
             if pending:

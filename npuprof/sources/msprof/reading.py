@@ -14,7 +14,6 @@ from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.stacking import merged, stacked
 from npuprof.sources.columns.steps import step_of
-from npuprof.sources.files.beside import note_databases
 from npuprof.sources.msprof.csv_files import read_marks, read_task_time
 from npuprof.sources.msprof.layout import File, Layout, Part
 from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
@@ -72,7 +71,6 @@ class Reading:
             self.notes.info(
                 self._layout.root.name, "a file of an earlier export of the same data is left aside", self._layout.older
             )
-        note_databases(self._layout.root, self.notes)
         self.decoded.tables.update(merged([self._part(part) for part in self._layout.parts]))
         self._statistics()
         self._communication()
@@ -169,8 +167,9 @@ class Reading:
         step = pd.array([pd.NA] * len(device_tasks), dtype="Int64")
         found["kernels"] = tables.build("kernels", compute_kernels(device_tasks, step))
         self.notes.ledger.make("tasks", "kernels", len(found["kernels"]))
-        self.notes.info(
-            "op_summary", "there is no table of kernels: they are the timeline's tasks that compute, without shapes"
+        self.decoded.derived["kernels"] = (
+            "op_summary",
+            "there is no table of kernels: they are the timeline's tasks that compute, without shapes",
         )
 
     def _memory(self, part: Part, found: Frames) -> None:

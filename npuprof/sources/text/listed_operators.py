@@ -19,6 +19,10 @@ from npuprof.sources.trace.communication import operator_type
 
 _SUMS = "communication"
 _ELAPSED = "Elapse Time(ms)"
+_FROM_SUMS = (
+    "operators are made of the vendor's sums: only name, group, step, start and duration are known, and the start, "
+    "which was a float there, to a quarter of a microsecond"
+)
 _WITH_DEVICE = ("memory", "step_times", "kernels")
 
 
@@ -31,6 +35,7 @@ def add_listed_operators(decoded: Decoded) -> None:
     made = _operators(listed, 0 if device is None else device)
     decoded.tables["communication"] = made
     decoded.notes.ledger.make(_SUMS, "communication", len(made))
+    decoded.derived["communication"] = (_SUMS, _FROM_SUMS)
     _tell(decoded.notes, len(listed) - len(made), device)
 
 
@@ -60,11 +65,6 @@ def _device(frames: Mapping[str, pd.DataFrame]) -> int | None:
 
 
 def _tell(notes: Notes, lost: int, device: int | None) -> None:
-    notes.info(
-        _SUMS,
-        "operators are made of the vendor's sums: only name, group, step, start and duration are known, and the start, "
-        "which was a float there, to a quarter of a microsecond",
-    )
     if device is None:
         notes.warning(_SUMS, "no file tells on which device the operators ran: they are shown on device 0")
     if lost:

@@ -64,9 +64,17 @@ def read(path: Path) -> Decoded:
     return decoded
 
 
-def read_parsed(layout: Layout) -> Decoded:
-    """Read the result files of a layout that was found, without any raw ones; as :func:`read`."""
-    reading = Reading(layout)
+def read_parsed(layout: Layout, *, alone: bool = True) -> Decoded:
+    """Read the text files of a layout that was found, without any raw ones; as :func:`read`.
+
+    Parameters
+    ----------
+    layout
+        Where they lie.
+    alone
+        Whether no other form of the run is read, so that files which are missing are noted.
+    """
+    reading = Reading(layout, alone=alone)
     reading.decoded.info = describe(layout, reading.notes)
     reading.run()
     return reading.decoded

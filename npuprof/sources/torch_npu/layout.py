@@ -84,9 +84,8 @@ def find(path: Path) -> Layout | None:
         return None
 
 
-def _find(path: Path) -> Layout | None:
-    if path.is_file():
-        return Layout(path, None, path) if is_trace(path) else None
+def of_directory(path: Path) -> Layout | None:
+    """Return where the parts of a directory lie, whether or not they are a result; None for no directory."""
     root = path.parent if path.name in (OUTPUT, FRAMEWORK) else path
     if not root.is_dir():
         return None
@@ -94,7 +93,7 @@ def _find(path: Path) -> Layout | None:
     trace = next((output / name for name in _TRACE_NAMES if (output / name).is_file()), None)
     info = next(_matching(root, "profiler_info*.json", Path.is_file), None)
     metadata = root / "profiler_metadata.json"
-    layout = Layout(
+    return Layout(
         root,
         output if output.is_dir() else None,
         trace,
@@ -102,7 +101,13 @@ def _find(path: Path) -> Layout | None:
         metadata if metadata.is_file() else None,
         tuple(_matching(root, "PROF_*", Path.is_dir)),
     )
-    return layout if layout.is_parsed or layout.is_raw else None
+
+
+def _find(path: Path) -> Layout | None:
+    if path.is_file():
+        return Layout(path, None, path) if is_trace(path) else None
+    layout = of_directory(path)
+    return layout if layout is not None and (layout.is_parsed or layout.is_raw) else None
 
 
 def find_files(folder: Path) -> Layout | None:

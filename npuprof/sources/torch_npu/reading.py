@@ -19,7 +19,6 @@ from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.columns.steps import step_of
-from npuprof.sources.files.beside import note_databases
 from npuprof.sources.mindspore import COLLECTOR as MINDSPORE
 from npuprof.sources.mindspore import read_pipeline_summary, take_task_names
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
@@ -65,8 +64,8 @@ _Value = TypeVar("_Value")
 class Reading:
     """One reading of a result: its files in turn, each filling tables of :attr:`decoded`."""
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+    def __init__(self, layout: Layout, *, alone: bool = True) -> None:
+        self._layout, self._alone = layout, alone
         self.decoded = Decoded()
         self.notes = self.decoded.notes
         self._failed: list[SourceError] = []
@@ -123,7 +122,8 @@ class Reading:
     def _trace(self) -> None:
         path = self._layout.trace
         if path is None:
-            self.notes.warning("trace_view.json", "there is no timeline: no operators, calls, tasks or links")
+            if self._alone:
+                self.notes.warning("trace_view.json", "there is no timeline: no operators, calls, tasks or links")
             return
         try:
             trace = gather(read_events(path, self.notes), self.notes, path.name)
@@ -184,7 +184,7 @@ class Reading:
         step = step_of(self.decoded.tables.get("steps"), device_tasks["start_ns"].to_numpy())
         self.decoded.tables["kernels"] = kernels = tables.build("kernels", compute_kernels(device_tasks, step))
         self.notes.ledger.make("tasks", "kernels", len(kernels))
-        self.notes.info(
+        self.decoded.derived["kernels"] = (
             "kernel_details.csv",
             "there is no table of kernels: they are the timeline's tasks that compute, without shapes",
         )
@@ -262,5 +262,3 @@ class Reading:
                 continue
             if path.suffix != ".db":
                 self.notes.info(path.name, "this file of the result is not read")
-        if self._layout.output is not None:
-            note_databases(self._layout.output, self.notes)

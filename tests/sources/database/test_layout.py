@@ -56,20 +56,19 @@ def test_below_a_directory_it_is_found_once(tmp_path: Path) -> None:
     assert (run.name, run.path) == ("database", folder)
 
 
-def test_text_of_the_same_export_is_read_instead_and_told(tmp_path: Path) -> None:
+def test_of_text_and_database_each_table_is_of_the_form_that_has_it(tmp_path: Path) -> None:
     folder = _prof(tmp_path / "PROF_000001_20260821120000000_ABCDEFGHIJKLMNOP")
     output = folder / "mindstudio_profiler_output"
     output.mkdir()
     header = "Device_id,kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)"
-    row = "0,Add_0,KERNEL_AIVEC,2,1,3.0,1763600000530580.330\t,1763600000530583.330\t"
+    row = "0,Add_0,KERNEL_AIVEC,2,1,3.0,1736407067946155.104\t,1736407067946158.104\t"
     (output / f"task_time_{STAMP}.csv").write_text(f"{header}\n{row}\n")
-    assert not database.recognises(folder)
-    run = npuprof.load(folder, source="parsed")
-    assert isinstance(run, npuprof.Profile)
-    assert run.info.source == "msprof text result"
-    assert len(run.tasks) == 1
-    beside = run.notes[run.notes["source"] == f"msprof_{STAMP}.db"]
-    assert beside["message"].str.contains("text result beside it").tolist() == [True]
+    run = npuprof.load(folder, source="text")
+    assert (run.info.source, len(run.tasks), len(run.api)) == ("msprof text result", 1, 0)
+    both, alone = npuprof.load(folder, source="parsed"), npuprof.load(folder, source="db")
+    assert both.info.source == "msprof text result and msprof database"
+    assert len(both.tasks) == len(alone.tasks) == 5  # of which the text has lost most
+    assert both.notes["message"].str.contains(f"of msprof_{STAMP}.db: api, tasks").any()
 
 
 def test_the_analysis_of_communication_below_is_read_too(tmp_path: Path) -> None:
@@ -112,13 +111,11 @@ def test_a_file_of_another_suffix_is_known_by_its_content(tmp_path: Path) -> Non
     assert database.recognises(path)
 
 
-def test_what_is_left_of_text_beside_a_database_is_told(tmp_path: Path) -> None:
+def test_what_is_left_of_text_beside_a_database_is_read_too(tmp_path: Path) -> None:
     output = tmp_path / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
     output.mkdir(parents=True)
     framework_database(output / "ascend_pytorch_profiler_0.db")
-    (output / "op_statistic.csv").write_text("OP Type,Core Type,Count\n")
-    decoded = database.read(output.parent)
-    assert len(decoded.tables["kernels"]) == 2
-    told = decoded.notes.to_frame()
-    assert told["source"].tolist() == ["op_statistic.csv"]
-    assert told["message"].str.contains("database beside it").all()
+    (output / "op_statistic.csv").write_text("OP Type,Core Type,Count\nAdd,AI_CORE,3\n")
+    run = npuprof.load(output.parent)
+    assert len(run.kernels) == 2
+    assert run.statistics["op_statistic"]["Count"].tolist() == [3]

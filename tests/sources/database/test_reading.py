@@ -248,12 +248,11 @@ def test_a_result_directory_of_databases_is_one_run(tmp_path: Path) -> None:
     assert statistics[["step", "kind", "group"]].to_numpy().tolist() == [["50", "collective", "4242"]]
 
 
-def test_text_beside_the_database_is_read_instead(tmp_path: Path) -> None:
+def test_a_database_is_found_whatever_lies_beside_it(tmp_path: Path) -> None:
     root = _result(tmp_path)
-    assert database.recognises(root)
     (root / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv").write_text("Name\n")
-    assert not database.recognises(root)
-    assert not database.recognises(root / "ASCEND_PROFILER_OUTPUT")
+    assert database.recognises(root)
+    assert database.recognises(root / "ASCEND_PROFILER_OUTPUT")
 
 
 def test_only_the_newest_of_several_exports_is_read(tmp_path: Path) -> None:

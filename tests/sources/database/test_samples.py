@@ -308,8 +308,7 @@ def test_an_analysis_tells_what_the_json_beside_it_tells(samples: Path) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
 
 
-def test_a_result_with_text_and_an_analysis_is_not_ours(samples: Path) -> None:
-    assert not database.recognises(samples / "torch_npu" / "llm_pp2dp2" / "rank_1_ascend_pt")
+def test_a_result_of_text_alone_holds_no_database(samples: Path) -> None:
     assert not database.recognises(samples / "torch_npu" / "text" / DB[1])
 
 

@@ -14,8 +14,8 @@ def _make(root: Path, *names: str) -> None:
         (root / name).mkdir(parents=True)
 
 
-def _named_run(directory: Path) -> str | None:
-    return directory.name if directory.name.startswith("run") else None
+def _named_run(directory: Path) -> list[str]:
+    return [directory.name] if directory.name.startswith("run") else []
 
 
 def test_runs_are_found_at_any_level_and_not_looked_into(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_link_to_itself_hides_nothing_beside_it(tmp_path: Path) -> None:
 )
 def test_it_stops_where_it_is_told_and_says_so(tmp_path: Path, limits: dict[str, int], found: int) -> None:
     _make(tmp_path, "a/run2", "a/run3", "b", "run1")
-    result = walk(tmp_path, _named_run, **limits)
+    result = walk(tmp_path, _named_run, lambda _: True, **limits)
     assert len(result.found) == found
     assert bool(result.problems) == ("max_depth" not in limits)
 
@@ -54,7 +54,7 @@ def test_it_stops_where_it_is_told_and_says_so(tmp_path: Path, limits: dict[str,
 def test_what_cannot_be_listed_is_told(tmp_path: Path) -> None:
     _make(tmp_path, "bad", "run1")
 
-    def refuse(directory: Path) -> str | None:
+    def refuse(directory: Path) -> list[str]:
         if directory.name == "bad":
             raise PermissionError(13, "Permission denied")
         return _named_run(directory)
@@ -62,3 +62,9 @@ def test_what_cannot_be_listed_is_told(tmp_path: Path) -> None:
     result = walk(tmp_path, refuse)
     assert result.found == ["run1"]
     assert "Permission denied" in result.problems[0]
+
+
+def test_what_does_not_end_the_walk_is_looked_into(tmp_path: Path) -> None:
+    _make(tmp_path, "run1/run2/run3")
+    found = walk(tmp_path, lambda directory: [directory.name], lambda name: name != "run1").found
+    assert found == ["run1", "run2"]

@@ -83,6 +83,7 @@ def test_what_the_files_tell_of_the_run(result: Path) -> None:
 def test_without_a_table_of_kernels_they_come_from_the_timeline(result: Path) -> None:
     (result / "ASCEND_PROFILER_OUTPUT/kernel_details.csv").unlink()
     decoded = torch_npu.read(result)
+    decoded.settle()
     assert decoded.tables["kernels"]["name"].tolist() == ["MatMul1", "Add2"]
     assert "no table of kernels" in messages(decoded)
 

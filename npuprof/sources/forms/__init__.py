@@ -1,0 +1,49 @@
+"""A run that is there in several forms: the vendor's text result, its database, and the raw data of both.
+
+No form holds all of a run: the text result of level 0 has no CANN calls and no steps of collectives, which its
+database has; a database has none of the sums that stand in CSV files; and files of either may be missing. Each table
+is taken from the form that has it, and a note says which. The text result comes first, then the database; raw data
+that is not complete (else it is read instead, see :mod:`npuprof.sources.choice`) fills what neither has.
+
+:mod:`.found` finds the forms, :mod:`.look` looks into the database before it is read, :mod:`.joined` puts the tables
+together. :mod:`.parsed` is the same without raw data, for ``source="parsed"``, and :mod:`.loose` takes files that
+were copied out of their result.
+
+Source: formats/results.md sections 1 and 5.4.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from npuprof.info import Info
+from npuprof.sources.base import Decoded
+from npuprof.sources.forms.found import describe, find
+from npuprof.sources.forms.reading import read_forms
+
+
+def recognises(path: Path) -> bool:
+    """Check whether a path holds a result of the vendor's in several forms, or beside its raw data."""
+    return find(path, raw=True) is not None
+
+
+def read(path: Path) -> Decoded:
+    """Read the forms of one run.
+
+    Raises
+    ------
+    SourceError
+        If none of them can be read; the message is that of the first.
+    """
+    return read_forms(path, find(path, raw=True))
+
+
+def describe_path(path: Path) -> Info:
+    """Return what is known of the run without reading its tables.
+
+    Raises
+    ------
+    SourceError
+        If its files are too damaged to tell anything.
+    """
+    return describe(path, find(path, raw=True))
