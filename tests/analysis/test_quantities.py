@@ -48,4 +48,4 @@ def test_a_long_name_keeps_both_ends() -> None:
 
 
 def test_a_name_cannot_move_the_cursor_nor_turn_the_text() -> None:
-    assert quantities.printable("a\x1b[31mb\nc\u202ed\ud800e", 50) == "a [31mb c d e"
+    assert quantities.printable("a\x1b[31mb\nc\u202ed\ud800e", 50) == r"a [31mb c d\ud800e"
