@@ -112,7 +112,7 @@ def disk(kernel: Kernel) -> Iterator[None]:
 def test_a_disk_that_is_full_at_the_start_is_an_error(kernel: Kernel) -> None:
     kernel.run(_FULL)
     executed = kernel.run("%%npuprof --output full\nprint('ran')")
-    assert_refused(kernel, executed, "NpuprofError", "free some space", "--output")
+    assert_refused(kernel, executed, "NpuprofError", "free some space", "another directory")
     assert kernel.evaluate("__import__('pathlib').Path('full').exists()") == "False"
 
 
