@@ -208,7 +208,9 @@ def walked(path: Path, fixed: str) -> list[tuple[Any, ...]]:
 
 def test_a_real_capture_is_read_to_its_last_byte(samples: Path) -> None:
     decoded = real(samples)
-    assert decoded.notes.to_frame()["severity"].unique().tolist() == ["info"]
+    notes = decoded.notes.to_frame()
+    (warning,) = notes.loc[notes["severity"] != "info", "message"]
+    assert "type_info_dic: slices without a .done mark" in warning  # the collector closed its other files
     records = walked(next(samples.glob("torch_npu/host_only_raw/*/FRAMEWORK/torch.op_range")), "<3q4QBB")
     offset_ns = 1795182184369958000 - 1890473081286  # the pair of clocks in host/start_info
     expected = sorted(
