@@ -16,6 +16,7 @@ from typing import Any
 
 from npuprof.errors import OptionsError
 from npuprof.runs import running
+from npuprof.texts import encodable
 
 _MAX_PUSHED = 1_000  # a loop that pushes without popping should not fill the memory
 
@@ -46,7 +47,7 @@ def mark(message: str, domain: str = "", *, stream: Any = None) -> None:
     OptionsError
         If message or domain is not text, whether a session is running or not.
     """
-    _check(message, domain)
+    message, domain = _taken(message, domain)
     if (run := _run()) is not None:
         run.marking.mark(message, domain, stream)
 
@@ -69,7 +70,7 @@ def range_start(message: str, domain: str = "") -> int:
     OptionsError
         If message or domain is not text, whether a session is running or not.
     """
-    _check(message, domain)
+    message, domain = _taken(message, domain)
     return run.marking.range_start(message, domain) if (run := _run()) is not None else 0
 
 
@@ -116,9 +117,7 @@ class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("for
     """
 
     def __init__(self, message: str, domain: str = "") -> None:
-        _check(message, domain)
-        self._message = message
-        self._domain = domain
+        self._message, self._domain = _taken(message, domain)
         self._handle = 0
 
     def _recreate_cm(self) -> range:
@@ -136,12 +135,14 @@ class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("for
         self._handle = 0
 
 
-def _check(message: object, domain: object) -> None:
+def _taken(message: str, domain: str) -> tuple[str, str]:
+    """Return both texts in the form that every front end and file takes."""
     if type(message) is str and type(domain) is str:  # the usual case, and the quickest
-        return
+        return encodable(message), encodable(domain)
     for what, text in (("message", message), ("domain", domain)):
         if not isinstance(text, str):
             raise OptionsError(f"a marker's {what} must be text, not {type(text).__name__}: write str(...) around it")
+    return encodable(message), encodable(domain)
 
 
 def _run() -> running.Running | None:

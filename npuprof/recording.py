@@ -15,6 +15,7 @@ from typing import Any
 
 from npuprof import atomic
 from npuprof.errors import OptionsError, SourceError
+from npuprof.texts import repaired
 
 FILE_NAME = "recording.json"
 STACKS_FILE_NAME = "python_stacks.parquet"
@@ -149,12 +150,12 @@ def kept_message(message: str) -> str:
     """
     if message.isascii() and len(message) <= _MAX_MESSAGE_BYTES and not BREAKS_JSON.search(message):
         return message  # the usual case, and the quickest
-    whole = BREAKS_JSON.sub("'", message).encode(errors="replace")
+    whole = BREAKS_JSON.sub("'", message).encode()
     return whole[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
 
 
-def check_metadata(key: str, value: Any) -> None:
-    """Refuse a fact that ``recording.json`` could not hold.
+def held_metadata(key: str, value: Any) -> dict[str, Any]:
+    """Return a fact in the form that ``recording.json`` holds, by its name.
 
     Raises
     ------
@@ -162,8 +163,10 @@ def check_metadata(key: str, value: Any) -> None:
         If JSON cannot hold it, or it is over a megabyte.
     """
     try:
-        size = len(json.dumps({key: value}))
+        fact: dict[str, Any] = repaired({str(key): value})
+        size = len(json.dumps(fact))
     except (TypeError, ValueError, RecursionError) as error:
         raise OptionsError(f"metadata {key!r} cannot be held as JSON ({error}): give text, numbers or lists") from error
     if size > _MAX_METADATA_BYTES:
         raise OptionsError(f"metadata {key!r} is {size} bytes; the most is {_MAX_METADATA_BYTES}")
+    return fact

@@ -30,7 +30,7 @@ def read_json(path: Path, max_bytes: int) -> Any:
     if len(content) > max_bytes:
         raise ValueError(f"it is larger than {max_bytes >> 20} MiB")
     try:
-        return repaired(json.loads(content.decode("utf-8-sig")))
+        return repaired(json.loads(content.decode("utf-8", "replace").removeprefix("\ufeff")))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
+
+# An escape of JSON: a pair of surrogates, a lone one, or any other, of which an escaped backslash begins no other.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
 
 # Control characters, line ends, and marks that turn the direction of the text around them.
 _ACTING = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f"
@@ -46,6 +52,22 @@ def repaired(plain: Any) -> Any:
         return encodable(plain)
     if isinstance(plain, dict):
         return {repaired(key): repaired(value) for key, value in plain.items()}
-    if isinstance(plain, (list, tuple)):
-        return type(plain)(map(repaired, plain))
-    return plain
+    if isinstance(plain, list):
+        return list(map(repaired, plain))
+    return tuple(map(repaired, plain)) if isinstance(plain, tuple) else plain
+
+
+def repaired_json(content: bytes) -> bytes:
+    """Return JSON text with whatever is no UTF-8 in it, an escape of a lone surrogate too, as U+FFFD."""
+    content = content.decode("utf-8", "replace").encode()
+    if b"\\ud" not in content and b"\\uD" not in content:
+        return content
+    return _ESCAPE.sub(lambda match: b"\\ufffd" if match[1] else match[0], content)
+
+
+def json_or_text(text: Any) -> Any:
+    """Return what a vendor's text holds as JSON, or the text itself."""
+    try:
+        return repaired(json.loads(text))
+    except (TypeError, ValueError, RecursionError):
+        return text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,9 @@ import pytest
 import npuprof
 from npuprof.errors import OptionsError
 from npuprof.options import Options
+from npuprof.recording import JOURNAL_FILE_NAME
 from npuprof.session import Session
+from npuprof.sources.recording import journal
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector
 
@@ -119,3 +123,54 @@ def test_markers_come_back_with_domains_and_the_devices_times(tmp_path: Path) ->
     assert len(on_device) == 1
     on_none = marks[marks["message"] == "on no device"]
     assert on_none["device_start_ns"].isna().tolist() == [True]
+
+
+def test_text_that_nothing_can_encode_costs_no_marker_and_no_file(tmp_path: Path) -> None:
+    half = "epoch \ud800 \udcff"
+    shown = r"epoch \ud800 \xff"
+    scope: dict[str, Any] = {}
+    exec(compile("def busy():\n    return sum(range(3_000_000))", f"/{half}.py", "exec"), scope)
+    output = tmp_path / "odd\udcff"
+    try:
+        output.mkdir()
+    except OSError:
+        output = tmp_path
+    session = npuprof.profile(output=output, collector="simulator", stacks=True, name=half)
+    with session:
+        npuprof.mark(half, half)
+        with npuprof.range(half, half):
+            scope["busy"]()
+        session.add_metadata(half, [{half: (half,)}])
+        session.add_metadata_json("given", '{"text": "\\ud800"}')
+        session.step()
+    files = session.recording.directory
+    assert json.loads((files / "profiler_metadata.json").read_bytes().decode())[shown] == [{shown: [shown]}]
+    again = npuprof.load(npuprof.load(files).save(tmp_path / "saved"))
+    for run in (session.result, npuprof.load(files), again):
+        assert run.info.name == shown
+        assert run.marks[["message", "domain"]].astype(str).to_numpy().tolist() == [[shown, shown]] * 2
+        assert run.info.metadata == {shown: [{shown: [shown]}], "given": {"text": r"\ud800"}} or run is session.result
+        assert not {"warning", "error"} & set(run.notes["severity"])
+        assert run.to_html(tmp_path / "page.html").read_bytes().decode()
+        assert (repr(run) + run._repr_html_() + run.notes.to_string()).encode()
+    assert again.tables.keys() == session.result.tables.keys()
+
+
+def test_the_journal_of_a_killed_run_holds_such_text_too(tmp_path: Path) -> None:
+    session = npuprof.profile(output=tmp_path, collector="simulator", activities="npu")
+    with session:
+        npuprof.mark("\ud800", "\udcff")
+        session.add_metadata("\ud800", "\udcff")
+        files = shutil.copytree(session.recording.directory, tmp_path / "killed")
+    told = journal.read(files / JOURNAL_FILE_NAME)
+    assert not told.damaged
+    assert [(mark.message, mark.domain) for mark in told.marks] == [(r"\ud800", r"\xff")]
+    assert told.metadata == {r"\ud800": r"\xff"}
+
+
+def test_options_hold_such_text_as_markers_do() -> None:
+    options = Options(name="\ud800", mstx_domain_include=("\udcff",))
+    assert options.name == r"\ud800"
+    assert options.takes_domain(r"\xff")
+    with pytest.raises(OptionsError, match="output must be a path"):
+        npuprof.profile(output="runs/\ud800")

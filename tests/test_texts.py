@@ -8,7 +8,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ from npuprof.progress import TerminalBar, tell, watched
 from npuprof.runs import from_environment
 from npuprof.simulator import synthesise
 from npuprof.sources.base import Decoded
-from npuprof.texts import plain_line, plain_lines
+from npuprof.texts import json_or_text, plain_line, plain_lines, repaired_json
 from tests import factories
 
 ACTING = [*map(chr, [*range(32), *range(0x7F, 0xA0)]), *"\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069"]
@@ -101,3 +103,24 @@ def test_a_terminal_that_has_no_such_character_shows_a_question_mark(tmp_path: P
     assert re.search(rb"kernel", ran.stdout)
     assert b"?" in ran.stdout
     assert ran.stdout.isascii()
+
+
+@pytest.mark.parametrize(
+    ("content", "plain"),
+    [
+        (rb'"\ud83d\ude00 \uD83D\uDE00"', "\U0001f600 \U0001f600"),
+        (rb'"\ud83dx\ude00 \ud83d\ud83d\ude00"', "\ufffdx\ufffd \ufffd\U0001f600"),
+        (rb'"\\ud83d \\\ud83d"', "\\ud83d \\\ufffd"),
+        (b'{"\xff": "\xc3\xa9"}', {"\ufffd": "é"}),
+        (b'"\xed\xa0\x80"', "\ufffd" * 3),
+    ],
+)
+def test_json_of_others_becomes_text_that_every_file_takes(content: bytes, plain: Any) -> None:
+    assert msgspec.json.decode(repaired_json(content)) == plain
+
+
+def test_text_of_others_is_the_json_that_it_holds_or_itself() -> None:
+    assert json_or_text(r'{"\ud800": ["\ud83d\ude00"]}') == {r"\ud800": ["\U0001f600"]}
+    assert json_or_text("{") == "{"
+    assert json_or_text("[" * 100_000) == "[" * 100_000
+    assert json_or_text(None) is None

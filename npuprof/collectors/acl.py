@@ -275,8 +275,7 @@ def settings(options: Options) -> dict[int, str]:
 
 
 def _cut(message: str) -> str:
-    # Text may hold halves of characters, which have no bytes: a question mark stands for each.
-    return message.encode(errors="replace")[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
+    return message.encode()[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
 
 
 def _check(call: str, code: int) -> None:

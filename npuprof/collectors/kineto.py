@@ -206,5 +206,4 @@ def _is_profiling(torch: ModuleType) -> bool:
 
 
 def _readable(message: str) -> str:
-    # Text may hold halves of characters, which have no bytes: a question mark stands for each.
-    return BREAKS_JSON.sub("'", message).encode(errors="replace").decode()
+    return BREAKS_JSON.sub("'", message)

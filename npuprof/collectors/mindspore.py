@@ -247,13 +247,13 @@ class MindSporeCollector:
                 "the moment is marked on the host"
             )
             stream = None
-        self._marks.mark(_text(message), stream, **self._domain(domain))
+        self._marks.mark(message, stream, **self._domain(domain))
 
     def range_start(self, message: str, domain: str = "") -> int:
         """Open a range of mstx and give its handle, or 0 when markers are not collected."""
         if not self._can_mark():
             return 0
-        number = self._marks.range_start(_text(message), **self._domain(domain))
+        number = self._marks.range_start(message, **self._domain(domain))
         if not number:
             return 0
         handle = next(self._handles)
@@ -279,7 +279,7 @@ class MindSporeCollector:
         if not self._has_domains:
             self._tell_once("the markers of this release of MindSpore have no domains: they are marked without")
             return {}
-        return {"domain": _text(domain)}
+        return {"domain": domain}
 
     def _tell_once(self, message: str) -> None:
         if message not in self._told:
@@ -380,8 +380,3 @@ def _raise_errors(call: str, messages: state.LoggedMessages, more: list[str] | N
 
 def _warn(message: str) -> None:
     warnings.warn(message, NpuprofWarning, stacklevel=4)
-
-
-def _text(message: str) -> str:
-    # Text may hold halves of characters, which have no bytes: a question mark stands for each.
-    return message.encode(errors="replace").decode()

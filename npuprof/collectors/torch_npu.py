@@ -218,14 +218,14 @@ class TorchNpuCollector:
         """Record a moment with mstx, on the device too where a stream or its ``npu_stream`` is given."""
         if (npu := self._marked(domain)) is not None:
             given = None if stream is None else _stream(npu, stream)
-            npu.mstx.mark(_text(message), given, _text(domain or DEFAULT_DOMAIN))
+            npu.mstx.mark(message, given, domain or DEFAULT_DOMAIN)
 
     def range_start(self, message: str, domain: str = "") -> int:
         """Open a range of mstx and give its handle, or 0 when markers are not collected."""
         if (npu := self._marked(domain)) is None:
             return 0
-        native = _text(domain or DEFAULT_DOMAIN)
-        number = npu.mstx.range_start(_text(message), domain=native)
+        native = domain or DEFAULT_DOMAIN
+        number = npu.mstx.range_start(message, domain=native)
         if not number:
             return 0
         handle = next(self._handles)
@@ -346,8 +346,3 @@ def _stream(npu: Any, handle: Any) -> Any:
         return handle
     current = npu.current_stream()
     return current if current.npu_stream == handle else npu.ExternalStream(handle)
-
-
-def _text(message: str) -> str:
-    # Text may hold halves of characters, which have no bytes: a question mark stands for each.
-    return message.encode(errors="replace").decode()

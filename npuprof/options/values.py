@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from npuprof.errors import OptionsError
+from npuprof.texts import encodable
 
 _MAX_NAME = 100
 _MAX_WORD = 255  # what the native collectors take for a domain or an operator
@@ -63,7 +65,7 @@ def words(option: str, values: object) -> tuple[str, ...]:
     for word in chosen:
         if not isinstance(word, str) or not 0 < len(word.encode(errors="replace")) <= _MAX_WORD:
             raise OptionsError(f"{option} takes words of 1 to {_MAX_WORD} bytes, not {word!r}")
-    return tuple(dict.fromkeys(chosen))
+    return tuple(dict.fromkeys(map(encodable, chosen)))
 
 
 def device_ids(option: str, values: object) -> tuple[int, ...]:
@@ -118,6 +120,10 @@ def path(option: str, value: object) -> Path:
     """Take the path of a directory."""
     if not isinstance(value, (str, Path)) or "\0" in str(value) or not str(value):
         raise OptionsError(f"{option} must be the path of a directory, not {value!r}")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError as error:
+        raise OptionsError(f"{option} must be a path that this system can have ({error}), not {value!r}") from None
     return Path(value).expanduser()
 
 
@@ -127,4 +133,4 @@ def name(option: str, value: object) -> str:
         raise OptionsError(
             f"{option} must be up to {_MAX_NAME} characters without slashes or control characters, not {value!r}"
         )
-    return value.strip()
+    return encodable(value.strip())

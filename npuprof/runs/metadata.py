@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from npuprof.errors import OptionsError, SessionError
-from npuprof.recording import check_metadata
+from npuprof.recording import held_metadata
 
 if TYPE_CHECKING:
     from npuprof.runs.running import Running
@@ -40,13 +40,13 @@ class HasMetadata(ABC):
         SessionError
             If the session has stopped.
         """
-        check_metadata(key, value)
+        fact = held_metadata(key, value)
         with self._lock:
             if not self.active and self._run is not None:
                 raise SessionError("add_metadata() needs a session that has not stopped: call it before stop()")
-            self._metadata[str(key)] = value
+            self._metadata.update(fact)
             if (run := self._run) is not None and run.collecting:
-                run.note_facts({str(key): value})
+                run.note_facts(fact)
 
     def add_metadata_json(self, key: str, value: Any) -> None:
         """Attach a fact that is JSON text already, or, as in the frameworks' examples, a list or another value.

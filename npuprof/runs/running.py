@@ -28,6 +28,7 @@ from npuprof.runs.directories import new_directory, remove_traces, told_of_writi
 from npuprof.runs.flushing import flush
 from npuprof.runs.marking import Marking
 from npuprof.runs.recorded import Recorded
+from npuprof.texts import encodable, repaired
 
 if TYPE_CHECKING:
     from npuprof.collectors.python_stacks import PythonStacks
@@ -94,8 +95,8 @@ class Running(Recorded):
                 name=options.name,
                 collector=front_end_of(collector, options),
                 simulated=collector.simulated and self.native,
-                options=options.to_dict(),
-                environment=environment.describe(),
+                options=repaired(options.to_dict()),
+                environment=repaired(environment.describe()),
                 reason=reason,
             )
         )
@@ -380,7 +381,7 @@ def describe_failure(error: BaseException | None) -> str:
         message = str(error)
     except Exception:  # noqa: BLE001 - the message is code of the user's; the recording must not hang on it
         message = "(its message cannot be printed)"
-    return f"{type(error).__name__}: {message}"[:_MOST_OF_A_MESSAGE].rstrip(": ")
+    return encodable(f"{type(error).__name__}: {message}"[:_MOST_OF_A_MESSAGE].rstrip(": "))
 
 
 def _attempt(part: Callable[[], None], recording: Recording) -> None:

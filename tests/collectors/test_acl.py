@@ -257,13 +257,6 @@ def test_a_long_message_is_cut_at_a_character_within_126_bytes(collector: Any, t
     assert length == 125
 
 
-def test_a_message_with_half_a_character_is_marked_all_the_same(collector: Any, tmp_path: Path) -> None:
-    acl, prof = collector()
-    acl.start(Options(), tmp_path)
-    acl.mark("epoch \ud83d")
-    assert ("set_stamp_trace_message", 11, "epoch ?", 7) in prof.calls
-
-
 def test_without_marks_no_stamp_is_made(collector: Any, tmp_path: Path) -> None:
     acl, prof = collector()
     acl.start(Options(marks=False), tmp_path)

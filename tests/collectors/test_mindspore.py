@@ -245,8 +245,8 @@ def test_a_stream_by_its_handle_is_told_once_and_the_moment_marked_on_the_host(
     mindspore.start(Options(), tmp_path)
     with pytest.warns(NpuprofWarning, match=r"mindspore\.runtime\.Stream"):
         mindspore.mark("a", stream=281)
-    mindspore.mark("b \ud83d", stream=281)  # a second warning would be an error here
-    assert double.marks == [("mark", "a", None, "default"), ("mark", "b ?", None, "default")]
+    mindspore.mark("b", stream=281)  # a second warning would be an error here
+    assert double.marks == [("mark", "a", None, "default"), ("mark", "b", None, "default")]
     mindspore.stop()
 
 

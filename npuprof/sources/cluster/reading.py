@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from npuprof.sources.cluster.steps import read_steps
 from npuprof.sources.database.connection import Database, open_database
 from npuprof.sources.database.shape import note_views
 from npuprof.sources.text.csv_table import read_statistic
+from npuprof.texts import json_or_text
 
 CLUSTER_ANALYSIS = "cluster analysis"
 """What ``info.source`` says of such a profile."""
@@ -118,7 +118,7 @@ class Reading:
     def _add_facts(self, opened: Database) -> None:
         info = self.decoded.info
         for key, text in tables_of.read_base(opened).items():
-            info.metadata[key] = _plain(text)
+            info.metadata[key] = json_or_text(text)
         devices = tables_of.read_devices(opened)
         if devices:
             info.metadata["rank_devices"] = devices
@@ -138,11 +138,3 @@ class Reading:
                 parallel.setdefault(name, []).append(one)
         told: dict[str, Any] = {"ranks": sorted(ranks), "stages": stages, "parallel_groups": parallel}
         metadata.update({key: value for key, value in told.items() if value})
-
-
-def _plain(text: str) -> Any:
-    """Give what a text holds as JSON, or the text itself."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text

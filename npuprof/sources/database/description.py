@@ -5,7 +5,6 @@ Source: formats/results.md section 5.1.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from npuprof.info import Info
@@ -13,6 +12,7 @@ from npuprof.sources.database.connection import Database
 from npuprof.sources.database.layout import Layout
 from npuprof.sources.torch_npu.description import describe
 from npuprof.sources.torch_npu.layout import Layout as TorchLayout
+from npuprof.texts import json_or_text
 
 _LIMIT = 10_000
 _ENVIRONMENT = "ENV_VARIABLES"
@@ -61,17 +61,9 @@ def _add_metadata(info: Info, database: Database) -> None:
         if name == "SCHEMA_VERSION":
             info.versions.setdefault("database schema", str(text))
         elif isinstance(name, str) and not name.startswith("SCHEMA_VERSION"):
-            value = _plain(text)
+            value = json_or_text(text)
             if name != _ENVIRONMENT:
                 info.metadata.setdefault(name, value)
             elif isinstance(value, dict):
                 told = {str(key): str(one) for key, one in value.items() if one not in ("", None)}
                 info.environment = {**told, **info.environment}
-
-
-def _plain(text: Any) -> Any:
-    """Give what a text holds as JSON, or the text itself."""
-    try:
-        return json.loads(text)
-    except (TypeError, ValueError, RecursionError):
-        return text

@@ -18,6 +18,7 @@ import pandas as pd
 
 from npuprof.errors import SourceError
 from npuprof.sources.files.zipped import read_head, read_whole
+from npuprof.texts import repaired_json
 
 NAME = "minddata_pipeline_summary"
 _OPERATORS = "pipeline_ops"
@@ -83,7 +84,7 @@ def _load(path: Path) -> dict[str, list[Any]]:
     try:
         content, problem = read_whole(path, _MAX_BYTES)
         text = content.decode("utf-8-sig", "replace")
-        plain = msgspec.json.decode(text) if text.lstrip().startswith("{") else _rows(text)
+        plain = msgspec.json.decode(repaired_json(text.encode())) if text.lstrip().startswith("{") else _rows(text)
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
     except (msgspec.DecodeError, UnicodeDecodeError, csv.Error, RecursionError) as error:

@@ -17,6 +17,7 @@ from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.files.zipped import read_whole
+from npuprof.texts import repaired_json
 
 TOTAL = "Total Op Info"
 START = "Start Timestamp(us)"
@@ -140,7 +141,7 @@ def load_summary(path: Path) -> Any:
     """
     try:
         content, problem = read_whole(path, _MAX_BYTES)
-        return _DECODER.decode(content.removeprefix(b"\xef\xbb\xbf"))
+        return _DECODER.decode(repaired_json(content.removeprefix(b"\xef\xbb\xbf")))
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

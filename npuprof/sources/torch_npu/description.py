@@ -16,6 +16,7 @@ from npuprof.notes import Notes
 from npuprof.options.metric_names import NATIVE
 from npuprof.sources.files.zipped import read_head
 from npuprof.sources.torch_npu.layout import Layout
+from npuprof.texts import repaired_json
 
 _MAX_BYTES = 64 << 20
 _LEVELS: dict[str, str | int] = {"Level_none": "none", "LevelNone": "none", "Level0": 0, "Level1": 1, "Level2": 2}
@@ -120,7 +121,7 @@ def load(path: Path | None, notes: Notes) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        plain = msgspec.json.decode(read_head(path, _MAX_BYTES).removeprefix(b"\xef\xbb\xbf"))
+        plain = msgspec.json.decode(repaired_json(read_head(path, _MAX_BYTES).removeprefix(b"\xef\xbb\xbf")))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         notes.warning(path.name, f"cannot be read: {error}")
         return {}

@@ -22,7 +22,7 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import US_TO_NS, Ints, Mask, column_ns, scaled
 from npuprof.sources.columns.gathering import MAX_NAME, Codebook, Columns, floats, whole_numbers
 from npuprof.sources.columns.nullable import Array, Codes
-from npuprof.sources.trace.events import UNREADABLE, Event
+from npuprof.sources.trace.events import UNREADABLE, Event, readable
 from npuprof.sources.trace.layouts import VENDOR, Layout, Layouts
 
 _MAX_DURATION_US = 1e15  # 30 years; beyond it a duration is damage
@@ -259,11 +259,12 @@ class _Gatherer:
         decoder, decoded, lost = msgspec.json.Decoder(kind), [], 0
         for raw in map(_ARGS, events):
             try:
-                decoded.append(decoder.decode(raw))
+                decoded.append(decoder.decode(readable(bytes(raw))))
             except UNREADABLE:
                 decoded.append(decoder.decode(b"{}"))
                 lost += 1
-        self._notes.warning(self._source, "the arguments of an event cannot be read", lost)
+        if lost:
+            self._notes.warning(self._source, "the arguments of an event cannot be read", lost)
         return decoded
 
     def _add_flows(self, batch: _Batch, rows: npt.NDArray[np.intp]) -> None:

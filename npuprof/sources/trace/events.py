@@ -26,6 +26,7 @@ from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.progress import tell
 from npuprof.sources.trace.documents import Documents
+from npuprof.texts import repaired_json
 
 CHUNK_BYTES = 1 << 20  # what is decoded of it stays in the processor's cache until it is in columns
 _MAX_EVENT_BYTES = 64 << 20  # an event that is longer is no event
@@ -349,7 +350,7 @@ def _decode_one(
     """Decode the event at `start`, which ends at one of `ends`; tell how many beginnings it took up."""
     for used, end in enumerate(ends, start=1):
         piece = text[start : text.rfind(b"}", start, end) + 1]  # whatever follows is not of the event
-        for attempt in (piece, _readable(piece)):
+        for attempt in (piece, readable(piece)):
             with suppress(*UNREADABLE):
                 event: Event = decoder.decode(attempt)
                 return event, used
@@ -361,6 +362,6 @@ def _decode_one(
     return None, 1  # the caller counts it as lost
 
 
-def _readable(piece: bytes) -> bytes:
-    """Replace what Python's json writes but JSON does not allow: NaN, and bytes that are not UTF-8."""
-    return _NOT_A_NUMBER.sub(rb"\1null", piece).decode("utf-8", "replace").encode()
+def readable(piece: bytes) -> bytes:
+    """Return JSON text without what others write but JSON does not allow: NaN, and text that is no UTF-8."""
+    return repaired_json(_NOT_A_NUMBER.sub(rb"\1null", piece))

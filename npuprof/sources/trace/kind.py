@@ -20,7 +20,7 @@ from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.progress import watched
 from npuprof.sources.files.zipped import read_head
-from npuprof.sources.trace.events import UNREADABLE, Event, read_events
+from npuprof.sources.trace.events import UNREADABLE, Event, read_events, readable
 
 Kind: TypeAlias = Literal["ascend", "kineto", ""]
 
@@ -117,7 +117,7 @@ def _arguments(events: list[Event]) -> set[str]:
 
 def _decoded(event: Event) -> dict[str, Any]:
     try:
-        args = msgspec.json.decode(bytes(event.args))
+        args = msgspec.json.decode(readable(bytes(event.args)))
     except UNREADABLE:
         return {}
     return args if isinstance(args, dict) else {}

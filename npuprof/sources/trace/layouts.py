@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from npuprof.sources.trace.events import Event
+from npuprof.sources.trace.events import Event, readable
 
 Whole = int | str | float | None
 Text = str | int | float | None
@@ -183,5 +183,5 @@ def _keys(event: Event) -> frozenset[str]:
     raw = bytes(event.args)
     if raw in (b"{}", b"null"):
         return frozenset()
-    args = msgspec.json.decode(raw)
+    args = msgspec.json.decode(readable(raw))  # nobody has looked into the keys yet
     return frozenset(args) if isinstance(args, dict) else frozenset()

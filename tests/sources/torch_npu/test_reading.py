@@ -121,6 +121,19 @@ def test_a_damaged_file_is_noted_and_the_others_are_read(result: Path, content: 
     }
 
 
+def test_halves_of_characters_in_any_file_cost_nothing_else(result: Path) -> None:
+    whole = torch_npu.read(result)
+    (result / "profiler_info_3.json").write_text(json.dumps(INFO | {"cann_version": "8.3\ud800"}))
+    (result / "profiler_metadata.json").write_text(r'{"note": "\ud800", "\udcff": 1}')
+    output = result / "ASCEND_PROFILER_OUTPUT"
+    (output / "communication.json").write_text(json.dumps(COMMUNICATION | {"\ud800": {"collective": {"\ud83d": {}}}}))
+    decoded = torch_npu.read(result)
+    assert decoded.info.versions["cann"] == "8.3\ufffd"
+    assert decoded.info.metadata == {"note": "\ufffd", "\ufffd": 1}
+    assert "cannot be read" not in messages(decoded)
+    assert decoded.tables["communication"].shape == whole.tables["communication"].shape
+
+
 def test_a_result_of_which_nothing_can_be_read_is_an_error(result: Path) -> None:
     for path in (result / "ASCEND_PROFILER_OUTPUT").iterdir():
         path.write_bytes(b"")

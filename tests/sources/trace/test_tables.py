@@ -12,6 +12,7 @@ from npuprof import tables
 from npuprof.notes import Notes
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.events import read_events
+from npuprof.sources.trace.kind import kind_of_trace
 from npuprof.sources.trace.links import build_links, renumbered
 from npuprof.sources.trace.marks import add_device_sides
 from npuprof.sources.trace.tables import build_tables
@@ -19,8 +20,11 @@ from tests.sources.trace.maker import GC, HCCL, HOST, NPU, TraceMaker, ns, small
 
 
 def load(maker: TraceMaker, tmp_path: Path) -> tuple[dict[str, pd.DataFrame], Notes]:
+    return load_file(maker.write(tmp_path / "trace_view.json"))
+
+
+def load_file(path: Path) -> tuple[dict[str, pd.DataFrame], Notes]:
     notes = Notes()
-    path = maker.write(tmp_path / "trace_view.json")
     trace = gather(read_events(path, notes), notes, path.name)
     built = build_tables(trace, notes, path.name)
     found = {**built.tables, "links": build_links(trace, built, notes, path.name)}
@@ -156,6 +160,22 @@ def test_damaged_fields_are_left_out_and_counted(tmp_path: Path) -> None:
     assert counts["an event has no readable time; left out"] == 1
     assert counts["an event has no valid duration; taken as 0"] == 1
     assert sum(count for message, count in counts.items() if "arguments" in message) == 2
+
+
+@pytest.mark.parametrize("odd", [rb"\ud800", b"\xff"])
+def test_text_that_is_no_utf8_costs_no_event_and_no_argument(tmp_path: Path, odd: bytes) -> None:
+    maker = TraceMaker()
+    for row in range(3):
+        maker.slice(HOST, 1, f"op{row}", row, 1, "cpu_op", **{"Sequence number": row, "ODD": "ODD"})
+    maker.process(HOST, "ODD", "CPU")
+    path = maker.write(tmp_path / "trace_view.json")
+    path.write_bytes(path.read_bytes().replace(b"op1", b"op1" + odd).replace(b"ODD", odd))
+    found, notes = load_file(path)
+    operators = found["operators"]
+    assert operators["name"].tolist() == ["op0", "op1\ufffd", "op2"]
+    assert operators["sequence_number"].tolist() == [0, 1, 2]
+    assert not notes.to_frame()["message"].str.contains("arguments|lost").any()
+    assert kind_of_trace(path) == kind_of_trace(maker.write(tmp_path / "sound.json"))
 
 
 def test_numbers_too_large_for_a_column_are_absent_and_counted(tmp_path: Path) -> None:

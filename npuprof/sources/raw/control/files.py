@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from npuprof.notes import Notes
+from npuprof.texts import repaired
 
 _MAX_BYTES = 4 << 20  # real ones hold a few kilobytes
 _ANCHOR_LINE = re.compile(r"^\s*(clock_monotonic_raw|cntvct|cntvct_diff)\s*:\s*(-?\d{1,19})\b", re.MULTILINE)
@@ -135,7 +136,7 @@ def _read_json(directory: Path, name: str, notes: Notes) -> Mapping[str, Any]:
     if not text:
         return {}
     try:
-        plain = json.loads(text)
+        plain = repaired(json.loads(text))
     except (ValueError, RecursionError) as error:
         notes.warning(directory.name, f"{name} is damaged ({error}); its facts are missing")
         return {}
