@@ -35,13 +35,13 @@ _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True)
 class _Scale:
-    """Where moments lie: nanoseconds since the first slice, to pixels."""
+    """Where moments lie: nanoseconds since the first, to pixels; what reaches out of the window ends at its edge."""
 
     first_ns: int
     span_ns: int
 
     def x(self, since_ns: int) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * since_ns / self.span_ns
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * min(max(since_ns / self.span_ns, 0.0), 1.0)
 
 
 def timeline_svg(
@@ -56,7 +56,7 @@ def timeline_svg(
     info
         What is known of the run; a simulated one says so in the title.
     start_ns, end_ns
-        Window in epoch nanoseconds: slices outside are left out.
+        Window in epoch nanoseconds, which is the width of the picture: slices outside are left out.
 
     Returns
     -------
@@ -70,18 +70,28 @@ def timeline_svg(
     empty = "no slices in this part of the run" if whole else "no slices in this run"
     text = ""
     for bars, longest_name, hover in _DETAILS:
-        text = _document(packed(shown, bars), info, longest_name, hover=hover, empty=empty)
+        picture = packed(shown, bars)
+        scale = _scale(picture, start_ns, end_ns)
+        text = _document(picture, scale, info, longest_name, hover=hover, empty=empty)
         if len(text.encode("utf-8", "replace")) <= LIMIT_BYTES:
             break
     return text
 
 
-def _document(picture: Picture, info: Info, longest_name: int, *, hover: bool, empty: str) -> str:
+def _scale(picture: Picture, start_ns: int | None, end_ns: int | None) -> _Scale | None:
+    if not len(picture.bars):
+        return None
+    first = int(picture.bars.start_ns.min()) if start_ns is None else start_ns
+    last = int(picture.bars.end_ns.max()) if end_ns is None else end_ns
+    return _Scale(first, max(last - first, 1))
+
+
+def _document(picture: Picture, scale: _Scale | None, info: Info, longest_name: int, *, hover: bool, empty: str) -> str:
     lanes = picture.lanes[-1].place + 1 if picture.lanes else 2
     legend = _TOP + math.ceil(lanes * _LANE) + 22
     height = legend + 40
     title = "Timeline" + (f" · {label(info.name, 60)}" if info.name else "")
-    body = "".join(_body(picture, legend, longest_name, hover=hover)) if len(picture.bars) else _empty(empty)
+    body = "".join(_body(picture, scale, legend, longest_name, hover=hover)) if scale else _empty(empty)
     simulated = '<tspan font-weight="bold"> · simulated NPU</tspan>' if info.simulated else ""
     document = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
@@ -96,11 +106,9 @@ def _empty(text: str) -> str:
     return f'<text x="{_WIDTH / 2:.0f}" y="60" text-anchor="middle">{text}</text>'
 
 
-def _body(picture: Picture, legend: int, longest_name: int, *, hover: bool) -> Iterator[str]:
-    first = int(picture.bars.start_ns.min())
-    scale = _Scale(first, max(int(picture.bars.end_ns.max()) - first, 1))
-    frame = described(picture, first, longest_name)
-    yield f'<text x="8" y="34">starts {moment(first)}{_merged(picture)}</text>'
+def _body(picture: Picture, scale: _Scale, legend: int, longest_name: int, *, hover: bool) -> Iterator[str]:
+    frame = described(picture, scale.first_ns, longest_name)
+    yield f'<text x="8" y="34">starts {moment(scale.first_ns)}{_merged(picture)}</text>'
     yield from _axis(scale, legend - 18)
     for lane in picture.lanes:
         if lane.title:

@@ -74,6 +74,22 @@ def test_a_window_holds_its_slices_only() -> None:
     assert "no slices in this part of the run" in texts(parsed(after))
 
 
+def test_the_window_is_the_width_of_the_picture() -> None:
+    start = factories.START_NS
+    api = {
+        "start_ns": start + np.array([0, 900_000]),  # one call reaches into the window from far before it
+        "duration_ns": np.array([1_000_000, 10_000]),
+        "name": ["outer", "inner"],
+        "thread_id": np.array([1, 1]),
+    }
+    run = factories.all_tables(api=tables.build("api", api))
+    root = parsed(timeline_svg(run, factories.info(), start_ns=start + 900_000, end_ns=start + 920_000))
+    (outer, inner) = ((float(bar.attrib["x"]), float(bar.attrib["width"])) for bar in bars(root))
+    assert outer[0] == inner[0]
+    assert outer[1] == pytest.approx(2 * inner[1], abs=0.2)  # it fills the window, the other one half of it
+    assert "20 µs" in texts(root)
+
+
 def test_many_slices_are_few_bars_that_tell_how_many() -> None:
     text = timeline_svg(factories.profile(20_000), factories.info())
     assert len(bars(parsed(text))) <= 400
