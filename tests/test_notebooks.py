@@ -14,6 +14,8 @@ _FOLDER = Path(__file__).parent.parent / "notebooks"
 _NAMES = ("load_my_result", "explorer_tour")
 _LIVE = ("explore",)  # cells whose output needs a kernel: it is not kept
 _CELL_BYTES = 1_000_000
+_SMALL_FIGURE = 10_000  # characters: one that is restyled may be shown again
+_NOTEBOOK_BYTES = {"quickstart": 700_000}
 _PLOTLY = "application/vnd.plotly.v1+json"
 
 
@@ -70,3 +72,17 @@ def test_the_loaded_result_says_that_it_is_simulated() -> None:
     cells = {cell.id: cell for cell in code(read("load_my_result"))}
     assert "SIMULATED NPU" in cells["path"].outputs[0].data["text/plain"]
     assert "SIMULATED NPU" in cells["path"].outputs[0].data["text/html"]
+
+
+@pytest.mark.parametrize("path", sorted(_FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_holds_each_figure_once(path: Path) -> None:
+    notebook: Any = nbformat.read(path, as_version=4)
+    shown = (
+        json.dumps(output.data[_PLOTLY]["data"], sort_keys=True)
+        for cell in code(notebook)
+        for output in cell.outputs
+        if _PLOTLY in output.get("data", {})
+    )
+    large = [figure for figure in shown if len(figure) > _SMALL_FIGURE]
+    assert len(set(large)) == len(large) > 0
+    assert path.stat().st_size <= _NOTEBOOK_BYTES.get(path.stem, 1_300_000)
