@@ -7,15 +7,19 @@ front end has and another lacks is :mod:`npuprof.collectors.capabilities`.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from npuprof.errors import OptionsError
 from npuprof.options import values
+from npuprof.options.keywords import OptionValues as OptionValues
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 LEVELS: tuple[str | int, ...] = ("none", 0, 1, 2)
 AIC_METRICS: tuple[str, ...] = (
@@ -374,3 +378,19 @@ class Options:
         if not isinstance(plain, dict):
             raise OptionsError(f"the options must be a JSON object, not {type(plain).__name__}")
         return cls.from_dict(plain)
+
+
+def shows_options(function: _Function) -> _Function:
+    """Return a function of ``**options`` with each option in its signature, with its types and its default.
+
+    A type checker reads ``**options: Unpack[OptionValues]``; Shift-Tab and ``help`` read this.
+    """
+    signature = inspect.signature(function)
+    own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    options = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=OptionValues.__annotations__[name])
+        for name, one in inspect.signature(Options).parameters.items()
+        if name not in signature.parameters
+    ]
+    function.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return function
