@@ -173,6 +173,15 @@ class CsvTable:
         """Give a column of whole numbers as an Int64 array; <NA> for absent ones and for 4294967295."""
         return self.scaled(name, 1, _SENTINELS)
 
+    def whole_within(self, name: str, pattern: re.Pattern[str]) -> Any:
+        """Return the first group of a pattern that cells match whole as an Int64 array; <NA> for other cells."""
+        labels = self.categories(name)
+        matches = [pattern.fullmatch(label) for label in labels.categories]
+        numbers = pd.array([int(match[1]) if match else pd.NA for match in matches] + [pd.NA], dtype="Int64")
+        values = numbers[labels.codes]
+        self._note_unreadable(name, int(np.count_nonzero(values.isna() & (labels.codes >= 0))))
+        return values
+
     def numbers(self, name: str) -> Any:
         """Give a column of measured values as float64; NaN where there is none."""
         column = self.text(name)

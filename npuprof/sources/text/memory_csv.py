@@ -27,7 +27,7 @@ _UNITS = {"KB": KB_TO_BYTES, "MB": MB_TO_BYTES}
 _EVENTS = {"app": "APP", "device": "Device"}
 _MINDSPORE = ("MindSpore", "MindSpore+GE")
 _MINDSPORE_MB_TO_BYTES = 1000 * KB_TO_BYTES
-_DEVICE = re.compile(r"NPU:(\d+)")
+_DEVICE = re.compile(r"NPU:(\d{1,18})", re.ASCII)
 
 
 def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
@@ -186,7 +186,4 @@ def _device(table: CsvTable) -> Any:
     header = table.find("Device Type", "Device")
     if header is None:
         return pd.array([pd.NA] * len(table), dtype="Int64")
-    labels = table.categories(header)
-    matches = [_DEVICE.fullmatch(label) for label in labels.categories]
-    numbers = pd.array([int(match[1]) if match else pd.NA for match in matches] + [pd.NA], dtype="Int64")
-    return numbers[labels.codes]
+    return table.whole_within(header, _DEVICE)

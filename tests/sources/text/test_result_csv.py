@@ -149,6 +149,17 @@ def test_memory_is_exact_bytes_by_the_unit_in_the_header(tmp_path: Path, unit: s
     assert set(memory["device_id"]) == {4}
 
 
+@pytest.mark.parametrize("device", ["NPU:99999999999999999999", "NPU:²", "NPU:", "NPU:-1", "4"])
+def test_a_device_that_has_no_number_is_told(tmp_path: Path, device: str) -> None:
+    notes = Notes()
+    text = f"Component,Timestamp(us),Device Type\nPTA,{T}001.0\t,{device}\nPTA,{T}002.0\t,NPU:4\nPTA,{T}003.0\t,\n"
+    memory = read_memory_record(write(tmp_path, text), notes)
+    assert memory["device_id"].tolist() == [pd.NA, 4, pd.NA]
+    assert notes.to_frame()[["message", "count"]].to_numpy().tolist() == [
+        ["'Device Type': a cell is no number and is left out", 1]
+    ]
+
+
 def test_blocks_never_released_have_no_release(tmp_path: Path) -> None:
     header = "Name,Size(KB),Allocation Time(us),Release Time(us),Device Type"
     text = f"{header}\na,0.5,{T}001.0\t,,NPU:0\nb,-2,,{T}002.0\t,NPU:0\n"
