@@ -87,7 +87,7 @@ def _open(parsed: argparse.Namespace) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    from npuprof.notebook.run_words import UsageError, run_words, usage
+    from npuprof.notebook.run_arguments import UsageError, run_words, usage
     from npuprof.profiles import load
     from npuprof.runs.applications import run_application
 

@@ -16,10 +16,10 @@ import pandas as pd
 from npuprof import atomic, progress, tables
 from npuprof.analysis.quantities import duration
 from npuprof.errors import NpuprofError, OptionsError, SourceError
-from npuprof.figures.methods import ProfileFigures
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.options.reading import FORMS
+from npuprof.profile_figures import ProfileFigures
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
 from npuprof.sources.completing import complete
@@ -107,8 +107,8 @@ class Profile(ProfileFigures):
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write one self-contained page with the summary, both figures and the notes; return its path."""
         from npuprof.exports.html import page_html
-        from npuprof.exports.svg import timeline_svg
-        from npuprof.figures.report import report_figures
+        from npuprof.exports.report_figures import report_figures
+        from npuprof.timeline.svg import timeline_svg
 
         timeline, flame = report_figures(self.tables, self.info, limit_bytes=_PAGE_FIGURES_BYTES)
         figures = {"Timeline": timeline, "Flame graph": flame}

@@ -12,8 +12,8 @@ from typing import Literal, TypeAlias
 
 import pandas as pd
 
-from npuprof.analysis.call_tree import call_tree
 from npuprof.errors import OptionsError
+from npuprof.flame.tree import call_tree
 from npuprof.texts import plain_line
 
 Metric: TypeAlias = Literal["self_cpu_time_total", "self_npu_time_total"]

@@ -68,7 +68,7 @@ def counters_plot(
     Returns
     -------
     plotly.graph_objects.Figure
-        Over the time of :func:`npuprof.figures.timeline.timeline`: same zero, same unit. Of more than 8 lines in a
+        Over the time of :func:`npuprof.timeline.figure.timeline`: same zero, same unit. Of more than 8 lines in a
         panel those of the highest mean are drawn and the title tells how many there are; so for more than 10 panels.
     """
     from plotly.subplots import make_subplots

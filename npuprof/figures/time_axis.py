@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.figures.lanes import IntArray
-from npuprof.figures.layers import layers
+from npuprof.arrays import Int64
+from npuprof.timeline.layers import layers
 
 _UNITS = ((10_000_000_000, 1_000_000_000, "s"), (2_000_000, 1_000_000, "ms"), (2_000, 1_000, "µs"), (0, 1, "ns"))
 
@@ -38,7 +38,7 @@ class TimeAxis:
     unit_ns: int
     unit: str
 
-    def places(self, times_ns: IntArray) -> npt.NDArray[np.float64]:
+    def places(self, times_ns: Int64) -> npt.NDArray[np.float64]:
         """Give moments as numbers on the axis; the subtraction is of integers."""
         places: npt.NDArray[np.float64] = (times_ns - self.first_ns) / self.unit_ns
         return places
@@ -50,7 +50,7 @@ class TimeAxis:
         return {"range": [0, span], "ticksuffix": f" {self.unit}", "exponentformat": "none"}
 
 
-def time_axis(tables: Mapping[str, pd.DataFrame], samples_ns: IntArray) -> TimeAxis:
+def time_axis(tables: Mapping[str, pd.DataFrame], samples_ns: Int64) -> TimeAxis:
     """Choose the axis of a figure of samples.
 
     Parameters

@@ -155,7 +155,7 @@ class NpuprofMagics(Magics):
         _report(last())
 
     def _run(self, line: str) -> None:
-        from npuprof.notebook.run_words import run_words
+        from npuprof.notebook.run_arguments import run_words
         from npuprof.runs.applications import run_application
         from npuprof.session import last
 
@@ -179,7 +179,7 @@ class NpuprofMagics(Magics):
     def _load(self, line: str) -> None:
         from IPython.display import display
 
-        from npuprof.notebook.load_words import load_words
+        from npuprof.notebook.load_arguments import load_words
         from npuprof.profiles import Profile, open_path
 
         path, wanted = load_words(line)

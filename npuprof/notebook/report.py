@@ -66,9 +66,9 @@ def _summary(run: Profile) -> list[_Bundle]:
 def _figures(run: Profile) -> list[_Bundle]:
     # As data for the renderer that the front end has: plotly's own, which write scripts and addresses of
     # other hosts, have no part in it.
-    from npuprof.exports.svg import timeline_svg
+    from npuprof.exports.report_figures import LIMIT_BYTES, report_figures
     from npuprof.figures.embed import mimebundle
-    from npuprof.figures.report import LIMIT_BYTES, report_figures
+    from npuprof.timeline.svg import timeline_svg
 
     # A viewer shows the richest form that it can draw, and one alone: plotly's where there is a renderer of it, else
     # the picture.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from npuprof.figures.methods import lasting
 from npuprof.info import Info
+from npuprof.profile_figures import lasting
 from npuprof.sources.cluster.reading import CLUSTER_ANALYSIS
 from npuprof.sources.groups import groups_of, with_global_ranks
 

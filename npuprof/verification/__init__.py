@@ -124,7 +124,7 @@ def _verify_apart(name: str, output: Path) -> dict[str, Any]:
         variables["PROFILING_MODE"] = "dynamic"  # it attaches only to a process that begins with it
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "answer.json"
-        command = [sys.executable, "-m", "npuprof.verification.one", name, str(output.absolute()), str(target)]
+        command = [sys.executable, "-m", "npuprof.verification.child", name, str(output.absolute()), str(target)]
         try:
             done = subprocess.run(  # noqa: S603 - this Python with a module of our own
                 command, env=variables, capture_output=True, stdin=subprocess.DEVNULL, timeout=_ONE_S, check=False

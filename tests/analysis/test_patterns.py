@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 from npuprof.analysis import filters, patterns
-from npuprof.analysis.call_search import matching
-from npuprof.analysis.call_tree import merged_calls
 from npuprof.analysis.patterns import contains_pattern
 from npuprof.errors import OptionsError
-from npuprof.explorer.search import search
-from npuprof.explorer.slices import Slices
+from npuprof.flame.search import matching
+from npuprof.flame.tree import merged_calls
+from npuprof.timeline.search import search
+from npuprof.timeline.slices import Slices
 from tests import factories
 
 NAME = "a" * 400 + "!"

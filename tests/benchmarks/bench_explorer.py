@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from npuprof.explorer.timeline import Timeline
+from npuprof.timeline.state import Timeline
 from tests import factories
 
 _SLICES = (1_000_000, 10_000_000)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from npuprof.analysis.call_tree import call_tree
 from npuprof.analysis.summary import summarise
-from npuprof.figures.flamegraph import flamegraph
-from npuprof.figures.layers import layers
-from npuprof.figures.report import report_figures
-from npuprof.figures.timeline import timeline
+from npuprof.exports.report_figures import report_figures
+from npuprof.flame.figure import flamegraph
+from npuprof.flame.tree import call_tree
+from npuprof.timeline.figure import timeline
+from npuprof.timeline.layers import layers
 from tests import factories
 
 _NAIVE_SLICES = 10_000

@@ -11,9 +11,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from npuprof.analysis.call_scope import Scope
-from npuprof.explorer.flame import FlameGraph
-from npuprof.explorer.flame_view import flame_view
+from npuprof.flame.scope import Scope
+from npuprof.flame.state import FlameGraph
+from npuprof.flame.view import flame_view
 from npuprof.notebook.explorer.flame_figure import FlameFigure
 from tests import factories
 

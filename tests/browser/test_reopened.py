@@ -14,7 +14,7 @@ from IPython.utils.capture import capture_output
 
 from npuprof.demo import notebook_path, run_demo
 from npuprof.notebook.explorer.explore import explore
-from npuprof.notebook.live_box import LiveBox
+from npuprof.notebook.kernel_gone import LiveBox
 from npuprof.notebook.report import show_run
 from npuprof.notes import Notes
 from npuprof.profiles import Profile

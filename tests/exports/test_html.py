@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 from npuprof.analysis.summary import summarise
 from npuprof.exports.html import page_html, report_html
-from npuprof.figures.report import report_figures
+from npuprof.exports.report_figures import report_figures
 from npuprof.info import Info
 from npuprof.notes import Notes
 from tests import factories

@@ -11,9 +11,9 @@ import pytest
 
 import npuprof
 from npuprof import tables
-from npuprof.analysis.call_tree import call_tree
 from npuprof.errors import OptionsError
 from npuprof.exports.stacks import folded_stacks
+from npuprof.flame.tree import call_tree
 from npuprof.simulator import npu
 from tests import factories
 

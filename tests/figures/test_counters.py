@@ -11,8 +11,8 @@ import pandas as pd
 from npuprof import tables
 from npuprof.figures.counters import counters_plot
 from npuprof.figures.embed import saved_bytes
-from npuprof.figures.timeline import timeline
 from npuprof.info import Info
+from npuprof.timeline.figure import timeline
 from tests import factories
 
 

@@ -4,8 +4,8 @@ import json
 from importlib import import_module
 from typing import Any
 
+from npuprof.exports.report_figures import report_figures
 from npuprof.figures.embed import MIMETYPE, element, library, mimebundle, saved_bytes
-from npuprof.figures.report import report_figures
 from tests import factories
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from npuprof.figures.time_axis import time_axis
-from npuprof.figures.timeline import timeline
 from npuprof.info import Info
+from npuprof.timeline.figure import timeline
 from tests import factories
 
 

@@ -13,13 +13,13 @@ pytestmark = pytest.mark.kernel
 
 _DRAWING = """
 import time
-import npuprof.figures.report
+import npuprof.exports.report_figures
 
 def drawing(*arguments, **options):
     print("drawing", flush=True)
     time.sleep(600)
 
-npuprof.figures.report.report_figures = drawing
+npuprof.exports.report_figures.report_figures = drawing
 """
 
 _FLUSHING = """

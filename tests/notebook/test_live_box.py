@@ -11,7 +11,7 @@ from IPython.display import display
 from IPython.utils.capture import capture_output
 
 from npuprof.notebook.explorer.explore import explore
-from npuprof.notebook.live_box import LiveBox
+from npuprof.notebook.kernel_gone import LiveBox
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded

@@ -16,7 +16,7 @@ from npuprof.recording import Recording
 from npuprof.session import Session
 from npuprof.verification import workloads
 from npuprof.verification.checks import Check, examine
-from npuprof.verification.one import verify_one
+from npuprof.verification.child import verify_one
 from npuprof.verification.workloads import SIMULATED, Workload
 
 

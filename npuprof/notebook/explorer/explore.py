@@ -9,12 +9,12 @@ import ipywidgets as widgets
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.explorer.blocks import allocating, lifetime
-from npuprof.explorer.timeline import Timeline
 from npuprof.notebook.explorer.kernel import KernelView
 from npuprof.notebook.explorer.lazy import LazyTabs
 from npuprof.notebook.explorer.tabs import tabs_of
-from npuprof.notebook.live_box import explorer_box
+from npuprof.notebook.kernel_gone import explorer_box
+from npuprof.timeline.allocation_marks import allocating, lifetime
+from npuprof.timeline.state import Timeline
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile

@@ -14,7 +14,7 @@ from npuprof.notebook.comms import answer_at_once, close_all
 from npuprof.notebook.explorer.explore import Explorer
 from npuprof.notebook.explorer.lazy import LazyTabs
 from npuprof.notebook.explorer.parts import shown
-from npuprof.notebook.live_box import LiveBox
+from npuprof.notebook.kernel_gone import LiveBox
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from npuprof.explorer.timeline import Timeline
-from npuprof.explorer.view import View
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR
 from npuprof.figures.embed import CONFIG
 from npuprof.figures.labels import label, moment
+from npuprof.timeline.state import Timeline
+from npuprof.timeline.view import View
 
 _BARS, _LABELS, _ARROWS, _FIRST_LINE = range(4)
 _LINE_COLOURS = tuple(FAMILIES[key].colour for key in ("matrix", "vector", "operator", "communication", "api"))

@@ -7,12 +7,12 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from npuprof.explorer.flame import FlameGraph, lefts
-from npuprof.explorer.flame_view import FlameView, flame_view
 from npuprof.figures.colours import FOREGROUND, MODEBAR
 from npuprof.figures.embed import CONFIG
-from npuprof.figures.flame_frames import TITLES, amount_text
-from npuprof.figures.flamegraph import nothing
+from npuprof.flame.figure import nothing
+from npuprof.flame.frames import TITLES, amount_text
+from npuprof.flame.state import FlameGraph, lefts
+from npuprof.flame.view import FlameView, flame_view
 
 _FRAMES, _LABELS = range(2)
 _LEVEL_PIXELS = 20

@@ -9,12 +9,12 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from npuprof.analysis.call_scope import Scope
 from npuprof.analysis.quantities import printable
 from npuprof.errors import OptionsError
-from npuprof.explorer.flame import FlameGraph, press
 from npuprof.exports.html import AS_TEXT
 from npuprof.figures.colours import FAMILIES
+from npuprof.flame.scope import Scope
+from npuprof.flame.state import FlameGraph, press
 from npuprof.notebook.explorer.controls import button, search_fields, side_by_side
 from npuprof.notebook.explorer.flame_figure import FlameFigure
 from npuprof.notebook.explorer.flame_keys import CONTAINER_CLASS, SCROLLED_CLASS, FlameKeys

@@ -54,7 +54,7 @@ def timeline(explorer: Explorer) -> widgets.Widget:
 
 def flame_graph(explorer: Explorer) -> widgets.Widget:
     """Show the live flame graph."""
-    from npuprof.explorer.flame import FlameGraph
+    from npuprof.flame.state import FlameGraph
     from npuprof.notebook.explorer.flame_graph import FlameGraphView
 
     return FlameGraphView(FlameGraph(explorer.run.tables, explorer.run.info)).widget

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 
 from npuprof.analysis.quantities import count, duration, printable, share
-from npuprof.explorer.readout import Readout
-from npuprof.explorer.timeline import Timeline
 from npuprof.figures.colours import FAMILIES
+from npuprof.timeline.range_summary import Readout
+from npuprof.timeline.state import Timeline
 
 STYLE = """<style>
 .npuprof-explorer, .npuprof-explorer table { color: var(--jp-ui-font-color1, inherit); font-size: 12px; }

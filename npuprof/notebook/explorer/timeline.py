@@ -8,15 +8,15 @@ from html import escape
 import ipywidgets as widgets
 
 from npuprof.errors import OptionsError
-from npuprof.explorer.keyboard import CLOSER, FARTHER, SHIFT, press
-from npuprof.explorer.search import Matches
-from npuprof.explorer.timeline import Timeline
 from npuprof.notebook.explorer.controls import button, search_fields, side_by_side
+from npuprof.notebook.explorer.debounce import Later
 from npuprof.notebook.explorer.figure import TimelineFigure
 from npuprof.notebook.explorer.kernel import KernelView
 from npuprof.notebook.explorer.keys import CONTAINER_CLASS, SCROLLED_CLASS, Keys
-from npuprof.notebook.explorer.later import Later
 from npuprof.notebook.explorer.texts import legend_html, matches_text, readout_html, selection_html
+from npuprof.timeline.keyboard import CLOSER, FARTHER, SHIFT, press
+from npuprof.timeline.search import Matches
+from npuprof.timeline.state import Timeline
 
 _SETTLED_S = 0.06  # after the last change, before the kernel looks the window up
 _QUIET_S = 0.25  # before the range is summed up

@@ -14,7 +14,7 @@ from npuprof.errors import NpuprofError, SessionError
 from npuprof.notebook.controller import Cell, Controller
 from npuprof.notebook.grid.page import Message
 from npuprof.notebook.panel import runs as run_actions
-from npuprof.notebook.panel.aside import Aside, run_aside
+from npuprof.notebook.panel.background import Aside, run_aside
 from npuprof.notebook.panel.form import OptionsForm
 from npuprof.notebook.panel.growth import Growth, measure
 from npuprof.notebook.panel.runs import RunList

@@ -7,7 +7,7 @@ from typing import Any
 from npuprof.errors import SessionError
 from npuprof.notebook import load_ipython_extension
 from npuprof.notebook.magics import NpuprofMagics
-from npuprof.notebook.panel.aside import Ticker
+from npuprof.notebook.panel.background import Ticker
 from npuprof.notebook.panel.cells import PanelCells
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.view import PanelView

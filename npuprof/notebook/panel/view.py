@@ -12,7 +12,7 @@ import ipywidgets as widgets
 from npuprof.notebook.comms import answer_at_once, close_all, on_main_thread
 from npuprof.notebook.grid.page import Message
 from npuprof.notebook.grid.widget import GridWidget
-from npuprof.notebook.live_box import LiveBox
+from npuprof.notebook.kernel_gone import LiveBox
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.form_view import FormView
 from npuprof.notebook.panel.opened_view import opened_view

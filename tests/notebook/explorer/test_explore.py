@@ -9,8 +9,8 @@ import pytest
 
 from npuprof import tables
 from npuprof.notebook.explorer import lazy
+from npuprof.notebook.explorer.debounce import Later
 from npuprof.notebook.explorer.explore import Explorer
-from npuprof.notebook.explorer.later import Later
 from npuprof.notebook.explorer.tabs import _TABS, Tab, register
 from npuprof.notebook.explorer.timeline import TimelineView
 from npuprof.notes import Notes

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npuprof.analysis.call_fold import Root
-from npuprof.analysis.call_scope import Scope
-from npuprof.explorer.flame import FlameGraph
+from npuprof.flame.fold import Root
+from npuprof.flame.scope import Scope
+from npuprof.flame.state import FlameGraph
 from npuprof.notebook.explorer.flame_graph import FlameGraphView
 from tests import factories
 

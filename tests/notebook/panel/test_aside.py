@@ -6,7 +6,7 @@ import threading
 import time
 from contextvars import ContextVar
 
-from npuprof.notebook.panel.aside import Ticker, run_aside
+from npuprof.notebook.panel.background import Ticker, run_aside
 
 _TIMEOUT_S = 20
 _word: ContextVar[str] = ContextVar("word", default="none")

@@ -1,0 +1,16 @@
+"""The types of NumPy arrays, by what they hold."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Uint8: TypeAlias = npt.NDArray[np.uint8]
+Int32: TypeAlias = npt.NDArray[np.int32]
+Int64: TypeAlias = npt.NDArray[np.int64]
+Uint64: TypeAlias = npt.NDArray[np.uint64]
+Float64: TypeAlias = npt.NDArray[np.float64]
+Records: TypeAlias = npt.NDArray[Any]

@@ -1,0 +1,169 @@
+"""The flame graph of a run: its call tree as an icicle or a flame, the rarest paths folded into one frame a caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import pandas as pd
+
+from npuprof.errors import OptionsError
+from npuprof.figures.colours import FAINT, FOREGROUND, MODEBAR
+from npuprof.figures.labels import label
+from npuprof.flame.fold import Root, fold
+from npuprof.flame.frames import TITLES, Picture, scope_text
+from npuprof.flame.scope import Scope, scoped
+from npuprof.flame.search import Found, found_in, matching, path_called
+from npuprof.flame.tree import Weight as Weight  # the figure's argument
+from npuprof.flame.tree import merged_calls
+from npuprof.info import Info
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Orientation: TypeAlias = Literal["icicle", "flame"]
+"""Whether callees hang below their caller, or stand upon it."""
+
+MATCH = "#d55e00"
+"""Outline of what a search found."""
+
+_LEVELS = 24  # shown at once; a click on a frame shows what is below
+_LEVEL_PIXELS = 22
+_TITLE_PIXELS, _LINE_PIXELS = 50, 18
+
+
+def flamegraph(
+    tables: Mapping[str, pd.DataFrame],
+    info: Info,
+    *,
+    weight: Weight = "host",
+    step: int | None = None,
+    thread: int | None = None,
+    root: str | Sequence[str] = (),
+    orientation: Orientation = "icicle",
+    search: str = "",
+    regex: bool = False,
+    max_nodes: int = 2000,
+    longest_name: int = 60,
+) -> go.Figure:
+    """Draw the merged call tree: Python, operators, CANN calls, kernels, each as wide as its total.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    info
+        What is known of the run; a simulated one says so in the title.
+    weight
+        What makes a frame wide: time on host threads (``host``), time of kernels on devices (``device``), or number
+        of slices (``count``).
+    step
+        The number of the step to draw; all of the run without it. Host calls count with the part of their time that
+        lies in it, kernels where they were launched in it.
+    thread
+        The host thread to draw; all of them without it. Its device time is that of the kernels which its calls
+        caused, also through a queue that another thread works off.
+    root
+        The frame to draw at the top: the names from the outermost call to it, or its name alone, of which the widest
+        one is taken.
+    orientation
+        ``icicle``, callers above their callees, or ``flame``, callers below them.
+    search
+        A part of names, in any case of its letters. The frames that match stand out, the title tells their share
+        (what is below two of them counts once).
+    regex
+        Whether `search` is a regular expression.
+    max_nodes
+        How many frames there may be; at least 3. The smallest are folded into one ``(n more)`` below their caller,
+        with their total.
+    longest_name
+        Names are cut in the middle to this many characters.
+
+    Raises
+    ------
+    OptionsError
+        If an argument is none of what it may be, the run has no such step, thread or frame, or the regular expression
+        cannot be read. It is a ``ValueError``.
+    """
+    import plotly.graph_objects as go
+
+    for name, value, allowed in (("weight", weight, Weight), ("orientation", orientation, Orientation)):
+        if value not in get_args(allowed):
+            raise OptionsError(f"{name} is {value!r}; it must be one of {', '.join(get_args(allowed))}")
+    if max_nodes < 3:
+        raise OptionsError(f"max_nodes is {max_nodes}; it must be at least 3: the root, a path and the rest")
+    calls = merged_calls(tables)
+    scope = Scope(step, thread)
+    sums = scoped(calls, tables, scope)
+    top = Root(path_called(calls, sums[weight], root))
+    matches = matching(calls, search, regex=regex)
+    frames = fold(calls, sums[weight], top, max_nodes)
+    picture = Picture(calls, sums, weight, scope, top, frames)
+    found = found_in(calls, sums[weight], top, frames, matches) if search else None
+    figure = go.Figure(layout={"template": go.layout.Template()})
+    if frames.total[0]:
+        figure.add_trace(_trace(go, picture, orientation, found, longest_name))
+    figure.update_layout(**_layout(info, picture, search, found, longest_name))
+    return figure
+
+
+def _trace(go: Any, picture: Picture, orientation: Orientation, found: Found | None, longest_name: int) -> Any:
+    frames = picture.frames
+    rows = range(len(frames))
+    ids = ["all", *(str(row - 1) for row in rows[1:])]
+    looks = [picture.look(row) for row in rows]
+    line: dict[str, Any] = {"width": 0.5, "color": FAINT}
+    if found is not None:
+        looks = [look if lit else (FAINT, FOREGROUND) for look, lit in zip(looks, found.lit, strict=True)]
+        line = {
+            "width": [2 if lit else 0.5 for lit in found.lit],
+            "color": [MATCH if lit else FAINT for lit in found.lit],
+        }
+    return go.Icicle(
+        ids=ids,
+        parents=["", *(ids[above] for above in frames.above[1:].tolist())],
+        labels=[label(picture.name(row), longest_name) for row in rows],
+        values=frames.total.tolist(),
+        hovertext=[picture.hover(row, longest_name) for row in rows],
+        hovertemplate="%{hovertext}<extra></extra>",
+        branchvalues="total",
+        maxdepth=_LEVELS,
+        marker={"colors": [colour for colour, _ in looks], "line": line},
+        tiling={"orientation": "v", "pad": 1, **({"flip": "y"} if orientation == "flame" else {})},
+        leaf={"opacity": 1},
+        textfont={"size": 11, "color": [ink for _, ink in looks]},
+        pathbar={"visible": False},
+    )
+
+
+def _layout(info: Info, picture: Picture, search: str, found: Found | None, longest_name: int) -> dict[str, Any]:
+    parts = ["Flame graph", TITLES[picture.weight], scope_text(picture.scope)]
+    if picture.root.path >= 0:
+        parts.append(label(picture.name(0), longest_name))
+    if info.simulated:
+        parts.append("<b>simulated NPU</b>")
+    title = " · ".join(part for part in parts if part)
+    if found is not None:
+        title += f"<br><sub>{label(search, longest_name)}: {picture.found(found)}</sub>"
+    top = _TITLE_PIXELS + (_LINE_PIXELS if found is not None else 0)
+    any_width = bool(picture.frames.total[0])
+    levels = min(int(picture.frames.depth.max()) + 1, _LEVELS) if any_width else 4
+    empty = {"text": nothing(picture), "showarrow": False, "x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper"}
+    return {
+        "title": {"text": title, "font": {"size": 15}, "x": 0, "xref": "paper"},
+        "height": top + 20 + _LEVEL_PIXELS * max(levels, 5),
+        "margin": {"l": 10, "r": 10, "t": top, "b": 10},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": FOREGROUND, "size": 11},
+        "uniformtext": {"minsize": 8, "mode": "hide"},
+        "modebar": dict(MODEBAR),
+        "xaxis": {"visible": False},
+        "yaxis": {"visible": False},
+        "annotations": [] if any_width else [empty],
+    }
+
+
+def nothing(picture: Picture) -> str:
+    """Say that there is nothing to draw."""
+    return f"no {TITLES[picture.weight]} in {scope_text(picture.scope) or 'this run'}"

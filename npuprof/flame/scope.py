@@ -1,0 +1,148 @@
+"""Parts of a run's call tree: what belongs to one step, to one host thread, or to both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.analysis.correlation import LAYERS, own_ns
+from npuprof.analysis.nesting import Int64
+from npuprof.analysis.overlap import union
+from npuprof.errors import OptionsError
+from npuprof.flame.tree import MergedCalls, Sums, Weight
+
+_MOST_TOLD = 12
+
+_Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What of a run is looked at.
+
+    Attributes
+    ----------
+    step
+        The number of a step; None for all of them, and what is outside. A host call counts for the part of its time
+        that lies in the step, and as a call of the step that it begins in. A kernel is of the step that the recording
+        tells, else of the one in which it was launched.
+    thread
+        A host thread; None for all. A kernel is of every thread with a call that caused it, also through a queue.
+    """
+
+    step: int | None = None
+    thread: int | None = None
+
+
+def steps(tables: Mapping[str, pd.DataFrame]) -> list[int]:
+    """Give the numbers of a run's steps."""
+    numbers = pd.concat([tables["steps"]["step"], tables["kernels"]["step"]]).dropna()
+    return sorted(int(number) for number in numbers.unique())
+
+
+def threads(tables: Mapping[str, pd.DataFrame]) -> list[int]:
+    """Give the host threads of a run, those with the most calls first."""
+    return [int(thread) for thread in pd.Series(_host(tables, "thread_id")).value_counts().index]
+
+
+def scoped(calls: MergedCalls, tables: Mapping[str, pd.DataFrame], scope: Scope) -> dict[Weight, Sums]:
+    """Sum up what the paths of a run have within a part of it.
+
+    The paths stay those of the whole run: a caller that is itself outside has nothing of its own.
+
+    Parameters
+    ----------
+    calls
+        The run's calls, merged.
+    tables
+        The tables that they were merged from.
+    scope
+        The part.
+
+    Raises
+    ------
+    OptionsError
+        If the run has no such step or thread; the message names some that it has.
+    """
+    if scope == Scope():
+        return calls.whole(tables)
+    duration = _host(tables, "duration_ns")
+    start = _host(tables, "start_ns")
+    kernels = tables["kernels"]
+    chosen, chosen_kernels = np.ones(len(start), bool), np.ones(len(kernels), bool)
+    own = calls.causes.self_ns
+    if scope.step is not None:
+        _demand(scope.step, steps(tables), "step")
+        windows = _windows(tables["steps"], scope.step)
+        own = own_ns(_covered(windows, start + duration) - _covered(windows, start), calls.causes.holders)
+        chosen = _inside(windows, start)
+        chosen_kernels = _of_step(kernels, scope.step, calls.causes.launchers, chosen, windows)
+    if scope.thread is not None:
+        _demand(scope.thread, threads(tables), "thread")
+        on_thread = _host(tables, "thread_id") == scope.thread
+        chosen = chosen & on_thread
+        own = np.where(on_thread, own, 0)
+        chosen_kernels = chosen_kernels & _launched(calls, on_thread)
+    rows = np.flatnonzero(chosen_kernels)
+    kernel_ns = kernels["duration_ns"].to_numpy(np.int64)[rows]
+    return calls.sums(np.flatnonzero(chosen), own, rows, kernel_ns)
+
+
+def _host(tables: Mapping[str, pd.DataFrame], column: str) -> Int64:
+    return np.concatenate([tables[name][column].to_numpy(np.int64) for name in LAYERS])
+
+
+def _demand(number: int, known: list[int], what: str) -> None:
+    if number in known:
+        return
+    told = ", ".join(map(str, known[:_MOST_TOLD])) + (" ..." if len(known) > _MOST_TOLD else "")
+    raise OptionsError(f"the run has no {what} {number}; it has {told or 'none'}")
+
+
+def _windows(steps: pd.DataFrame, number: int) -> tuple[Int64, Int64]:
+    """Give when a step was, in disjoint stretches: several devices may tell of it."""
+    own = steps[(steps["step"] == number).fillna(value=False).to_numpy(bool)]
+    starts = own["start_ns"].to_numpy(np.int64)
+    return union(starts, starts + own["duration_ns"].to_numpy(np.int64))
+
+
+def _covered(windows: tuple[Int64, Int64], moments: Int64) -> Int64:
+    """Give how much of the windows lies before each moment."""
+    starts, ends = windows
+    before = np.concatenate([[0], np.cumsum(ends - starts)])
+    begun = np.searchsorted(starts, moments, side="right")
+    last_end = np.concatenate([[np.iinfo(np.int64).min], ends])[begun]
+    covered: Int64 = before[begun] - np.where(last_end > moments, last_end - moments, 0)
+    return covered
+
+
+def _inside(windows: tuple[Int64, Int64], moments: Int64) -> _Mask:
+    starts, ends = windows
+    begun = np.searchsorted(starts, moments, side="right")
+    inside: _Mask = np.concatenate([[np.iinfo(np.int64).min], ends])[begun] > moments
+    return inside
+
+
+def _of_step(kernels: pd.DataFrame, number: int, launchers: Int64, begun: _Mask, windows: tuple[Int64, Int64]) -> _Mask:
+    """Tell which kernels belong to a step; `begun` tells which host slices began in it."""
+    known = kernels["step"].notna().to_numpy(bool)
+    told = (kernels["step"] == number).fillna(value=False).to_numpy(bool)
+    launched = np.append(begun, False)[launchers]  # the last one is for -1: it is not known what launched it
+    meanwhile = _inside(windows, kernels["start_ns"].to_numpy(np.int64))
+    chosen: _Mask = np.where(known, told, np.where(launchers >= 0, launched, meanwhile))
+    return chosen
+
+
+def _launched(calls: MergedCalls, on_thread: _Mask) -> _Mask:
+    """Tell which kernels were caused by a call that is on a thread, directly or by what it called or enqueued."""
+    caused = np.append(on_thread, False)  # the last one is for -1, no caller
+    above = np.append(calls.causes.callers, -1)
+    while (above >= 0).any():  # every round doubles how far up each row has looked
+        caused |= caused[above]
+        above = np.where(above >= 0, above[above], -1)
+    launched: _Mask = caused[calls.causes.launchers]
+    return launched

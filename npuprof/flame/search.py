@@ -1,0 +1,151 @@
+"""Search in a call tree: which paths are called so, and how much of the whole they account for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.analysis.nesting import Int64
+from npuprof.analysis.patterns import contains_pattern
+from npuprof.analysis.quantities import printable
+from npuprof.errors import OptionsError
+from npuprof.flame.fold import Frames, Root, inside
+from npuprof.flame.tree import MergedCalls, Sums
+
+_LONGEST_PATTERN = 1000
+_MOST_TOLD, _LONGEST_TOLD = 5, 60
+
+_Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found in a view.
+
+    Attributes
+    ----------
+    frames
+        How many paths match, shown or folded.
+    total
+        What they have of the weight together; what is below two of them counts once.
+    lit
+        For each frame of the view whether it matches, or stands for a path that does.
+    """
+
+    frames: int
+    total: int
+    lit: _Mask
+
+
+def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> _Mask:
+    """Tell which paths' names contain a text, whatever the case of its letters.
+
+    Parameters
+    ----------
+    calls
+        The paths.
+    text
+        What to search for; nothing matches an empty one.
+    regex
+        Whether it is a regular expression.
+
+    Raises
+    ------
+    OptionsError
+        If the regular expression cannot be read; the message says where.
+    """
+    if not text:
+        return np.zeros(len(calls), bool)
+    if len(text) > _LONGEST_PATTERN:
+        raise OptionsError(f"the search has {len(text):,} characters; at most {_LONGEST_PATTERN:,} are looked for")
+    names = [str(name) for name in calls.names]
+    if regex:
+        return contains_pattern(names, text)[calls.label]
+    folded = text.upper()
+    return np.array([folded in name.upper() for name in names], bool)[calls.label]
+
+
+def found_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, matches: _Mask) -> Found:
+    """Tell what of the matches is in a view.
+
+    Parameters
+    ----------
+    calls, sums, root
+        What is looked at.
+    frames
+        The view of it.
+    matches
+        As :func:`matching` gives them.
+    """
+    low, below = inside(calls, root)
+    high = low + len(below)
+    lit = matches[low:high] & below & (sums.total[low:high] > 0)
+    is_root = root.path >= 0 and not root.without and bool(matches[root.path]) and int(sums.total[root.path]) > 0
+    paths = np.flatnonzero(lit) + low
+    total = int(frames.total[0]) if is_root else _union(calls, sums, paths)
+    shown = np.zeros(len(frames), bool)
+    shown[0] = is_root
+    itself = (frames.folded == 0) & (np.arange(len(frames)) > 0)
+    shown[itself] = lit[frames.path[itself] - low]
+    return Found(len(paths) + is_root, total, shown | _hidden(calls, frames, low, lit))
+
+
+def path_called(calls: MergedCalls, sums: Sums, names: str | Sequence[str]) -> int:
+    """Find a path by its names.
+
+    Parameters
+    ----------
+    calls, sums
+        The paths, and the weight by which one is chosen of several that are called the same.
+    names
+        Those of the outermost call and so on inwards, or of the path alone, wherever it is; -1 for none.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such path; the message names what there is in its place.
+    """
+    if isinstance(names, str):
+        return _widest_called(calls, sums, np.arange(len(calls)), names, "in this run")
+    path = -1
+    for name in names:
+        where = f"below {calls.name(path)!r}" if path >= 0 else "at the top"
+        path = _widest_called(calls, sums, np.flatnonzero(calls.parent == path), name, where)
+    return path
+
+
+def _widest_called(calls: MergedCalls, sums: Sums, paths: Int64, name: str, where: str) -> int:
+    by_width = paths[np.argsort(-sums.total[paths], kind="stable")]
+    found = by_width[(calls.names == name)[calls.label[by_width]]]
+    if len(found):
+        return int(found[0])
+    told = dict.fromkeys(printable(calls.name(path), _LONGEST_TOLD) for path in by_width[:_MOST_TOLD].tolist())
+    raise OptionsError(f"there is no frame {name!r} {where}; the widest are {', '.join(told) or '(none)'}")
+
+
+def _union(calls: MergedCalls, sums: Sums, paths: Int64) -> int:
+    """Sum the totals of paths of which none is below another one of them."""
+    ends = calls.end[paths]
+    reach = np.maximum.accumulate(np.concatenate([[-1], ends]))[:-1]
+    return int(sums.total[paths[paths >= reach]].sum())
+
+
+def _hidden(calls: MergedCalls, frames: Frames, low: int, lit: _Mask) -> _Mask:
+    """Tell which frames stand for callees of which one, or something below it, matches."""
+    before = np.concatenate([[0], np.cumsum(lit)])
+    itself = frames.folded == 0
+    start = frames.path - low
+    end = np.where(frames.path >= 0, calls.end[frames.path], len(calls)) - low if len(calls) else start + 1
+    start[0], end[0] = 0, len(lit)
+    within = before[np.clip(end, 0, len(lit))] - before[np.clip(start, 0, len(lit))]
+    own = np.where(itself & (np.arange(len(frames)) > 0), lit[np.clip(start, 0, len(lit) - 1)], 0) if len(lit) else 0
+    left = within - own
+    below = np.flatnonzero(itself)[1:]
+    np.subtract.at(left, frames.above[below], within[below])
+    hidden = np.zeros(len(frames), bool)
+    folded = np.flatnonzero(~itself)
+    hidden[folded] = left[frames.above[folded]] > 0
+    return hidden

@@ -1,0 +1,291 @@
+"""The state of a flame graph that is looked at: weight, part of the run, root, search; a widget only shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.errors import OptionsError
+from npuprof.flame.figure import Orientation
+from npuprof.flame.fold import Frames, Root, fold, rest_of
+from npuprof.flame.frames import Picture
+from npuprof.flame.scope import Scope, scoped, steps, threads
+from npuprof.flame.search import Found, found_in, matching
+from npuprof.flame.tree import MergedCalls, Sums, Weight, merged_calls
+from npuprof.info import Info
+from npuprof.observable import Observed
+
+MOST_FRAMES = 2_000
+"""How many frames are shown at once."""
+
+MOST_LEVELS = 60
+"""How many levels of callees are shown at once; what is deeper is folded."""
+
+_MOST_SCOPES = 8  # of which the sums are kept
+
+
+class FlameGraph(Observed):
+    """What of a run's call tree is looked at, and what there is to see.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    info
+        What is known of the run.
+
+    Attributes
+    ----------
+    weights
+        The weights that the run has something of, in the order of :data:`Weight`.
+    steps, threads
+        The numbers of the run's steps and host threads, those with the most calls first.
+    weight, scope, root
+        What is looked at.
+    orientation
+        Whether callees hang below their caller (``icicle``) or stand upon it (``flame``).
+    text, regex
+        What was searched for last, and whether it is a regular expression; empty without a search.
+    cursor
+        The frame that the keys have reached; 0, the root, to begin with.
+    pixels
+        How wide the picture is.
+    """
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame], info: Info) -> None:
+        super().__init__()
+        self.info = info
+        self._tables = tables
+        has_host = any(len(tables[name]) for name in ("python", "operators", "api"))
+        has = {"host": has_host, "device": bool(len(tables["kernels"])), "count": True}
+        self.weights: list[Weight] = [weight for weight in get_args(Weight) if has[weight]]
+        self.steps, self.threads = steps(tables), threads(tables)
+        self.weight: Weight = self.weights[0]
+        self.scope, self.root = Scope(), Root()
+        self.orientation: Orientation = "icicle"
+        self.text, self.regex = "", False
+        self.cursor = 0
+        self.pixels = 1200
+        self._matches: npt.NDArray[np.bool_] | None = None
+        self._sums: dict[Scope, dict[Weight, Sums]] = {}
+        self._picture: Picture | None = None
+        self._found: Found | None = None
+
+    @cached_property
+    def calls(self) -> MergedCalls:
+        """The paths of the run, merged when they are first needed."""
+        return merged_calls(self._tables)
+
+    def picture(self) -> Picture:
+        """Give what there is to see: at most :data:`MOST_FRAMES` frames."""
+        if self._picture is None:
+            sums = self._scoped()
+            frames = fold(self.calls, sums[self.weight], self.root, MOST_FRAMES, MOST_LEVELS)
+            self._picture = Picture(self.calls, sums, self.weight, self.scope, self.root, frames)
+        return self._picture
+
+    def found(self) -> Found | None:
+        """Give what the search found in what is shown; None without a search."""
+        if self._matches is None:
+            return None
+        picture = self.picture()
+        if self._found is None:
+            self._found = found_in(self.calls, picture.sums[self.weight], self.root, picture.frames, self._matches)
+        return self._found
+
+    def path(self) -> list[str]:
+        """Give the names from the outermost call to the root, not escaped; empty for the whole of it."""
+        names = [self.calls.name(path) for path in self.calls.callers(self.root.path)]
+        return [*names, "the rest"] if self.root.without else names
+
+    def weigh(self, weight: Weight) -> None:
+        """Choose what makes a frame wide; a root without any of it gives way to the nearest caller that has some.
+
+        Raises
+        ------
+        OptionsError
+            If the run has nothing of it.
+        """
+        if weight not in self.weights:
+            raise OptionsError(f"weight is {weight!r}; for this run it must be one of {', '.join(self.weights)}")
+        self._look_at(weight, self.scope)
+
+    def look_at(self, scope: Scope) -> None:
+        """Choose what part of the run is shown; the root stays as far as the part has something of it.
+
+        Raises
+        ------
+        OptionsError
+            If the run has no such step or thread.
+        """
+        self._look_at(self.weight, scope)
+
+    def turn(self, orientation: Orientation) -> None:
+        """Let callees hang below their caller, or stand upon it.
+
+        Raises
+        ------
+        OptionsError
+            If it is neither.
+        """
+        if orientation not in get_args(Orientation):
+            raise OptionsError(f"orientation is {orientation!r}; it must be one of {', '.join(get_args(Orientation))}")
+        self.orientation = orientation
+        self._tell()
+
+    def zoom(self, frame: int) -> None:
+        """Put a frame of what is shown at the top, a folded one with all that it stands for; the top one: go up.
+
+        A number that is no frame's is let pass: the browser may speak of a picture that is no more.
+        """
+        frames = self.picture().frames
+        if frame == 0:
+            self.up()
+        elif 0 < frame < len(frames):
+            folded = bool(frames.folded[frame])
+            self._set_root(rest_of(frames, frame, self.root) if folded else Root(int(frames.path[frame])))
+
+    def up(self) -> None:
+        """Put the caller of what is at the top there, or what the folded frame was part of."""
+        if self.root.without:
+            self._set_root(Root(self.root.path))
+        elif self.root.path >= 0:
+            self._set_root(Root(int(self.calls.parent[self.root.path])))
+
+    def show_all(self) -> None:
+        """Show everything that the scope has."""
+        self._set_root(Root())
+
+    def search(self, text: str, *, regex: bool = False) -> None:
+        """Let the frames stand out whose names contain a text, or match a regular expression; an empty one: none.
+
+        Raises
+        ------
+        OptionsError
+            If the regular expression cannot be read; then nothing stands out.
+        """
+        self.text, self.regex, self._matches, self._found = "", regex, None, None
+        try:
+            if text:
+                self._matches = matching(self.calls, text, regex=regex)
+                self.text = text
+        finally:
+            self._tell()
+
+    def resize(self, pixels: int) -> None:
+        """Tell how wide the picture is."""
+        self.pixels = min(max(pixels, 200), 8_000)
+        self._tell()
+
+    def point(self, frame: int) -> None:
+        """Move the cursor to a frame of what is shown."""
+        if 0 <= frame < len(self.picture().frames):
+            self.cursor = frame
+            self._tell()
+
+    def step_in(self) -> None:
+        """Move the cursor to the widest callee."""
+        below = self.picture().frames.below(self.cursor)
+        if len(below):
+            self.point(int(below[0]))
+
+    def step_out(self) -> None:
+        """Move the cursor to the caller."""
+        self.point(int(self.picture().frames.above[self.cursor]))
+
+    def step_aside(self, by: int) -> None:
+        """Move the cursor to the next frame of its level: to the right, or by -1 to the left."""
+        frames = self.picture().frames
+        level = np.flatnonzero(frames.depth == frames.depth[self.cursor])
+        order = level[np.argsort(lefts(frames)[level], kind="stable")]
+        at = int(np.flatnonzero(order == self.cursor)[0]) + by
+        if 0 <= at < len(order):
+            self.point(int(order[at]))
+
+    def next_match(self, by: int = 1) -> None:
+        """Move the cursor to the next frame that stands out, level by level, the first one after the last."""
+        found, frames = self.found(), self.picture().frames
+        if found is None or not found.lit.any():
+            return
+        order = np.lexsort((lefts(frames), frames.depth))
+        lit = order[found.lit[order]]
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        here = rank[self.cursor]
+        after = np.searchsorted(rank[lit], here, side="right" if by > 0 else "left")
+        self.point(int(lit[(after if by > 0 else after - 1) % len(lit)]))
+
+    def _scoped(self) -> dict[Weight, Sums]:
+        if self.scope not in self._sums:
+            while len(self._sums) >= _MOST_SCOPES:
+                del self._sums[next(iter(self._sums))]
+            self._sums[self.scope] = scoped(self.calls, self._tables, self.scope)
+        return self._sums[self.scope]
+
+    def _look_at(self, weight: Weight, scope: Scope) -> None:
+        before, self.scope = self.scope, scope
+        try:
+            total = self._scoped()[weight].total
+        except OptionsError:
+            self.scope = before
+            raise
+        self.weight = weight
+        path = self.root.path
+        while path >= 0 and not total[path]:
+            path = int(self.calls.parent[path])
+        self._set_root(Root(path))
+
+    def _set_root(self, root: Root) -> None:
+        self.root, self.cursor, self._picture, self._found = root, 0, None, None
+        self._tell()
+
+
+def lefts(frames: Frames) -> npt.NDArray[np.float64]:
+    """Give where each frame begins, from 0 at the left to 1: siblings side by side from where their caller begins."""
+    whole = max(int(frames.total[0]), 1)
+    begins = [0] * len(frames)
+    free = [0] * len(frames)  # how much of each frame is taken by callees that are placed
+    total, above = frames.total.tolist(), frames.above.tolist()
+    for frame in range(1, len(frames)):
+        begins[frame] = begins[above[frame]] + free[above[frame]]
+        free[above[frame]] += total[frame]
+    return np.array(begins, np.float64) / whole
+
+
+_ACTIONS: Mapping[str, Callable[[FlameGraph], object]] = {
+    "ArrowLeft": lambda flame: flame.step_aside(-1),
+    "ArrowRight": lambda flame: flame.step_aside(1),
+    "Enter": lambda flame: flame.zoom(flame.cursor) if flame.cursor else None,
+    "Backspace": FlameGraph.up,
+    "Escape": FlameGraph.up,
+    "u": FlameGraph.up,
+    "0": FlameGraph.show_all,
+    "n": lambda flame: flame.next_match(1),
+    "p": lambda flame: flame.next_match(-1),
+}
+
+
+def press(flame: FlameGraph, key: str) -> bool:
+    """Do what a key stands for; give whether it stands for anything.
+
+    Parameters
+    ----------
+    flame
+        What is looked at.
+    key
+        The key's name as browsers give it: ``u``, ``ArrowDown`` ...
+    """
+    if key in ("ArrowUp", "ArrowDown"):
+        inwards = (key == "ArrowDown") == (flame.orientation == "icicle")
+        (flame.step_in if inwards else flame.step_out)()
+        return True
+    action = _ACTIONS.get(key if len(key) > 1 else key.lower())
+    if action is None:
+        return False
+    action(flame)
+    return True

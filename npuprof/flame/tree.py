@@ -1,0 +1,282 @@
+"""The call tree of a run: equal paths merged, from Python over operators and CANN calls down to kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.analysis.correlation import LAYERS, Causes, causes
+from npuprof.analysis.nesting import Int64
+
+Weight: TypeAlias = Literal["host", "device", "count"]
+"""What a path is weighed by: time on host threads, time of its kernels on devices, or number of slices."""
+
+COLUMNS: Mapping[Weight, tuple[str, str]] = {
+    "count": ("count", "total_count"),
+    "host": ("self_host_ns", "host_ns"),
+    "device": ("self_device_ns", "device_ns"),
+}
+"""The columns of a call tree that hold a weight: of the path itself, and with everything below it."""
+
+_UNNAMED = "(unnamed)"
+
+
+def call_tree(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Merge all calls and kernels of a run by their path of names.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name; ``python``, ``operators``, ``api``, ``kernels`` and ``links`` are read.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each path, a caller right before all that is below it:
+
+        * ``parent``: row of the caller, -1 at the top; ``depth``: 0 at the top;
+        * ``layer`` (python, operators, api or kernels) and ``name``;
+        * ``count``: slices of this path; ``self_host_ns``: time of theirs on their threads that no callee
+          accounts for; ``self_device_ns``: duration of the kernels (0 for host paths);
+        * ``total_count``, ``host_ns``, ``device_ns``: the same summed over the path and everything below it,
+          so the self values of a subtree add up to its root's totals exactly.
+
+        Paths of different threads merge: host times add over threads. What a task queue ran on another
+        thread counts under the operator that enqueued it.
+    """
+    calls = merged_calls(tables)
+    tree: pd.DataFrame = calls.labels.iloc[calls.label].reset_index(drop=True)
+    tree = tree.assign(parent=calls.parent, depth=calls.depth)[["parent", "depth", "layer", "name"]]
+    sums = calls.whole(tables)
+    for weight, (own, _) in COLUMNS.items():
+        tree[own] = sums[weight].own
+    for weight, (_, total) in COLUMNS.items():
+        tree[total] = sums[weight].total
+    return tree
+
+
+@dataclass(frozen=True)
+class Sums:
+    """One weight of every path.
+
+    Attributes
+    ----------
+    own
+        Of the path itself, never negative.
+    total
+        Of the path and everything below it.
+    callees
+        How many callees with any of it are below it. One longer than the paths: the last one counts those at the top.
+    """
+
+    own: Int64
+    total: Int64
+    callees: Int64
+
+
+@dataclass(frozen=True)
+class MergedCalls:
+    """The paths of a run, a caller right before all that is below it.
+
+    Attributes
+    ----------
+    parent, depth
+        For each path the row of its caller, -1 at the top, and how many callers it has.
+    end
+        For each path the first row that is not below it.
+    label
+        For each path the row of its layer and name in `labels`.
+    labels
+        ``layer`` and ``name``.
+    host_path, kernel_path
+        The path of each host slice, in the order of `causes`, and of each kernel.
+    causes
+        What called what.
+    """
+
+    parent: Int64
+    depth: Int64
+    end: Int64
+    label: Int64
+    labels: pd.DataFrame
+    host_path: Int64
+    kernel_path: Int64
+    causes: Causes
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @cached_property
+    def names(self) -> npt.NDArray[np.object_]:
+        """The names of `labels`."""
+        return self.labels["name"].to_numpy(object)
+
+    @cached_property
+    def layers(self) -> npt.NDArray[np.object_]:
+        """The layers of `labels`."""
+        return self.labels["layer"].to_numpy(object)
+
+    def name(self, path: int) -> str:
+        """Give the name of a path."""
+        return str(self.names[self.label[path]])
+
+    def layer(self, path: int) -> str:
+        """Give the layer of a path."""
+        return str(self.layers[self.label[path]])
+
+    def callers(self, path: int) -> list[int]:
+        """Give a path's callers, outermost first, and itself; nothing for -1."""
+        found: list[int] = []
+        while path >= 0:
+            found.append(path)
+            path = int(self.parent[path])
+        return found[::-1]
+
+    def span(self, path: int) -> tuple[int, int]:
+        """Give the rows of everything below a path, or of everything for -1."""
+        return (path + 1, int(self.end[path])) if path >= 0 else (0, len(self))
+
+    def sums(self, slices: Int64, host_ns: Int64, kernels: Int64, kernel_ns: Int64) -> dict[Weight, Sums]:
+        """Sum up what each path has.
+
+        Parameters
+        ----------
+        slices
+            The host slices that count, rows in the order of `causes`.
+        host_ns
+            For every host slice what it has of its thread's time.
+        kernels
+            The kernels that count.
+        kernel_ns
+            The duration of every one of those.
+        """
+        count, host, device = (np.zeros(len(self), np.int64) for _ in range(3))
+        for paths in (self.host_path[slices], self.kernel_path[kernels]):
+            count += np.bincount(paths, minlength=len(self))
+        np.add.at(host, self.host_path, host_ns)
+        np.add.at(device, self.kernel_path[kernels], kernel_ns)
+        return {"host": self._sums(host), "device": self._sums(device), "count": self._sums(count)}
+
+    def whole(self, tables: Mapping[str, pd.DataFrame]) -> dict[Weight, Sums]:
+        """Sum up what each path has in the whole run."""
+        slices, kernels = np.arange(len(self.host_path)), np.arange(len(self.kernel_path))
+        kernel_ns = tables["kernels"]["duration_ns"].to_numpy(np.int64)
+        return self.sums(slices, self.causes.self_ns, kernels, kernel_ns)
+
+    def _sums(self, own: Int64) -> Sums:
+        before = np.concatenate([[0], np.cumsum(own)])
+        total = before[self.end] - before[:-1]
+        callees = np.bincount(np.where(self.parent >= 0, self.parent, len(self))[total > 0], minlength=len(self) + 1)
+        return Sums(own, total, callees)
+
+
+def merged_calls(tables: Mapping[str, pd.DataFrame]) -> MergedCalls:
+    """Merge all calls and kernels of a run by their path of names; see :func:`call_tree`."""
+    found = causes(tables)
+    codes, labels = _name_codes(tables)
+    host = len(found.callers)
+    grown = _Growing(len(labels))
+    nodes = _merge_host(grown, found.callers, codes[:host])
+    launchers = found.launchers
+    above = np.where(launchers >= 0, nodes[launchers], -1) if host else np.full(len(launchers), -1, np.int64)
+    kernel_nodes = grown.add(above, codes[host:])
+    parent, label = np.concatenate(grown.parents), np.concatenate(grown.labels)
+    depth = _depths(parent)
+    size = _sizes(parent, depth)
+    place = _places(parent, depth, size)
+    order = np.empty_like(place)
+    order[place] = np.arange(len(place))
+    return MergedCalls(
+        parent=np.where(parent >= 0, place[parent], -1)[order] if len(parent) else parent,
+        depth=depth[order],
+        end=np.arange(len(order)) + size[order],
+        label=label[order],
+        labels=labels,
+        host_path=place[nodes],
+        kernel_path=place[kernel_nodes],
+        causes=found,
+    )
+
+
+@dataclass
+class _Growing:
+    """Nodes made so far, batch by batch, each batch below earlier ones."""
+
+    label_count: int
+    parents: list[Int64] = field(default_factory=lambda: [np.zeros(0, np.int64)])
+    labels: list[Int64] = field(default_factory=lambda: [np.zeros(0, np.int64)])
+    count: int = 0
+
+    def add(self, above: Int64, codes: Int64) -> Int64:
+        """Make a node for each different pair of node above and label; give the node of each pair."""
+        batch, keys = pd.factorize((above + 1) * self.label_count + codes)
+        nodes = batch.astype(np.int64) + self.count
+        self.parents.append(keys // self.label_count - 1)
+        self.labels.append(keys % self.label_count)
+        self.count += len(keys)
+        return nodes
+
+
+def _name_codes(tables: Mapping[str, pd.DataFrame]) -> tuple[Int64, pd.DataFrame]:
+    """Give every slice a number for its name, and the names; a name in two layers has two numbers."""
+    codes, labels, first = [], [], 0
+    for layer in (*LAYERS, "kernels"):
+        names = tables[layer]["name"].cat
+        codes.append(names.codes.to_numpy(np.int64) + 1 + first)  # -1, the absent name, becomes the first
+        labels.append(pd.DataFrame({"layer": layer, "name": [_UNNAMED, *names.categories]}))
+        first += len(labels[-1])
+    return np.concatenate(codes), pd.concat(labels, ignore_index=True).astype({"layer": "category"})
+
+
+def _merge_host(grown: _Growing, callers: Int64, codes: Int64) -> Int64:
+    """Merge host slices one depth after the other; give the node of each slice."""
+    nodes = np.full(len(callers), -1, np.int64)
+    for rows in _levels(_depths(callers)):
+        above = callers[rows]
+        nodes[rows] = grown.add(np.where(above >= 0, nodes[above], -1), codes[rows])
+    return nodes
+
+
+def _levels(depths: Int64) -> Iterator[Int64]:
+    """Give the rows of each depth, 0 first."""
+    order = np.argsort(depths, kind="stable")
+    bounds = np.flatnonzero(np.diff(depths[order], prepend=-1, append=-1))
+    return (order[low:high] for low, high in pairwise(bounds))
+
+
+def _depths(parents: Int64) -> Int64:
+    depths = (parents >= 0).astype(np.int64)
+    above = parents.copy()
+    rows = np.flatnonzero(above >= 0)
+    while len(rows):  # every round doubles how far up each row has counted
+        depths[rows], above[rows] = depths[rows] + depths[above[rows]], above[above[rows]]
+        rows = rows[above[rows] >= 0]
+    return depths
+
+
+def _sizes(parents: Int64, depths: Int64) -> Int64:
+    """Count each row and everything below it."""
+    sizes = np.ones(len(parents), np.int64)
+    for rows in list(_levels(depths))[:0:-1]:
+        np.add.at(sizes, parents[rows], sizes[rows])
+    return sizes
+
+
+def _places(parents: Int64, depths: Int64, sizes: Int64) -> Int64:
+    """Give each row its place: a caller is right before all that is below it, and siblings keep their order."""
+    places = np.zeros(len(parents), np.int64)
+    for level, rows in enumerate(_levels(depths)):
+        first = places[parents[rows]] + 1 if level else np.zeros(len(rows), np.int64)
+        order = np.argsort(first, kind="stable")
+        rows, first = rows[order], first[order]
+        before = np.cumsum(sizes[rows]) - sizes[rows]  # of the whole level; what counts is since the first sibling
+        is_first: npt.NDArray[np.bool_] = np.diff(first, prepend=-1) != 0
+        places[rows] = first + before - before[np.maximum.accumulate(np.where(is_first, np.arange(len(rows)), 0))]
+    return places

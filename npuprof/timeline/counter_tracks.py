@@ -1,0 +1,76 @@
+"""Counters as lines below the slices: a window's samples, thinned to what a picture can show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.arrays import Int64
+from npuprof.figures.thinning import thinned
+
+Floats = npt.NDArray[np.float64]
+
+MOST_LINES = 8
+"""How many counters are drawn; the tab of counters has them all."""
+
+_MOST_POINTS = 300
+
+
+@dataclass(frozen=True)
+class Line:
+    """One sampled counter.
+
+    Attributes
+    ----------
+    title, unit
+        What it is called, not escaped, and what its values are.
+    time_ns
+        When it was sampled, epoch nanoseconds, ascending.
+    value
+        What was sampled; finite.
+    """
+
+    title: str
+    unit: str
+    time_ns: Int64
+    value: Floats
+
+    @property
+    def top(self) -> float:
+        """The value that reaches the upper edge of the line's lane."""
+        return max(float(self.value.max()), 1e-300)
+
+    def within(self, start_ns: int, end_ns: int) -> tuple[Int64, Floats]:
+        """Give the samples of a window, and one on either side of it, thinned to a few hundred."""
+        low = max(int(np.searchsorted(self.time_ns, start_ns, side="left")) - 1, 0)
+        high = int(np.searchsorted(self.time_ns, end_ns, side="right")) + 1
+        kept = thinned(self.value[low:high], _MOST_POINTS)
+        return self.time_ns[low:high][kept], self.value[low:high][kept]
+
+
+def lines(counters: pd.DataFrame) -> list[Line]:
+    """Give the counters to draw: those that change most often, in the order of their names."""
+    known = counters[np.isfinite(counters["value"].to_numpy(np.float64))]
+    if not len(known):
+        return []
+    keys = ["counter", "instance", "device_id", "unit"]
+    found: list[tuple[int, Line]] = []
+    for key, rows in known.groupby(keys, observed=True, dropna=False, sort=False):
+        facts: Mapping[str, object] = dict(zip(keys, key, strict=True))
+        order = np.argsort(rows["time_ns"].to_numpy(), kind="stable")
+        value = rows["value"].to_numpy(np.float64)[order]
+        unit = facts["unit"] if isinstance(facts["unit"], str) else ""
+        line = Line(_title(facts), unit, rows["time_ns"].to_numpy()[order], value)
+        found.append((int(np.count_nonzero(np.diff(value))), line))
+    found.sort(key=lambda pair: -pair[0])
+    return sorted((line for _, line in found[:MOST_LINES]), key=lambda line: line.title)
+
+
+def _title(facts: Mapping[str, object]) -> str:
+    words = [str(facts[key]) for key in ("counter", "instance") if isinstance(facts[key], str)]
+    device = facts["device_id"]
+    return " ".join([*words, *([f"NPU {device}"] if not pd.isna(device) else [])])  # type: ignore[call-overload]

@@ -1,0 +1,185 @@
+"""The timeline of a run: host and device layers above each other, at most 2,000 bars whatever the run's size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from npuprof.analysis.quantities import count as count_text
+from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR, Family
+from npuprof.figures.labels import label, moment
+from npuprof.figures.time_axis import unit_of
+from npuprof.info import Info
+from npuprof.timeline.hover import described
+from npuprof.timeline.lane_packing import Picture, packed
+from npuprof.timeline.layers import layers
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+FEWEST_SLICES = 200
+"""Every lane needs a bar, and there are fewer lanes than this."""
+
+_LANE_PIXELS = 20
+
+
+def timeline(
+    tables: Mapping[str, pd.DataFrame],
+    info: Info,
+    *,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+    max_slices: int = 2000,
+    longest_name: int = 60,
+) -> go.Figure:
+    """Draw steps, marks, Python, operators, CANN calls, streams, collectives and device use over time.
+
+    Where there are more slices than bars, short neighbours share a bar, paler the less it was busy, whose
+    hover text tells how many they are; long slices stay with their names.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    info
+        What is known of the run; a simulated one says so in the title.
+    start_ns, end_ns
+        Window in epoch nanoseconds: slices outside are left out, so those inside show in more detail.
+    max_slices
+        How many bars there may be; at least :data:`FEWEST_SLICES`.
+    longest_name
+        Names are cut in the middle to this many characters.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        Times relative to the first slice or `start_ns`; the title has that moment in full.
+
+    Raises
+    ------
+    ValueError
+        If `max_slices` is too small, or the window ends before it starts.
+    """
+    import plotly.graph_objects as go
+
+    if max_slices < FEWEST_SLICES:
+        raise ValueError(f"max_slices is {max_slices}; it must be at least {FEWEST_SLICES}, one for every lane")
+    if start_ns is not None and end_ns is not None and end_ns < start_ns:
+        raise ValueError(f"the window ends at {end_ns} ns, before it starts at {start_ns} ns")
+    shown = [layer.within(start_ns, end_ns) for layer in layers(tables)]
+    picture = packed([layer for layer in shown if any(len(frame) for frame in layer.frames)], max_slices)
+    if not len(picture.bars):
+        return _empty(go, info)
+    first = int(picture.bars.start_ns.min()) if start_ns is None else start_ns
+    last = int(picture.bars.end_ns.max()) if end_ns is None else end_ns
+    return _figure(go, picture, info, first, last, longest_name)
+
+
+def _figure(go: Any, picture: Picture, info: Info, first: int, last: int, longest_name: int) -> go.Figure:
+    unit_ns, unit = unit_of(last - first)
+    frame = described(picture, first, longest_name)
+    frame["base"] = (picture.bars.start_ns - first) / unit_ns
+    frame["width"] = (picture.bars.end_ns - picture.bars.start_ns) / unit_ns
+    figure = go.Figure(layout={"template": go.layout.Template()})
+    for family, look in FAMILIES.items():
+        some = frame[frame["family"] == family]
+        if len(some):
+            figure.add_trace(_trace(go, look, some))
+    height = picture.lanes[-1].place + 1
+    titled = [lane for lane in picture.lanes if lane.title]
+    figure.update_layout(
+        **_layout(info, _subtitle(picture, first), height),
+        xaxis={
+            "range": [0, max(last - first, 1) / unit_ns],
+            "side": "top",
+            "ticksuffix": f" {unit}",
+            "gridcolor": FAINT,
+            "zeroline": False,
+            "ticks": "outside",
+            "tickcolor": FAINT,
+            "exponentformat": "none",
+        },
+        yaxis={
+            "range": [height, -0.7],
+            "tickvals": [lane.place for lane in titled],
+            "ticktext": [label(lane.title, 40) for lane in titled],
+            "fixedrange": True,
+            "showgrid": False,
+            "zeroline": False,
+            "ticks": "outside",
+            "ticklen": 5,
+            "tickcolor": "rgba(0,0,0,0)",
+            "automargin": True,
+        },
+    )
+    return figure
+
+
+def _trace(go: Any, look: Family, some: pd.DataFrame) -> Any:
+    return go.Bar(
+        name=look.label,
+        orientation="h",
+        y=some["place"].to_numpy(),
+        base=some["base"].to_numpy(),
+        x=some["width"].to_numpy(),
+        width=0.9,
+        marker={
+            "color": some["colour"].tolist(),
+            "opacity": some["opacity"].tolist(),
+            "line": {"width": 0.5, "color": look.outline or look.colour},
+        },
+        text=some["text"].tolist(),
+        hovertext=some["hover"].tolist(),
+        hovertemplate="%{hovertext}<extra></extra>",
+        textposition="inside",
+        insidetextfont={"size": 10, "color": look.ink},
+        insidetextanchor="middle",
+        textangle=0,
+        constraintext="inside",
+    )
+
+
+def _subtitle(picture: Picture, first: int) -> str:
+    begin = f"starts {moment(first)}"
+    slices, bars = int(picture.bars.count.sum()), len(picture.bars)
+    if slices == bars:
+        return begin
+    return f"{begin} · {count_text(slices)} slices in {count_text(bars)} bars"
+
+
+def _layout(info: Info, subtitle: str, lanes: float) -> dict[str, Any]:
+    simulated = " · <b>simulated NPU</b>" if info.simulated else ""
+    name = f" · {label(info.name, 60)}" if info.name else ""
+    return {
+        "title": {
+            "text": f"Timeline{name}{simulated}<br><sup>{subtitle}</sup>",
+            "font": {"size": 15},
+            "x": 0,
+            "xref": "paper",
+        },
+        "barmode": "overlay",
+        "height": round(160 + _LANE_PIXELS * max(lanes, 6)),
+        "margin": {"l": 10, "r": 10, "t": 90, "b": 20},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": FOREGROUND, "size": 11},
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "y": 0, "yanchor": "bottom"},
+        "hovermode": "closest",
+        "dragmode": "zoom",
+        "uniformtext": {"minsize": 8, "mode": "hide"},
+        "modebar": dict(MODEBAR),
+    }
+
+
+def _empty(go: Any, info: Info) -> go.Figure:
+    note = {"text": "no slices in this part of the run", "showarrow": False, "x": 0.5, "y": 0.5}
+    figure = go.Figure(layout={"template": go.layout.Template()})
+    figure.update_layout(
+        **_layout(info, "", 6),
+        annotations=[note | {"xref": "paper", "yref": "paper"}],
+        xaxis={"visible": False},
+        yaxis={"visible": False},
+    )
+    return figure

@@ -1,0 +1,212 @@
+"""The arrows of one slice: what caused it, from Python down to the kernel, and what it caused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.correlation import LAYERS, Causes, causes
+from npuprof.arrays import Int64
+from npuprof.timeline.slices import TABLES, Slices
+
+MOST_ARROWS = 60
+"""How many arrows are told of one slice, the earliest effects first."""
+
+_MOST_VISITED = 20_000  # callees that are looked at for the kernels of a slice that holds much of the run
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A cause and its effect, both numbers of slices, and the kind: ``call`` or that of the recording's link."""
+
+    cause: int
+    effect: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Arrows:
+    """The arrows of a slice.
+
+    Attributes
+    ----------
+    arrows
+        Causes first, from the slice upwards, then effects.
+    more
+        Whether there are more effects than are told.
+    """
+
+    arrows: tuple[Arrow, ...]
+    more: bool
+
+
+class Relations:
+    """Causes and effects of slices; what takes a look at the whole run is found when it is first asked for."""
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame], slices: Slices) -> None:
+        self._tables = tables
+        self._slices = slices
+        self._thread = [tables[name]["thread_id"].to_numpy(np.int64) for name in LAYERS]
+
+    def of(self, number: int) -> Arrows:
+        """Find the arrows of a slice."""
+        found = [Arrow(cause, effect, "call") for effect, cause in pairwise(self.causes(number))]
+        effects, more = self._effects(number)
+        found += effects
+        told = {(arrow.cause, arrow.effect) for arrow in found}
+        found += [arrow for arrow in self._linked(number) if (arrow.cause, arrow.effect) not in told]
+        return Arrows(tuple(found[:MOST_ARROWS]), more or len(found) > MOST_ARROWS)
+
+    def causes(self, number: int) -> list[int]:
+        """Give the slice and what caused it: for each layer and thread on the way up the innermost caller."""
+        chain: list[int] = []
+        seen = set()
+        for one in self._above(number):
+            if (station := self._station(one)) not in seen:
+                seen.add(station)
+                chain.append(one)
+        return chain
+
+    def caller(self, number: int) -> int | None:
+        """Give the direct cause of a slice."""
+        above = list(_first(self._above(number), 2))
+        return above[1] if len(above) == 2 else None
+
+    def callee(self, number: int) -> int | None:
+        """Give the first direct effect of a slice."""
+        row = self._host_row(number)
+        if row is None:
+            return None
+        below = _of_callers(self._callees, self._sorted_callers, np.array([row]))
+        if len(below):
+            return self._number(int(below[0]))
+        kernels = _of_callers(self._kernels, self._sorted_launchers, np.array([row]))
+        return int(kernels[0]) + self._slices.first["kernels"] if len(kernels) else None
+
+    @cached_property
+    def _causes(self) -> Causes:
+        return causes(self._tables)
+
+    @cached_property
+    def _callees(self) -> Int64:
+        return np.argsort(self._causes.callers, kind="stable")
+
+    @cached_property
+    def _sorted_callers(self) -> Int64:
+        return self._causes.callers[self._callees]
+
+    @cached_property
+    def _kernels(self) -> Int64:
+        return np.argsort(self._causes.launchers, kind="stable")
+
+    @cached_property
+    def _sorted_launchers(self) -> Int64:
+        return self._causes.launchers[self._kernels]
+
+    def _above(self, number: int) -> Iterator[int]:
+        """Give the slice, its cause, that one's cause, and so on."""
+        yield number
+        table, row = self._slices.row(number)
+        if table not in LAYERS:
+            above = int(self._causes.launchers[row]) if table == "kernels" else -1
+            if above < 0 and (cause := self._linked_cause(number)) is not None:
+                above = self._host_row(cause) if self._host_row(cause) is not None else -1  # type: ignore[assignment]
+        else:
+            above = int(self._causes.callers[row + self._causes.first_row[table]])
+        while above >= 0:  # `causes` has no cycle
+            yield self._number(above)
+            above = int(self._causes.callers[above])
+
+    def _linked_cause(self, number: int) -> int | None:
+        return next((arrow.cause for arrow in self._linked(number) if arrow.effect == number), None)
+
+    def _station(self, number: int) -> tuple[str, int]:
+        table, row = self._slices.row(number)
+        return table, int(self._thread[LAYERS.index(table)][row]) if table in LAYERS else 0
+
+    def _host_row(self, number: int) -> int | None:
+        table, row = self._slices.row(number)
+        return row + self._causes.first_row[table] if table in LAYERS else None
+
+    def _number(self, host_row: int) -> int:
+        table = max((name for name in LAYERS if self._causes.first_row[name] <= host_row), key=LAYERS.index)
+        # An empty table begins where the next one does; the last of those that begin there has the row.
+        return host_row - self._causes.first_row[table] + self._slices.first[table]
+
+    def _effects(self, number: int) -> tuple[list[Arrow], bool]:
+        """Find the kernels below a slice with the calls between; without kernels what it called elsewhere."""
+        top = self._host_row(number)
+        if top is None:
+            return [], False
+        below, more = self._below(top)
+        kernels = _of_callers(self._kernels, self._sorted_launchers, below)
+        kernels = kernels[np.argsort(self._tables["kernels"]["start_ns"].to_numpy()[kernels], kind="stable")]
+        ends = (kernels + self._slices.first["kernels"]).tolist()
+        if not ends:
+            ends = [one for row in below.tolist() if self._station(one := self._number(row)) != self._station(number)]
+        found: dict[tuple[int, int], Arrow] = {}
+        for end in ends:
+            if len(found) >= MOST_ARROWS:
+                return list(found.values()), True
+            chain = self.causes_below(end, number)
+            for effect, cause in pairwise(chain):
+                found.setdefault((cause, effect), Arrow(cause, effect, "call"))
+        return list(found.values()), more
+
+    def causes_below(self, number: int, top: int) -> list[int]:
+        """Give what lies between a slice and one of its causes, both included, as :meth:`causes` does."""
+        chain: list[int] = []
+        seen = {self._station(top)}
+        for one in self._above(number):
+            if one == top:
+                break
+            if (station := self._station(one)) not in seen:
+                seen.add(station)
+                chain.append(one)
+        return [*chain, top]
+
+    def _below(self, top: int) -> tuple[Int64, bool]:
+        """Give a host row and all that it called, directly or not."""
+        found = level = np.array([top])
+        while len(level) and len(found) <= _MOST_VISITED:
+            level = _of_callers(self._callees, self._sorted_callers, level)
+            found = np.concatenate([found, level])
+        return found[:_MOST_VISITED], len(found) > _MOST_VISITED
+
+    def _linked(self, number: int) -> list[Arrow]:
+        """Give what the recording itself links a slice with, directly."""
+        links = self._tables["links"]
+        table, row = self._slices.row(number)
+        touching = np.zeros(len(links), bool)
+        for end in ("source", "target"):
+            touching |= (links[f"{end}_row"].to_numpy() == row) & (links[f"{end}_table"] == table).to_numpy()
+        found = []
+        for link in links[touching].iloc[:MOST_ARROWS].itertuples(index=False):
+            ends = [self._linked_slice(link, end) for end in ("source", "target")]
+            if ends[0] is not None and ends[1] is not None:
+                found.append(Arrow(ends[0], ends[1], str(link.kind)))
+        return found
+
+    def _linked_slice(self, link: object, end: str) -> int | None:
+        table, row = getattr(link, f"{end}_table"), int(getattr(link, f"{end}_row"))
+        exists = table in TABLES and 0 <= row < len(self._tables[table])
+        return row + self._slices.first[table] if exists else None
+
+
+def _first(numbers: Iterator[int], most: int) -> Iterator[int]:
+    return (number for number, _ in zip(numbers, range(most), strict=False))
+
+
+def _of_callers(ordered: Int64, callers: Int64, wanted: Int64) -> Int64:
+    """Give the rows of `ordered` whose caller, in `callers`, is one of those wanted."""
+    low = np.searchsorted(callers, wanted, side="left")
+    high = np.searchsorted(callers, wanted, side="right")
+    lengths = high - low
+    offsets = np.repeat(low - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+    below: Int64 = ordered[np.arange(int(lengths.sum())) + offsets]
+    return below

@@ -1,0 +1,200 @@
+"""Lane packing: slices of a track on lanes without overlap, and the places and titles of the lanes on the axis.
+
+Nested calls lie by depth; slices that overlap otherwise, such as tasks of one stream, lie where there is room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuprof.analysis.nesting import time_order
+from npuprof.arrays import Bools, Int64
+from npuprof.timeline.bars import Bars, merged, reduced
+from npuprof.timeline.layers import Layer
+
+LEFT_OVER = -1
+"""The lane of a slice for which there was no room in the lanes allowed."""
+_GAP = 0.45  # between two layers, in lanes
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A row of the picture.
+
+    Attributes
+    ----------
+    layer
+        Index of its layer.
+    place
+        Its position on the axis, downwards from 0; layers stand a little apart.
+    title
+        What the axis says beside it; empty below a track's first lane.
+    """
+
+    layer: int
+    place: float
+    title: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """All bars of a timeline with the lanes they lie on; ``bars.row`` counts rows of the lane's layer."""
+
+    layers: list[Layer]
+    lanes: list[Lane]
+    bars: Bars
+
+
+def packed(layers: list[Layer], most: int) -> Picture:
+    """Lay the slices of all layers out in lanes and merge them to at most `most` bars.
+
+    Raises
+    ------
+    ValueError
+        If `most` is less than the number of lanes, which is below 200.
+    """
+    lanes: list[Lane] = []
+    parts: list[Bars] = []
+    place = 0.0
+    for index, layer in enumerate(layers):
+        for bars, title in tracks(layer):
+            height = int(bars.lane.max()) + 1
+            parts.append(_moved(bars, len(lanes)))
+            lanes += [Lane(index, place + lane, title if lane == 0 else "") for lane in range(height)]
+            place += height
+        place += _GAP
+    return Picture(layers, lanes, reduced(Bars.joined(parts), most))
+
+
+def tracks(layer: Layer) -> list[tuple[Bars, str]]:
+    """Give the bars of each track of a layer, lanes counted from 0, with the track's title."""
+    start, duration = layer.column("start_ns"), layer.column("duration_ns")
+    codes, keys = layer.tracks()
+    order = time_order(start, start + duration)
+    if len(keys) > 1:
+        order = order[np.argsort(codes[order], kind="stable")]
+    bounds = np.searchsorted(codes[order], np.arange(len(keys) + 1))
+    rows = [order[bounds[code] : bounds[code + 1]] for code in _busiest(codes, duration, len(keys), layer.most_tracks)]
+    drawn = sorted(rows, key=lambda some: int(codes[some[0]]))
+    tracks = [
+        (_in_lanes(start[some], duration[some], some, layer.most_lanes), layer.track_title(keys[codes[some[0]]], keys))
+        for some in drawn
+    ]
+    if left := len(keys) - len(drawn):
+        taken = np.zeros(len(codes), bool)
+        taken[np.concatenate(drawn)] = True
+        others = np.flatnonzero(~taken)
+        others = others[np.argsort(start[others], kind="stable")]
+        tracks.append((_folded(start[others], duration[others], others, 0), f"{layer.title} · {left:,} more"))
+    return tracks
+
+
+def _busiest(codes: Int64, duration: Int64, count: int, most: int) -> Int64:
+    if count <= most:
+        return np.arange(count)
+    busy = np.zeros(count, np.int64)
+    np.add.at(busy, codes, duration)
+    return np.argsort(-busy, kind="stable")[:most]
+
+
+def _in_lanes(start: Int64, duration: Int64, row: Int64, most: int) -> Bars:
+    lanes = assign(start, start + duration, most)
+    kept = np.flatnonzero(lanes != LEFT_OVER)
+    bars = Bars.of_slices(lanes[kept], start[kept], duration[kept], row[kept])
+    left = np.flatnonzero(lanes == LEFT_OVER)
+    if not len(left):
+        return bars
+    return Bars.joined([bars, _folded(start[left], duration[left], row[left], most)])
+
+
+def _folded(start: Int64, duration: Int64, row: Int64, lane: int) -> Bars:
+    """Put slices on one lane whatever they do: those that overlap become one bar."""
+    bars = Bars.of_slices(np.full(len(start), lane, np.int64), start, duration, row)
+    cluster = clusters(bars.start_ns, bars.end_ns)
+    return merged(bars, np.flatnonzero(np.diff(cluster, prepend=-1)))
+
+
+def _moved(bars: Bars, lanes: int) -> Bars:
+    columns = vars(bars) | {"lane": bars.lane + lanes}
+    return Bars(**columns)
+
+
+def assign(start_ns: Int64, end_ns: Int64, most: int) -> Int64:
+    """Give each slice a lane that is free when it starts.
+
+    Properly nested slices so get their depth. Slices that overlap without nesting, as device tasks of one
+    stream do, get lanes side by side.
+
+    Parameters
+    ----------
+    start_ns, end_ns
+        Slices of one track, ordered by start, and the longer first at one start. A slice of no duration
+        takes part as if it lasted 1 ns.
+    most
+        How many lanes there may be.
+
+    Returns
+    -------
+    numpy.ndarray
+        A lane below `most` for each slice, or :data:`LEFT_OVER` for one that starts while as many others run.
+    """
+    end_ns = np.maximum(end_ns, start_ns + 1)
+    # Slices that began earlier less those that have ended: the depth, wherever slices nest.
+    lanes = np.arange(len(start_ns)) - np.searchsorted(np.sort(end_ns, kind="stable"), start_ns, side="right")
+    tangled = _tangled(start_ns, end_ns, lanes)
+    if len(tangled):
+        lanes[tangled] = _first_free(start_ns[tangled], end_ns[tangled], most)
+    lanes[lanes >= most] = LEFT_OVER
+    return lanes
+
+
+def clusters(start_ns: Int64, end_ns: Int64) -> Int64:
+    """Give each slice the number of its group: slices linked by overlaps. They come ordered by start."""
+    if not len(start_ns):
+        return np.zeros(0, np.int64)
+    latest_end = np.maximum.accumulate(end_ns)
+    begins = np.concatenate([[False], start_ns[1:] >= latest_end[:-1]])
+    return np.cumsum(begins)
+
+
+def _tangled(start_ns: Int64, end_ns: Int64, lanes: Int64) -> Int64:
+    """Find the rows of all clusters in which two slices of one lane overlap."""
+    order = np.argsort(lanes, kind="stable")
+    same_lane = lanes[order][1:] == lanes[order][:-1]
+    conflict = same_lane & (start_ns[order][1:] < end_ns[order][:-1])
+    if not conflict.any():
+        return np.zeros(0, np.int64)
+    cluster = clusters(start_ns, end_ns)
+    hit = np.zeros(int(cluster[-1]) + 1, bool)
+    hit[cluster[order][1:][conflict]] = True
+    return np.flatnonzero(hit[cluster])
+
+
+def _first_free(start_ns: Int64, end_ns: Int64, most: int) -> Int64:
+    """Fill one lane after the other with the first slice, the first that starts after its end, and so on."""
+    lanes = np.full(len(start_ns), LEFT_OVER, np.int64)
+    left = np.arange(len(start_ns))
+    for lane in range(most):
+        if not len(left):
+            break
+        chosen = _chain(start_ns[left], end_ns[left])
+        lanes[left[chosen]] = lane
+        left = left[~chosen]
+    return lanes
+
+
+def _chain(start_ns: Int64, end_ns: Int64) -> Bools:
+    """Mark the first slice and everything reached from it by "the next that starts at or after my end".
+
+    The jumps double each round, so a chain of n slices takes log2(n) rounds and no loop over rows.
+    """
+    count = len(start_ns)
+    jump = np.append(np.searchsorted(start_ns, end_ns, side="left"), count)
+    reached = np.zeros(count + 1, bool)
+    reached[0] = True
+    while jump[0] != count:
+        reached[jump[reached]] = True
+        jump = jump[jump]
+    return reached[:count]

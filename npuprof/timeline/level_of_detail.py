@@ -1,0 +1,244 @@
+"""Any window of a timeline of millions of slices, in at most so many bars and a few milliseconds.
+
+Slices lie on lanes in the order of time, and those of one lane do not overlap. What a bar must tell of a stretch
+of a lane then needs no look at its slices: their number and their time are differences of running sums, and the
+longest comes from the maxima of blocks. Building takes a sort; a window costs what it shows, not what the run has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.arrays import Int64
+from npuprof.timeline.bars import Bars
+from npuprof.timeline.block_max import Maxima
+from npuprof.timeline.lane_packing import Lane, tracks
+from npuprof.timeline.layers import Layer
+
+MOST_BARS = 2000
+"""How many bars a window is shown in: more make a picture slow without telling more."""
+
+_GAP = 0.45  # between two layers, in lanes
+_LAST_SHIFT = 62  # stretches of 2**62 ns, 146 years: whatever is left is one bar a side of the epoch
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A layer and what its rows are called elsewhere.
+
+    Attributes
+    ----------
+    layer
+        What is drawn.
+    slices
+        A number for each row of its frames, unique among all layers.
+    """
+
+    layer: Layer
+    slices: Int64
+
+
+class WindowIndex:
+    """All slices of a run on their lanes, built once and asked for one window after the other.
+
+    Parameters
+    ----------
+    layers
+        From top to bottom.
+
+    Attributes
+    ----------
+    lanes
+        Every lane with its place on the axis; ``lane.layer`` counts `layers`.
+    slices
+        How many slices there are in all.
+    """
+
+    def __init__(self, layers: Sequence[Rows]) -> None:
+        self.lanes: list[Lane] = []
+        parts: list[Bars] = []
+        place = 0.0
+        for index, rows in enumerate(layers):
+            for bars, title in tracks(rows.layer):
+                height = int(bars.lane.max()) + 1
+                self.lanes += [Lane(index, place + lane, title if lane == 0 else "") for lane in range(height)]
+                numbered = vars(bars) | {"lane": bars.lane + len(self.lanes) - height, "row": rows.slices[bars.row]}
+                parts.append(Bars(**numbered))
+                place += height
+            place += _GAP
+        # Lane by lane in one array each; where a folded lane has slices that overlap, they are one element.
+        elements = Bars.joined(parts)
+        self._bounds = np.searchsorted(elements.lane, np.arange(len(self.lanes) + 1))
+        self._start, self._end, self._slice = elements.start_ns, elements.end_ns, elements.row
+        self._counted = None if bool((elements.count == 1).all()) else _running(elements.count)
+        self._busy = _running(elements.busy_ns)
+        self._longest = elements.longest_ns
+        self._maxima = Maxima(elements.longest_ns)
+        self.slices = int(self._counted[-1]) if self._counted is not None else len(elements)
+
+    @cached_property
+    def span(self) -> tuple[int, int] | None:
+        """The first start and the last end, epoch nanoseconds; None without any slice."""
+        if not len(self._start):
+            return None
+        return int(self._start.min()), int(self._end.max())
+
+    @property
+    def height(self) -> float:
+        """How far down the lanes reach."""
+        return self.lanes[-1].place + 1 if self.lanes else 0.0
+
+    def within(
+        self,
+        start_ns: int,
+        end_ns: int,
+        *,
+        pixels: int = 2000,
+        most: int = MOST_BARS,
+        shown: npt.NDArray[np.bool_] | None = None,
+    ) -> Bars:
+        """Give what a window shows.
+
+        A slice that is long for the window is a bar of its own. Shorter ones that follow each other share one
+        for each stretch of time; stretches are powers of two in length and have fixed places, so that bars do
+        not change when the window moves.
+
+        Parameters
+        ----------
+        start_ns, end_ns
+            Epoch nanoseconds, both included: every slice that touches the window is in exactly one bar, and no
+            other is. Of slices folded on one lane because they overlap, all that are linked are in one bar.
+        pixels
+            How wide the picture is: slices that are narrower share bars even where there are few.
+        most
+            How many bars there may be; at least two a lane.
+        shown
+            Which lanes to look at; all of them by default.
+
+        Returns
+        -------
+        Bars in the order of lane and start; their ``row`` is the number of the longest slice.
+
+        Raises
+        ------
+        ValueError
+            If `most` or `pixels` is too small, or the window ends before it starts.
+        """
+        if most < 2 * len(self.lanes) or pixels < 1:
+            raise ValueError(f"{most} bars on {pixels} pixels are too few: each of {len(self.lanes)} lanes needs two")
+        if end_ns < start_ns:
+            raise ValueError(f"the window ends at {end_ns} ns, before it starts at {start_ns} ns")
+        first, last = self._touching(start_ns, end_ns)
+        some = first < last if shown is None else (first < last) & shown
+        first, last = first[some], last[some]
+        if not len(first):
+            return Bars.joined([])
+        # Where not all fit, a lane gets few more stretches than are left for it: what is finer would be in vain.
+        fit = int((last - first).sum()) <= most
+        stretches = pixels if fit else min(pixels, max(16, 4 * most // len(first)))
+        finest = max((end_ns - start_ns) // stretches, 1).bit_length() - 1
+        for shift in range(min(finest, _LAST_SHIFT), _LAST_SHIFT + 1):
+            cuts = self._cuts(first, last, start_ns, end_ns, shift)
+            if len(cuts) <= most:
+                break
+        lane_end = last[np.searchsorted(last, cuts, side="right")]
+        return self._bars(cuts, np.minimum(np.append(cuts[1:], len(self._start)), lane_end))
+
+    def held(self, bars: Bars, elements: Int64) -> Int64:
+        """Count for each bar of a window how many of some elements, in ascending order, it stands for."""
+        first, last = np.empty(len(bars), np.int64), np.empty(len(bars), np.int64)
+        for lane in np.unique(bars.lane).tolist():
+            low, high = int(self._bounds[lane]), int(self._bounds[lane + 1])
+            some = np.flatnonzero(bars.lane == lane)
+            first[some] = low + np.searchsorted(self._start[low:high], bars.start_ns[some], side="left")
+            # Up to where the next bar begins: what lasts no time may end where that one starts.
+            last[some[:-1]] = first[some[1:]]
+            last[some[-1:]] = low + np.searchsorted(self._end[low:high], bars.end_ns[some[-1:]], side="right")
+        return np.searchsorted(elements, last) - np.searchsorted(elements, first)
+
+    def elements_of(self, slices: Int64) -> Int64:
+        """Give the elements that slices are drawn as, ascending; those that are folded in others are left out."""
+        places = self._places[slices[slices < len(self._places)]]
+        return np.unique(places[places >= 0])
+
+    def lane_of(self, element: int) -> int:
+        """Give the lane of an element, as :meth:`element_of` numbers them."""
+        return int(np.searchsorted(self._bounds, element, side="right")) - 1
+
+    def element_of(self, slice_number: int) -> int:
+        """Find where a slice is drawn as itself or as the longest of what is folded with it; -1 if it is not."""
+        return int(self._places[slice_number]) if 0 <= slice_number < len(self._places) else -1
+
+    def slice_at(self, element: int) -> int:
+        """Give the number of the slice that an element is, or of the longest in it."""
+        return int(self._slice[element])
+
+    def holding(self, lanes: Sequence[int], start_ns: int, end_ns: int) -> int:
+        """Find the element of one of the lanes that covers a stretch of time; -1 if there is none."""
+        for lane in lanes:
+            low, high = int(self._bounds[lane]), int(self._bounds[lane + 1])
+            at = low + int(np.searchsorted(self._start[low:high], start_ns, side="right")) - 1
+            if at >= low and int(self._end[at]) >= end_ns:
+                return at
+        return -1
+
+    def beside(self, element: int, step: int) -> int:
+        """Give the element before (-1) or after (+1) on the same lane; the same one at the lane's end."""
+        lane = self.lane_of(element)
+        low, high = int(self._bounds[lane]), int(self._bounds[lane + 1])
+        return min(max(element + step, low), high - 1)
+
+    @cached_property
+    def _places(self) -> Int64:
+        places = np.full(int(self._slice.max(initial=-1)) + 1, -1, np.int64)
+        places[self._slice] = np.arange(len(self._slice))
+        return places
+
+    def _touching(self, start_ns: int, end_ns: int) -> tuple[Int64, Int64]:
+        bounds = self._bounds.tolist()
+        first, last = np.empty(len(self.lanes), np.int64), np.empty(len(self.lanes), np.int64)
+        for lane, (low, high) in enumerate(pairwise(bounds)):
+            first[lane] = low + np.searchsorted(self._end[low:high], start_ns, side="left")
+            last[lane] = low + np.searchsorted(self._start[low:high], end_ns, side="right")
+        return first, last
+
+    def _cuts(self, first: Int64, last: Int64, start_ns: int, end_ns: int, shift: int) -> Int64:
+        """Give where bars begin when stretches are 2**shift ns long."""
+        edges = np.arange((start_ns >> shift) + 1, (end_ns >> shift) + 1) << shift
+        parts = [first]
+        for low, high in zip(first.tolist(), last.tolist(), strict=True):
+            start = self._start[low:high]
+            if len(start) > len(edges):
+                parts.append(low + np.searchsorted(start, edges, side="left"))
+            else:
+                parts.append(low + 1 + np.flatnonzero(np.diff(start >> shift)))
+        long = self._maxima.at_least(1 << shift, first, last)
+        cuts = np.unique(np.concatenate([*parts, long, long + 1]))
+        stretch = np.searchsorted(last, cuts, side="right")
+        cuts, stretch = cuts[stretch < len(last)], stretch[stretch < len(last)]
+        return cuts[cuts >= first[stretch]]
+
+    def _bars(self, first: Int64, last: Int64) -> Bars:
+        longest = first.copy()
+        several = np.flatnonzero(last - first > 1)
+        longest[several] = self._maxima.greatest(first[several], last[several])
+        counted = self._counted
+        return Bars(
+            np.searchsorted(self._bounds, first, side="right") - 1,
+            self._start[first],
+            self._end[last - 1],
+            last - first if counted is None else counted[last] - counted[first],
+            self._busy[last] - self._busy[first],
+            self._slice[longest],
+            self._longest[longest],
+        )
+
+
+def _running(values: Int64) -> Int64:
+    return np.concatenate([[0], np.cumsum(values)])

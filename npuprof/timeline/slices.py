@@ -1,0 +1,169 @@
+"""The slices of all tables under one numbering, and what there is to say of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.quantities import duration as duration_text
+from npuprof.analysis.quantities import share as share_text
+from npuprof.analysis.quantities import size as size_text
+from npuprof.arrays import Int64
+from npuprof.figures.colours import device_family
+from npuprof.figures.labels import moment
+
+_Said = TypeVar("_Said")
+
+TABLES = (
+    *("steps", "marks", "python", "operators", "api"),
+    *("kernels", "tasks", "communication", "communication_tasks", "overlap"),
+)
+"""The tables whose rows are slices, in the order of their numbers."""
+
+NAME_COLUMNS: Mapping[str, str] = {
+    **{name: "name" for name in TABLES if name != "steps"},
+    "marks": "message",
+    "communication_tasks": "task_type",
+    "overlap": "kind",
+}
+"""The column that names a table's slices; steps have numbers instead."""
+
+_FAMILIES: Mapping[str, str] = {
+    "steps": "step",
+    "marks": "step",
+    "python": "python",
+    "operators": "operator",
+    "api": "api",
+    "communication": "communication",
+    "communication_tasks": "communication",
+}
+_STACK_FRAMES = 3  # of the stack in a hover text; the details have all of it
+_MOST_RATIOS = 6
+_UNITS: Mapping[str, Callable[[int], str]] = {"_ns": duration_text, "_bytes": size_text}
+
+
+class Slices:
+    """Numbers for the rows of all tables of slices: those of one table follow those of the one before.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    """
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame]) -> None:
+        self.tables = tables
+        self._bounds = np.cumsum([0, *(len(tables[name]) for name in TABLES)])
+        self.first: dict[str, int] = dict(zip(TABLES, self._bounds.tolist(), strict=False))
+
+    def of_table(self, name: str) -> Int64:
+        """Give the numbers of a table's rows."""
+        return np.arange(self.first[name], self.first[name] + len(self.tables[name]))
+
+    def row(self, number: int) -> tuple[str, int]:
+        """Give the table and the row of a slice."""
+        table = TABLES[int(np.searchsorted(self._bounds, number, side="right")) - 1]
+        return table, number - self.first[table]
+
+    def span(self, number: int) -> tuple[int, int]:
+        """Give a slice's start and end, epoch nanoseconds."""
+        table, row = self.row(number)
+        start = int(self.tables[table]["start_ns"].to_numpy(np.int64)[row])
+        return start, start + int(self.tables[table]["duration_ns"].to_numpy(np.int64)[row])
+
+    def name(self, number: int) -> str:
+        """Give one slice's name; not escaped."""
+        return self.names(np.array([number]))[0]
+
+    def names(self, numbers: Int64) -> list[str]:
+        """Give the slices' names as the recording has them, empty where it has none; not escaped."""
+        return self._each(numbers, _names)
+
+    def families(self, numbers: Int64) -> list[str]:
+        """Give the family of colours of each slice (:data:`npuprof.figures.colours.FAMILIES`)."""
+        return self._each(numbers, _families)
+
+    def facts(self, numbers: Int64) -> list[list[str]]:
+        """Give lines that tell more of each slice: shapes, stack, use of the units; not escaped."""
+        return self._each(numbers, _facts)
+
+    def details(self, number: int) -> list[tuple[str, str]]:
+        """Give everything that is known of a slice as pairs of a column and its value as text; not escaped."""
+        table, row = self.row(number)
+        values = self.tables[table].iloc[row]
+        said = [(str(column), _text(str(column), value)) for column, value in values.items() if not _absent(value)]
+        return [("table", f"{table}, row {row:,}"), *said]
+
+    def _each(self, numbers: Int64, say: Callable[[str, pd.DataFrame], list[_Said]]) -> list[_Said]:
+        """Ask for the slices of one table at a time; only their rows are looked at."""
+        said: dict[int, _Said] = {}
+        table_of = np.searchsorted(self._bounds, numbers, side="right") - 1
+        for code in np.unique(table_of).tolist():
+            some = np.flatnonzero(table_of == code)
+            rows = self.tables[TABLES[code]].iloc[numbers[some] - self._bounds[code]]
+            said.update(zip(some.tolist(), say(TABLES[code], rows), strict=True))
+        return [said[at] for at in range(len(numbers))]
+
+
+def _strings(rows: pd.DataFrame, column: str) -> list[str]:
+    """Give a column as strings; an absent value is an empty one."""
+    if column not in rows:
+        return [""] * len(rows)
+    return [value if isinstance(value, str) else "" for value in rows[column].to_numpy(object)]
+
+
+def _names(table: str, rows: pd.DataFrame) -> list[str]:
+    if table == "steps":
+        return ["step" if pd.isna(step) else f"step {step}" for step in rows["step"]]
+    names = _strings(rows, NAME_COLUMNS[table])
+    return [name.replace("_", " ") for name in names] if table == "overlap" else names
+
+
+def _families(table: str, rows: pd.DataFrame) -> list[str]:
+    if table == "overlap":
+        return ["computing" if kind == "computing" else "communication" for kind in _strings(rows, "kind")]
+    if table in _FAMILIES:
+        return [_FAMILIES[table]] * len(rows)
+    columns = (_strings(rows, "op_type"), _strings(rows, "task_type"), _strings(rows, "name"))
+    return [device_family(*row) for row in zip(*columns, strict=True)]
+
+
+def _facts(_table: str, rows: pd.DataFrame) -> list[list[str]]:
+    lines: list[list[str]] = [[] for _ in range(len(rows))]
+    for column in ("input_shapes", "output_shapes"):
+        for said, shapes in zip(lines, _strings(rows, column), strict=True):
+            said.extend([f"{column.partition('_')[0]} {shapes}"] if shapes else [])
+    for said, stack in zip(lines, _strings(rows, "stack"), strict=True):
+        said.extend([frame.strip() for frame in stack.replace(";", "\n").split("\n") if frame.strip()][:_STACK_FRAMES])
+    ratios = [column for column in rows.columns if str(column).endswith("_ratio")]
+    if ratios:
+        values = rows[ratios].to_numpy(np.float64, na_value=np.nan)
+        for said, used in zip(lines, values, strict=True):
+            said.extend(_units_used(ratios, used))
+    return lines
+
+
+def _units_used(columns: list[str], used: np.ndarray[Any, np.dtype[np.float64]]) -> list[str]:
+    """Say in one line which units a kernel used most."""
+    positive = [(part, column) for part, column in zip(used.tolist(), columns, strict=True) if part > 0]
+    ranked = sorted(positive, key=lambda pair: -pair[0])
+    words = [f"{column.removesuffix('_ratio').replace('_', ' ')} {100 * part:.0f} %" for part, column in ranked]
+    return [", ".join(words[:_MOST_RATIOS])] if words else []
+
+
+def _absent(value: Any) -> bool:
+    return bool(pd.isna(value)) if pd.api.types.is_scalar(value) else value is None
+
+
+def _text(column: str, value: Any) -> str:
+    if column in ("start_ns", "device_start_ns"):
+        return moment(int(value))
+    unit = next((say for end, say in _UNITS.items() if column.endswith(end)), None)
+    if unit is not None and isinstance(value, int | np.integer):
+        return unit(int(value))
+    if column.endswith("_ratio") and isinstance(value, float):
+        return share_text(round(value * 1_000_000), 1_000_000)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

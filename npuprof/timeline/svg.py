@@ -1,0 +1,177 @@
+"""The timeline as a plain SVG: for viewers that draw no plotly, such as nbviewer, and with no script in it.
+
+It holds no reference to anything outside itself, and takes colours that are legible on white and on black.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from npuprof.figures.colours import FAMILIES, FOREGROUND
+from npuprof.figures.labels import label, moment
+from npuprof.figures.time_axis import unit_of
+from npuprof.info import Info
+from npuprof.timeline.hover import described
+from npuprof.timeline.lane_packing import Picture, packed
+from npuprof.timeline.layers import layers
+
+LIMIT_BYTES = 100_000
+"""The most that the picture takes."""
+
+# Bars, characters of a name, and whether hovering tells of a bar: from the finest down to what always fits.
+_DETAILS = ((400, 40, True), (250, 24, True), (200, 12, False))
+_WIDTH, _LEFT, _RIGHT, _TOP = 1000, 160, 12, 62
+_LANE = 16
+_CHARACTER = 5.6  # the width of one at 10 pixels, roughly
+_LONGEST_TITLE = 28
+_STEPS = (1, 2, 5, 10)
+_NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Where moments lie: nanoseconds since the first, to pixels; what reaches out of the window ends at its edge."""
+
+    first_ns: int
+    span_ns: int
+
+    def x(self, since_ns: int) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * min(max(since_ns / self.span_ns, 0.0), 1.0)
+
+
+def timeline_svg(
+    tables: Mapping[str, pd.DataFrame], info: Info, *, start_ns: int | None = None, end_ns: int | None = None
+) -> str:
+    """Draw the timeline of a run as an SVG document.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    info
+        What is known of the run; a simulated one says so in the title.
+    start_ns, end_ns
+        Window in epoch nanoseconds, which is the width of the picture: slices outside are left out.
+
+    Returns
+    -------
+    str
+        At most :data:`LIMIT_BYTES` as UTF-8: with fewer bars and shorter names for runs whose names are long. The
+        lanes and colours are those of :func:`npuprof.timeline.figure.timeline`.
+    """
+    whole = layers(tables)
+    within = [layer.within(start_ns, end_ns) for layer in whole]
+    shown = [layer for layer in within if any(len(frame) for frame in layer.frames)]
+    empty = "no slices in this part of the run" if whole else "no slices in this run"
+    text = ""
+    for bars, longest_name, hover in _DETAILS:
+        picture = packed(shown, bars)
+        scale = _scale(picture, start_ns, end_ns)
+        text = _document(picture, scale, info, longest_name, hover=hover, empty=empty)
+        if len(text.encode("utf-8", "replace")) <= LIMIT_BYTES:
+            break
+    return text
+
+
+def _scale(picture: Picture, start_ns: int | None, end_ns: int | None) -> _Scale | None:
+    if not len(picture.bars):
+        return None
+    first = int(picture.bars.start_ns.min()) if start_ns is None else start_ns
+    last = int(picture.bars.end_ns.max()) if end_ns is None else end_ns
+    return _Scale(first, max(last - first, 1))
+
+
+def _document(picture: Picture, scale: _Scale | None, info: Info, longest_name: int, *, hover: bool, empty: str) -> str:
+    lanes = picture.lanes[-1].place + 1 if picture.lanes else 2
+    legend = _TOP + math.ceil(lanes * _LANE) + 22
+    height = legend + 40
+    title = "Timeline" + (f" · {label(info.name, 60)}" if info.name else "")
+    body = "".join(_body(picture, scale, legend, longest_name, hover=hover)) if scale else _empty(empty)
+    simulated = '<tspan font-weight="bold"> · simulated NPU</tspan>' if info.simulated else ""
+    document = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
+        f'height="{height}" style="max-width:100%;height:auto" role="img" '
+        f'aria-label="Timeline" font-family="system-ui,sans-serif" font-size="10" fill="{FOREGROUND}">'
+        f'<text x="8" y="18" font-size="14">{title}{simulated}</text>{body}</svg>'
+    )
+    return _NO_XML.sub(" ", document)
+
+
+def _empty(text: str) -> str:
+    return f'<text x="{_WIDTH / 2:.0f}" y="60" text-anchor="middle">{text}</text>'
+
+
+def _body(picture: Picture, scale: _Scale, legend: int, longest_name: int, *, hover: bool) -> Iterator[str]:
+    frame = described(picture, scale.first_ns, longest_name)
+    yield f'<text x="8" y="34">starts {moment(scale.first_ns)}{_merged(picture)}</text>'
+    yield from _axis(scale, legend - 18)
+    for lane in picture.lanes:
+        if lane.title:
+            y = _TOP + lane.place * _LANE + 11
+            yield f'<text x="{_LEFT - 6}" y="{y:.0f}" text-anchor="end">{label(lane.title, _LONGEST_TITLE)}</text>'
+    columns = ("place", "start_ns", "length_ns", "family", "colour", "opacity", "name", "text", "hover")
+    for row in zip(*(frame[name].tolist() for name in columns), strict=True):
+        yield _bar(scale, *row, tell=hover)
+    yield from _legend(list(dict.fromkeys(frame["family"])), legend)
+
+
+def _merged(picture: Picture) -> str:
+    slices, bars = int(picture.bars.count.sum()), len(picture.bars)
+    return "" if slices == bars else f" · {slices:,} slices in {bars:,} bars"
+
+
+def _bar(
+    scale: _Scale,
+    place: float,
+    start_ns: int,
+    length_ns: int,
+    family: str,
+    colour: str,
+    opacity: float,
+    name: str,
+    text: str,
+    hover: str,
+    *,
+    tell: bool,
+) -> str:
+    x, y = scale.x(start_ns), _TOP + place * _LANE
+    width = max(scale.x(start_ns + length_ns) - x, 0.6)
+    faint = "" if opacity == 1 else f' opacity="{opacity:.2f}"'
+    told = re.sub(r"</?b>", "", hover).replace("<br>", ", ")  # this module's own markup: the rest was escaped before
+    title = f"<title>{told}</title>" if tell else ""
+    drawn = f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="14" fill="{colour}"{faint}>{title}</rect>'
+    # An escape such as &lt; is one character on the screen.
+    if not text or len(re.sub(r"&[^;]+;", "x", name)) * _CHARACTER > width - 4:
+        return drawn
+    return (
+        f'{drawn}<text x="{x + width / 2:.1f}" y="{y + 10.5:.1f}" text-anchor="middle" fill="{FAMILIES[family].ink}" '
+        f'pointer-events="none">{name}</text>'
+    )
+
+
+def _axis(scale: _Scale, bottom: int) -> Iterator[str]:
+    unit_ns, unit = unit_of(scale.span_ns)
+    rough = scale.span_ns / unit_ns / 10
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next((one * power for one in _STEPS if one * power >= rough), 10 * power)
+    decimals = max(0, -math.floor(math.log10(step)))
+    for number in range(int(scale.span_ns / unit_ns / step) + 1):
+        x = scale.x(round(number * step * unit_ns))
+        yield f'<path d="M{x:.1f} {_TOP - 6}V{bottom}" stroke="#808080" stroke-opacity=".25"/>'
+        yield f'<text x="{x:.1f}" y="{_TOP - 10}" text-anchor="middle">{number * step:,.{decimals}f} {unit}</text>'
+
+
+def _legend(families: list[str], y: int) -> Iterator[str]:
+    x = float(_LEFT)
+    for key in (key for key in FAMILIES if key in families):
+        name = FAMILIES[key].label
+        if x + 30 + _CHARACTER * len(name) > _WIDTH:
+            x, y = float(_LEFT), y + 16
+        yield f'<rect x="{x:.0f}" y="{y}" width="9" height="9" fill="{FAMILIES[key].colour}"/>'
+        yield f'<text x="{x + 13:.0f}" y="{y + 8}">{label(name, 40)}</text>'
+        x += 30 + _CHARACTER * len(name)

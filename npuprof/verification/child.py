@@ -1,0 +1,75 @@
+"""Verifies one front end in a process of its own: ``python -m npuprof.verification.child NAME OUTPUT ANSWER``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from npuprof.machine import cann
+from npuprof.session import Session
+from npuprof.verification import comparison, workloads
+from npuprof.verification.checks import Check, examine
+
+_MOST_FILES = 500
+
+
+def verify_one(collector: str, output: Path) -> dict[str, Any]:
+    """Record a known workload with a front end, decode it, and judge it.
+
+    Parameters
+    ----------
+    collector
+        The front end's name.
+    output
+        The directory that the recording goes to.
+
+    Returns
+    -------
+    dict
+        What was run, the checks, and the facts of the run, in a form that JSON can hold.
+    """
+    workload = workloads.choose(collector)
+    answer: dict[str, Any] = {"collector": collector, "workload": workload.name, "checks": []}
+    checks: list[Check] = []
+    try:
+        run = workload.prepare()
+        session = Session(workloads.options_for(collector, str(output)), title="npuprof doctor --verify")
+        with session:
+            run()
+        recording = session.recording
+        profile = session.result
+        answer |= {
+            "recording": str(recording.directory),
+            "info": profile.info.to_dict(),
+            "rows": {name: len(table) for name, table in profile.tables.items() if len(table)},
+            "files": [
+                f"{path.relative_to(recording.directory)} {path.stat().st_size}"
+                for path in sorted(recording.directory.rglob("*"))[:_MOST_FILES]
+                if path.is_file()
+            ],
+        }
+        checks += examine(profile, recording, workload)
+        checks += _against_vendor(recording.directory)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong is what the user wants to report
+        checks.append(Check("run", False, f"{type(error).__name__}: {error}"))
+        answer["traceback"] = traceback.format_exc()
+    answer["checks"] = [check.to_dict() for check in checks]
+    return answer
+
+
+def _against_vendor(directory: Path) -> list[Check]:
+    raw = sorted(directory.glob("**/PROF_*"))
+    tool = cann.msprof()
+    if not raw or tool is None:
+        reason = "the vendor's msprof is not installed" if raw else "there is no raw data to export"
+        return [Check("vendor's export", None, reason)]
+    exported = comparison.export(tool, raw[0])
+    return [exported, *(comparison.compare(raw[0]) if exported.passed else [])]
+
+
+if __name__ == "__main__":
+    _, name, folder, target = sys.argv
+    Path(target).write_text(json.dumps(verify_one(name, Path(folder)), default=str), encoding="utf-8")

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npuprof.errors import OptionsError
+from npuprof.flame.fold import Root, fold, rest_of
+from npuprof.flame.search import found_in, matching, path_called
+from tests.flame.trees import NAMES, Row, below, rows, tree
+
+
+@settings(deadline=None, max_examples=300)
+@given(rows, st.integers(2, 12), st.integers(-1, 39), st.booleans())
+def test_the_share_is_that_of_the_union(given_rows: list[Row], most: int, path: int, is_rest: bool) -> None:
+    calls, sums = tree(given_rows)
+    root = Root(min(path, len(calls) - 1))
+    frames = fold(calls, sums, root, most)
+    if is_rest and frames.folded.any():
+        root = rest_of(frames, int(frames.folded.argmax()), root)
+        frames = fold(calls, sums, root, most)
+    matches = matching(calls, "A")
+
+    found = found_in(calls, sums, root, frames, matches)
+
+    itself = [root.path] if root.path >= 0 and not root.without else []
+    looked_at = {*below(calls, root), *itself}
+    lit = [one for one in looked_at if "a" in NAMES[calls.label[one]] and sums.total[one] > 0]
+    assert found.frames == len(lit)
+    counted = [one for one in looked_at if any(above in lit for above in calls.callers(one))]
+    assert found.total == sum(int(sums.own[one]) for one in counted)
+    for frame in range(len(frames)):
+        if frames.folded[frame]:
+            rest = rest_of(frames, frame, root)
+            assert found.lit[frame] == any(one in lit for one in below(calls, rest))
+        else:
+            shown = int(frames.path[frame])
+            assert found.lit[frame] == (shown in lit and (frame > 0 or bool(itself)))
+
+
+def test_nested_matches_count_once() -> None:
+    calls, sums = tree([(0, 2, 1), (1, 3, 0), (2, 4, 0), (0, 1, 2)])
+
+    found = found_in(calls, sums, Root(), fold(calls, sums, Root(), 10), matching(calls, "a"))
+
+    assert (found.frames, found.total) == (2, 7)
+
+
+def test_a_search_is_for_text_or_for_a_pattern() -> None:
+    calls, _ = tree([(0, 1, 0), (0, 1, 1), (0, 1, 3)])
+
+    assert matching(calls, "B").tolist() == [False, True, True]
+    assert matching(calls, "^B", regex=True).tolist() == [False, True, False]
+    assert not matching(calls, "^b").any()
+    assert not matching(calls, "").any()
+    with pytest.raises(OptionsError, match=re.escape("the regular expression '(' cannot be read")):
+        matching(calls, "(", regex=True)
+    with pytest.raises(OptionsError, match="at most 1,000"):
+        matching(calls, "x" * 1_001)
+
+
+def test_a_path_is_found_by_its_names() -> None:
+    calls, sums = tree([(0, 1, 0), (1, 2, 1), (0, 1, 1), (1, 9, 2)])
+
+    assert path_called(calls, sums, ()) == -1
+    assert path_called(calls, sums, ["a", "b"]) == 1
+    assert path_called(calls, sums, "b") == 2  # the wider one of two
+    with pytest.raises(OptionsError, match="there is no frame 'c' below 'a'; the widest are b"):
+        path_called(calls, sums, ["a", "c"])
+    with pytest.raises(OptionsError, match="there is no frame 'x' in this run"):
+        path_called(calls, sums, "x")
