@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int64
 from npuprof.info import Info
-
-IntArray = npt.NDArray[np.int64]
 
 START_NS = 1_763_600_000_000_000_123
 """Start of every run made here: odd on purpose, so that a pass through a float shows."""
@@ -44,7 +42,7 @@ def info(**given: Any) -> Info:
     return Info(**{**known, **given})
 
 
-def names(choices: Sequence[str], index: IntArray) -> pd.Categorical:
+def names(choices: Sequence[str], index: Int64) -> pd.Categorical:
     """A ``name`` column that picks from `choices`."""
     return tables.categorical(index.astype(np.int32), list(choices))
 
@@ -97,7 +95,7 @@ def profile(launches: int = 60, *, kernel_names: Sequence[str] = KERNELS) -> dic
     )
 
 
-def _kernels(index: IntArray, starts: IntArray, kernel_names: Sequence[str]) -> pd.DataFrame:
+def _kernels(index: Int64, starts: Int64, kernel_names: Sequence[str]) -> pd.DataFrame:
     kind = index % len(KERNELS)
     zeros = np.zeros(len(index), np.int64)
     choice = index % len(kernel_names)
@@ -143,7 +141,7 @@ def _python(launches: int) -> pd.DataFrame:
     )
 
 
-def _links(index: IntArray) -> pd.DataFrame:
+def _links(index: Int64) -> pd.DataFrame:
     count = len(index)
     zeros = np.zeros(count, np.int64)
     return tables.build(
@@ -158,7 +156,7 @@ def _links(index: IntArray) -> pd.DataFrame:
     )
 
 
-def _communication(index: IntArray, starts: IntArray) -> pd.DataFrame:
+def _communication(index: Int64, starts: Int64) -> pd.DataFrame:
     some = index[index % 5 == 4]
     zeros = np.zeros(len(some), np.int64)
     return tables.build(
@@ -174,7 +172,7 @@ def _communication(index: IntArray, starts: IntArray) -> pd.DataFrame:
     )
 
 
-def _overlap(index: IntArray, starts: IntArray) -> pd.DataFrame:
+def _overlap(index: Int64, starts: Int64) -> pd.DataFrame:
     """Three kinds that share each operator's 40 us, so that they balance to the span."""
     kinds: Mapping[str, tuple[int, int]] = {
         "computing": (0, 20_000),
@@ -210,7 +208,7 @@ def _steps(launches: int) -> pd.DataFrame:
     )
 
 
-def _memory(index: IntArray, starts: IntArray) -> pd.DataFrame:
+def _memory(index: Int64, starts: Int64) -> pd.DataFrame:
     return tables.build(
         "memory",
         {

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.nesting import Int64, Nesting
+from npuprof.analysis.nesting import Nesting
+from npuprof.arrays import Int64
 
 LAYERS = ("python", "operators", "api")
 """The host layers, callers before callees."""

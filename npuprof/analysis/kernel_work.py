@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-Floats: TypeAlias = npt.NDArray[np.float64]
+from npuprof.arrays import Float64, Int64
+
 Shape: TypeAlias = tuple[int, ...]
 
 COUNTED, FROM_SHAPES = "counted", "from shapes"
@@ -202,7 +202,7 @@ def _convolution_flops(call: _Call) -> float:
     return 2.0 * output[0] * output[2] * output[3] * math.prod(call.inputs[1])
 
 
-def _counted_bytes(kernels: pd.DataFrame) -> Floats:
+def _counted_bytes(kernels: pd.DataFrame) -> Float64:
     """Give the bytes between the cores and memory; 0 where they were not counted.
 
     A bandwidth is in units of 2**30 bytes a second and of one core, whose time is that of all blocks over their
@@ -219,7 +219,7 @@ def _counted_bytes(kernels: pd.DataFrame) -> Floats:
     return moved
 
 
-def _sum_of(kernels: pd.DataFrame, columns: Sequence[str]) -> Floats:
+def _sum_of(kernels: pd.DataFrame, columns: Sequence[str]) -> Float64:
     total = np.zeros(len(kernels), np.float64)
     for name in columns:
         if name in kernels:
@@ -227,13 +227,13 @@ def _sum_of(kernels: pd.DataFrame, columns: Sequence[str]) -> Floats:
     return total
 
 
-def _values(kernels: pd.DataFrame, column: str) -> Floats:
-    values: Floats = kernels[column].to_numpy(dtype=np.float64, na_value=np.nan)
+def _values(kernels: pd.DataFrame, column: str) -> Float64:
+    values: Float64 = kernels[column].to_numpy(dtype=np.float64, na_value=np.nan)
     return np.where(np.isfinite(values), values, 0.0)
 
 
-def _mean_of(values: Floats, codes: npt.NDArray[np.int64], groups: int) -> Floats:
+def _mean_of(values: Float64, codes: Int64, groups: int) -> Float64:
     """Average over those rows that have a value."""
     weight = np.bincount(codes, weights=values > 0, minlength=groups)
-    mean: Floats = np.bincount(codes, weights=values, minlength=groups) / np.maximum(weight, 1)
+    mean: Float64 = np.bincount(codes, weights=values, minlength=groups) / np.maximum(weight, 1)
     return mean

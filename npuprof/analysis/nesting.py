@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-Int64: TypeAlias = npt.NDArray[np.int64]
+from npuprof.arrays import Bools, Int64
+
 Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 
 
@@ -73,7 +74,7 @@ class Nesting:
             rows = rows[above[rows] >= 0]
         return depths
 
-    def nearest(self, wanted: npt.NDArray[np.bool_]) -> Int64:
+    def nearest(self, wanted: Bools) -> Int64:
         """Find, for every interval, itself or its innermost holder that is wanted; -1 if there is none.
 
         Parameters

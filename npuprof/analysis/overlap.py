@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-Int64: TypeAlias = npt.NDArray[np.int64]
+from npuprof.arrays import Int64
+
 Spans: TypeAlias = tuple[Int64, Int64]
 """Starts and ends of intervals, ``int64`` nanoseconds."""
 

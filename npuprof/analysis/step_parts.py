@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.overlap import Int64, Spans, subtract, union
+from npuprof.analysis.overlap import Spans, subtract, union
+from npuprof.arrays import Int64
 
 PARTS = ("computing_ns", "communication_ns", "bubble_ns", "free_ns")
 """Disjoint parts of a step: computing, communication that no computing hides, waiting for another stage, the rest."""

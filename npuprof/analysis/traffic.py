@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.analysis.overlap import Int64, Spans, subtract, union
+from npuprof.analysis.overlap import Spans, subtract, union
+from npuprof.arrays import Float64, Int64
 
 _NS_PER_MS = 1_000_000
 _BYTES_PER_MB = 1_000_000
@@ -17,7 +18,6 @@ _VARIANTS = r"-(?:top|middle|bottom)\d*$"  # single operators that the vendor pi
 _GROUP_END = 3  # as many of a group's hash are in the names of operators
 _ON_NODE_SUM = "SDMA"  # in the vendor's sums, what HCCS, PCIe and SIO have together
 
-Floats: TypeAlias = npt.NDArray[np.float64]
 Statistics: TypeAlias = Mapping[str, pd.DataFrame]
 Tables: TypeAlias = Mapping[str, pd.DataFrame]
 
@@ -289,6 +289,6 @@ def _vendor_times(statistics: Statistics) -> pd.DataFrame:
     return _by_operator(rows, known=True)
 
 
-def _numbers(frame: pd.DataFrame, column: str) -> Floats:
-    values: Floats = pd.to_numeric(frame[column], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+def _numbers(frame: pd.DataFrame, column: str) -> Float64:
+    values: Float64 = pd.to_numeric(frame[column], errors="coerce").to_numpy(np.float64, na_value=np.nan)
     return np.where(np.isfinite(values), values, 0.0)

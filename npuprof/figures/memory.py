@@ -11,10 +11,11 @@ import pandas as pd
 
 from npuprof.analysis.memory_life import alive_at, unreleased
 from npuprof.analysis.quantities import count, size
+from npuprof.arrays import Float64, Int64
 from npuprof.figures.chart import AXIS, chart, nothing
 from npuprof.figures.colours import FAMILIES
 from npuprof.figures.labels import label
-from npuprof.figures.thinning import Floats, Ints, thinned
+from npuprof.figures.thinning import thinned
 from npuprof.figures.time_axis import TimeAxis, time_axis
 from npuprof.info import Info
 
@@ -158,11 +159,11 @@ def _look(series: _Series, colour: str, width: float) -> dict[str, Any]:
     return {"line": {"shape": "hv", "color": colour, "width": width, "dash": series.dash}, **hidden}
 
 
-def _columns(rows: pd.DataFrame, column: str) -> tuple[Ints, Ints]:
+def _columns(rows: pd.DataFrame, column: str) -> tuple[Int64, Int64]:
     return rows["time_ns"].to_numpy(np.int64), rows[column].to_numpy(dtype=np.int64)
 
 
-def _line(name: str, times: Ints, sizes: Ints, axis: TimeAxis, most: int, look: Mapping[str, Any]) -> Any:
+def _line(name: str, times: Int64, sizes: Int64, axis: TimeAxis, most: int, look: Mapping[str, Any]) -> Any:
     import plotly.graph_objects as go
 
     points = thinned(sizes.astype(np.float64), most)
@@ -224,7 +225,7 @@ def _unreleased_line(blocks: pd.DataFrame, axis: TimeAxis, max_points: int) -> A
     """Sum up the blocks that stayed, each at the moment of its allocation; hovering names it."""
     times = blocks["allocated_ns"].to_numpy(np.int64)
     total = np.cumsum(blocks["size_bytes"].to_numpy(np.int64))
-    heights: Floats = total / _MIB
+    heights: Float64 = total / _MIB
     line = _line("never released, in sum", times, total, axis, max_points, _NEVER)
     points = thinned(heights, max_points)
     names, sizes = blocks["name"].to_numpy(object)[points], blocks["size_bytes"].to_numpy()[points]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 
-Ints: TypeAlias = npt.NDArray[np.int64]
-Floats: TypeAlias = npt.NDArray[np.float64]
+from npuprof.arrays import Float64, Int64
 
 
-def thinned(values: Floats, most: int) -> Ints:
+def thinned(values: Float64, most: int) -> Int64:
     """Choose at most so many points of a line, keeping the ends and the least and greatest of each stretch.
 
     Parameters

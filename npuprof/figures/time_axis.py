@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.arrays import Int64
-from npuprof.timeline.layers import layers
 
+_DRAWN = ("steps", "marks", "python", "operators", "api", "kernels", "tasks", "communication", "overlap")
 _UNITS = ((10_000_000_000, 1_000_000_000, "s"), (2_000_000, 1_000_000, "ms"), (2_000, 1_000, "µs"), (0, 1, "ns"))
 
 
@@ -66,7 +66,8 @@ def time_axis(tables: Mapping[str, pd.DataFrame], samples_ns: Int64) -> TimeAxis
     its zero but as long as the samples need where they lie elsewhere, and from the first sample in a run that has
     no slices.
     """
-    spans = [(layer.column("start_ns"), layer.column("duration_ns")) for layer in layers(tables)]
+    frames = [tables[name] for name in _DRAWN if len(tables[name])]
+    spans = [(frame["start_ns"].to_numpy(np.int64), frame["duration_ns"].to_numpy(np.int64)) for frame in frames]
     begin, end = int(samples_ns.min()), int(samples_ns.max())
     if not spans:
         return TimeAxis(begin, end, *unit_of(end - begin))

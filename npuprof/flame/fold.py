@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.analysis.nesting import Int64
+from npuprof.arrays import Int64
 from npuprof.flame.tree import MergedCalls, Sums
 
 

@@ -6,18 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof.analysis.correlation import LAYERS, own_ns
-from npuprof.analysis.nesting import Int64
 from npuprof.analysis.overlap import union
+from npuprof.arrays import Bools, Int64
 from npuprof.errors import OptionsError
 from npuprof.flame.tree import MergedCalls, Sums, Weight
 
 _MOST_TOLD = 12
-
-_Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -120,29 +117,29 @@ def _covered(windows: tuple[Int64, Int64], moments: Int64) -> Int64:
     return covered
 
 
-def _inside(windows: tuple[Int64, Int64], moments: Int64) -> _Mask:
+def _inside(windows: tuple[Int64, Int64], moments: Int64) -> Bools:
     starts, ends = windows
     begun = np.searchsorted(starts, moments, side="right")
-    inside: _Mask = np.concatenate([[np.iinfo(np.int64).min], ends])[begun] > moments
+    inside: Bools = np.concatenate([[np.iinfo(np.int64).min], ends])[begun] > moments
     return inside
 
 
-def _of_step(kernels: pd.DataFrame, number: int, launchers: Int64, begun: _Mask, windows: tuple[Int64, Int64]) -> _Mask:
+def _of_step(kernels: pd.DataFrame, number: int, launchers: Int64, begun: Bools, windows: tuple[Int64, Int64]) -> Bools:
     """Tell which kernels belong to a step; `begun` tells which host slices began in it."""
     known = kernels["step"].notna().to_numpy(bool)
     told = (kernels["step"] == number).fillna(value=False).to_numpy(bool)
     launched = np.append(begun, False)[launchers]  # the last one is for -1: it is not known what launched it
     meanwhile = _inside(windows, kernels["start_ns"].to_numpy(np.int64))
-    chosen: _Mask = np.where(known, told, np.where(launchers >= 0, launched, meanwhile))
+    chosen: Bools = np.where(known, told, np.where(launchers >= 0, launched, meanwhile))
     return chosen
 
 
-def _launched(calls: MergedCalls, on_thread: _Mask) -> _Mask:
+def _launched(calls: MergedCalls, on_thread: Bools) -> Bools:
     """Tell which kernels were caused by a call that is on a thread, directly or by what it called or enqueued."""
     caused = np.append(on_thread, False)  # the last one is for -1, no caller
     above = np.append(calls.causes.callers, -1)
     while (above >= 0).any():  # every round doubles how far up each row has looked
         caused |= caused[above]
         above = np.where(above >= 0, above[above], -1)
-    launched: _Mask = caused[calls.causes.launchers]
+    launched: Bools = caused[calls.causes.launchers]
     return launched

@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from npuprof.analysis.nesting import Int64
 from npuprof.analysis.patterns import contains_pattern
 from npuprof.analysis.quantities import printable
+from npuprof.arrays import Bools, Int64
 from npuprof.errors import OptionsError
 from npuprof.flame.fold import Frames, Root, inside
 from npuprof.flame.tree import MergedCalls, Sums
 
 _LONGEST_PATTERN = 1000
 _MOST_TOLD, _LONGEST_TOLD = 5, 60
-
-_Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -37,10 +34,10 @@ class Found:
 
     frames: int
     total: int
-    lit: _Mask
+    lit: Bools
 
 
-def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> _Mask:
+def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
     """Tell which paths' names contain a text, whatever the case of its letters.
 
     Parameters
@@ -68,7 +65,7 @@ def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> _Mask:
     return np.array([folded in name.upper() for name in names], bool)[calls.label]
 
 
-def found_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, matches: _Mask) -> Found:
+def found_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, matches: Bools) -> Found:
     """Tell what of the matches is in a view.
 
     Parameters
@@ -133,7 +130,7 @@ def _union(calls: MergedCalls, sums: Sums, paths: Int64) -> int:
     return int(sums.total[paths[paths >= reach]].sum())
 
 
-def _hidden(calls: MergedCalls, frames: Frames, low: int, lit: _Mask) -> _Mask:
+def _hidden(calls: MergedCalls, frames: Frames, low: int, lit: Bools) -> Bools:
     """Tell which frames stand for callees of which one, or something below it, matches."""
     before = np.concatenate([[0], np.cumsum(lit)])
     itself = frames.folded == 0

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.analysis.correlation import LAYERS, Causes, causes
-from npuprof.analysis.nesting import Int64
+from npuprof.arrays import Int64
 
 Weight: TypeAlias = Literal["host", "device", "count"]
 """What a path is weighed by: time on host threads, time of its kernels on devices, or number of slices."""

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Float64
 from npuprof.figures.colours import FAINT, FOREGROUND
 from npuprof.figures.labels import label
 from npuprof.flame.figure import MATCH
 from npuprof.flame.frames import Picture
 from npuprof.flame.search import Found
 from npuprof.flame.state import lefts
-
-Floats = npt.NDArray[np.float64]
 
 MOST_BYTES = 300_000
 """About the most that the answer to a zoom takes; the narrowest frames' hover texts give way."""
@@ -52,15 +51,15 @@ class FlameView:
     """
 
     level: npt.NDArray[np.float32]
-    left: Floats
-    width: Floats
+    left: Float64
+    width: Float64
     colour: list[str]
     opacity: npt.NDArray[np.float32]
     outline: list[str] | str
     outline_width: npt.NDArray[np.float32]
     hover: list[str]
     label_level: npt.NDArray[np.float32]
-    label_left: Floats
+    label_left: Float64
     label: list[str]
     ink: list[str]
     levels: int
@@ -128,7 +127,7 @@ def _label(name: str, pixels: float, *, whole: bool) -> str:
     return label(name, min(characters, _LONGEST_NAME))
 
 
-def _hover(picture: Picture, pixels: Floats) -> list[str]:
+def _hover(picture: Picture, pixels: Float64) -> list[str]:
     """Tell all of the widest frames, and the names of the others that the pointer can find."""
     texts = [""] * len(pixels)
     room = _ROOM_FOR_HOVER

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
-from npuprof.analysis.overlap import Int64, Spans, breakdown
+from npuprof.analysis.overlap import Spans, breakdown
+from npuprof.arrays import Int64
 from npuprof.sources.columns.nullable import named
 
 _KINDS = ["computing", "communication", "communication_not_overlapped", "free"]

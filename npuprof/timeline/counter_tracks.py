@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from npuprof.arrays import Int64
+from npuprof.arrays import Float64, Int64
 from npuprof.figures.thinning import thinned
-
-Floats = npt.NDArray[np.float64]
 
 MOST_LINES = 8
 """How many counters are drawn; the tab of counters has them all."""
@@ -37,14 +34,14 @@ class Line:
     title: str
     unit: str
     time_ns: Int64
-    value: Floats
+    value: Float64
 
     @property
     def top(self) -> float:
         """The value that reaches the upper edge of the line's lane."""
         return max(float(self.value.max()), 1e-300)
 
-    def within(self, start_ns: int, end_ns: int) -> tuple[Int64, Floats]:
+    def within(self, start_ns: int, end_ns: int) -> tuple[Int64, Float64]:
         """Give the samples of a window, and one on either side of it, thinned to a few hundred."""
         low = max(int(np.searchsorted(self.time_ns, start_ns, side="left")) - 1, 0)
         high = int(np.searchsorted(self.time_ns, end_ns, side="right")) + 1

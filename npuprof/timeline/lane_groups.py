@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from npuprof.arrays import Int64
+from npuprof.arrays import Bools, Int64
 from npuprof.timeline.layers import Layer, layers, whole_numbers
 from npuprof.timeline.level_of_detail import Rows
 from npuprof.timeline.slices import Slices
@@ -18,7 +17,6 @@ _MOST_NAMED = 12  # values of one column that get layers of their own: levels, g
 _PYTHON_LANES = 32  # frameworks call as deep as this
 _LEVELS = ("acl", "model", "node", "communication", "runtime")
 _QUEUES = ("enqueue", "dequeue")
-_MASK = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ def _whole(table: str) -> Callable[[Layer, Slices], list[Rows]]:
     return lambda layer, slices: [Rows(layer, slices.of_table(table))]
 
 
-def _part(layer: Layer, numbers: Int64, chosen: _MASK, title: str) -> Rows:
+def _part(layer: Layer, numbers: Int64, chosen: Bools, title: str) -> Rows:
     """Give the chosen rows of a layer of one frame as a layer of their own."""
     (frame,) = layer.frames
     return Rows(replace(layer, title=title, frames=(frame[chosen],)), numbers[chosen])

@@ -9,12 +9,11 @@ import numpy.typing as npt
 
 from npuprof.analysis.quantities import count as count_text
 from npuprof.analysis.quantities import duration as duration_text
+from npuprof.arrays import Bools, Float64
 from npuprof.figures.colours import FAMILIES, FOREGROUND, shade
 from npuprof.figures.labels import label
 from npuprof.timeline.bars import Bars
 from npuprof.timeline.slices import Slices
-
-Floats = npt.NDArray[np.float64]
 
 MOST_BYTES = 300_000
 """The most that the answer to a zoom may take; the hover texts give way."""
@@ -47,13 +46,13 @@ class View:
     """
 
     place: npt.NDArray[np.float32]
-    base_s: Floats
-    width_s: Floats
+    base_s: Float64
+    width_s: Float64
     colour: list[str]
     opacity: npt.NDArray[np.float32]
     hover: list[str]
     label_place: npt.NDArray[np.float32]
-    label_s: Floats
+    label_s: Float64
     label: list[str]
     ink: list[str]
 
@@ -70,13 +69,13 @@ class View:
 
 def view(
     bars: Bars,
-    places: Floats,
+    places: Float64,
     slices: Slices,
     window: tuple[int, int],
     *,
     first_ns: int,
     pixels: int,
-    lit: npt.NDArray[np.bool_] | None = None,
+    lit: Bools | None = None,
 ) -> View:
     """Say where the bars of a window lie, how they look and what they tell.
 

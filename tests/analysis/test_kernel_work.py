@@ -11,14 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuprof import profile
-from npuprof.analysis.kernel_work import (
-    COUNTED,
-    FROM_SHAPES,
-    bytes_from_shapes,
-    flops_from_shapes,
-    kernel_work,
-    shapes,
-)
+from npuprof.analysis.kernel_work import COUNTED, FROM_SHAPES, bytes_from_shapes, flops_from_shapes, kernel_work, shapes
 from npuprof.simulator import npu
 from tests import factories
 

@@ -5,9 +5,9 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.summary import covered, summarise
+from npuprof.arrays import Int64
 from npuprof.info import Info
 from tests import factories
-from tests.factories import IntArray
 
 
 def test_the_parts_of_a_devices_time_add_up_to_its_span() -> None:
@@ -112,7 +112,7 @@ def test_the_memory_peak_is_the_first_highest_sample_of_each_device_and_componen
     assert peaks[["device_id", "time_ns", "allocated_bytes"]].to_numpy().tolist() == [[0, 2, 30]]
 
 
-def _kernels(duration_ns: IntArray, name: str | None = "Add") -> pd.DataFrame:
+def _kernels(duration_ns: Int64, name: str | None = "Add") -> pd.DataFrame:
     zeros = np.zeros(len(duration_ns), np.int64)
     return tables.build(
         "kernels",
