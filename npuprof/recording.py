@@ -8,14 +8,16 @@ decoding fails, ``npuprof.load`` on its path can be tried again.
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from npuprof import atomic
 from npuprof.errors import OptionsError, SourceError
-from npuprof.texts import repaired
+from npuprof.texts import encodable, repaired
 
 FILE_NAME = "recording.json"
 STACKS_FILE_NAME = "python_stacks.parquet"
@@ -33,7 +35,13 @@ _FORMAT = "npuprof-recording"
 _MAX_METADATA_BYTES = 1 << 20
 _MAX_MESSAGE_BYTES = 126  # what pyACL keeps of a marker's message
 _INSTEAD = "load the PROF_* directory beside it instead"
-_MAX_BYTES = 16 << 20  # it holds options, metadata and step times; more is not ours
+_MAX_BYTES = 16 << 20  # it holds options, metadata, step times and the list of files; more is not ours
+_MAX_FILES = 50_000
+_REWRITTEN = frozenset({FILE_NAME, JOURNAL_FILE_NAME, STACKS_JOURNAL_FILE_NAME, METADATA_FILE_NAME})
+_OF_PARSERS = frozenset(
+    {"ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_log", "mindstudio_profiler_output", "log", "logs", "sqlite"}
+)
+"""Directories of the vendor's parsers, which may write into them again at any time."""
 
 
 @dataclass
@@ -71,6 +79,8 @@ class Recording:
         What went wrong while collecting without ending the session, in plain words.
     stack_problems
         The same of npuprof's own sampler of Python stacks.
+    files
+        Bytes of each file when the collector had ended, by its path in the directory; empty where it did not end.
     """
 
     directory: Path
@@ -91,6 +101,24 @@ class Recording:
     reason: str = ""
     problems: list[str] = field(default_factory=list)
     stack_problems: list[str] = field(default_factory=list)
+    files: dict[str, int] = field(default_factory=dict)
+
+    def list_files(self) -> None:
+        """Write down the files and their sizes, by which :func:`npuprof.load` finds what is lost later.
+
+        Where they cannot be listed, or not all, `problems` tells.
+        """
+        self.files = {}
+        try:
+            for path, size in _sizes(os.fspath(self.directory)):
+                if len(self.files) == _MAX_FILES:
+                    raise OSError(f"there are more than {_MAX_FILES}")
+                self.files[path] = size
+        except OSError as error:
+            self.problems.append(
+                f"not all files of the recording could be listed ({error.strerror or error}): a later loss of one of "
+                "the others will not be noticed"
+            )
 
     def write(self) -> None:
         """Write ``recording.json``, whole or not at all.
@@ -141,6 +169,19 @@ class Recording:
         recording = cls(directory, **{"name": "", "collector": "", **values})
         recording.problems += [f"{FILE_NAME}: {problem}, and is left out" for problem in problems]
         return recording
+
+
+def _sizes(directory: str, inner: str = "") -> Iterator[tuple[str, int]]:
+    """Iterate over the files below a directory that nothing writes to again, by their paths in it."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            name = f"{inner}{entry.name}"
+            if entry.is_dir(follow_symlinks=False) and entry.name not in _OF_PARSERS:
+                yield from _sizes(entry.path, f"{name}/")
+            elif entry.is_file(follow_symlinks=False) and not (
+                name in _REWRITTEN or name.endswith((atomic.PARTIAL, ".complete")) or encodable(name) != name
+            ):
+                yield name, entry.stat(follow_symlinks=False).st_size
 
 
 def kept_message(message: str) -> str:

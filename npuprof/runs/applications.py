@@ -90,6 +90,7 @@ def run_application(
     finally:
         atomic.write(directory / LOG_NAME, msprof.output.encode(errors="backslashreplace"))
     _judge(recording, status, msprof, timeout_s)
+    recording.list_files()
     recording.write()
     note_end(Recorded(recording))
     return recording

@@ -87,8 +87,8 @@ class Running(Recorded):
         self._pid = os.getpid()
         self._unstarted_stacks: PythonStacks | None = None
         self._stacks: PythonStacks | None = None
-        self._step = 0
-        self._step_start_ns = 0
+        self._step = self._step_start_ns = 0
+        self._flushing = self.native
         super().__init__(
             Recording(
                 directory=Path(),
@@ -225,9 +225,8 @@ class Running(Recorded):
         """End what nobody stopped."""
         self.cool_down()
         if self.collecting:
-            self.recording.problems.append(
-                "nobody stopped the session: it ended with its process or its last reference"
-            )
+            told = "nobody stopped the session: it ended with its process or its last reference"
+            self.recording.problems.append(told)
             self._abandoned = True
             self.stop()
 
@@ -276,11 +275,12 @@ class Running(Recorded):
             self.collector.keep_facts(self.recording.metadata, self._schedule)
 
     def _stop_native(self) -> None:
-        if not self.native:
-            return
-        if self._abandoned:  # whoever abandons it may hold locks that another thread would wait for
-            self.collector.stop()
-            return
+        if self.native:
+            # Who abandons it may hold a lock that another thread would wait for.
+            (self.collector.stop if self._abandoned else self._flush)()
+            self._flushing = False
+
+    def _flush(self) -> None:
         began_ns = self._clock.monotonic_raw_ns()
         try:
             flush(self.collector, self._hold)
@@ -304,6 +304,8 @@ class Running(Recorded):
             self._stacks = None
 
     def _write_recording(self) -> None:
+        if not self._flushing:
+            self.recording.list_files()
         self.recording.write()
         self._journal.remove()
 

@@ -251,6 +251,7 @@ def _start(rank: Rank, directory: Path, mask: int, name: str) -> Callable[[], No
         recording.metadata["parallel_group_info"] = rank.parallel_group_info
         recording.steps = rank.steps
         recording.stopped_ns = rank.machine.clock.realtime_ns()
+        recording.list_files()
         recording.write()
 
     return complete

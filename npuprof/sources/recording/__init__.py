@@ -13,6 +13,7 @@ from npuprof.errors import SourceError
 from npuprof.recording import FILE_NAME, JOURNAL_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
 from npuprof.sources.base import Decoded
 from npuprof.sources.recording import journal, mark_domains, python_stacks
+from npuprof.sources.recording.files import note_changes
 from npuprof.sources.recording.native import read_native
 from npuprof.sources.recording.steps import take_steps
 from npuprof.sources.selection import Part, Selection
@@ -49,6 +50,7 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
     recording = Recording.read(path)
     told = _told(path, recording)
     decoded = _native(path, recording, selection, told)
+    note_changes(path, recording.files, decoded.notes)
     for name, read_stacks in (
         (STACKS_FILE_NAME, python_stacks.read),
         (STACKS_JOURNAL_FILE_NAME, python_stacks.read_journal),
