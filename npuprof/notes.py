@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sized
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -95,6 +95,12 @@ class Notes:
         self.ledger.extend(other.ledger)
         for (severity, source, message), count in other._counts.items():
             self._add(severity, source, message, count)
+
+    def rewrite(self, change: Callable[[str], str]) -> None:
+        """Change the messages, such as the paths that they name."""
+        counts, self._counts = self._counts, {}
+        for (severity, source, message), count in counts.items():
+            self._add(severity, source, change(message), count)
 
     def _add(self, severity: Severity, source: str, message: str, count: int) -> None:
         key = (severity, encodable(source), encodable(message))

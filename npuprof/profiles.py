@@ -209,7 +209,8 @@ def load(
     ----------
     path
         A recording of npuprof, a saved profile, a ``PROF_*`` directory, a torch_npu result directory, one
-        CSV or JSON file of a result, or a directory around any of these. Known by content; never modified.
+        CSV or JSON file of a result, a directory around any of these, or an archive of them (``.zip``, ``.tar``,
+        ``.tar.gz``, ``.tgz``), which is unpacked into a private temporary folder. Known by content; never modified.
     source
         Which form to read where a run is there in several: ``"raw"`` for raw data, ``"text"`` for the vendor's CSV
         and JSON files, ``"db"`` for its databases, ``"parsed"`` for both of these. By default raw data if it is
@@ -261,11 +262,19 @@ def open_path(
     selection = choose(steps, start, end)
     root = Path(path).expanduser()
     found = detect(root, source)
-    if len(found.found) > 1:
-        return ProfileSet(root, found.found, found.problems, selection)
-    decoded = decode_run(found.found[0], selection)
-    for problem in found.problems:
-        decoded.notes.warning(root.name, f"there may be more runs: {problem}")
+    run = found.found[0]
+    try:
+        if len(found.found) > 1:
+            return ProfileSet(root, found.found, [*found.problems, *found.left_out], selection)
+        decoded = decode_run(run, selection)
+    except BaseException as error:
+        run.close()
+        if run.unpacked is not None and isinstance(error, SourceError):
+            raise SourceError(run.named(str(error))) from error
+        raise
+    run.close()
+    for problem in [f"there may be more runs: {problem}" for problem in found.problems] + found.left_out:
+        decoded.notes.warning(root.name, problem)
     return Profile(decoded)
 
 
@@ -307,4 +316,12 @@ def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
         decoded.notes.info("source", run.choice)
     if decoded.info.recording is None:
         decoded.info.recording = run.path
+    called_as_given(decoded, run)
     return decoded
+
+
+def called_as_given(decoded: Decoded, run: Run) -> None:
+    """Name the archive that a run lies in, where its facts and notes name the place that it was unpacked to."""
+    if run.unpacked is not None:
+        decoded.info.recording = run.unpacked.archive
+        decoded.notes.rewrite(run.named)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
-from npuprof.profiles import Profile, read_run
+from npuprof.profiles import Profile, called_as_given, read_run
 from npuprof.ranks.crew import Crew
 from npuprof.ranks.worker import Failure, Task, unexpected
 from npuprof.sources.describing import describe_run
@@ -73,7 +73,7 @@ def describe(run: Run, selection: Selection | None) -> Entry:
     try:
         info = describe_run(run.name, run.source, run.path)
     except (SourceError, OSError) as error:
-        return Entry(run, Info(name=run.path.name), undescribed=str(error), selection=selection)
+        return Entry(run, Info(name=run.path.name), undescribed=run.named(str(error)), selection=selection)
     if run.name == CLUSTER:
         info.rank = None  # whatever a folder around it is called
     return Entry(run, info, selection=selection)
@@ -92,8 +92,10 @@ def read(entry: Entry) -> Profile:
     try:
         profile = read_run(entry.run, None if entry.is_cluster else entry.selection)
     except SourceError as error:
-        entry.outcome = Failure(str(error))
-        raise
+        entry.outcome = Failure(entry.run.named(str(error)))
+        if entry.run.unpacked is None:
+            raise
+        raise SourceError(entry.outcome.problem) from error
     return _keep(entry, profile)
 
 
@@ -104,7 +106,7 @@ def read_or_none(entry: Entry) -> Profile | None:
     except SourceError:
         return None
     except Exception as error:  # noqa: BLE001 - a fault in reading one run must not lose the others
-        entry.outcome = Failure(unexpected(entry.run.path, error))
+        entry.outcome = Failure(entry.run.named(unexpected(entry.run.path, error)))
         return None
 
 
@@ -131,6 +133,7 @@ def read_apart(entries: Sequence[Entry], processes: int) -> None:
     with Crew(processes) as crew, closing(crew.read(tasks)) as outcomes:
         for place, outcome in outcomes:
             if isinstance(outcome, Failure):
-                entries[place].outcome = outcome
+                entries[place].outcome = Failure(entries[place].run.named(outcome.problem))
             else:
+                called_as_given(outcome, entries[place].run)
                 _keep(entries[place], Profile(outcome))

@@ -80,7 +80,7 @@ class ProfileSet(SetFigures):
         frame: pd.DataFrame = pd.DataFrame(
             {
                 "rank": pd.array([entry.info.rank for entry in self._entries], dtype="Int64"),
-                "path": [_below(entry.run.path, self.root) for entry in self._entries],
+                "path": [_below(entry.run, self.root) for entry in self._entries],
                 "front_end": [entry.info.collector or entry.run.name for entry in self._entries],
                 "source": [entry.info.source or entry.run.name for entry in self._entries],
                 "host": self._hosts(),
@@ -100,7 +100,7 @@ class ProfileSet(SetFigures):
     def failed(self) -> dict[int | str, str]:
         """Why runs could not be read, by rank, or by path where no rank is known; those not read yet are not here."""
         return {
-            _below(entry.run.path, self.root) if entry.info.rank is None else entry.info.rank: entry.problem
+            _below(entry.run, self.root) if entry.info.rank is None else entry.info.rank: entry.problem
             for entry in self._entries
             if entry.problem
         }
@@ -311,7 +311,8 @@ def _place(entry: Entry) -> tuple[bool, bool, int, int, str]:
     return entry.is_cluster, rank is None, rank or 0, entry.info.started_ns or 0, str(entry.run.path)
 
 
-def _below(path: Path, root: Path) -> str:
+def _below(run: Run, root: Path) -> str:
+    path, root = run.path, root if run.unpacked is None else run.unpacked.folder
     try:
         return encodable(str(path.relative_to(root)))
     except ValueError:  # reached by a link

@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from npuprof.errors import NpuprofError, OptionsError
+from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.machine import environment
 from npuprof.options.values import flag
 
@@ -67,7 +67,10 @@ def offline_analyse(
     """
     flag("data_simplification", data_simplification)
     from npuprof.profiles import Profile, open_path
+    from npuprof.sources.files.archives import is_archive
 
+    if is_archive(Path(path)):
+        raise SourceError(f"{path} is an archive, where no tables can be saved: unpack it, and analyse that")
     opened = open_path(path, steps=step_list)
     if isinstance(opened, Profile):
         _save(opened, pretty=pretty)

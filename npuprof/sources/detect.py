@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias, cast
 from npuprof.errors import SourceError
 from npuprof.sources.base import Source
 from npuprof.sources.choice import raw_problem
+from npuprof.sources.files.archives import Unpacked, is_archive, packed_in, refuse_other_archive, unpack
 from npuprof.sources.files.walk import Walk, walk
 
 Preference: TypeAlias = Literal["text", "db", "raw", "parsed"] | None
@@ -46,6 +47,7 @@ CLUSTER = "cluster"
 """The source of what the vendor's tool made of many runs; it is none itself."""
 
 _MAX_AROUND = 4  # a slice lies two levels below its PROF_* directory, and that in a result
+_MAX_NAMED = 5
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -61,12 +63,24 @@ class Run:
         What to give to it.
     choice
         Why it was chosen where the path holds raw data and the vendor's result of it; else empty.
+    unpacked
+        The archive that it lies in, whose content stays unpacked as long as this refers to it; None for no archive.
     """
 
     name: str
     source: Source
     path: Path
     choice: str = ""
+    unpacked: Unpacked | None = None
+
+    def named(self, text: str) -> str:
+        """Return a message about the run with the path that its user gave."""
+        return self.unpacked.named(text) if self.unpacked is not None else text
+
+    def close(self) -> None:
+        """Remove what was unpacked of its archive."""
+        if self.unpacked is not None:
+            self.unpacked.remove()
 
 
 def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
@@ -75,7 +89,7 @@ def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
     Parameters
     ----------
     path
-        A run, one file, or a directory around runs.
+        A run, one file, a directory around runs, or an archive of any of these.
     preferred
         ``raw`` for raw data only, ``text`` or ``db`` for that form of the vendor's results only, ``parsed`` for both
         of them. By default, where a ``PROF_*`` directory or a result of torch_npu holds raw data too, the raw data if
@@ -91,16 +105,40 @@ def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
         If the path does not exist, cannot be read, or no source recognises anything of it.
     """
     _check_readable(path)
+    if is_archive(path):
+        return _detect_unpacked(unpack(path), preferred)
+    return _detect(path, preferred)
+
+
+def _detect_unpacked(unpacked: Unpacked, preferred: Preference) -> Walk[Run]:
+    """Find the runs in an archive; a folder around all of its files does not count."""
+    try:
+        places = list(unpacked.places())
+        place = next((place for place in places if _recognise(place, preferred, given=True)), places[0])
+        found = _detect(place, preferred)
+    except SourceError as error:
+        unpacked.remove()
+        told = "".join(f"; {problem}" for problem in unpacked.left_out)
+        raise SourceError(f"{unpacked.named(str(error))}{told}") from error
+    except BaseException:
+        unpacked.remove()
+        raise
+    runs = [replace(run, unpacked=unpacked) for run in found.found]
+    return Walk(runs, [unpacked.named(problem) for problem in found.problems], [*found.left_out, *unpacked.left_out])
+
+
+def _detect(path: Path, preferred: Preference) -> Walk[Run]:
     if runs := _recognise(path, preferred, given=True):
         # The files of a cluster's analysis may have been copied beside the runs.
         beside = _below(path, preferred) if runs[0].name == CLUSTER else Walk[Run]()
-        return Walk([*runs, *beside.found], beside.problems)
+        loose = runs[0].name in _ONLY_GIVEN and path.is_dir()
+        return Walk([*runs, *beside.found], beside.problems, _untouched(packed_in(path)) if loose else beside.left_out)
     below = _below(path, preferred)
     if below.found:
         return below
     raise SourceError(
         f"{path} holds {_WANTED[preferred]}: give it a recording of npuprof, a PROF_* directory, "
-        f"a result of torch_npu (*_ascend_pt) or MindSpore (*_ascend_ms), or one file of a result"
+        f"a result of torch_npu (*_ascend_pt) or MindSpore (*_ascend_ms), one file of a result, or an archive of these"
         f"{_hint(path, preferred)}{_lost(below)}"
     )
 
@@ -108,13 +146,30 @@ def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
 def _below(path: Path, preferred: Preference) -> Walk[Run]:
     if not path.is_dir():
         return Walk[Run]()
-    below = walk(path, lambda directory: _recognise(directory, preferred), lambda run: run.name != CLUSTER)
+    packed = packed_in(path)
+
+    def look(directory: Path) -> list[Run]:
+        runs = _recognise(directory, preferred)
+        packed.extend([] if runs else packed_in(directory))
+        return runs
+
+    below = walk(path, look, lambda run: run.name != CLUSTER)
     for run in below.found:
         if run.name == CLUSTER and _first(run.path, _ONLY_GIVEN, preferred) is not None:
             below.problems.append(
                 f"{run.path} holds files of a run beside the analysis of all ranks: load it by itself"
             )
+    below.left_out += _untouched(packed)
     return below
+
+
+def _untouched(packed: Sequence[Path]) -> list[str]:
+    """Return what to tell of archives that lie among the runs."""
+    if not packed:
+        return []
+    names = ", ".join(str(file) for file in packed[:_MAX_NAMED])
+    more = f" and {len(packed) - _MAX_NAMED} more" * (len(packed) > _MAX_NAMED)
+    return [f"archives that lie in a directory are not opened ({names}{more}): load each by itself, or unpack it there"]
 
 
 def _recognise(path: Path, preferred: Preference, *, given: bool = False) -> list[Run]:
@@ -169,7 +224,7 @@ def _hint(path: Path, preferred: Preference) -> str:
 
 
 def _lost(below: Walk[Run]) -> str:
-    return "".join(f"; {problem}" for problem in below.problems[:3])
+    return "".join(f"; {problem}" for problem in [*below.problems, *below.left_out][:3])
 
 
 def _check_readable(path: Path) -> None:
@@ -194,3 +249,4 @@ def _check_head(path: Path, head: bytes) -> None:
         raise SourceError(f"{path} is empty: the tool that wrote it was stopped, or the copy failed")
     if head == _LFS_POINTER:
         raise SourceError(f"{path} is a git-LFS pointer, not the data: run `git lfs pull` in its repository")
+    refuse_other_archive(path, head)

@@ -18,10 +18,21 @@ _Found = TypeVar("_Found")
 
 @dataclass
 class Walk(Generic[_Found]):
-    """What a walk found, in order of paths, and in plain words what it left out."""
+    """What a walk found.
+
+    Attributes
+    ----------
+    found
+        In order of paths.
+    problems
+        Where it could not look, in plain words: there may be more.
+    left_out
+        What it saw and did not open, in plain words.
+    """
 
     found: list[_Found] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
 
 def walk(

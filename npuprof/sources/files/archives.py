@@ -1,0 +1,251 @@
+"""Results that were sent as one archive: ``.zip``, ``.tar``, ``.tar.gz`` and ``.tgz``, known by their content.
+
+An archive is never written to. What it holds is copied into a private folder, which is removed with the last one who
+needs it. The archive may have been made to do harm, so nothing is left to the libraries but to find the members:
+their bytes are copied here, into new files of names that stay below the folder, and counted on the way.
+
+Source: the formats of PKWARE's ``.ZIP`` (the record at the end of its directory) and of POSIX ``ustar``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import stat
+import struct
+import tarfile
+import tempfile
+import weakref
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from npuprof.errors import SourceError
+from npuprof.sources.files.members import Copier, Limits, from_zip
+from npuprof.sources.files.tar import RECORD_BYTES, from_tar, header
+from npuprof.texts import plain_line
+
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_GZIP = b"\x1f\x8b"
+_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz")
+_OTHERS = {
+    b"7z\xbc\xaf\x27\x1c": "7z",
+    b"Rar!\x1a\x07": "RAR",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh": "bzip2",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+}
+_MAX_LOOKED_AT = 1000
+_MAX_DIRECTORY_BYTES = 16 << 20  # of a zip: each of its entries takes at least 46, and ten times that in memory
+_END = struct.Struct("<4s4H2IH")
+_END_64_PLACE = struct.Struct("<4sIQI")
+_END_MAGIC, _END_64_MAGIC = b"PK\x05\x06", b"PK\x06\x07"
+_END_64 = struct.Struct("<4sQ2H2I4Q")
+_MAX_COMMENT_BYTES = (1 << 16) - 1
+_DAMAGE = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    gzip.BadGzipFile,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+)
+
+
+@dataclass(eq=False)
+class Unpacked:
+    """The content of an archive in a private folder, which is there as long as this object or :meth:`remove` says.
+
+    Attributes
+    ----------
+    archive
+        The file.
+    folder
+        What holds the content, called as the archive is.
+    problems
+        What was left out, in plain words, each with the number of members.
+    """
+
+    archive: Path
+    folder: Path
+    problems: dict[str, int] = field(default_factory=dict)
+    remove: Callable[[], object] = lambda: None
+
+    def places(self) -> Iterator[Path]:
+        """Iterate over what the archive may stand for: all that it holds, and while that is one entry, the entry."""
+        place = self.folder
+        yield place
+        while place.is_dir() and len(entries := list(islice(place.iterdir(), 2))) == 1:
+            place = entries[0]
+            yield place
+
+    @property
+    def left_out(self) -> list[str]:
+        """What was left out, one line for each reason."""
+        return [f"left out of the archive: {what} ({count})" for what, count in self.problems.items()]
+
+    def named(self, text: str) -> str:
+        """Return a message with the archive in the place of the private folder."""
+        return text.replace(str(self.folder), str(self.archive))
+
+
+def is_archive(path: Path) -> bool:
+    """Check by its content whether a file is an archive of files; a compressed file by itself is none."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            head = file.read(RECORD_BYTES)
+        if head.startswith(_GZIP):
+            with gzip.open(path, "rb") as stream:
+                head = stream.read(RECORD_BYTES)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return head.startswith(_ZIP) or _is_header(head)
+
+
+def refuse_other_archive(path: Path, head: bytes) -> None:
+    """Check by its first bytes that a file is no archive of another kind.
+
+    Raises
+    ------
+    SourceError
+        If it is one.
+    """
+    for magic, kind in _OTHERS.items():
+        if head.startswith(magic):
+            raise SourceError(
+                f"{path} is compressed as {kind}, which npuprof does not open: unpack it and load what it holds, "
+                "or pack it as .zip or .tar.gz"
+            )
+
+
+def packed_in(folder: Path) -> list[Path]:
+    """Return the archives in a folder, but those with a folder of their name beside them: they were unpacked."""
+    with suppress(OSError):
+        files = (file for file in folder.iterdir() if file.name.lower().endswith(_SUFFIXES))
+        return sorted(
+            file
+            for file in islice(files, _MAX_LOOKED_AT)
+            if not (folder / _stem(file.name)).is_dir() and is_archive(file)
+        )
+    return []
+
+
+def unpack(path: Path, limits: Limits | None = None) -> Unpacked:
+    """Copy what an archive holds into a private folder.
+
+    Parameters
+    ----------
+    path
+        The archive.
+    limits
+        How much it may hold; by default as :class:`.members.Limits`, and no more than there is room for.
+
+    Raises
+    ------
+    SourceError
+        If it is damaged, encrypted, empty, or holds more than the limits allow: nothing of it stays then.
+    """
+    try:
+        top = Path(tempfile.mkdtemp(prefix="npuprof-"))
+    except OSError as error:
+        raise _no_place(path, Path(tempfile.gettempdir()), error) from error
+    unpacked = Unpacked(path, top / (plain_line(_stem(path.name)) or "archive"))
+    unpacked.remove = weakref.finalize(unpacked, _remove, top, os.getpid())
+    try:
+        for folder in (top, unpacked.folder):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(stat.S_IRWXU)  # a umask may have taken the user's own right away
+        copier = Copier(path, unpacked.folder, limits or Limits.of(path, unpacked.folder), problems=unpacked.problems)
+        _copy(path, copier)
+        if not copier.files:
+            why = "; ".join(copier.problems)
+            raise SourceError(f"{path} holds no file that can be read{': ' * bool(why)}{why}")
+    except OSError as error:
+        unpacked.remove()
+        raise _no_place(path, top.parent, error) from error
+    except BaseException:
+        unpacked.remove()
+        raise
+    return unpacked
+
+
+def _no_place(path: Path, place: Path, error: OSError) -> SourceError:
+    return SourceError(
+        f"{path} cannot be unpacked into {place} ({error.strerror or error}): free some space there, set TMPDIR to "
+        "another directory, or unpack the archive and load that"
+    )
+
+
+def _remove(top: Path, process: int) -> None:
+    if os.getpid() == process:  # a copy of the process that ends must not take it from the other
+        shutil.rmtree(top, ignore_errors=True)
+
+
+def _copy(path: Path, copier: Copier) -> None:
+    try:
+        with path.open("rb") as file:
+            head = file.read(RECORD_BYTES)
+            file.seek(0)
+            if head.startswith(_ZIP):
+                if _directory_bytes(path) > _MAX_DIRECTORY_BYTES:
+                    raise SourceError(f"{path} lists more files than any result has; is it another archive?")
+                with zipfile.ZipFile(file) as archive:
+                    from_zip(archive, copier)
+            elif head.startswith(_GZIP):
+                with gzip.GzipFile(fileobj=file) as stream:
+                    from_tar(stream, copier)
+            else:
+                from_tar(file, copier)
+    except _DAMAGE as error:
+        if not copier.files:
+            raise SourceError(f"{path} is a damaged archive ({error}): copy or make it again") from error
+        copier.note(f"all that follows the damage of the archive ({error})")
+
+
+def _is_header(block: bytes) -> bool:
+    try:
+        header(block)
+    except (tarfile.TarError, ValueError):
+        return False
+    return True
+
+
+def _directory_bytes(path: Path) -> int:
+    """Return how large the list of files in a zip is, which is read as a whole.
+
+    Raises
+    ------
+    zipfile.BadZipFile
+        If there is none.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(size - _END.size - _MAX_COMMENT_BYTES - _END_64_PLACE.size - _END_64.size, 0))
+        tail = file.read()
+        at = len(tail) - _END.size  # without a comment, as the library looks for it
+        if not (tail[at:].startswith(_END_MAGIC) and tail.endswith(b"\0\0")):
+            at = tail.rfind(_END_MAGIC)
+        if at < 0 or len(tail) < at + _END.size:
+            raise zipfile.BadZipFile("the list of its files is missing: it was cut")
+        told = int(_END.unpack_from(tail, at)[5])
+        place = at - _END_64_PLACE.size
+        if place >= 0 and tail[place:].startswith(_END_64_MAGIC):
+            file.seek(min(_END_64_PLACE.unpack_from(tail, place)[2], size))
+            for record in (file.read(_END_64.size), tail[max(place - _END_64.size, 0) : place]):
+                if len(record) == _END_64.size:  # there, or right before, as some versions of the library look for it
+                    told = max(told, int(_END_64.unpack(record)[8]))
+    return told
+
+
+def _stem(name: str) -> str:
+    suffix = next((suffix for suffix in _SUFFIXES if name.lower().endswith(suffix)), "")
+    return name[: len(name) - len(suffix)].strip(".")

@@ -1,0 +1,225 @@
+"""Copy the members of an archive into a folder: plain files alone, below the folder, within bounds.
+
+Links, devices, encrypted files, names that leave the folder and names that come twice are left out and counted.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+import zipfile
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from npuprof.errors import SourceError
+from npuprof.progress import tell
+
+BLOCK_BYTES = 1 << 20
+"""How much is unpacked at once."""
+
+_RESERVE_BYTES = 256 << 20  # of the disk, for others
+_ALWAYS_BYTES = 256 << 20
+_MAX_RATIO = 200  # a table shrinks to a tenth or a fortieth; what shrinks more was made to fill a disk
+_MAX_DEPTH = 32
+_MAX_NAME_BYTES = 255
+_MAX_PATH_BYTES = 1024
+_LATEST_S = 4_000_000_000
+_ENCRYPTED = 1
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)  # others take as much memory as they like
+_OF_MACOS = ("__MACOSX", ".DS_Store")
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+
+
+class Content(Protocol):
+    """The content of a member."""
+
+    def read(self, size: int, /) -> bytes:
+        """Read the next bytes, `size` at most; none at the end."""
+        ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much an archive may hold.
+
+    Attributes
+    ----------
+    total_bytes, members
+        Bytes of all files together, and members of any kind.
+    why
+        Why there are no more bytes, and what to do.
+    """
+
+    total_bytes: int = 64 << 30
+    members: int = 200_000
+    why: str = "more than any such archive of a result: if it is one, unpack it yourself and load that"
+
+    @classmethod
+    def of(cls, archive: Path, folder: Path) -> Limits:
+        """Return the limits of an archive: by its own size, and by the room where it is unpacked."""
+        usual = min(cls.total_bytes, max(_ALWAYS_BYTES, archive.stat().st_size * _MAX_RATIO))
+        free = shutil.disk_usage(folder).free
+        room = free - min(_RESERVE_BYTES, free // 10)
+        if room >= usual:
+            return cls(usual)
+        place = folder.parent.parent
+        return cls(room, why=f"more than {place} has room for: free some space there, or set TMPDIR to another place")
+
+
+@dataclass
+class Copier:
+    """Where members are copied to, and what came of them.
+
+    Attributes
+    ----------
+    archive, folder, limits
+        The archive, the folder, and how much may be copied.
+    files
+        How many files were copied.
+    problems
+        What was left out, in plain words, and how many.
+    """
+
+    archive: Path
+    folder: Path
+    limits: Limits
+    files: int = 0
+    problems: dict[str, int] = field(default_factory=dict)
+    _members: int = 0
+    _bytes: int = 0
+
+    def note(self, problem: str) -> None:
+        """Count something that is left out."""
+        self.problems[problem] = self.problems.get(problem, 0) + 1
+
+    def count_member(self) -> None:
+        """Count a member of any kind.
+
+        Raises
+        ------
+        SourceError
+            If there are too many.
+        """
+        self._members += 1
+        if self._members > self.limits.members:
+            raise SourceError(f"{self.archive} holds more than {self.limits.members} files; is it another archive?")
+
+    def count_bytes(self, count: int) -> None:
+        """Count unpacked bytes.
+
+        Raises
+        ------
+        SourceError
+            If there are too many.
+        """
+        self._bytes += count
+        if self._bytes > self.limits.total_bytes:
+            raise SourceError(
+                f"{self.archive} unpacks to more than {self.limits.total_bytes >> 20} MiB, {self.limits.why}"
+            )
+        tell(self.archive.name, self._bytes, 0)
+
+    def copy(self, name: str, content: Content, modified_s: float) -> None:
+        """Copy one file; of two with one path the last stays, as when an archive is unpacked by other means.
+
+        Parameters
+        ----------
+        name
+            Its path in the archive.
+        content
+            Its content, of which as much as is read is kept, even where reading fails.
+        modified_s
+            When it was last changed, in seconds of the epoch: the newest of several exports is known by it.
+        """
+        parts = self._parts(name)
+        if not parts:
+            return
+        target = self.folder.joinpath(*parts)
+        if target.is_dir() or any(folder.is_file() for folder in (target.parent, *target.parent.parents)):
+            self.note("a file whose path is that of a folder too")
+            return
+        self._make_folders(parts[:-1])
+        if target.exists():
+            self.note("a file whose path comes again later in the archive")
+            target.unlink()
+        self.files += 1
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            os.fchmod(out.fileno(), 0o600)  # a umask may have taken the user's own right away
+            while block := content.read(BLOCK_BYTES):
+                out.write(block)
+        if 0 <= modified_s < _LATEST_S:
+            os.utime(target, (modified_s, modified_s))
+
+    def _make_folders(self, parts: list[str]) -> None:
+        folder = self.folder
+        for part in parts:
+            folder /= part
+            if not folder.is_dir():
+                folder.mkdir()
+                folder.chmod(0o700)
+
+    def _parts(self, name: str) -> list[str]:
+        """Return the parts of a path; none for one that leaves the folder, that no file has, or that is macOS's own."""
+        plain = name.replace("\\", "/")
+        parts = [part for part in plain.split("/") if part not in ("", ".")]
+        if plain.startswith("/") or ".." in parts or not parts or "\0" in plain or parts[0].endswith(":"):
+            self.note("a path that leaves the archive")
+            return []
+        if parts[0] in _OF_MACOS or parts[-1] in _OF_MACOS or parts[-1].startswith("._"):
+            return []
+        encoded = [os.fsencode(part) for part in parts]
+        long = max(map(len, encoded)) > _MAX_NAME_BYTES or sum(map(len, encoded)) > _MAX_PATH_BYTES
+        if long or len(parts) > _MAX_DEPTH:
+            self.note("a path that is too long")
+            return []
+        return parts
+
+
+class _Counted:
+    """A content whose bytes are counted."""
+
+    def __init__(self, content: Content, copier: Copier) -> None:
+        self._content, self._copier = content, copier
+
+    def read(self, size: int) -> bytes:
+        block = self._content.read(size)
+        self._copier.count_bytes(len(block))
+        return block
+
+
+def from_zip(archive: zipfile.ZipFile, copier: Copier) -> None:
+    """Copy the files of a zip.
+
+    Raises
+    ------
+    SourceError
+        If there are too many, or they are too large together.
+    """
+    for info in archive.infolist():
+        copier.count_member()
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        if kind == stat.S_IFDIR or info.filename.endswith(("/", "\\")):
+            continue
+        if kind not in (0, stat.S_IFREG):
+            copier.note("a link or a device")
+        elif info.flag_bits & _ENCRYPTED:
+            copier.note("an encrypted file: unpack the archive with its password, and load that")
+        elif info.compress_type not in _COMPRESSIONS:
+            copier.note("a file compressed by another method than deflate: unpack the archive, and load that")
+        else:
+            try:
+                with archive.open(info) as content:
+                    copier.copy(info.filename, _Counted(content, copier), _modified(info))
+            except _DAMAGE as error:
+                copier.note(f"the rest of a damaged file ({error})")
+
+
+def _modified(info: zipfile.ZipInfo) -> float:
+    with suppress(ValueError, OverflowError):
+        return time.mktime((*info.date_time, 0, 0, -1))
+    return -1.0

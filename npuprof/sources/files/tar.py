@@ -1,0 +1,148 @@
+"""Read a tar archive as a stream, from its first block to its last: one header and one block of it are in memory.
+
+Links, devices and sparse files are left out and counted. An archive may hold anything, so that headers which describe
+the next member are bounded, and an end that is missing or a header that is damaged is an error.
+
+Source: POSIX ``ustar`` and ``pax``, and GNU tar's headers of long names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tarfile
+from contextlib import suppress
+
+from npuprof.sources.files.members import BLOCK_BYTES, Content, Copier
+
+RECORD_BYTES = 512
+"""Headers and contents take whole records."""
+
+_MAX_HEADER_BYTES = 1 << 20  # a path is shorter by far
+_NEXT_NAME, _NEXT_FACTS = tarfile.GNUTYPE_LONGNAME, (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE)
+_PASSED_OVER = (tarfile.GNUTYPE_LONGLINK, tarfile.XGLTYPE)
+_WITHOUT_CONTENT = (
+    *(tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE),
+)
+_FACT = re.compile(rb"(\d{1,7}) ([^=\n]{1,100})=")
+_SPARSE = b"GNU.sparse"
+_SPARSE_GOES_ON, _MAP_GOES_ON = 482, 504  # where a header of GNU, and a block of its map, tell that a block follows
+
+
+def header(block: bytes) -> tarfile.TarInfo:
+    """Parse the header of a member.
+
+    Raises
+    ------
+    tarfile.HeaderError
+        If the block is none: its checksum is wrong, or it ends the archive.
+    """
+    return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+
+
+def from_tar(stream: Content, copier: Copier) -> None:
+    """Copy the files of a tar archive.
+
+    Raises
+    ------
+    SourceError
+        If there are too many, or they are too large together.
+    tarfile.TarError
+        If it is cut or damaged.
+    """
+    told: dict[bytes, bytes] = {}
+    while True:
+        block = stream.read(RECORD_BYTES)
+        copier.count_bytes(len(block))
+        if len(block) < RECORD_BYTES:
+            raise tarfile.ReadError("its end is missing: it was cut")
+        if not block.strip(b"\0"):
+            break
+        try:
+            info = header(block)
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(f"a header is damaged: {error}") from error
+        content = _Body(stream, copier, info.size)
+        if info.type == _NEXT_NAME:
+            told[b"path"] = content.whole().partition(b"\0")[0]
+        elif info.type in _NEXT_FACTS:
+            told |= _facts(content.whole())
+        elif info.type in _PASSED_OVER:
+            content.pass_over()
+        else:
+            copier.count_member()
+            _member(info, told, block, stream, copier)
+            told = {}
+    while rest := stream.read(BLOCK_BYTES):  # at whose end a compressed archive has its checksum
+        copier.count_bytes(len(rest))
+
+
+def _member(info: tarfile.TarInfo, told: dict[bytes, bytes], block: bytes, stream: Content, copier: Copier) -> None:
+    size, modified_s = info.size, float(info.mtime)
+    with suppress(ValueError):
+        size = int(told.get(b"size", size))
+        modified_s = float(told.get(b"mtime", modified_s))
+    content = _Body(stream, copier, 0 if info.type in _WITHOUT_CONTENT else size)
+    if info.type == tarfile.GNUTYPE_SPARSE:
+        goes_on = block[_SPARSE_GOES_ON]
+        while goes_on:
+            goes_on = _Body(stream, copier, RECORD_BYTES).whole()[_MAP_GOES_ON]
+    if info.type == tarfile.GNUTYPE_SPARSE or any(fact.startswith(_SPARSE) for fact in told):
+        copier.note("a sparse file: make the archive without --sparse")
+    elif info.type in _WITHOUT_CONTENT:
+        if info.type != tarfile.DIRTYPE:
+            copier.note("a link or a device")
+    else:
+        name = os.fsdecode(told[b"path"]) if b"path" in told else info.name
+        copier.copy(name, content, modified_s)
+    content.pass_over()
+
+
+class _Body:
+    """The content of one member; what of it is read is counted."""
+
+    def __init__(self, stream: Content, copier: Copier, size: int) -> None:
+        if size < 0:
+            raise tarfile.ReadError("a header is damaged: its size is negative")
+        self._stream, self._copier, self._size = stream, copier, size
+        self._left, self._padding = size, -size % RECORD_BYTES
+
+    def read(self, size: int) -> bytes:
+        """Read the next bytes, `size` at most."""
+        block = self._stream.read(min(size, self._left))
+        self._copier.count_bytes(len(block))
+        self._left -= len(block)
+        if self._left and not block:
+            raise tarfile.ReadError("it was cut within a file")
+        return block
+
+    def whole(self) -> bytes:
+        """Read all of what describes the next member."""
+        if self._size > _MAX_HEADER_BYTES:
+            raise tarfile.ReadError("a header is damaged: it is far too large")
+        parts = []
+        while part := self.read(BLOCK_BYTES):
+            parts.append(part)
+        self.pass_over()
+        return b"".join(parts)
+
+    def pass_over(self) -> None:
+        """Read to the end of its last record."""
+        while self.read(BLOCK_BYTES):
+            pass
+        self._left, self._padding = self._padding, 0
+        if self._left:
+            self.read(self._left)
+
+
+def _facts(content: bytes) -> dict[bytes, bytes]:
+    """Parse what a ``pax`` header tells of the next member: its path, size and time, and whether it is sparse."""
+    facts, place = {}, 0
+    while found := _FACT.match(content, place):
+        end = place + int(found[1])
+        if end <= found.end() or end > len(content):
+            break
+        if found[2] in (b"path", b"size", b"mtime") or found[2].startswith(_SPARSE):
+            facts[found[2]] = content[found.end() : end - 1]
+        place = end
+    return facts
