@@ -63,8 +63,8 @@ def _memory_of(device: Device) -> list[dict[str, Any]]:
             records, time_ns = read_us(device, stream, layouts.NPU_MEMORY)
         else:
             records, time_ns = read_host_ns(device, stream, layouts.NPU_MEMORY_V2)
-        sound = (records["ddr"] < _MAX_BYTES) & (records["hbm"] < _MAX_BYTES)
-        impossible(device, stream, "impossible sizes", ~sound)
+        sound = (records["ddr"] < _MAX_BYTES) & (records["hbm"] < _MAX_BYTES) & (records["event"] < len(_COMPONENTS))
+        impossible(device, stream, "impossible sizes or components", ~sound)
         records, time_ns = records[sound], time_ns[sound]
         ddr, hbm = records["ddr"].astype(np.int64), records["hbm"].astype(np.int64)
         part = {
@@ -73,7 +73,7 @@ def _memory_of(device: Device) -> list[dict[str, Any]]:
             "reserved_bytes": ddr + hbm,
             "hbm_bytes": hbm,
             "ddr_bytes": ddr,
-            "component": Names(np.minimum(records["event"].astype(np.int64), 1), _COMPONENTS),
+            "component": Names(records["event"].astype(np.int64), _COMPONENTS),
         }
         parts.append(part)
     return parts

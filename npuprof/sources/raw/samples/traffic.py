@@ -24,7 +24,7 @@ Int64: TypeAlias = npt.NDArray[np.int64]
 _HBM_BYTES = 256 // 8
 _DDR_BYTES = 128 // 8  # the bus of every stars chip; older ones have 256 bits
 _LLC_BYTES = 64 * 64  # of an event counted
-_MANY = 1 << 31  # ids of controllers and caches are small numbers
+_MANY = 1 << 16  # ids of controllers and caches are small numbers
 
 # Events of the last-level cache: both directions count traffic by the first two, hits by the next four; the last two
 # are the accesses that these are a part of.
@@ -50,7 +50,7 @@ def read_ddr(device: Device) -> list[CounterRows]:
 
     What a chosen master moved (`ddr_master_id` of the options) is named ``DDR read by master`` and so on.
     """
-    records, time_ns = read_us(device, f"ddr.data.{device.id}", layouts.DDR)
+    records, time_ns = _with_instances(device, "ddr", read_us(device, f"ddr.data.{device.id}", layouts.DDR))
     series = (records["event"] != 0).astype(np.int64) | (records["master"] != 0xFFFFFFFF).astype(np.int64) << 1
     order = np.lexsort((time_ns, series))
     series, time_ns, count = series[order], time_ns[order], records["count"][order].astype(np.float64)
@@ -110,7 +110,13 @@ def _read_versioned(device: Device, stream: str, first: np.dtype[Any], second: n
     name = f"{stream}.data.{device.id}"
     if version is None:
         return np.empty(0, first), np.empty(0, np.int64)
-    records, time_ns = read_us(device, name, first) if version == "1.0" else read_host_ns(device, name, second)
+    stamped = read_us(device, name, first) if version == "1.0" else read_host_ns(device, name, second)
+    return _with_instances(device, stream, stamped)
+
+
+def _with_instances(device: Device, stream: str, stamped: tuple[Records, Int64]) -> tuple[Records, Int64]:
+    """Return the records whose controller, or cache, has a possible number."""
+    records, time_ns = stamped
     good = records["instance"] < _MANY
     impossible(device, stream, "impossible ids", ~good)
     return records[good], time_ns[good]
