@@ -8,6 +8,7 @@ Source: formats/results.md section 5.6.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Literal
 
 import numpy as np
@@ -25,12 +26,33 @@ _KINDS = ["computing", "communication", "communication_not_overlapped", "free"] 
 def overlap_of(database: Database, found: dict[str, pd.DataFrame]) -> pd.DataFrame | None:
     """Make `overlap` of each device, in order of time.
 
-    The span of a device is that of the file's own table, which newer tools widen to all tasks, where it has one.
+    Newer tools widen a device's span to all its tasks: the span is that of the file's own table where it covers the
+    kernels and collectives. One that does not was written by a viewer for a part of the data, or is damaged.
     """
     kernels, communication = (found.get(name, tables.empty(name)) for name in ("kernels", "communication"))
     if not len(kernels) and not len(communication):
         return _stored(database, "keep")
-    return overlap_table(kernels, communication, _stored(database, "use"))
+    stored = _stored(database, "use")
+    return overlap_table(kernels, communication, None if stored is None else _covering(stored, kernels, communication))
+
+
+def _covering(stored: pd.DataFrame, *inside: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of devices whose stored span contains each kernel and collective."""
+    narrow = set()
+    for device, rows in stored.groupby("device_id"):
+        first, last = _bounds(rows)
+        spans = [_bounds(frame[frame["device_id"] == device]) for frame in inside]
+        if any(start < first or end > last for start, end in spans):
+            narrow.add(device)
+    covering: pd.DataFrame = stored[~stored["device_id"].isin(narrow)]
+    return covering
+
+
+def _bounds(frame: pd.DataFrame) -> tuple[float, float]:
+    """Return the first start and the last end: integers, or an infinity that no span excludes where there are none."""
+    if not len(frame):
+        return inf, -inf
+    return int(frame["start_ns"].min()), int((frame["start_ns"] + frame["duration_ns"]).max())
 
 
 def _stored(database: Database, account: Literal["keep", "use"]) -> pd.DataFrame | None:

@@ -17,14 +17,23 @@ OF_SLICES = "how slices lie over each other is no column of a table"
 PARTS = {"FP_BP Time": "fp_bp", "Iteration Refresh": "refresh", "Reduce": "reduce"}
 """Categories of slices about an iteration, which are a frame of their own."""
 _ITERATION = re.compile(r"(Iteration|FP_BP|Reduce_).*")
+_OVERLAP_PROCESS = b"Overlap Analysis"
 _OVERLAP = {"Communication(Not Overlapped)": "communication_not_overlapped"}
 
 
 def _spans(run: Profile) -> pd.DataFrame:
-    frames = [run.tables[name] for name in SPANS if len(run.tables[name])]
+    written = [name for name in SPANS if name != "overlap" or _has_overlap(run)]
+    frames = [run.tables[name] for name in written if len(run.tables[name])]
     spans = [frame[["start_ns", "duration_ns"]] for frame in (*frames, _parts(run)) if len(frame)]
     together: pd.DataFrame = pd.concat(spans, ignore_index=True)
     return together
+
+
+def _has_overlap(run: Profile) -> bool:
+    """Return False where npuprof computed ``overlap`` from a timeline's tasks, since the file has none."""
+    return (
+        run.info.recording is None or run.info.recording.is_dir() or _OVERLAP_PROCESS in run.info.recording.read_bytes()
+    )
 
 
 def _parts(run: Profile) -> pd.DataFrame:
@@ -48,7 +57,7 @@ def _by_process(run: Profile, known: dict[str, int]) -> None:
         "Ascend Hardware": len(run.tasks),
         "CANN": len(run.api),
         "HCCL": len(run.communication) + len(run.communication_tasks),
-        "Overlap Analysis": len(run.overlap),
+        "Overlap Analysis": len(run.overlap) if _has_overlap(run) else 0,
         "Python": len(run.operators) + len(run.python) + len(run.steps) if "Python" in known else 0,
     }
     iterations = (len(run.steps) if "Python" not in known else 0) + len(_parts(run))
@@ -94,6 +103,9 @@ def _streams(run: Profile, known: list[str]) -> None:
 
 
 def _overlaps(run: Profile, known: dict[str, float]) -> None:
+    if not _has_overlap(run):
+        assert not any(known.values())
+        return
     sums = run.overlap.groupby(run.overlap["kind"].astype(str))["duration_ns"].agg(["sum", "size"])
     for name, total in known.items():
         kind = _OVERLAP.get(name, name.lower())
