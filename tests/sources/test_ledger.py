@@ -96,7 +96,10 @@ LOST: dict[str, tuple[dict[str, Any], str]] = {
         {"ph": "X", "name": "a", "pid": NPU, "args": {"Task Type": "AI_CORE"}},
         "no readable time",
     ),
-    "slice of no known kind": ({"ph": "X", "name": "a", "pid": 1, "ts": at(7), "dur": 1, "args": {"b": 1}}, "no kind"),
+    "slice of no known kind": (
+        {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": at(7), "dur": 1, "args": {"b": 1}},
+        "no kind",
+    ),
     "phase": ({"ph": "b", "name": "a", "pid": HOST, "ts": at(7)}, "phase 'b'"),
     "metadata": ({"ph": "M", "name": "proces_name", "pid": 99, "args": {"name": "b"}}, "'proces_name' is unknown"),
     "metadata without a value": ({"ph": "M", "name": "process_name", "pid": 99, "args": {}}, "tells nothing"),

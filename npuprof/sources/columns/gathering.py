@@ -6,7 +6,6 @@ once, and a row takes the bytes of its numbers.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import count
@@ -22,7 +21,7 @@ MAX_NAME = 64 << 10
 """The longest text kept of a name, a stack or shapes."""
 
 _NONE = (1 << 64) - 1  # what an unsigned number without a value is written as
-_DIGITS = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+_STAND_FOR_NONE = (None, _NONE, float(_NONE), str(_NONE), str(float(_NONE)), "", "N/A", "NULL")
 
 
 class Codebook:
@@ -93,7 +92,7 @@ class Columns:
 def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = None) -> Ints:
     """Give an int64 array of numbers or digits; :data:`ABSENT` where there is none or it does not fit.
 
-    `lost` is told how many do not fit, if there are any.
+    `lost` is told how many are there and are none, or do not fit, if there are any.
     """
     kinds = set(map(type, values))
     if kinds == {type(None)}:
@@ -104,18 +103,14 @@ def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = No
         except OverflowError:
             pass  # one does not fit: read one by one
     found = np.array([_whole(value) for value in values], dtype=np.int64)
-    if lost is not None and (
-        count := sum(_is_too_large(values[row]) for row in np.flatnonzero(found == ABSENT).tolist())
-    ):
+    if lost is not None and (count := _lost(values, found == ABSENT)):
         lost(count)
     return found
 
 
-def _is_too_large(value: Any) -> bool:
-    """Tell whether what is no int64 is a whole number all the same, and not one that stands for none."""
-    if isinstance(value, str):
-        return _DIGITS.fullmatch(value) is not None and value != str(_NONE)
-    return isinstance(value, int) and value != _NONE
+def _lost(values: Sequence[Any], absent: Array) -> int:
+    """Count what was not taken, though it does not stand for no value."""
+    return sum(values[row] not in _STAND_FOR_NONE for row in np.flatnonzero(absent).tolist())
 
 
 def _whole(value: Any) -> int:
@@ -129,11 +124,14 @@ def _whole(value: Any) -> int:
     return value if isinstance(value, int) and ABSENT < value <= -(ABSENT + 1) else ABSENT
 
 
-def floats(values: Sequence[Any]) -> npt.NDArray[np.float64]:
-    """Give a float64 array of numbers or their texts; NaN where there is none."""
-    if str in set(map(type, values)):
-        values = [_float(value) for value in values]
-    return np.array(values, dtype=np.float64)
+def floats(values: Sequence[Any], lost: Callable[[int], None] | None = None) -> npt.NDArray[np.float64]:
+    """Return a float64 array of numbers or their texts; NaN where there is none, and `lost` as for whole numbers."""
+    if str not in set(map(type, values)):
+        return np.array(values, dtype=np.float64)
+    found = np.array([_float(value) for value in values], dtype=np.float64)
+    if lost is not None and (count := _lost(values, np.isnan(found))):
+        lost(count)
+    return found
 
 
 def _float(value: Any) -> float | None:

@@ -22,6 +22,7 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import US_TO_NS, Ints, Mask, column_ns, scaled
 from npuprof.sources.columns.gathering import MAX_NAME, Codebook, Columns, floats, whole_numbers
 from npuprof.sources.columns.nullable import Array, Codes
+from npuprof.sources.trace.damage import lost_arguments
 from npuprof.sources.trace.events import UNREADABLE, Event, readable
 from npuprof.sources.trace.layouts import VENDOR, Layout, Layouts
 
@@ -213,6 +214,16 @@ class _Gatherer:
             self._notes.warning(self._source, "times are floats: they are exact only to 250 ns", self._float_times)
         if self._relative:
             self._notes.warning(self._source, "times do not count from 1970 (an uptime or relative clock)")
+        lanes = self._trace.lanes
+        unplaced = [lane for lane, (pid, tid) in enumerate(lanes) if pid is None or tid is None]
+        unnamed = [code for code, name in enumerate(self._trace.flows.books["name"].values) if name == ""]
+        for message, column, codes in (
+            ("a slice tells no process or no thread", "lane", unplaced),
+            ("a slice has no name", "name", unnamed),
+        ):
+            if codes:
+                found = (np.isin(slices[column], codes).sum() for slices in self._trace.slices.values() if len(slices))
+                self._warn(message, int(sum(found)))
 
     def _add_slices(self, phase: str, batch: _Batch, rows: npt.NDArray[np.intp]) -> None:
         if not len(rows):
@@ -243,11 +254,18 @@ class _Gatherer:
             elif name in layout.names:
                 found[name] = columns.books[name].codes(values, len(values))
             else:
-                found[name] = floats(values) if name in layout.floats else whole_numbers(values, self._too_large)
+                found[name] = (floats if name in layout.floats else whole_numbers)(values, self._note_lost_number)
+        renamed, without = lost_arguments(layout, events, found)
+        self._warn("an argument of an event has an unknown name; taken as absent", renamed)
+        self._warn("an event has no arguments, unlike others of its kind", without)
         return found
 
-    def _too_large(self, count: int) -> None:
-        self._notes.warning(self._source, "a whole number of an event's arguments is too large; taken as absent", count)
+    def _note_lost_number(self, count: int) -> None:
+        self._warn("an argument of an event is no number, or too large for one; taken as absent", count)
+
+    def _warn(self, message: str, count: int) -> None:
+        if count:
+            self._notes.warning(self._source, message, count)
 
     def _decode(self, events: list[Event], kind: Any) -> list[Any]:
         """Decode arguments in one call; one by one where some do not fit."""

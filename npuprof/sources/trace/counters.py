@@ -48,6 +48,9 @@ def counters_table(trace: Trace, devices: dict[Any, int], notes: Notes, source: 
     row, first = _distinct(columns)
     series = [tuple(column[one] for column in columns) for one in first.tolist()]
     pids, names = trace.pid_book.values, counters.names("name")
+    unnamed = np.array([pids[pid] not in trace.processes for pid, *_ in series], np.bool_)[row]
+    if unnamed.any():
+        notes.warning(source, "a counter is of a process that is not named", int(unnamed.sum()))
     described = [
         _describe(trace.processes.get(pids[pid], ""), names[name], keys[key], None if number < 0 else str(number))
         for pid, name, key, number in series

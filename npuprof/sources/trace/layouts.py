@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
 
-from npuprof.sources.trace.events import Event, readable
+from npuprof.sources.trace.events import UNREADABLE, Event, readable
 
 Whole = int | str | float | None
 Text = str | int | float | None
@@ -152,6 +153,7 @@ _BY_KEY = (
     ("Physic Stream Id", TASK),  # the device side of a mark has no more
     ("Model Name", API),  # graph mode's own call
 )
+_LOOKED_AT = 8  # events of a kind that have arguments, since those of the first may be damaged
 
 
 def known_layout(category: str | None) -> Layout | None:
@@ -164,8 +166,20 @@ def layout_of(category: str | None, events: Sequence[Event]) -> Layout:
     known = known_layout(category)
     if known is not None:
         return known
-    keys = next((keys for event in events if (keys := _keys(event))), frozenset())
-    return next((layout for key, layout in _BY_KEY if key in keys), PLAIN)
+    told = islice((keys for event in events if (keys := keys_of(event))), _LOOKED_AT)
+    return next((layout for keys in told for key, layout in _BY_KEY if key in keys), PLAIN)
+
+
+def keys_of(event: Event) -> frozenset[str]:
+    """Return the names of an event's arguments; none where they cannot be read."""
+    raw = bytes(event.args)
+    if raw in (b"{}", b"null"):
+        return frozenset()
+    try:
+        args = msgspec.json.decode(readable(raw))  # nobody has looked into the keys yet
+    except UNREADABLE:
+        return frozenset()
+    return frozenset(args) if isinstance(args, dict) else frozenset()
 
 
 class Layouts(NamedTuple):
@@ -177,11 +191,3 @@ class Layouts(NamedTuple):
 
 VENDOR = Layouts(known_layout, layout_of)
 """Timelines of CANN, torch_npu and MindSpore."""
-
-
-def _keys(event: Event) -> frozenset[str]:
-    raw = bytes(event.args)
-    if raw in (b"{}", b"null"):
-        return frozenset()
-    args = msgspec.json.decode(readable(raw))  # nobody has looked into the keys yet
-    return frozenset(args) if isinstance(args, dict) else frozenset()

@@ -43,6 +43,7 @@ _OVERLAP = {
     "Free": "free",
 }
 _BESIDE = {"operator": "queue", "mark": "pause"}  # slices of another layout that go into the same table
+_LABEL = re.compile(r"(?:[CNG]PU|XPU)(?:\s+\d+)?$")
 _NPU_LABEL = re.compile(r"NPU\s+(\d+)")
 
 
@@ -62,6 +63,8 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
     """
     built = TraceTables(statistics={**sort_out(trace, notes, source), **take_iteration_parts(trace, notes, source)})
     devices = device_ids(trace)
+    if strange := sum(_is_strange(pid, label, trace) for pid, label in trace.labels.items()):
+        notes.warning(source, "the device of a process cannot be read: its rows may be of another", strange)
     makers: Mapping[str, Callable[[_Maker], None]] = {
         "operator": _Maker.operators,
         "python": _Maker.python,
@@ -95,6 +98,11 @@ def device_ids(trace: Trace) -> dict[Any, int]:
         packed = isinstance(pid, int) and (pid >> 5) & 31 == trace.sort_indexes.get(pid)
         devices[pid] = int(named[1]) if named else pid & 31 if packed else 0
     return devices
+
+
+def _is_strange(pid: Any, label: str, trace: Trace) -> bool:
+    """Check whether a label is none of a processor, or is of an NPU's process that has no name."""
+    return _LABEL.match(label) is None or (label.startswith("NPU") and pid not in trace.processes)
 
 
 class _Maker:
