@@ -17,6 +17,15 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.text.csv_table import CsvTable
 
+_OF_TASKS = {
+    *("Device_id", "kernel_name", "kernel_type", "stream_id", "task_id"),
+    *("task_time(us)", "task_start(us)", "task_stop(us)"),
+}
+_OF_MARKS = {
+    *("Device_id", "pid", "tid", "category", "event_type", "payload_type", "payload_value", "Start_time(us)"),
+    *("End_time(us)", "message_type", "message", "domain", "Device Start_time(us)", "Device End_time(us)"),
+}
+
 
 def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.DataFrame:
     """Read ``task_time`` as the table ``tasks``; rows without a time are counted and left out.
@@ -27,6 +36,7 @@ def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.Data
         If the file cannot be read or has no start or duration of tasks.
     """
     table = CsvTable(path, notes)
+    table.expect(_OF_TASKS)
     _need(table, path, "task_start(us)", "task_time(us)")
     usable = table.time_ns("task_start(us)")[1] & ~np.asarray(table.scaled("task_time(us)", US_TO_NS).isna())
     table.drop(~usable, "a row has no start or duration", "tasks")
@@ -54,6 +64,7 @@ def read_marks(path: Path, notes: Notes) -> pd.DataFrame:
         If the file cannot be read or has no start or message.
     """
     table = CsvTable(path, notes)
+    table.expect(_OF_MARKS)
     _need(table, path, "Start_time(us)", "message")
     table.drop(~table.time_ns("Start_time(us)")[1], "a row has no readable start", "marks")
     start_ns = table.time_ns("Start_time(us)")[0]

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ from npuprof.sources.text.glued import each_once
 from npuprof.texts import encodable
 
 NONE = ("", "N/A", "INVALID_TYPE")
+_BLANK_IN_SUMS = ("Input Shapes", "Call Stack", "Custom Info", "parent_id", "children_id")
+UNKNOWN = "the column {!r} is none that is known: if it was renamed, its values are missing"
 _HEAD_BYTES = 1 << 16
 _MAX_COLUMNS = 2000
 _BLOCK_BYTES = 8 << 20  # one row cannot be longer than this
@@ -52,7 +54,9 @@ class CsvTable:
     path
         The file: comma separated with one line of names, CRLF or LF, with or without a byte order mark.
     notes
-        Where rows of the wrong length and unreadable cells are counted.
+        Where rows of the wrong length, and cells that are blank or cannot be read, are counted.
+    may_be_blank
+        The columns that the vendor leaves blank where there is no value; in others a blank cell is damage.
 
     Raises
     ------
@@ -60,9 +64,10 @@ class CsvTable:
         If the file is empty, is no CSV or cannot be read.
     """
 
-    def __init__(self, path: Path, notes: Notes) -> None:
+    def __init__(self, path: Path, notes: Notes, may_be_blank: Collection[str] = ()) -> None:
         self.source = path.name
         self._notes = notes
+        self._not_told = {*may_be_blank}
         self._newest: tuple[str, Any] = ("", None)
         self.names = _header(path)
         size = path.stat().st_size
@@ -71,7 +76,7 @@ class CsvTable:
         notes.ledger.read(self.source, len(self))
         tell(self.source, size, size)
         if not len(self):
-            notes.info(self.source, "holds its line of column names and no rows")
+            notes.warning(self.source, "holds its line of column names and no rows: its table is empty")
 
     def _read(self, path: Path) -> Any:
         zipped = is_zipped(path)
@@ -80,6 +85,8 @@ class CsvTable:
         content, problem = read_whole(path, _MAX_UNZIPPED_BYTES) if zipped else (read_head(path, _HEAD_BYTES), "")
         if problem:
             self._notes.warning(self.source, problem)
+        else:
+            note_damage(path, self._notes, content if zipped else b"")
         if len(content) < _HEAD_BYTES and b"\n" not in content.rstrip():
             return pa.table({f"{place}": pa.array([], pa.string()) for place in range(len(self.names))})
         try:
@@ -121,6 +128,17 @@ class CsvTable:
         """Give the first of the names that the file has."""
         return next((name for name in names if name in self.names), None)
 
+    def warn(self, message: str, count: int) -> None:
+        """Note that something of the file was mended or is missing; nothing for a count of 0."""
+        if count:
+            self._notes.warning(self.source, message, count)
+
+    def expect(self, known: Collection[str], others: re.Pattern[str] | None = None) -> None:
+        """Warn of columns that no version of the file is known to have, and that are not of the form of `others`."""
+        for name in self.names:
+            if name and name not in known and not (others and others.fullmatch(name)):
+                self.warn(UNKNOWN.format(name), 1)
+
     def put(self, table: str, rows: int | None = None) -> None:
         """Account for rows of the file that are rows of a table: all that are left by default."""
         self._notes.ledger.keep(self.source, table, len(self) if rows is None else rows)
@@ -138,7 +156,8 @@ class CsvTable:
         """Give a column's cells without white space around them, as an Arrow array; absent ones are null."""
         if self._newest[0] == name and self._newest[1] is not None:
             return self._newest[1]
-        cells = _without_none(self._raw(name))
+        cells, blank = _without_none(self._raw(name))
+        self._note_blank(name, blank)
         self._newest = (name, cells)  # a column is asked what it holds before it is read
         return cells
 
@@ -154,10 +173,7 @@ class CsvTable:
         column = self.text(name)
         values, valid = scaled_column(column, US_TO_NS, exponents=False)
         damaged = int(len(valid) - np.count_nonzero(valid)) - column.null_count
-        if damaged:
-            self._notes.warning(
-                self.source, f"{name!r}: a time cannot be read (a spreadsheet may have rounded it)", damaged
-            )
+        self.warn(f"{name!r}: a time cannot be read (a spreadsheet may have rounded it)", damaged)
         return values, valid
 
     def scaled(self, name: str, multiplier: int, none: Iterable[str] = ()) -> Any:
@@ -213,13 +229,44 @@ class CsvTable:
     def categories(self, name: str, change: Callable[[str], str | None] | None = None) -> pd.Categorical:
         """Give a column of names; `change` is applied to each distinct one."""
         encoded = self._raw(name).dictionary_encode()
-        names = _without_none(encoded.dictionary).to_pylist()  # few: far less to trim than all cells
-        changed = [change(text) if change and text is not None else text for text in names]
-        return recoded(encoded.indices.to_numpy(zero_copy_only=False), changed)
+        cells, blank = _without_none(encoded.dictionary)  # few: far less to trim than all cells
+        codes, names = encoded.indices.to_numpy(zero_copy_only=False), cells.to_pylist()
+        if blank:
+            is_blank = np.array([not text.strip() for text in encoded.dictionary.to_pylist()])
+            self._note_blank(name, int(np.count_nonzero(is_blank[codes])))
+        return recoded(codes, [change(text) if change and text is not None else text for text in names])
+
+    def note_partly_blank(self, *names: str) -> None:
+        """Warn of rows in which some of the cells of columns are blank, where the vendor leaves all of them or none."""
+        absent = [np.asarray(pc.is_null(self.text(name))) for name in names if name in self.names]
+        if absent:
+            partly = np.any(absent, axis=0) & ~np.all(absent, axis=0)
+            self.warn(
+                f"a row has a value for {names[0]!r} but not for what belongs to it, or without it", int(partly.sum())
+            )
+
+    def _note_blank(self, name: str, count: int) -> None:
+        if name not in self._not_told:
+            self.warn(f"{name!r}: a cell is blank; taken as absent", count)
+            self._not_told.add(name)  # a column may be read more than once
 
     def _note_unreadable(self, name: str, count: int) -> None:
-        if count:
-            self._notes.warning(self.source, f"{name!r}: a cell is no number and is left out", count)
+        self.warn(f"{name!r}: a cell is no number and is left out", count)
+
+
+def note_damage(path: Path, notes: Notes, content: bytes = b"") -> None:
+    """Warn of a table that was cut or overwritten: its last row has no line end, or zero bytes are in it.
+
+    The file is looked at, unless its `content` is given.
+    """
+    end, zeros = b"", False
+    with BytesIO(content) if content else path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            end, zeros = block[-1:], zeros or b"\0" in block
+    if end != b"\n":
+        notes.warning(path.name, "its last line has no line end: the file was cut, or edited by hand")
+    if zeros:
+        notes.warning(path.name, "it holds zero bytes: the rows around them are damaged or missing")
 
 
 def without_quotes(text: str) -> str:
@@ -249,7 +296,7 @@ def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
     SourceError
         As :class:`CsvTable`.
     """
-    table = CsvTable(path, notes)
+    table = CsvTable(path, notes, _BLANK_IN_SUMS)
     columns: dict[str, Any] = {}
     for name in dict.fromkeys(table.names):
         if name.endswith("(us)") and table.holds_moments(name):
@@ -295,16 +342,16 @@ def _opened(path: Path) -> AbstractContextManager[Any]:
     return nullcontext(path) if plain else path.open("rb")
 
 
-def _without_none(column: Any) -> Any:
-    """Give an array of text without white space around its cells; those that stand for no value are null."""
+def _without_none(column: Any) -> tuple[Any, int]:
+    """Return text without white space around its cells, null where one stands for no value; and how many are blank."""
     data = characters(column)
     lowest, highest = (int(data.min()), int(data.max())) if len(data) else (0, 0)
     # A look at the bytes tells what a column of numbers needs no look at each cell for.
     trimmed = column if ord(" ") < lowest and highest < 127 else pc.utf8_trim_whitespace(column)
     none = pc.equal(trimmed, "") if highest < ord("A") else pc.is_in(trimmed, value_set=pa.array(NONE))
     if not pc.any(none).as_py():
-        return trimmed
-    return pc.if_else(none, pa.scalar(None, pa.string()), trimmed)
+        return trimmed, 0
+    return pc.if_else(none, pa.scalar(None, pa.string()), trimmed), pc.sum(pc.equal(trimmed, "")).as_py() or 0
 
 
 def _header(path: Path) -> list[str]:

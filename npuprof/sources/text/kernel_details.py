@@ -56,7 +56,8 @@ _SYNONYMS = {
 _TOTALS = {"aicore_time_ns": "aic_total_time_ns", "aiv_time_ns": "aiv_total_time_ns"}  # as raw data names them
 _UNITS = {"us": "ns", "%": "percent", "gb/s": "gb_s", "kb": "kb", "mb/s": "mb_s"}
 _UNIT = re.compile(r"(.*?)\s*\(([^()]*)\)")
-_COUNTER = re.compile(r"(?:aic|aiv|vec|mac|cube|scalar|mte\d|icache|total|memory)_.*|.*\(.*\)")
+_KNOWN = {"Infer ID", "Attr Info", *(name for names in _SYNONYMS.values() for name in names)}
+_COUNTER = re.compile(r"[a-z0-9]\S*|\w+_to_\w+\(.*\)")  # all other columns begin with a capital letter
 _FORMAT_PREFIX = re.compile(r"FORMAT_(?=[A-Z])")
 
 
@@ -91,7 +92,8 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
     SourceError
         If the file cannot be read or has no column of names, starts or durations.
     """
-    table = CsvTable(path, notes)
+    table = CsvTable(path, notes, _SYNONYMS["step"])
+    table.expect(_KNOWN, _COUNTER)
     found = {key: name for key, names in _SYNONYMS.items() if (name := table.find(*names))}
     missing = [_SYNONYMS[key][0] for key in ("name", "start", "duration") if key not in found]
     if missing:

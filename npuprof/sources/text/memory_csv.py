@@ -25,9 +25,23 @@ from npuprof.sources.text.csv_table import CsvTable
 
 _UNITS = {"KB": KB_TO_BYTES, "MB": MB_TO_BYTES}
 _EVENTS = {"app": "APP", "device": "Device"}
+_TOTALS = {"PTA+GE", "MindSpore+GE"}
 _MINDSPORE = ("MindSpore", "MindSpore+GE")
 _MINDSPORE_MB_TO_BYTES = 1000 * KB_TO_BYTES
 _DEVICE = re.compile(r"NPU:(\d{1,18})", re.ASCII)
+_DEVICES = ("Device_id", "Device Type", "Device")
+_TIMES = ("Allocation Time(us)", "Release Time(us)", "Active Release Time(us)")
+
+
+def _in_units(*stems: str) -> tuple[str, ...]:
+    return tuple(f"{stem}({unit})" for stem in stems for unit in _UNITS)
+
+
+_HELD = _in_units("Total Allocated", "Total Reserved", "Total Active")
+_TAKEN = _in_units("Allocation Total Allocated", "Allocation Total Reserved")
+_RELEASED = ("Release Time(us)", "Duration(us)", *_in_units("Release Total Allocated", "Release Total Reserved"))
+_LAST_USED = ("Active Release Time(us)", "Active Duration(us)", *_in_units("Release Total Active"))
+_OF_ACTIVE = ("Stream Ptr", *_in_units("Allocation Total Active"))  # what an allocator of GE does not tell
 
 
 def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
@@ -40,7 +54,8 @@ def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
     SourceError
         If the file cannot be read or has no component or time.
     """
-    table = CsvTable(path, notes)
+    table = CsvTable(path, notes, (*_HELD, "Stream Ptr"))
+    table.expect(("Component", "Timestamp(us)", *_HELD, "Stream Ptr", *_DEVICES))
     for name in ("Component", "Timestamp(us)"):
         if name not in table.names:
             raise SourceError(f"{path} has no column {name!r}, so it is no memory record; is it another file?")
@@ -57,8 +72,26 @@ def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
             columns[f"{name}_bytes"] = table.scaled(header, _MINDSPORE_MB_TO_BYTES if thousands else worth)
     if "Stream Ptr" in table.names:
         columns["stream"] = table.whole("Stream Ptr")
+    sizes = [
+        columns[name] for name in ("allocated_bytes", "reserved_bytes", "active_bytes", "stream") if name in columns
+    ]
+    lacking = sum(_partly_absent(values, columns["component"]) for values in sizes)
+    table.warn("a cell is blank or no number, and is one in other rows of its component", lacking)
+    counts = columns["component"].value_counts()
+    for total in _TOTALS.intersection(counts.index):
+        parts = sum(int(counts.get(part, 0)) for part in total.split("+"))
+        table.warn(
+            f"a row of {total} is there without the row that it adds up, or is missing", abs(parts - counts[total])
+        )
     table.put("memory")
     return tables.sort_by_time(tables.build("memory", columns))
+
+
+def _partly_absent(values: Any, component: pd.Categorical) -> int:
+    """Count the values that are absent for some rows of a component, but not for all."""
+    codes, absent = component.codes + 1, np.asarray(values.isna())
+    of_all, of_absent = np.bincount(codes), np.bincount(codes[absent], minlength=int(codes.max(initial=0)) + 1)
+    return int(of_absent[of_absent < of_all].sum())
 
 
 def is_of_mindspore(component: pd.Categorical) -> bool:
@@ -77,7 +110,13 @@ def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
     SourceError
         If the file cannot be read or has no name or size.
     """
-    table = CsvTable(path, notes)
+    groups = (_RELEASED, _LAST_USED, _OF_ACTIVE)
+    table = CsvTable(path, notes, {name for names in groups for name in names})
+    table.expect(
+        {"Name", *_in_units("Size"), *_TIMES, *_TAKEN, *_DEVICES, *(name for names in groups for name in names)}
+    )
+    for names in groups:
+        table.note_partly_blank(*names)
     size = _sized(table, "Size")
     if size is None or "Name" not in table.names:
         raise SourceError(f"{path} has no name or size of blocks, so it is no operator memory; is it another file?")
@@ -132,6 +171,7 @@ def read_device_memory(path: Path, notes: Notes) -> pd.DataFrame:
         "device_id": _device(table),
         "component": table.categories("event", lambda event: _EVENTS.get(event.lower(), event)),
     }
+    table.expect(("timestamp(us)", "event", *_in_units("memory", "hbm", "ddr"), *_DEVICES))
     for name, stem in (("reserved_bytes", "memory"), ("hbm_bytes", "hbm"), ("ddr_bytes", "ddr")):
         if (found := _sized(table, stem)) is not None:
             columns[name] = table.scaled(*found)
@@ -155,6 +195,10 @@ def read_module_memory(path: Path, notes: Notes) -> pd.DataFrame:
         "device_id": _device(table),
         "component": table.categories("Component", module_component),
     }
+    table.expect(("Timestamp(us)", "Component", *_in_units("Total Reserved"), *_DEVICES))
+    moments = pd.DataFrame({name: columns[name] for name in ("time_ns", "device_id")})
+    sizes = moments.groupby(["time_ns", "device_id"], dropna=False).size()
+    table.warn("a sample lacks a module that others have", int((sizes.max() - sizes).sum()) if len(sizes) else 0)
     if (found := _sized(table, "Total Reserved")) is not None:
         sizes = table.scaled(*found)
         columns["reserved_bytes"] = pd.array(pd.Series(sizes).mask(sizes < 0), dtype="Int64")
@@ -183,7 +227,7 @@ def _sized(table: CsvTable, stem: str) -> tuple[str, int] | None:
 def _device(table: CsvTable) -> Any:
     if "Device_id" in table.names:
         return table.whole("Device_id")
-    header = table.find("Device Type", "Device")
+    header = table.find(*_DEVICES[1:])
     if header is None:
         return pd.array([pd.NA] * len(table), dtype="Int64")
     return table.whole_within(header, _DEVICE)

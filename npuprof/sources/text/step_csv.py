@@ -40,7 +40,8 @@ def read_step_times(path: Path, notes: Notes, device: int | None) -> pd.DataFram
     SourceError
         As :class:`npuprof.sources.text.csv_table.CsvTable`, or if the file has no such column.
     """
-    table = CsvTable(path, notes)
+    table = CsvTable(path, notes, ("Step",))
+    table.expect(("Step", "Device_id", *DURATIONS.values()))
     if set(DURATIONS.values()).isdisjoint(table.names):
         raise SourceError(f"{path} has no column 'Computing', so it tells of no steps; is it another file?")
     columns: dict[str, Any] = {}

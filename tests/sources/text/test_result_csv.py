@@ -156,7 +156,8 @@ def test_a_device_that_has_no_number_is_told(tmp_path: Path, device: str) -> Non
     memory = read_memory_record(write(tmp_path, text), notes)
     assert memory["device_id"].tolist() == [pd.NA, 4, pd.NA]
     assert notes.to_frame()[["message", "count"]].to_numpy().tolist() == [
-        ["'Device Type': a cell is no number and is left out", 1]
+        ["'Device Type': a cell is blank; taken as absent", 1],
+        ["'Device Type': a cell is no number and is left out", 1],
     ]
 
 
@@ -199,7 +200,7 @@ def test_step_times_round_the_vendors_float_noise(tmp_path: Path) -> None:
 
 def test_rows_of_another_length_are_left_out_and_counted(tmp_path: Path) -> None:
     notes = Notes()
-    table = CsvTable(write(tmp_path, "a,b\n1,2\n3\n4,5,6\n7,8"), notes)
+    table = CsvTable(write(tmp_path, "a,b\n1,2\n3\n4,5,6\n7,8\n"), notes)
     assert table.text("b").to_pylist() == ["2", "8"]
     assert notes.to_frame()["count"].tolist() == [2]
 
@@ -256,17 +257,17 @@ def test_communication_json_without_its_totals(tmp_path: Path) -> None:
         "Communication Bandwidth Info": {"HCCS": {"Transit Size(MB)": 4, "Size Distribution": {"2.0": [1, 2]}}},
     }
     text = json.dumps({"step7": {"p2p": {}, "collective": {"op@42": one, "Total Op Info": one}}})
-    frames = read_communication(write(tmp_path, text, "communication.json"))
+    frames = read_communication(write(tmp_path, text, "communication.json"), Notes())
     assert frames["communication"].iloc[0].tolist() == ["7", "collective", "op", "42", 2.5]
     assert frames["communication_bandwidth"]["link"].tolist() == ["HCCS"]
     text = json.dumps({"step": {"collective": {"op-top1@42": {"0-1": {"Transport Type": "HCCS"}}}}})
-    matrix = read_communication_matrix(write(tmp_path, text, "communication_matrix.json"))
+    matrix = read_communication_matrix(write(tmp_path, text, "communication_matrix.json"), Notes())
     assert matrix.iloc[0].tolist() == ["", "collective", "op-top1", "42", "0", "1", "HCCS"]
 
 
 def test_a_cut_communication_json_is_a_source_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="damaged"):
-        read_communication(write(tmp_path, '{"step": {', "communication.json"))
+        read_communication(write(tmp_path, '{"step": {', "communication.json"), Notes())
 
 
 @pytest.mark.parametrize("text", [LEVEL1, SUMMARY, LEVEL0])
