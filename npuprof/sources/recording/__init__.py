@@ -63,7 +63,7 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
                 decoded.notes.error(name, str(error))
     if told is not None:
         journal.complete(decoded, told.marks)
-    take_steps(decoded.tables, _steps(recording), recording.collector)
+    take_steps(decoded.tables, _steps(recording), recording.collector, decoded.notes)
     if recording.domains and "marks" in decoded.tables:
         decoded.tables["marks"] = mark_domains.assign(decoded.tables["marks"], recording.domains, decoded.notes)
     _describe(decoded, recording, path)

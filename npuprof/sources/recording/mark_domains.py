@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from npuprof.notes import Notes
-from npuprof.recording import kept_message
+from npuprof.recording import FILE_NAME, kept_message
 
 
 def assign(marks: pd.DataFrame, domains: Sequence[tuple[str, str, int]], notes: Notes) -> pd.DataFrame:
@@ -38,7 +38,8 @@ def assign(marks: pd.DataFrame, domains: Sequence[tuple[str, str, int]], notes: 
             named.iloc[rows[place]] = domain
         else:
             lost += 1
-    if lost:
-        notes.warning("marks", "markers with a domain that the front end did not record", count=lost)
+    notes.ledger.read(FILE_NAME, len(domains))
+    notes.ledger.use(FILE_NAME, len(domains) - lost)
+    notes.leave_out(FILE_NAME, "a marker with a domain was not recorded by the front end", lost, affects="marks")
     result: pd.DataFrame = marks.assign(domain=named.astype("category"))
     return result

@@ -139,6 +139,10 @@ def _calls(columns: dict[str, Any], path: Path, notes: Notes) -> pd.DataFrame:
     roles = np.array([_role(file, function, module) for file, _, function, module in frames], np.int8)
     visible = _without_machinery(samples, roles)
     calls = merge(visible)
+    shown = int((visible.node >= 0).sum())
+    notes.ledger.read(SOURCE, len(visible.node))
+    notes.ledger.keep(SOURCE, "python", shown, len(calls.node))
+    notes.ledger.use(SOURCE, len(visible.node) - shown)  # they end the stacks before them
     if not len(calls.node):
         notes.info(SOURCE, "no Python code of the user's was seen: the run was shorter than the sampling interval")
     return _table(calls, visible.node_frame, [_name(file, line, function) for file, line, function, _ in frames])
