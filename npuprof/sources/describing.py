@@ -78,7 +78,7 @@ def told_matrix(path: Path) -> dict[str, pd.DataFrame]:
             if not file.is_file() or file.stat().st_size > _MAX_BYTES:
                 continue
             if file.suffix != ".db":
-                return {MATRIX: read_communication_matrix(file)}
+                return {MATRIX: read_communication_matrix(file, Notes())}
             with open_database(file, Notes()) as database:
                 frames = communication_statistics(database)
             return {name: frame for name, frame in frames.items() if name == MATRIX}

@@ -173,14 +173,14 @@ def read(path: Path) -> Decoded:
         decoded.info.source = f"single file, {next(iter({**decoded.tables, **decoded.statistics}))}"
         return decoded
     if holds_pipeline(path):
-        decoded.statistics.update(read_pipeline_summary(path))
+        decoded.statistics.update(read_pipeline_summary(path, decoded.notes))
         decoded.info.collector, decoded.info.source = mindspore.COLLECTOR, f"single file, {_module(path)}"
         return decoded
     if kind is not None:
         frames = (
-            read_communication(path)
+            read_communication(path, decoded.notes)
             if kind == "communication"
-            else {"communication_matrix": read_communication_matrix(path)}
+            else {"communication_matrix": read_communication_matrix(path, decoded.notes)}
         )
         decoded.statistics.update(frames)
         add_listed_operators(decoded)

@@ -14,11 +14,11 @@ import npuprof
 from npuprof.errors import NpuprofError, SourceError
 from npuprof.profiles import Profile
 from npuprof.ranks.profile_set import ProfileSet
+from tests.sources.mindspore.maker import OPERATOR, TRANSFER
 from tests.sources.msprof.results import STAMP, STEP_HEAD, SUMMARY_HEAD, TX_HEAD, csv, device_trace, kernel, result
 from tests.sources.text.kinds import KINDS
 from tests.sources.trace.maker import at, small_trace
 
-OPERATOR = {"Communication Time Info": {"Elapse Time(ms)": 2.5}, "Communication Bandwidth Info": {}}
 KERNELS = (
     "Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim",
     [f"7,MatMul1,MatMulV2,AI_CORE,{at(us)}\t,10.5,0,8" for us in (100.001, 150, 400)],
@@ -26,18 +26,18 @@ KERNELS = (
 TABLES = {
     "memory_record": (
         "Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Device Type",
-        [f"PTA,{at(us)}\t,1,2,NPU:1" for us in range(3)],
+        [f"PTA,{at(us)}\t,1,2,NPU:1" for us in range(4)],
     ),
     "npu_module_mem": (
         "Component,Timestamp(us),Total Reserved(MB),Device",
         [f"RUNTIME,{at(us)}\t,1,NPU:1" for us in range(3)],
     ),
     "operator_memory": (
-        "Name,Size(KB),Allocation Time(us),Release Time(us),Device Type",
-        [f"a,1,{at(us)}\t,{at(us + 1)}\t,NPU:1" for us in range(3)],
+        "Name,Size(KB),Allocation Time(us),Release Time(us),Duration(us),Device Type",
+        [f"a,1,{at(us)}\t,{at(us + 1)}\t,1,NPU:1" for us in range(3)],
     ),
-    "step_trace_time": ("Step,Computing,Communication,Free", ["1,2,3,4", "2,2,3,4", "3,2,3,4"]),
-    "op_statistic": ("OP Type,Core Type,Count,Total Time(us)", ["Add,AI_CORE,1,2", "Mul,AI_CORE,1,2"]),
+    "step_trace_time": ("Step,Computing,Communication,Free", ["5,2,3,4", "6,2,3,4", "7,2,3,4"]),
+    "op_statistic": ("OP Type,Core Type,Count,Total Time(us)", ["Add,AI_CORE,1,2", "Mul,AI_CORE,2,2"]),
     "kernel_details": KERNELS,
 }
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 870000000\n"
@@ -47,7 +47,7 @@ def _files() -> dict[str, bytes]:
     files = {f"{name}.csv": "\r\n".join([head, *rows, ""]).encode() for name, (head, rows) in TABLES.items()}
     files["trace_view.json"] = json.dumps(small_trace().events).encode()
     files["communication.json"] = json.dumps({"step7": {"collective": {"hcom_a@1": OPERATOR}}}).encode()
-    matrix = {"step7": {"collective": {"allreduce-top1@1": {"0-1": {"Transport Type": "HCCS"}}}}}
+    matrix = {"step7": {"collective": {"allreduce-top1@1": {"0-1": TRANSFER}}}}
     files["communication_matrix.json"] = json.dumps(matrix).encode()
     return files
 
@@ -83,7 +83,8 @@ HELP = re.compile(
 )
 
 
-def _result(root: Path) -> Path:
+def whole_result(root: Path) -> Path:
+    """Write a result of torch_npu with all of these files."""
     output = root / "rank0"
     (output / "ASCEND_PROFILER_OUTPUT").mkdir(parents=True)
     for name, content in FILES.items():
@@ -93,7 +94,7 @@ def _result(root: Path) -> Path:
 
 
 def test_the_whole_result_has_nothing_to_note(tmp_path: Path) -> None:
-    run = npuprof.load(_result(tmp_path))
+    run = npuprof.load(whole_result(tmp_path))
     assert len(run.kernels) == 3
     assert not (run.notes["severity"] == "error").any()
     assert not run.notes["message"].str.contains("cut|damaged|left out").any()
@@ -102,7 +103,7 @@ def test_the_whole_result_has_nothing_to_note(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("name", FILES)
 def test_a_broken_file_is_told_and_the_others_are_read(tmp_path: Path, name: str, damage: str) -> None:
-    path = _result(tmp_path)
+    path = whole_result(tmp_path)
     (path / "ASCEND_PROFILER_OUTPUT" / name).write_bytes(DAMAGE[damage](FILES[name]))
     run = npuprof.load(path)
     if damage == "of other columns" and name == "op_statistic.csv":  # a frame has whichever columns its file has
@@ -210,7 +211,7 @@ def test_a_result_of_another_tool_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("missing", [*FILES, "profiler_info_0.json"])
 def test_any_file_may_be_missing(tmp_path: Path, missing: str) -> None:
-    path = _result(tmp_path)
+    path = whole_result(tmp_path)
     next(path.rglob(missing)).unlink()
     run = npuprof.load(path)
     assert len(run.kernels)
@@ -219,7 +220,7 @@ def test_any_file_may_be_missing(tmp_path: Path, missing: str) -> None:
 
 def test_a_rank_that_failed_is_told_and_the_others_are_read(tmp_path: Path) -> None:
     for rank in range(3):
-        _result(tmp_path / f"{rank}").rename(tmp_path / f"rank{rank}_ascend_pt")
+        whole_result(tmp_path / f"{rank}").rename(tmp_path / f"rank{rank}_ascend_pt")
         (tmp_path / f"rank{rank}_ascend_pt" / "profiler_info_0.json").rename(
             tmp_path / f"rank{rank}_ascend_pt" / f"profiler_info_{rank}.json"
         )
@@ -234,7 +235,7 @@ def test_a_rank_that_failed_is_told_and_the_others_are_read(tmp_path: Path) -> N
 
 
 def test_a_directory_in_place_of_a_file_is_no_file(tmp_path: Path) -> None:
-    path = _result(tmp_path)
+    path = whole_result(tmp_path)
     (path / "ASCEND_PROFILER_OUTPUT" / "op_statistic.csv").unlink()
     (path / "ASCEND_PROFILER_OUTPUT" / "op_statistic.csv").mkdir()
     assert "op_statistic" not in npuprof.load(path).statistics

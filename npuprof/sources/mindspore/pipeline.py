@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ import msgspec
 import pandas as pd
 
 from npuprof.errors import SourceError
+from npuprof.ledger import STATISTICS
+from npuprof.notes import Notes
 from npuprof.sources.files.zipped import read_head, read_whole
+from npuprof.sources.text.csv_table import note_damage
 from npuprof.texts import repaired_json
 
 NAME = "minddata_pipeline_summary"
@@ -35,6 +39,7 @@ _OF_OPERATORS = (
     "avg_cpu_pct",
     "avg_cpu_pct_per_worker",
 )
+_ONLY_WITH_CPU = ("avg_cpu_pct", "avg_cpu_pct_per_worker")  # where the processor was watched
 _TEXTS = ("op_names", _OPERATORS, "children_ids")
 _MAX_BYTES = 64 << 20
 _HEAD_BYTES = 1 << 12
@@ -48,8 +53,8 @@ def holds_pipeline(path: Path) -> bool:
     )
 
 
-def read_pipeline_summary(path: Path) -> dict[str, pd.DataFrame]:
-    """Read the file.
+def read_pipeline_summary(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
+    """Read the file; the ledger counts operators and findings.
 
     Returns
     -------
@@ -61,16 +66,31 @@ def read_pipeline_summary(path: Path) -> dict[str, pd.DataFrame]:
     SourceError
         If the file cannot be read or tells of no operators.
     """
-    told = _load(path)
+    told = _load(path, notes)
     count = len(told.get(_OPERATORS, ()))
     if not count:
         raise SourceError(f"{path} tells of no operator of a data pipeline; is it another file?")
-    columns = {name: _column(name, told[name]) for name in _OF_OPERATORS if name in told and len(told[name]) == count}
+    columns = {name: _column(name, told[name]) for name in _OF_OPERATORS if len(told.get(name, ())) == count}
+    for name in _OF_OPERATORS:
+        values = told.get(name, ())
+        unread = 0 if name in _TEXTS else _unread(values)
+        if name not in columns and (values or name not in _ONLY_WITH_CPU):
+            notes.warning(path.name, f"{name!r} has {len(values)} values for {count} operators; kept as findings")
+        elif unread:
+            notes.warning(path.name, f"{name!r}: a value is no number", unread)
     findings = [(key, str(value)) for key, values in told.items() if key not in columns for value in values]
+    notes.ledger.read(path.name, count + len(findings))
+    notes.ledger.keep(path.name, STATISTICS, count + len(findings))
     return {
         NAME: pd.DataFrame(columns),
         "minddata_pipeline_findings": pd.DataFrame(findings, columns=["key", "value"], dtype=object),
     }
+
+
+def _unread(values: Sequence[Any]) -> int:
+    """Count what is no number, though there is something."""
+    known = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna()
+    return sum(value not in (None, "None") for value, is_number in zip(values, known, strict=True) if not is_number)
 
 
 def _column(name: str, values: list[Any]) -> Any:
@@ -80,9 +100,13 @@ def _column(name: str, values: list[Any]) -> Any:
     return numbers.mask(numbers == -1) if name != "parent_id" else numbers  # -1 stands for what was not measured
 
 
-def _load(path: Path) -> dict[str, list[Any]]:
+def _load(path: Path, notes: Notes) -> dict[str, list[Any]]:
     try:
         content, problem = read_whole(path, _MAX_BYTES)
+        if problem:
+            notes.warning(path.name, problem)
+        if not content.lstrip(b"\xef\xbb\xbf \r\n").startswith(b"{"):
+            note_damage(path, notes, content)
         text = content.decode("utf-8-sig", "replace")
         plain = msgspec.json.decode(repaired_json(text.encode())) if text.lstrip().startswith("{") else _rows(text)
     except OSError as error:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
+from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.stacking import merged, stacked
 from npuprof.sources.columns.steps import step_of
@@ -19,6 +20,7 @@ from npuprof.sources.msprof.layout import File, Layout, Part
 from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
 from npuprof.sources.msprof.timeline import name_of, read_timeline
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
+from npuprof.sources.text.control_sums import check_sums
 from npuprof.sources.text.csv_table import read_statistic
 from npuprof.sources.text.kernel_details import read_kernel_details
 from npuprof.sources.text.kernel_join import compute_kernels, take_steps, take_task_numbers
@@ -39,11 +41,12 @@ _MEMORY: dict[str, Callable[..., pd.DataFrame]] = {
     "npu_mem": read_device_memory,
     "npu_module_mem": read_module_memory,
 }
+_WITH_SUMMARY = ("op_statistic", "task_time")  # written where op_summary is
 _ALLOCATIONS = ("operator_memory", "ge_operator_memory")
 _IN_TABLES = {"op_summary", "task_time", "msprof_tx", "step_trace", *_MEMORY, *_ALLOCATIONS}
-_ANALYZED: dict[str, Callable[[Path], Frames]] = {
+_ANALYZED: dict[str, Callable[[Path, Notes], Frames]] = {
     "communication": read_communication,
-    "communication_matrix": lambda path: {"communication_matrix": read_communication_matrix(path)},
+    "communication_matrix": lambda path, notes: {"communication_matrix": read_communication_matrix(path, notes)},
 }
 _EPOCH_FROM_NS = 10**17  # 1973; times below it count from the start of the machine
 _MOMENTS = ("start_ns", "time_ns")
@@ -78,6 +81,27 @@ class Reading:
         if not any(map(len, self.decoded.tables.values())) and not self.decoded.statistics:
             raise self._failed[0] if self._failed else SourceError(_NOTHING.format(self._layout.root))
         self._name_devices()
+        if not self._layout.is_old:  # whose sums are those of one iteration each
+            check_sums(self.decoded)
+            self._note_missing()
+
+    def _note_missing(self) -> None:
+        """Warn of files that are written together with others, and that are missing."""
+        modules = {file.module for part in self._layout.parts for file in part.files}
+        if not any(part.of("msprof", "json") for part in self._layout.parts):
+            self.notes.warning(
+                "msprof", "there is no timeline (msprof_*.json), so calls, tasks and links are not in this form"
+            )
+        found = self.decoded.tables
+        has_shapes = "kernels" in found and bool(found["kernels"]["input_shapes"].notna().any())  # from level 1 on
+        due = {
+            "op_summary": not modules.isdisjoint(_WITH_SUMMARY),
+            "op_statistic": has_shapes,
+            "api_statistic": bool(len(found.get("api", ()))),
+        }
+        for module, is_due in due.items():
+            if is_due and module not in modules:
+                self.notes.warning(module, "missing, though what it is written with is there")
 
     def _part(self, part: Part) -> Frames:
         untold: Frames = {}
@@ -236,10 +260,10 @@ class Reading:
         for name, read in _ANALYZED.items():
             try:
                 if (path := folder / f"{name}.json").is_file():
-                    self.decoded.statistics.update(read(path))
+                    self.decoded.statistics.update(read(path, self.notes))
             except SourceError as error:
                 self._failed.append(error)
-                self.notes.error(f"{name}.json", str(error))
+                self.notes.fail(f"{name}.json", str(error))
 
     def _name_devices(self) -> None:
         info = self.decoded.info
@@ -252,7 +276,7 @@ class Reading:
         info.devices = sorted(found | set(info.devices))
 
 
-_NOTHING = "{} holds no result that can be read; export it again with `msprof --export=on --output={0}`"
+_NOTHING = "{0} holds no result that can be read; export it again with `msprof --export=on --output={0}`"
 
 
 def _assign_steps(found: Frames) -> None:

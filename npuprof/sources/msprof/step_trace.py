@@ -24,16 +24,17 @@ from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
-from npuprof.sources.files.zipped import is_zipped
-from npuprof.sources.text.csv_table import column_names
+from npuprof.sources.files.zipped import is_zipped, read_whole
+from npuprof.sources.text.csv_table import UNKNOWN, column_names, note_damage
 
 _MAX_STEPS = 1_000_000
+_MAX_BYTES = 8 << 30
 _MAX_REDUCTIONS = 5_000_000
 _STEP_COLUMNS = ("Iteration ID", "Iteration End(us)", "Iteration Time(us)", "Model ID", "Device_id")
 _MOMENTS = ("FP Start(us)", "BP End(us)", "Iteration End(us)")
 _DURATIONS = ("Iteration Time(us)", "FP to BP Time(us)", "Iteration Refresh(us)", "Data Aug Bound(us)")
 _NUMBERS = ("Device_id", "Iteration ID", "Model ID")
-_REDUCE = "Reduce Start(us)"
+_REDUCE, _LASTING = "Reduce Start(us)", "Reduce Duration(us)"
 
 
 def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
@@ -50,7 +51,7 @@ def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
         raise SourceError(f"{path} has no column 'Iteration End(us)', so it is no step trace; is it another file?")
     rows: list[list[int | None]] = []
     lost = 0
-    for cells in islice(_rows(path, notes), _MAX_STEPS):
+    for cells in islice(_rows(path, Notes()), _MAX_STEPS):  # whoever reads the whole tells of a damaged archive
         cell = {name: cells[place].strip() if place < len(cells) else "" for name, place in at.items()}
         end = scaled_one(cell["Iteration End(us)"], US_TO_NS, exponents=False)
         duration = scaled_one(cell["Iteration Time(us)"], US_TO_NS)
@@ -87,26 +88,34 @@ def read_step_trace(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
         If the file cannot be read.
     """
     names = column_names(path)
+    note_damage(path, notes, read_whole(path, _MAX_BYTES)[0] if is_zipped(path) else b"")
     first = names.index(_REDUCE) if _REDUCE in names else len(names)
     at = {name: names.index(name) for name in (*_NUMBERS, *_MOMENTS, *_DURATIONS) if name in names[:first]}
     iterations: list[dict[str, Any]] = []
     reductions: list[dict[str, Any]] = []
-    rows = _rows(path, Notes())  # what is wrong with them is noted with the steps
+    rows, unread = _rows(path, notes), 0
     for cells in islice(rows, _MAX_STEPS):
         told = {name: cells[place].strip() if place < len(cells) else "" for name, place in at.items()}
         iterations.append({name: _value(name, text) for name, text in told.items()})
+        unread += sum(iterations[-1][name] is None and text != "N/A" for name, text in told.items())
         identity = {name: _value(name, told[name]) for name in _NUMBERS[:2] if name in told}
+        unread += sum(not cell.strip() for cell in cells[first:]) + len(cells[first:]) % 2
         pairs = list(zip(cells[first::2], cells[first + 1 :: 2], strict=False))
         for start, duration in pairs[: max(0, _MAX_REDUCTIONS - len(reductions))]:
-            value = {_REDUCE: _value(_MOMENTS[0], start.strip()), "Reduce Duration(us)": _value("", duration.strip())}
+            value = {_REDUCE: _value(_MOMENTS[0], start.strip()), _LASTING: _value("", duration.strip())}
             reductions.append({**identity, **value})
     if len(reductions) == _MAX_REDUCTIONS or next(rows, None) is not None:
         notes.error(path.name, "it holds more iterations or reductions than one run has; the rest is not read")
+    known = (*_NUMBERS, *_MOMENTS, *_DURATIONS, _REDUCE, _LASTING)
+    for name in dict.fromkeys(name for name in names if name and name not in known):
+        notes.warning(path.name, UNKNOWN.format(name))
+    if unread:
+        notes.warning(path.name, "a cell is blank or no number", unread)
     notes.ledger.read(path.name, len(iterations))
     notes.ledger.keep(path.name, STATISTICS, len(iterations))
     found = {"step_trace": _frame(iterations, list(at))}
     if reductions:
-        found["step_trace_reduce"] = _frame(reductions, [*_NUMBERS[:2], _REDUCE, "Reduce Duration(us)"])
+        found["step_trace_reduce"] = _frame(reductions, [*_NUMBERS[:2], _REDUCE, _LASTING])
     return found
 
 

@@ -6,7 +6,7 @@ Source: formats/results.md section 4.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import msgspec
 import pandas as pd
 
 from npuprof.errors import SourceError
+from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.files.zipped import read_whole
@@ -24,11 +25,17 @@ START = "Start Timestamp(us)"
 _EARLIEST_MOMENT_US = 1e14  # in 1973; no duration is as long
 _MAX_BYTES = 512 << 20
 _WHERE = ("step", "kind", "name", "group")
+_TIMES = (
+    *(START, "Elapse Time(ms)", "Transit Time(ms)", "Wait Time(ms)", "Synchronization Time(ms)", "Idle Time(ms)"),
+    *("Wait Time Ratio", "Synchronization Time Ratio"),
+)
+_BANDWIDTHS = ("Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)", "Large Packet Ratio")
+_TRANSFERS = ("Transport Type", "Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)")
 _LFS = b"version https://git-lfs"
 
 
-def read_communication(path: Path) -> dict[str, pd.DataFrame]:
-    """Read times and bandwidths of communication operators.
+def read_communication(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
+    """Read times and bandwidths of communication operators; the ledger counts operators.
 
     Returns
     -------
@@ -43,30 +50,60 @@ def read_communication(path: Path) -> dict[str, pd.DataFrame]:
         If the file cannot be read or has another shape.
     """
     times, bandwidths = [], []
-    for where, operator in _operators(path):
+    totals = lacking = 0
+    for where, operator in _operators(path, notes):
         if where["name"] == TOTAL:
+            totals += 1
             continue
         times.append({**where, **mapping(operator.get("Communication Time Info"))})
-        for link, numbers in mapping(operator.get("Communication Bandwidth Info")).items():
+        links = mapping(operator.get("Communication Bandwidth Info"))
+        lacking += not links
+        for link, numbers in links.items():
             flat = {key: value for key, value in mapping(numbers).items() if not isinstance(value, dict)}
             bandwidths.append({**where, "link": link, **flat})
+    _account(path, notes, len(times), totals)
+    if lacking:
+        notes.warning(path.name, "an operator has no 'Communication Bandwidth Info'", lacking)
+    _note_lacking(times, _TIMES, path, notes)
+    _note_lacking(bandwidths, _BANDWIDTHS, path, notes)
     return {"communication": with_starts(_frame(times), times), "communication_bandwidth": _frame(bandwidths)}
 
 
-def read_communication_matrix(path: Path) -> pd.DataFrame:
+def read_communication_matrix(path: Path, notes: Notes) -> pd.DataFrame:
     """Read what went between each two ranks: step, kind, name, group, src_rank, dst_rank and the numbers as they came.
+
+    The ledger counts the pairs of ranks.
 
     Raises
     ------
     SourceError
         If the file cannot be read or has another shape.
     """
-    rows = []
-    for where, pairs in _operators(path):
-        for pair, numbers in pairs.items():
-            source, _, target = str(pair).partition("-")
-            rows.append({**where, "src_rank": source, "dst_rank": target, **mapping(numbers)})
+    rows, strange = [], 0
+    for where, pairs in _operators(path, notes):
+        for pair, numbers in objects(pairs, path.name, notes):
+            source, _, target = pair.partition("-")
+            strange += not (source.isdecimal() and target.isdecimal())
+            rows.append({**where, "src_rank": source, "dst_rank": target, **numbers})
+    _account(path, notes, len(rows))
+    if strange:
+        notes.warning(path.name, "a pair of ranks cannot be read", strange)
+    _note_lacking(rows, _TRANSFERS, path, notes)
     return _frame(rows)
+
+
+def _account(path: Path, notes: Notes, kept: int, used: int = 0) -> None:
+    notes.ledger.read(path.name, kept + used)
+    notes.ledger.keep(path.name, STATISTICS, kept)
+    notes.ledger.use(path.name, used)
+
+
+def _note_lacking(rows: list[dict[str, Any]], keys: Sequence[str], path: Path, notes: Notes) -> None:
+    """Warn of entries that lack what the vendor writes for each."""
+    lacking = {key for row in rows for key in keys if row.get(key) is None}
+    if lacking:
+        count = sum(not lacking.isdisjoint(key for key in keys if row.get(key) is None) for row in rows)
+        notes.warning(path.name, f"an entry has no {' or '.join(key for key in keys if key in lacking)}", count)
 
 
 def with_starts(frame: pd.DataFrame, rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -96,21 +133,18 @@ def _text(value: Any) -> str | None:
     return None if absent else str(value)
 
 
-def _operators(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def _operators(path: Path, notes: Notes) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Give each operator with its step, kind, name and group; msprof's own files have no steps and kinds."""
     plain = load_summary(path)
     if not isinstance(plain, dict):
         raise SourceError(f"{path} is no JSON object of communication operators; is it another file?")
     if any("@" in key or key == TOTAL for key in plain):
         plain = {"": {"": plain}}
-    for step, kinds in plain.items():
-        for kind, operators in mapping(kinds).items():
-            for key, operator in mapping(operators).items():
+    for step, kinds in objects(plain, path.name, notes):
+        for kind, operators in objects(kinds, path.name, notes):
+            for key, operator in objects(operators, path.name, notes):
                 name, _, group = key.partition("@")
-                yield (
-                    {"step": step.removeprefix("step"), "kind": kind, "name": name, "group": group},
-                    mapping(operator),
-                )
+                yield {"step": step.removeprefix("step"), "kind": kind, "name": name, "group": group}, operator
 
 
 class _Moment(float):

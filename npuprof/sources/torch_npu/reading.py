@@ -22,6 +22,7 @@ from npuprof.sources.columns.steps import step_of
 from npuprof.sources.mindspore import COLLECTOR as MINDSPORE
 from npuprof.sources.mindspore import read_pipeline_summary, take_task_names
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
+from npuprof.sources.text.control_sums import check_sums
 from npuprof.sources.text.csv_table import read_statistic
 from npuprof.sources.text.kernel_details import read_kernel_details
 from npuprof.sources.text.kernel_join import compute_kernels, take_steps, take_task_numbers
@@ -34,6 +35,7 @@ from npuprof.sources.text.memory_csv import (
     read_operator_memory,
 )
 from npuprof.sources.text.step_csv import read_step_times
+from npuprof.sources.torch_npu.expected import note_missing
 from npuprof.sources.torch_npu.layout import Layout
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.events import read_events
@@ -84,6 +86,9 @@ class Reading:
         self._name_devices()
         if not any(map(len, self.decoded.tables.values())) and not self.decoded.statistics:
             raise self._failed[0] if self._failed else self._nothing()
+        check_sums(self.decoded)
+        communicates = bool(len(self.decoded.tables.get("communication", ())))
+        note_missing(self._layout, self.decoded.info, self.notes, communicates=communicates)
         self._note_unread()
 
     def read_sums(self) -> None:
@@ -196,11 +201,11 @@ class Reading:
             self.decoded.tables["step_times"] = frame
 
     def _communication(self) -> None:
-        frames = self._attempt(read_communication, "communication.json")
+        frames = self._attempt(lambda path: read_communication(path, self.notes), "communication.json")
         if frames is not None:
             self.decoded.statistics.update(frames)
             self._name_groups(frames["communication"])
-        matrix = self._attempt(read_communication_matrix, "communication_matrix.json")
+        matrix = self._attempt(lambda path: read_communication_matrix(path, self.notes), "communication_matrix.json")
         if matrix is not None:
             self.decoded.statistics["communication_matrix"] = matrix
 
@@ -218,7 +223,7 @@ class Reading:
         for path in self._files():
             pipeline, plain = _PIPELINE.fullmatch(path.name), _CSV.fullmatch(path.name)
             if pipeline is not None and pipeline[1] not in self.decoded.statistics:
-                frames = self._attempt(read_pipeline_summary, path.name)
+                frames = self._attempt(lambda path: read_pipeline_summary(path, self.notes), path.name)
                 self.decoded.statistics.update(frames or {})
             elif plain is not None and pipeline is None and plain[1] not in _IN_TABLES:
                 frame = self._attempt(lambda path: read_statistic(path, self.notes), path.name)

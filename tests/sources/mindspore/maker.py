@@ -35,6 +35,20 @@ INFO = {
     "cann_version": "8.3.RC1",
     "jit_level": "O0",
 }
+TIMES = (
+    *("Elapse Time(ms)", "Transit Time(ms)", "Wait Time(ms)", "Synchronization Time(ms)", "Idle Time(ms)"),
+    *("Wait Time Ratio", "Synchronization Time Ratio"),
+)
+TRANSFER: dict[str, Any] = {
+    "Transport Type": "HCCS",
+    "Transit Size(MB)": 4,
+    "Transit Time(ms)": 2,
+    "Bandwidth(GB/s)": 2,
+}
+OPERATOR: dict[str, Any] = {
+    "Communication Time Info": {"Start Timestamp(us)": 1_763_600_000_000_200.0, **dict.fromkeys(TIMES, 0.05)},
+    "Communication Bandwidth Info": {"HCCS": {**TRANSFER, "Large Packet Ratio": 1}},
+}
 
 
 class MindSporeTrace(TraceMaker):
@@ -110,9 +124,12 @@ def result(root: Path) -> Path:
     collective = f"4294967295,N/A,N/A,hcom_allReduce__586_0_1,hcom_allReduce_,N/A,COMMUNICATION,{at(200)}\t,50,1"
     csv(output / "kernel_details.csv", KERNEL_HEAD, [kernel, f"{collective},{absent},3"])
     trace().write(output / "trace_view.json")
-    operator = {"Communication Time Info": {"Elapse Time(ms)": 0.05}, "Communication Bandwidth Info": {}}
-    analysed = {"step3": {"p2p": {}, "collective": {"hcom_allReduce__586_0_1@4586": operator}}}
-    (output / "communication.json").write_text(json.dumps(analysed))
+    csv(output / "op_statistic.csv", "OP Type,Core Type,Count,Total Time(us)", ["MatMulV2,AI_CORE,1,10.5"])
+    csv(output / "api_statistic.csv", "Level,API Name,Time(us),Count", ["acl,aclnnMatmul,8,1", "node,launch,2,1"])
+    csv(output / "step_trace_time.csv", "Step,Computing,Communication,Free", ["3,10.5,50,4"])
+    for name, entry in (("communication", OPERATOR), ("communication_matrix", {"0-1": TRANSFER})):
+        analysed = {"step3": {"p2p": {}, "collective": {"hcom_allReduce__586_0_1@4586": entry}}}
+        (output / f"{name}.json").write_text(json.dumps(analysed))
     (root / "profiler_info_2.json").write_text(json.dumps(INFO))
     (root / "profiler_metadata.json").write_text('{"parallel_group_info": {"4586": {"group_name": "hccl_world"}}}')
     return root

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,6 +11,7 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded
+from tests.sources.mindspore.maker import OPERATOR, TRANSFER
 from tests.sources.trace.maker import BASE_US, NPU, small_trace
 
 KERNELS = (
@@ -29,9 +29,13 @@ INFO = {
     "end_info": {"collectionTimeEnd": 90_000, "MonotonicTimeEnd": 41_000},
     "cann_version": "8.3.RC1",
 }
-COMMUNICATION: dict[str, Any] = {
-    "step7": {"collective": {"hcom_allReduce__586_0_1@4242": {"Communication Time Info": {}}}}
+OTHERS = {
+    "operator_memory.csv": f"Name,Size(KB),Allocation Time(us),Device Type\r\naten::empty,1,{BASE_US}.0\t,NPU:1\r\n",
+    "step_trace_time.csv": "Step,Computing,Communication,Free\r\n7,10.5,50,4\r\n",
+    "op_statistic.csv": "OP Type,Count\r\nMatMulV2,1\r\n",
+    "api_statistic.csv": "Level,API Name,Count\r\nacl,aclnnMm,1\r\nnode,launch,1\r\nhccl,allReduce,1\r\n",
 }
+ENTRIES = {"communication.json": OPERATOR, "communication_matrix.json": {"0-1": TRANSFER}}
 
 
 @pytest.fixture
@@ -42,8 +46,10 @@ def result(tmp_path: Path) -> Path:
     small_trace().write(output / "trace_view.json")
     (output / "kernel_details.csv").write_text(KERNELS, newline="")
     (output / "memory_record.csv").write_text(MEMORY, newline="")
-    (output / "op_statistic.csv").write_text("OP Type,Count\nMatMulV2,1\n")
-    (output / "communication.json").write_text(json.dumps(COMMUNICATION))
+    for name, content in OTHERS.items():
+        (output / name).write_text(content, newline="")
+    for name, entry in ENTRIES.items():
+        (output / name).write_text(json.dumps({"step7": {"collective": {"hcom_allReduce__586_0_1@4242": entry}}}))
     (root / "profiler_info_3.json").write_text(json.dumps(INFO))
     (root / "profiler_metadata.json").write_text('{"ENV_VARIABLES": {"HCCL_ALGO": "x", "A": ""}, "note": "mine"}')
     return root
@@ -126,7 +132,8 @@ def test_halves_of_characters_in_any_file_cost_nothing_else(result: Path) -> Non
     (result / "profiler_info_3.json").write_text(json.dumps(INFO | {"cann_version": "8.3\ud800"}))
     (result / "profiler_metadata.json").write_text(r'{"note": "\ud800", "\udcff": 1}')
     output = result / "ASCEND_PROFILER_OUTPUT"
-    (output / "communication.json").write_text(json.dumps(COMMUNICATION | {"\ud800": {"collective": {"\ud83d": {}}}}))
+    listed = json.loads((output / "communication.json").read_text())
+    (output / "communication.json").write_text(json.dumps(listed | {"\ud800": {"collective": {"\ud83d": {}}}}))
     decoded = torch_npu.read(result)
     assert decoded.info.versions["cann"] == "8.3\ufffd"
     assert decoded.info.metadata == {"note": "\ufffd", "\ufffd": 1}
