@@ -11,11 +11,16 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from npuprof import interactive
+
 if TYPE_CHECKING:
+    from ipywidgets import Widget
+
     from npuprof.errors import NpuprofError, NpuprofWarning
     from npuprof.markers import mark, pop, push, range, range_end, range_start  # noqa: A004 - the public name
     from npuprof.notebook import load_ipython_extension, unload_ipython_extension
-    from npuprof.notebook.panel import panel
+    from npuprof.notebook.progress import CellBar
+    from npuprof.notebook.views import panel
     from npuprof.options import Options
     from npuprof.options.supported import (
         supported_activities,
@@ -72,7 +77,7 @@ _HOMES = {
     "load_ipython_extension": "npuprof.notebook",
     "mark": "npuprof.markers",
     "offline_analyse": "npuprof.runs.offline",
-    "panel": "npuprof.notebook.panel",
+    "panel": "npuprof.notebook.views",
     "pop": "npuprof.markers",
     "profile": "npuprof.session",
     "push": "npuprof.markers",
@@ -108,6 +113,21 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, "__version__"})
 
+
+def _explorer(shown: Profile | ProfileSet) -> Widget:
+    from npuprof.notebook.views import explore
+
+    return explore(shown)
+
+
+def _cell_display() -> CellBar | None:
+    from npuprof.notebook.progress import cell_display
+
+    return cell_display()
+
+
+interactive.explorer = _explorer
+interactive.cell_display = _cell_display
 
 if os.environ.get("NPUPROF_OPTIONS") or os.environ.get("MS_PROFILER_OPTIONS"):
     from npuprof.runs import from_environment

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 import pandas as pd
 
-from npuprof import atomic, progress, tables
+from npuprof import atomic, interactive, progress, tables
 from npuprof.analysis.quantities import duration
 from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.info import Info
@@ -100,9 +100,7 @@ class Profile(ProfileFigures):
 
         It needs a running kernel: what stays in a saved notebook are the report and :meth:`to_html`.
         """
-        from npuprof.notebook.explorer.explore import explore
-
-        return explore(self)
+        return interactive.explorer(self)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write one self-contained page with the summary, both figures and the notes; return its path."""

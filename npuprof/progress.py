@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from importlib import import_module
 from multiprocessing import parent_process
 from typing import Protocol, TextIO, TypeAlias
 
+from npuprof import interactive
 from npuprof.texts import plain_line
 
 _DELAY_S = 1.0
@@ -218,7 +218,7 @@ def _display() -> Display | None:
     if parent_process() is not None:
         return None
     if "ipykernel" in sys.modules:  # the notebook's side is only looked for where there is one
-        display: Display | None = import_module("npuprof.notebook.progress").cell_display()
+        display: Display | None = interactive.cell_display()
         if display is not None:
             return display
     return TerminalBar(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None

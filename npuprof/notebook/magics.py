@@ -172,9 +172,9 @@ class NpuprofMagics(Magics):
     def _panel(self) -> None:
         from IPython.display import display
 
-        from npuprof.notebook.panel import panel
+        from npuprof.notebook.panel import panel_of
 
-        display(panel())
+        display(panel_of(self.shell, self.controller))
 
     def _load(self, line: str) -> None:
         from IPython.display import display

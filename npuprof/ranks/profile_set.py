@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from npuprof import tables
+from npuprof import interactive, tables
 from npuprof.errors import NpuprofError
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
@@ -250,9 +250,7 @@ class ProfileSet(SetFigures):
 
     def explore(self) -> Widget:
         """Make the explorer of the set: any of its runs, and steps and communication of all ranks."""
-        from npuprof.notebook.explorer.explore_set import SetExplorer
-
-        return SetExplorer(self).widget
+        return interactive.explorer(self)
 
     def __len__(self) -> int:
         return len(self._entries)

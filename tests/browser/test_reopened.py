@@ -13,7 +13,6 @@ from IPython.display import display
 from IPython.utils.capture import capture_output
 
 from npuprof.demo import notebook_path, run_demo
-from npuprof.notebook.explorer.explore import explore
 from npuprof.notebook.kernel_gone import LiveBox
 from npuprof.notebook.report import show_run
 from npuprof.notes import Notes
@@ -42,7 +41,7 @@ def outputs() -> list[list[Any]]:
         return [
             _shown(lambda: show_run(run)),
             _shown(lambda: _display(run.timeline())),
-            _shown(lambda: _display(explore(run))),
+            _shown(lambda: _display(run.explore())),
             _shown(lambda: _display(LiveBox([], what="the panel"))),
         ]
     finally:

@@ -6,34 +6,10 @@ Another part of the notebook adds a tab of its own, or takes the place of one, w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-import ipywidgets as widgets
-
-from npuprof.notebook.explorer import parts
-
-if TYPE_CHECKING:
-    from npuprof.notebook.explorer.explore import Explorer
-
-
-@dataclass(frozen=True)
-class Tab:
-    """A tab of the explorer.
-
-    Attributes
-    ----------
-    title
-        What it is called.
-    has_data
-        Whether a run has something to show in it; asked when the explorer is made, so it must be quick.
-    build
-        Makes the widget when the tab is first opened; is given the explorer, which knows the run and its timeline.
-    """
-
-    title: str
-    has_data: Callable[[Explorer], bool]
-    build: Callable[[Explorer], widgets.Widget]
+from npuprof.notebook.explorer import tab_contents
+from npuprof.notebook.explorer.explorer import Explorer, Tab
+from npuprof.profiles import Profile
 
 
 def _rows(*tables: str) -> Callable[[Explorer], bool]:
@@ -47,18 +23,18 @@ def _always(_: Explorer) -> bool:
 _SLICES = ("steps", "marks", "python", "operators", "api", "kernels", "tasks", "communication")
 
 _TABS: list[Tab] = [
-    Tab("Overview", _always, parts.overview),
-    Tab("Timeline", _rows(*_SLICES, "counters"), parts.timeline),
-    Tab("Flame graph", _rows("python", "operators", "api", "kernels"), parts.flame_graph),
-    Tab("Operators", _rows("operators"), parts.table("operators")),
-    Tab("Kernels", _rows("kernels"), parts.kernels),
-    Tab("API", _rows("api"), parts.table("api")),
-    Tab("Memory", _rows("memory", "allocations"), parts.memory),
-    Tab("Communication", _rows("communication", "communication_tasks"), parts.communication),
-    Tab("Steps", _rows("steps", "step_times"), parts.figure("step_plot")),
-    Tab("Counters", _rows("counters"), parts.figure("counters_plot")),
-    Tab("Marks", _rows("marks"), parts.table("marks")),
-    Tab("Notes", lambda explorer: bool(len(explorer.run.notes)), parts.notes),
+    Tab("Overview", _always, tab_contents.overview),
+    Tab("Timeline", _rows(*_SLICES, "counters"), tab_contents.timeline),
+    Tab("Flame graph", _rows("python", "operators", "api", "kernels"), tab_contents.flame_graph),
+    Tab("Operators", _rows("operators"), tab_contents.table("operators")),
+    Tab("Kernels", _rows("kernels"), tab_contents.kernels),
+    Tab("API", _rows("api"), tab_contents.table("api")),
+    Tab("Memory", _rows("memory", "allocations"), tab_contents.memory),
+    Tab("Communication", _rows("communication", "communication_tasks"), tab_contents.communication),
+    Tab("Steps", _rows("steps", "step_times"), tab_contents.figure("step_plot")),
+    Tab("Counters", _rows("counters"), tab_contents.figure("counters_plot")),
+    Tab("Marks", _rows("marks"), tab_contents.table("marks")),
+    Tab("Notes", lambda explorer: bool(len(explorer.run.notes)), tab_contents.notes),
 ]
 
 
@@ -71,6 +47,6 @@ def register(tab: Tab) -> None:
     _TABS.append(tab)
 
 
-def tabs_of(explorer: Explorer) -> list[Tab]:
-    """Give the tabs that have something to show."""
-    return [tab for tab in _TABS if tab.has_data(explorer)]
+def explorer_of(run: Profile) -> Explorer:
+    """Build the explorer of a run, with every tab for which it has data."""
+    return Explorer(run, _TABS)

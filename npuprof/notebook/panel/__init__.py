@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from npuprof.errors import SessionError
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+    from ipywidgets import Widget
+
+    from npuprof.notebook.controller import Controller
     from npuprof.notebook.panel.live import LivePanel
 
 _live: LivePanel | None = None
 
 
-def panel() -> Any:
-    """Give the panel of this kernel, to be shown as the value of a cell; it is the same one each time.
-
-    Returns
-    -------
-    A widget.
-
-    Raises
-    ------
-    SessionError
-        If this is not a notebook's kernel.
-    """
+def panel_of(shell: InteractiveShell, controller: Controller) -> Widget:
+    """Return the panel of this kernel, to be shown as the value of a cell; it is the same one each time."""
     global _live
-    from IPython import get_ipython
-
-    shell = get_ipython()
-    if shell is None:
-        raise SessionError("npuprof.panel() needs a notebook: in a script, use npuprof.profile()")
     if _live is None:
         from npuprof.notebook.panel.live import LivePanel
 
-        _live = LivePanel(shell)
+        _live = LivePanel(shell, controller)
     _live.view.refresh()
     return _live.view.widget
 
 
 def close_panel() -> None:
-    """Let the panel do nothing any more; :func:`panel` makes another."""
+    """Close the panel and its thread; :func:`panel_of` builds another."""
     global _live
     live, _live = _live, None
     if live is not None:

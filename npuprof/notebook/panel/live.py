@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npuprof.errors import SessionError
-from npuprof.notebook import load_ipython_extension
-from npuprof.notebook.magics import NpuprofMagics
+from npuprof.notebook.controller import Controller
 from npuprof.notebook.panel.background import Ticker
 from npuprof.notebook.panel.cells import PanelCells
 from npuprof.notebook.panel.controller import PanelController
@@ -24,19 +22,17 @@ class LivePanel:
     view
         Its widgets.
 
-    Raises
-    ------
-    SessionError
-        If npuprof cannot be added to the shell.
+    Parameters
+    ----------
+    shell
+        The shell, to which npuprof has been added: its hooks end the runs of cells.
+    controller
+        Begins and ends the runs.
     """
 
-    def __init__(self, shell: Any) -> None:
-        load_ipython_extension(shell)  # its hooks end the runs of cells
-        magics = NpuprofMagics.installed_in(shell)
-        if magics is None:
-            raise SessionError("npuprof cannot be added to this shell")
+    def __init__(self, shell: Any, controller: Controller) -> None:
         self._ticker = Ticker(self._tick, lambda: self._panel.lively)
-        self._panel = PanelController(magics.controller, self._ticker.wake)
+        self._panel = PanelController(controller, self._ticker.wake)
         self.view = PanelView(self._panel)
         self._cells = PanelCells(shell, self._panel)
         self._cells.register()

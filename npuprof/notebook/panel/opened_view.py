@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from npuprof.analysis import comparison, quantities
-from npuprof.notebook.explorer.explore import explore
 from npuprof.notebook.grid.page import Heading, Page
 from npuprof.notebook.grid.widget import GridWidget
 from npuprof.notebook.panel.state import Opened
@@ -24,7 +23,7 @@ def opened_view(opened: Opened) -> list[Any]:
         return [opened.of_set.explore()]
     if len(opened.runs) == 2:
         return _compared(*opened.runs)
-    return [explore(run) for run in opened.runs]
+    return [run.explore() for run in opened.runs]
 
 
 def _compared(before: Profile, after: Profile) -> list[Any]:

@@ -10,7 +10,6 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 from IPython.utils.capture import capture_output
 
-from npuprof.notebook.explorer.explore import explore
 from npuprof.notebook.kernel_gone import LiveBox
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
@@ -61,7 +60,7 @@ def test_a_closed_one_is_no_view_any_more() -> None:
 
 def test_the_line_of_an_explorer_tells_how_to_open_its_run() -> None:
     run = Profile(Decoded(factories.profile(5), factories.info(recording="kept/here", name="n" * 200), Notes()))
-    _, note = shown(explore(run))
+    _, note = shown(run.explore())
     assert note["text/plain"].endswith(
         " needs a running kernel: run this cell again, or open the run with npuprof.load('kept/here').explore()."
     )

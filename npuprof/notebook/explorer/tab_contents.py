@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import plotly.graph_objects as go
 
-    from npuprof.notebook.explorer.explore import Explorer
+    from npuprof.notebook.explorer.explorer import Explorer
 
 _Build = Callable[["Explorer"], widgets.Widget]
 

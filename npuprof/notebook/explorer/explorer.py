@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,6 @@ import numpy.typing as npt
 
 from npuprof.notebook.explorer.kernel import KernelView
 from npuprof.notebook.explorer.lazy import LazyTabs
-from npuprof.notebook.explorer.tabs import tabs_of
 from npuprof.notebook.kernel_gone import explorer_box
 from npuprof.timeline.allocation_marks import allocating, lifetime
 from npuprof.timeline.state import Timeline
@@ -22,6 +23,25 @@ if TYPE_CHECKING:
 _TIMELINE = "Timeline"
 
 
+@dataclass(frozen=True)
+class Tab:
+    """A tab of the explorer.
+
+    Attributes
+    ----------
+    title
+        The text on it.
+    has_data
+        Whether a run has something to show in it; asked when the explorer is made, so it must be quick.
+    build
+        Builds the widget when the tab is first opened, from the explorer, which knows the run and its timeline.
+    """
+
+    title: str
+    has_data: Callable[[Explorer], bool]
+    build: Callable[[Explorer], widgets.Widget]
+
+
 class Explorer:
     """Shows all views of a run.
 
@@ -29,6 +49,8 @@ class Explorer:
     ----------
     run
         The run.
+    tabs
+        The tabs, in order; those without data are left out.
 
     Attributes
     ----------
@@ -40,10 +62,10 @@ class Explorer:
         What to display.
     """
 
-    def __init__(self, run: Profile) -> None:
+    def __init__(self, run: Profile, tabs: Sequence[Tab]) -> None:
         self.run: Profile = run
         self.kernel = KernelView(run)
-        builds = {tab.title: partial(tab.build, self) for tab in tabs_of(self)}
+        builds = {tab.title: partial(tab.build, self) for tab in tabs if tab.has_data(self)}
         self._tabs = LazyTabs(builds, self.kernel.move)
         self.widget = explorer_box(self._tabs.widget, run.info.name, run.info.recording)
 
@@ -97,8 +119,3 @@ class Explorer:
         """
         longest = rows[np.argmax(self.run.kernels["duration_ns"].to_numpy(np.int64)[rows])] if len(rows) else None
         self.kernel.show(None if longest is None else int(longest), title)
-
-
-def explore(run: Profile) -> widgets.Widget:
-    """Make the explorer of a run; the cell shows it as its value."""
-    return Explorer(run).widget

@@ -8,7 +8,7 @@ from typing import Any
 import ipywidgets as widgets
 import pytest
 
-from npuprof.notebook.explorer.explore_set import SetExplorer
+from npuprof.notebook.explorer.set_explorer import SetExplorer
 from npuprof.notes import Notes
 from npuprof.profiles import Profile, open_path
 from npuprof.ranks.profile_set import ProfileSet

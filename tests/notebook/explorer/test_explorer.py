@@ -10,8 +10,8 @@ import pytest
 from npuprof import tables
 from npuprof.notebook.explorer import lazy
 from npuprof.notebook.explorer.debounce import Later
-from npuprof.notebook.explorer.explore import Explorer
-from npuprof.notebook.explorer.tabs import _TABS, Tab, register
+from npuprof.notebook.explorer.explorer import Explorer, Tab
+from npuprof.notebook.explorer.tabs import _TABS, explorer_of, register
 from npuprof.notebook.explorer.timeline import TimelineView
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
@@ -77,12 +77,12 @@ def _buttons(widget: Any) -> dict[str, Any]:
 
 
 def test_absent_data_hides_its_tab() -> None:
-    assert Explorer(_run()).titles == [
+    assert explorer_of(_run()).titles == [
         *("Overview", "Timeline", "Flame graph", "Operators", "Kernels", "API"),
         *("Memory", "Communication", "Steps", "Marks"),
     ]
     empty = Profile(Decoded(tables=factories.all_tables(), info=factories.info(), notes=Notes()))
-    assert Explorer(empty).titles == ["Overview"]
+    assert explorer_of(empty).titles == ["Overview"]
 
 
 def test_a_tab_is_built_when_it_is_first_opened_and_once() -> None:
@@ -97,7 +97,7 @@ def test_a_tab_is_built_when_it_is_first_opened_and_once() -> None:
 
     try:
         register(Tab("Extra", lambda _: True, build))
-        explorer = Explorer(_run())
+        explorer = explorer_of(_run())
         assert explorer.titles[-1] == "Extra"
         assert not built
         for title in ("Extra", "Overview", "Extra"):
@@ -116,14 +116,14 @@ def test_a_view_that_fails_tells_so_in_its_tab() -> None:
 
     try:
         register(Tab("Overview", lambda _: True, fail))
-        explorer = Explorer(_run())
+        explorer = explorer_of(_run())
         assert "could not be made: RuntimeError: &lt;b&gt;no&lt;/b&gt;" in _texts(explorer.widget)
     finally:
         _TABS[:] = before
 
 
 def test_every_tab_can_be_built() -> None:
-    explorer = Explorer(_run())
+    explorer = explorer_of(_run())
 
     for title in explorer.titles:
         explorer.open(title)
@@ -136,7 +136,7 @@ def test_the_profile_makes_its_explorer() -> None:
 
 
 def test_rows_of_a_table_light_up_in_the_timeline() -> None:
-    explorer = Explorer(_run())
+    explorer = explorer_of(_run())
 
     explorer.light_up("kernels", np.array([7]))
 
@@ -146,7 +146,7 @@ def test_rows_of_a_table_light_up_in_the_timeline() -> None:
 
 @pytest.mark.parametrize("table", ["operators", "kernels", "api", "communication", "marks"])
 def test_rows_of_every_table_of_slices_light_up_from_their_tab(table: str) -> None:
-    explorer = Explorer(_run())
+    explorer = explorer_of(_run())
     rows = np.array([1])
 
     explorer.light_up(table, rows)
@@ -161,7 +161,7 @@ def test_rows_of_every_table_of_slices_light_up_from_their_tab(table: str) -> No
 def test_blocks_light_up_the_operators_that_allocated_them_and_mark_their_life() -> None:
     run = _run()
     run.tables["allocations"] = run.allocations = _allocations()
-    explorer = Explorer(run)
+    explorer = explorer_of(run)
     timeline = explorer.timeline
     begun = run.allocations["allocated_ns"].to_numpy(np.int64)
 
@@ -176,7 +176,7 @@ def test_blocks_light_up_the_operators_that_allocated_them_and_mark_their_life()
 
 
 def test_a_selected_kernel_is_told_in_detail_by_one_figure() -> None:
-    explorer = Explorer(_counted_run())
+    explorer = explorer_of(_counted_run())
     explorer.open("Timeline")
     select = lambda row: explorer.timeline.select(explorer.timeline.slices.first["kernels"] + row)  # noqa: E731
     select(2)
@@ -198,7 +198,7 @@ def test_a_selected_kernel_is_told_in_detail_by_one_figure() -> None:
 
 
 def test_the_detail_is_in_the_tab_that_is_open() -> None:
-    explorer = Explorer(_counted_run())
+    explorer = explorer_of(_counted_run())
     for title in ("Timeline", "Kernels"):
         explorer.open(title)
     explorer.tell(np.array([1, 2, 7]), "Kernels")
@@ -215,14 +215,14 @@ def test_the_detail_is_in_the_tab_that_is_open() -> None:
 
 
 def test_a_run_without_counters_has_no_detail() -> None:
-    explorer = Explorer(_run())
+    explorer = explorer_of(_run())
     explorer.open("Timeline")
     explorer.timeline.select(explorer.timeline.slices.first["kernels"])
     assert explorer.kernel.figure is None
 
 
 def test_the_detail_is_as_wide_as_its_place() -> None:
-    explorer = Explorer(_counted_run())
+    explorer = explorer_of(_counted_run())
     explorer.open("Kernels")
     explorer.tell(np.array([2]), "Kernels")
     assert explorer.kernel.figure is not None
@@ -235,7 +235,7 @@ def test_the_detail_is_as_wide_as_its_place() -> None:
 def test_messages_of_every_tab_arrive_while_a_cell_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     monkeypatch.setattr(lazy, "answer_at_once", lambda widget: told.extend(_all(widget)))
-    explorer = Explorer(_run())
+    explorer = explorer_of(_run())
     whole = explorer._tabs.widget
     assert whole in told
     for title in explorer.titles:
@@ -245,7 +245,7 @@ def test_messages_of_every_tab_arrive_while_a_cell_runs(monkeypatch: pytest.Monk
 
 
 def test_one_figure_is_refilled() -> None:
-    explorer = Explorer(_run(5_000))
+    explorer = explorer_of(_run(5_000))
     view = TimelineView(explorer.timeline)
     figure, bars = view.figure.widget, view.figure.widget.data[0]
     whole = np.array(bars.base)
@@ -260,7 +260,7 @@ def test_one_figure_is_refilled() -> None:
 
 
 def test_zooming_in_the_figure_asks_for_the_visible_window() -> None:
-    explorer = Explorer(_run(5_000))
+    explorer = explorer_of(_run(5_000))
     view = TimelineView(explorer.timeline)
     first = explorer.timeline.whole[0]
 
@@ -272,7 +272,7 @@ def test_zooming_in_the_figure_asks_for_the_visible_window() -> None:
 
 @pytest.mark.parametrize("window", [[float("nan"), 1.0], [float("inf"), 1.0], [3.0, 1.0], [1e18, 2e18]])
 def test_impossible_windows_of_the_browser_are_survived(window: list[float]) -> None:
-    explorer = Explorer(_run())
+    explorer = explorer_of(_run())
     view = TimelineView(explorer.timeline)
 
     view.figure.widget.layout.xaxis.range = window
@@ -281,7 +281,7 @@ def test_impossible_windows_of_the_browser_are_survived(window: list[float]) -> 
 
 
 def test_a_selected_kernel_is_outlined_told_and_has_arrows() -> None:
-    explorer = Explorer(_run())
+    explorer = explorer_of(_run())
     view = TimelineView(explorer.timeline)
 
     explorer.timeline.select(explorer.timeline.slices.first["kernels"] + 10)
@@ -295,7 +295,7 @@ def test_a_selected_kernel_is_outlined_told_and_has_arrows() -> None:
 
 
 def test_names_are_escaped_wherever_they_are_told() -> None:
-    explorer = Explorer(_run(kernel_names=[_HOSTILE]))
+    explorer = explorer_of(_run(kernel_names=[_HOSTILE]))
     view = TimelineView(explorer.timeline)
     explorer.timeline.select(explorer.timeline.slices.first["kernels"])
 

@@ -11,9 +11,10 @@ import pandas as pd
 
 from npuprof.errors import NpuprofError
 from npuprof.notebook.comms import answer_at_once, close_all
-from npuprof.notebook.explorer.explore import Explorer
+from npuprof.notebook.explorer.explorer import Explorer
 from npuprof.notebook.explorer.lazy import LazyTabs
-from npuprof.notebook.explorer.parts import shown
+from npuprof.notebook.explorer.tab_contents import shown
+from npuprof.notebook.explorer.tabs import explorer_of
 from npuprof.notebook.kernel_gone import LiveBox
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class SetExplorer:
         for widget in former:
             close_all(widget)
         try:
-            self.explorer = Explorer(self._runs.at(row))
+            self.explorer = explorer_of(self._runs.at(row))
         except NpuprofError as error:
             self._one.children = (widgets.HTML(f"<pre>npuprof: {escape(str(error))}</pre>"),)
         else:

@@ -1,0 +1,18 @@
+"""Functions of the notebook that the rooms below it call: the package sets both when it is imported.
+
+A profile opens its explorer, and progress finds its place under a cell, without an import of the notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ipywidgets import Widget
+
+explorer: Callable[[Any], Widget]
+"""Return the explorer of a :class:`npuprof.profiles.Profile` or :class:`npuprof.ranks.profile_set.ProfileSet`."""
+
+cell_display: Callable[[], Any]
+"""Return a :class:`npuprof.progress.Display` under the running cell; None where no kernel runs this code."""

@@ -1,0 +1,46 @@
+"""The widgets that a call opens: the panel of a kernel, and the explorer of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npuprof.errors import SessionError
+from npuprof.notebook import load_ipython_extension
+
+if TYPE_CHECKING:
+    from ipywidgets import Widget
+
+    from npuprof.profiles import Profile
+    from npuprof.ranks.profile_set import ProfileSet
+
+
+def panel() -> Widget:
+    """Return the panel of this kernel, to be shown as the value of a cell; it is the same one each time.
+
+    Raises
+    ------
+    SessionError
+        If this is not a notebook's kernel, or npuprof cannot be added to its shell.
+    """
+    from IPython import get_ipython
+
+    from npuprof.notebook.magics import NpuprofMagics
+    from npuprof.notebook.panel import panel_of
+
+    shell = get_ipython()
+    if shell is None:
+        raise SessionError("npuprof.panel() needs a notebook: in a script, use npuprof.profile()")
+    load_ipython_extension(shell)
+    magics = NpuprofMagics.installed_in(shell)
+    if magics is None:
+        raise SessionError("npuprof cannot be added to this shell")
+    return panel_of(shell, magics.controller)
+
+
+def explore(shown: Profile | ProfileSet) -> Widget:
+    """Return the explorer of a run, or of a set of runs."""
+    from npuprof.notebook.explorer.set_explorer import SetExplorer
+    from npuprof.notebook.explorer.tabs import explorer_of
+    from npuprof.profiles import Profile
+
+    return explorer_of(shown).widget if isinstance(shown, Profile) else SetExplorer(shown).widget
