@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
-from npuprof.profiles import Profile, called_as_given, read_run
-from npuprof.ranks.crew import Crew
-from npuprof.ranks.worker import Failure, Task, unexpected
+from npuprof.profiles import Profile
+from npuprof.ranks.processes import Failure, Processes, Task, unexpected
+from npuprof.sources.decoding import called_as_given, decode_run
 from npuprof.sources.describing import describe_run
 from npuprof.sources.detect import CLUSTER, Run
 from npuprof.sources.selection import Selection
@@ -90,7 +90,7 @@ def read(entry: Entry) -> Profile:
     if entry.profile is not None:
         return entry.profile
     try:
-        profile = read_run(entry.run, None if entry.is_cluster else entry.selection)
+        profile = Profile(decode_run(entry.run, None if entry.is_cluster else entry.selection))
     except SourceError as error:
         entry.outcome = Failure(entry.run.named(str(error)))
         if entry.run.unpacked is None:
@@ -130,7 +130,7 @@ def read_apart(entries: Sequence[Entry], processes: int) -> None:
         Task(entry.run.name, entry.run.path.absolute(), None if entry.is_cluster else entry.selection)
         for entry in entries
     ]
-    with Crew(processes) as crew, closing(crew.read(tasks)) as outcomes:
+    with Processes(processes) as pool, closing(pool.decode(tasks)) as outcomes:
         for place, outcome in outcomes:
             if isinstance(outcome, Failure):
                 entries[place].outcome = Failure(entries[place].run.named(outcome.problem))

@@ -16,11 +16,11 @@ from npuprof.errors import NpuprofError
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.ranks.clocks import boot_of, clock_table
-from npuprof.ranks.crew import NoProcessesError
 from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
 from npuprof.ranks.extent import processes_for, size_of
 from npuprof.ranks.figures import SetFigures
 from npuprof.ranks.labels import labelled, nothing
+from npuprof.ranks.processes import NoProcessesError
 from npuprof.ranks.world import host_of, in_words, place_of_ranks, ranks_moving, ranks_told
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.stacking import stacked

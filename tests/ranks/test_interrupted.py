@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from npuprof.profiles import Profile
-from npuprof.ranks import crew as crew_module
-from npuprof.ranks import entries
+from npuprof.ranks import entries, processes
 from npuprof.ranks.profile_set import ProfileSet
-from npuprof.ranks.worker import Failure, Task
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
 from npuprof.sources.detect import Run
@@ -20,26 +20,25 @@ from tests import factories
 from tests.interrupts import interrupted
 
 _RANKS = 2
-_MODULES = {f"npuprof.ranks.{name}" for name in ("profile_set", "entries", "crew")}
+_MODULES = {f"npuprof.ranks.{name}" for name in ("profile_set", "entries", "processes")}
 _MOST_LINES = 1000
 
 
-class _Worker:
-    """A process's double, which reads here; those that run are counted."""
+class _Pool:
+    """A double of loky's, which decodes here; those that were not shut down are counted."""
 
     running = 0
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         type(self).running += 1
         self._stopped = False
 
-    def await_ready(self) -> None:
-        pass
+    def submit(self, work: Callable[..., Any], *arguments: object) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(work(*arguments))
+        return done
 
-    def ask(self, task: Task) -> Decoded | Failure:
-        return _decoded(Run(task.source, saved, task.path))
-
-    def stop(self) -> None:
+    def shutdown(self, *, wait: bool, kill_workers: bool) -> None:
         type(self).running -= not self._stopped
         self._stopped = True
 
@@ -64,15 +63,16 @@ def _read_apart(runs: ProfileSet) -> object:
 def test_after_an_interrupt_at_any_line_every_row_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[ProfileSet], object]
 ) -> None:
-    monkeypatch.setattr(crew_module, "_Worker", _Worker)
-    monkeypatch.setattr(entries, "read_run", lambda run, _: Profile(_decoded(run)))
+    monkeypatch.setattr(processes, "ProcessPoolExecutor", _Pool)
+    monkeypatch.setattr(processes, "outcome_of", lambda task: _decoded(Run(task.source, saved, task.path)))
+    monkeypatch.setattr(entries, "decode_run", lambda run, _: _decoded(run))
     monkeypatch.setattr(entries, "describe_run", lambda name, source, path: factories.info(rank=int(path.name)))
     found = [Run("saved", saved, tmp_path / str(rank)) for rank in range(_RANKS)]
     expected = ProfileSet(tmp_path, found).table("kernels")
     for line in count():
         runs = ProfileSet(tmp_path, found)
         came = interrupted(lambda runs=runs: read(runs), _MODULES, line)  # type: ignore[misc]  # a default is no type
-        assert _Worker.running == 0, line
+        assert _Pool.running == 0, line
         assert {entry.state for entry in runs._entries} <= {"found", "loaded"}, line
         assert not runs.failed, line
         assert runs.table("kernels").equals(expected), line
@@ -86,13 +86,13 @@ def test_what_was_read_in_full_before_an_interrupt_is_not_read_again(
 ) -> None:
     read: list[str] = []
 
-    def read_run(run: Run, _: object) -> Profile:
+    def decode(run: Run, _: object) -> Decoded:
         read.append(run.path.name)
         if read == ["0", "1"]:
             raise KeyboardInterrupt
-        return Profile(_decoded(run))
+        return _decoded(run)
 
-    monkeypatch.setattr(entries, "read_run", read_run)
+    monkeypatch.setattr(entries, "decode_run", decode)
     monkeypatch.setattr(entries, "describe_run", lambda name, source, path: factories.info(rank=int(path.name)))
     runs = ProfileSet(tmp_path, [Run("saved", saved, tmp_path / str(rank)) for rank in range(_RANKS)])
     with pytest.raises(KeyboardInterrupt):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,12 +13,13 @@ import npuprof
 from npuprof import tables
 from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.notes import Notes
-from npuprof.profiles import Profile, open_path, read_run
+from npuprof.profiles import Profile, open_path
 from npuprof.ranks import entries
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.recording import Recording
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
+from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import Run
 from npuprof.sources.selection import Selection
 from npuprof.sources.text.step_csv import DURATIONS
@@ -170,17 +170,17 @@ def test_where_no_process_can_be_started_it_reads_here(four: Path, monkeypatch: 
 
 
 def test_little_is_read_here(four: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "Popen", None)
+    monkeypatch.setattr(entries, "Processes", None)
     assert len(_open(four).table("tasks")) == 10
 
 
 def test_a_fault_in_reading_one_run_does_not_lose_the_others(four: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(run: Run, selection: Selection | None = None) -> Profile:
+    def decode(run: Run, selection: Selection | None = None) -> Decoded:
         if "z_ascend" in run.path.name:
             raise ZeroDivisionError("an oversight")
-        return read_run(run, selection)
+        return decode_run(run, selection)
 
-    monkeypatch.setattr(entries, "read_run", read)
+    monkeypatch.setattr(entries, "decode_run", decode)
     runs = _open(four)
     assert len(list(runs)) == 3
     assert "ZeroDivisionError: an oversight" in runs.failed[0]

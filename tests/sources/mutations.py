@@ -21,8 +21,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from npuprof.errors import NpuprofError
-from npuprof.profiles import decode_run
 from npuprof.sources.base import Decoded
+from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import detect
 
 _BLOCK_BYTES = 512

@@ -10,8 +10,8 @@ import pytest
 
 import npuprof
 from npuprof.errors import SourceError
-from npuprof.profiles import decode_run
 from npuprof.sources.base import Decoded
+from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import Preference, Run, detect
 from npuprof.sources.torch_npu.layout import FRAMEWORK
 from tests.sources.kineto.traces import KinetoTrace

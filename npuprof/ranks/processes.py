@@ -1,0 +1,136 @@
+"""Runs decoded side by side, in processes of loky.
+
+A process of loky is a new interpreter: it shares no threads and no NPU runtime with a kernel, as one of ``fork`` would,
+and does not run the user's ``__main__`` again, which in a script without a guard would train again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import as_completed
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+from loky import ProcessPoolExecutor
+from loky.process_executor import BrokenProcessPool, TerminatedWorkerError
+
+from npuprof.errors import SourceError
+from npuprof.machine.environment import ASKING
+from npuprof.sources.base import Decoded, Source
+from npuprof.sources.decoding import decode_run
+from npuprof.sources.detect import Run
+from npuprof.sources.selection import Selection
+from npuprof.texts import encodable
+
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class NoProcessesError(Exception):
+    """No process can be started here."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run to decode: the name of its source, its path, and the selected part of it."""
+
+    source: str
+    path: Path
+    selection: Selection | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run could not be read."""
+
+    problem: str
+
+
+class Processes:
+    """Up to so many processes, each decoding one run at a time; at the end of the context they are gone.
+
+    Raises
+    ------
+    NoProcessesError
+        From :meth:`decode`, if no process can be started.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._pools: list[ProcessPoolExecutor] = []
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()  # once more: an interrupt may have come between the statements that did
+
+    def decode(self, tasks: Sequence[Task]) -> Generator[tuple[int, Decoded | Failure], None, None]:
+        """Yield the position and outcome of each task as it completes.
+
+        When a process dies, the tasks without an outcome are decoded one at a time, so that a run which needs more
+        memory than there is fails alone. Close the generator, or leave the context, to end early.
+        """
+        left = dict(enumerate(tasks))
+        try:
+            for position, outcome in self._outcomes(left, self._most):
+                del left[position]
+                yield position, outcome
+        except TerminatedWorkerError:
+            for position, task in left.items():
+                try:
+                    yield from self._outcomes({position: task}, 1)
+                except TerminatedWorkerError as error:
+                    told = f"{task.path} could not be read: {_fate(error)}; load it by itself to try again"
+                    yield position, Failure(told)
+
+    def _outcomes(self, tasks: Mapping[int, Task], most: int) -> Generator[tuple[int, Decoded | Failure], None, None]:
+        environment = {**dict.fromkeys(_ONE_THREAD, "1"), **{name: "" for name in ASKING if name in os.environ}}
+        try:
+            self._pools.append(ProcessPoolExecutor(min(most, len(tasks)), initializer=_begin, env=environment))
+            pool = self._pools[-1]
+            try:
+                pool.submit(os.getpid).result()
+            except (OSError, BrokenProcessPool) as error:
+                raise NoProcessesError(str(error)) from error
+            futures = {pool.submit(outcome_of, task): position for position, task in tasks.items()}
+            for future in as_completed(futures):
+                yield futures.pop(future), future.result()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        while self._pools:
+            self._pools[-1].shutdown(wait=True, kill_workers=True)
+            self._pools.pop()
+
+
+def outcome_of(task: Task) -> Decoded | Failure:
+    """Return a decoded run, or why it could not be read."""
+    try:
+        source = cast("Source", import_module(f"npuprof.sources.{task.source}"))
+        return decode_run(Run(task.source, source, task.path), task.selection)
+    except SourceError as error:
+        return Failure(str(error))
+    except Exception as error:  # noqa: BLE001 - a fault in reading one run must not lose the others
+        return Failure(unexpected(task.path, error))
+
+
+def unexpected(path: Path, error: Exception) -> str:
+    """Return the message for an error that no reader expects."""
+    told = f"{path} could not be read ({type(error).__name__}: {error}): load it by itself to see where it fails"
+    return encodable(told)
+
+
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that reads for the user ends this one
+    os.dup2(2, 1)  # what a library prints is not the user's output
+
+
+def _fate(error: TerminatedWorkerError) -> str:
+    if "SIGKILL" in str(error):
+        return "its process was killed, as happens when memory runs out"
+    return f"its process died ({str(error).strip().splitlines()[-1].strip()})"

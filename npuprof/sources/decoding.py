@@ -1,0 +1,57 @@
+"""Decode a run: the tables of its source, completed by each other, checked, and cut to the selected part."""
+
+from __future__ import annotations
+
+from npuprof import progress
+from npuprof.analysis.quantities import duration
+from npuprof.errors import SourceError
+from npuprof.sources.base import Decoded
+from npuprof.sources.completing import complete
+from npuprof.sources.cutting import cut
+from npuprof.sources.detect import Run
+from npuprof.sources.selection import Selection
+from npuprof.texts import encodable
+
+
+def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
+    """Decode one run that was detected, or the selected part of it.
+
+    Raises
+    ------
+    SourceError
+        If nothing of it can be read, or it has no step of a selected number.
+    """
+    read_part = getattr(run.source, "read_part", None)
+    try:
+        with progress.shown():
+            decoded = (
+                run.source.read(run.path) if selection is None or not read_part else read_part(run.path, selection)
+            )
+        decoded.settle()
+        decoded.statistics = {encodable(name): frame for name, frame in decoded.statistics.items()}
+        complete(decoded, compare=run.name != "saved")  # which was compared before
+        if selection is not None:
+            cut(decoded, selection)
+    except MemoryError as error:
+        raise SourceError(
+            f"{run.path} needs more memory than there is ({str(error) or 'none is left'}): free some, or load a part "
+            "of it with steps= or start= and end=; if a file in it is far larger than the others, it may be damaged"
+        ) from error
+    started_ns, stopped_ns = decoded.info.started_ns, decoded.info.stopped_ns
+    if started_ns is not None and stopped_ns is not None and stopped_ns < started_ns:
+        told = f"the run ends {duration(started_ns - stopped_ns)} before it begins"
+        decoded.notes.warning("clock", f"{told}: the clock was set meanwhile, so that its length is that of its rows")
+        decoded.info.stopped_ns = None
+    if run.choice:
+        decoded.notes.info("source", run.choice)
+    if decoded.info.recording is None:
+        decoded.info.recording = run.path
+    called_as_given(decoded, run)
+    return decoded
+
+
+def called_as_given(decoded: Decoded, run: Run) -> None:
+    """Name the archive that a run lies in, where its facts and notes name the place that it was unpacked to."""
+    if run.unpacked is not None:
+        decoded.info.recording = run.unpacked.archive
+        decoded.notes.rewrite(run.named)
