@@ -16,18 +16,18 @@ from npuprof import interactive
 if TYPE_CHECKING:
     from ipywidgets import Widget
 
+    from npuprof.collectors.supported import (
+        supported_activities,
+        supported_ai_core_metrics,
+        supported_export_type,
+        supported_profiler_level,
+    )
     from npuprof.errors import NpuprofError, NpuprofWarning
     from npuprof.markers import mark, pop, push, range, range_end, range_start  # noqa: A004 - the public name
     from npuprof.notebook import load_ipython_extension, unload_ipython_extension
     from npuprof.notebook.progress import CellBar
     from npuprof.notebook.views import panel
     from npuprof.options import Options
-    from npuprof.options.supported import (
-        supported_activities,
-        supported_ai_core_metrics,
-        supported_export_type,
-        supported_profiler_level,
-    )
     from npuprof.profiles import Profile, load
     from npuprof.ranks.profile_set import ProfileSet
     from npuprof.runs.offline import offline_analyse
@@ -85,10 +85,10 @@ _HOMES = {
     "range_end": "npuprof.markers",
     "range_start": "npuprof.markers",
     "schedule": "npuprof.runs.schedules",
-    "supported_activities": "npuprof.options.supported",
-    "supported_ai_core_metrics": "npuprof.options.supported",
-    "supported_export_type": "npuprof.options.supported",
-    "supported_profiler_level": "npuprof.options.supported",
+    "supported_activities": "npuprof.collectors.supported",
+    "supported_ai_core_metrics": "npuprof.collectors.supported",
+    "supported_export_type": "npuprof.collectors.supported",
+    "supported_profiler_level": "npuprof.collectors.supported",
     "trace_handler": "npuprof.runs.trace_handlers",
     "unload_ipython_extension": "npuprof.notebook",
 }

@@ -63,10 +63,6 @@ def refuse_coerced(options: Options) -> None:
                     f"MindSpore records {option} with its operators: add cpu to activities, or leave {option} out",
                     option,
                 )
-    if "numa" in options.host_sys:
-        raise OptionsError(
-            "MindSpore has no numa among host_sys: leave it out, or use --collector torch_npu", "host_sys"
-        )
     if not options.sync_enable and "gpu" not in options.activities:
         raise OptionsError(
             "sync_enable is for operators on a GPU: add gpu to activities, or leave sync_enable out", "sync_enable"

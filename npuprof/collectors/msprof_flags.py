@@ -52,10 +52,6 @@ def refuse(options: Options, *, attached: bool) -> None:
         )
     if options.hccl and options.level in ("none", 0):
         raise OptionsError("msprof discards hccl, because communication comes with level 1: set level 1 or 2", "hccl")
-    if "numa" in options.host_sys:
-        raise OptionsError(
-            "msprof takes no numa samples: leave numa out of host_sys, or use --collector acl", "host_sys"
-        )
     if len(options.export_type) != 1:
         raise OptionsError("msprof exports text or db, one of them: choose one with export_type", "export_type")
 

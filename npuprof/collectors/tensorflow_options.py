@@ -16,11 +16,11 @@ from typing import Any
 
 from npuprof.collectors import capabilities
 from npuprof.errors import OptionsError
-from npuprof.options import Options, values
+from npuprof.options import HOST_SYS, Options, has_value, values
 
 _SWITCH = ("on", "off")
 _TASKS = ("on", "off", "l0", "l1", "l2", "l3")
-_HOST = ("cpu", "mem", "disk", "network", "osrt")
+_HOST = tuple(kind for kind in HOST_SYS if has_value("tensorflow", "host_sys", kind))
 _LEAST_MB, _MOST_MB = 200, 4294967295
 
 _OLDER_GROUPS = ("ArithmeticUtilization", "PipeUtilization", "Memory", "MemoryL0", "MemoryUB", "ResourceConflictRatio")
@@ -213,7 +213,7 @@ def _text(key: str, value: object) -> None:
         raise OptionsError(f"{key} must be text, not {value!r}")
 
 
-_KEYS: Mapping[str, Callable[[str, Any], None]] = {
+_KEYS: Mapping[str, Callable[[str, Any], object]] = {
     "output": _output,
     "storage_limit": _storage_limit,
     "training_trace": _one_of(*_SWITCH),

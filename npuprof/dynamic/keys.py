@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from npuprof.errors import OptionsError
-from npuprof.options import AIC_METRICS, values
+from npuprof.options import AIC_METRICS, HOST_SYS, values
 from npuprof.options.metric_names import NATIVE, NUMBERED
 
 _MAX_STEP = 1 << 53  # what JSON's numbers hold exactly
@@ -37,11 +37,6 @@ class Key:
     default: Any
     take: Taker
     option: str = ""
-
-
-def _flag(name: str, value: Any) -> bool:
-    values.flag(name, value)
-    return bool(value)
 
 
 def _whole(least: int, most: int = _MAX_STEP) -> Taker:
@@ -78,11 +73,6 @@ def _words(name: str, value: Any) -> tuple[str, ...]:
     return values.words(name, value if value is not None else ())
 
 
-def _milliseconds(name: str, value: Any) -> float | None:
-    values.at_least_zero(name, value)
-    return None if value is None else float(value)
-
-
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise OptionsError(f"{name} must be text, not {value!r}")
@@ -103,7 +93,7 @@ def _object(name: str, value: Any) -> dict[str, Any]:
 
 _ACTIVITIES = {"CPU": "cpu", "NPU": "npu", "GPU": "gpu"}
 _EXPORT_TYPES = {"text": "text", "db": "db", "Text": "text", "Db": "db"}
-_HOST_SYS = {kind: kind for kind in ("cpu", "mem", "disk", "network", "osrt", "numa")}
+_HOST_SYS = {kind: kind for kind in HOST_SYS}
 _LEVELS = {"Level0": 0, "Level1": 1, "Level2": 2}
 _METRICS = {name: name for name in AIC_METRICS}
 # Of MindSpore before 2.5; without a metric, levels 1 and 2 count pipes, which None leaves to the options.
@@ -112,49 +102,49 @@ _MINDSPORE_METRICS: Mapping[Any, str | None] = {"AiCoreNone": None, "None": None
 
 # Keys of either file. The last is npuprof's own: options by their own names, over what the other keys say.
 _EITHER: Mapping[str, Key] = {
-    "is_rank": Key(False, _flag),
+    "is_rank": Key(False, values.flag),
     "rank_list": Key([], _ranks),
     "metadata": Key({}, _object),
     "npuprof": Key({}, _object),
 }
 _IN_BOTH: Mapping[str, Key] = {
     "activities": Key(["CPU", "NPU"], _any_of(_ACTIVITIES), "activities"),
-    "analyse": Key(False, _flag),
-    "record_shapes": Key(False, _flag, "shapes"),
-    "profile_memory": Key(False, _flag, "memory"),
-    "with_stack": Key(False, _flag, "stacks"),
+    "analyse": Key(False, values.flag),
+    "record_shapes": Key(False, values.flag, "shapes"),
+    "profile_memory": Key(False, values.flag, "memory"),
+    "with_stack": Key(False, values.flag, "stacks"),
 }
 
 TORCH_NPU_SPECIAL: Mapping[str, Key] = {
     "profiler_level": Key("Level0", _chosen({**_LEVELS, "Level_none": "none"}), "level"),
     # torch_npu writes its own words; some versions write the native library's.
     "aic_metrics": Key("AiCoreNone", _chosen({"AiCoreNone": "none", **_METRICS, **NATIVE}), "aic_metrics"),
-    "l2_cache": Key(False, _flag, "l2"),
-    "op_attr": Key(False, _flag, "op_attr"),
-    "gc_detect_threshold": Key(None, _milliseconds, "gc_detect_threshold"),
-    "data_simplification": Key(True, _flag, "data_simplification"),
-    "record_op_args": Key(False, _flag, "record_op_args"),
+    "l2_cache": Key(False, values.flag, "l2"),
+    "op_attr": Key(False, values.flag, "op_attr"),
+    "gc_detect_threshold": Key(None, values.at_least_zero, "gc_detect_threshold"),
+    "data_simplification": Key(True, values.flag, "data_simplification"),
+    "record_op_args": Key(False, values.flag, "record_op_args"),
     "export_type": Key(["text"], _any_of(_EXPORT_TYPES), "export_type"),
-    "msprof_tx": Key(False, _flag),
-    "mstx": Key(False, _flag),
+    "msprof_tx": Key(False, values.flag),
+    "mstx": Key(False, values.flag),
     "host_sys": Key([], _any_of(_HOST_SYS), "host_sys"),
     "mstx_domain_include": Key([], _words, "mstx_domain_include"),
     "mstx_domain_exclude": Key([], _words, "mstx_domain_exclude"),
-    "sys_io": Key(False, _flag, "sys_io"),
-    "sys_interconnection": Key(False, _flag, "sys_interconnection"),
+    "sys_io": Key(False, values.flag, "sys_io"),
+    "sys_interconnection": Key(False, values.flag, "sys_interconnection"),
 }
 
 TORCH_NPU: Mapping[str, Key] = {
     **_IN_BOTH,
     "prof_dir": Key("./", _text),
-    "async_mode": Key(False, _flag),
-    "with_flops": Key(False, _flag, "flops"),
-    "with_modules": Key(False, _flag, "modules"),
+    "async_mode": Key(False, values.flag),
+    "with_flops": Key(False, values.flag, "flops"),
+    "with_modules": Key(False, values.flag, "modules"),
     "active": Key(1, _whole(1)),
     "warmup": Key(0, _whole(0)),
     "start_step": Key(0, _whole(-1)),
     **_EITHER,
-    "is_valid": Key(None, _flag),
+    "is_valid": Key(None, values.flag),
     "experimental_config": Key({name: key.default for name, key in TORCH_NPU_SPECIAL.items()}, _object),
 }
 
@@ -166,21 +156,21 @@ MINDSPORE: Mapping[str, Key] = {
     "analyse_mode": Key(-1, _chosen({-1: "", 0: "sync", 1: "async"})),
     **_IN_BOTH,
     "export_type": Key(["text"], _any_of(_EXPORT_TYPES), "export_type"),
-    "mstx": Key(False, _flag),
-    "parallel_strategy": Key(False, _flag, "parallel_strategy"),
-    "data_simplification": Key(True, _flag, "data_simplification"),
-    "l2_cache": Key(False, _flag, "l2"),
+    "mstx": Key(False, values.flag),
+    "parallel_strategy": Key(False, values.flag, "parallel_strategy"),
+    "data_simplification": Key(True, values.flag, "data_simplification"),
+    "l2_cache": Key(False, values.flag, "l2"),
     "prof_path": Key("./", _text),
     "mstx_domain_include": Key([], _words, "mstx_domain_include"),
     "mstx_domain_exclude": Key([], _words, "mstx_domain_exclude"),
     "host_sys": Key([], _any_of(_HOST_SYS), "host_sys"),
-    "sys_io": Key(False, _flag, "sys_io"),
-    "sys_interconnection": Key(False, _flag, "sys_interconnection"),
+    "sys_io": Key(False, values.flag, "sys_io"),
+    "sys_interconnection": Key(False, values.flag, "sys_interconnection"),
     **_EITHER,
     # Of MindSpore before 2.5.
     "aicore_metrics": Key(None, _chosen(_MINDSPORE_METRICS), "aic_metrics"),
     "profile_framework": Key(None, _chosen({-1: "", 0: "all", 1: "time", "all": "all", "time": "time", None: ""})),
-    "profile_communication": Key(None, _flag),
+    "profile_communication": Key(None, values.flag),
 }
 
 DIALECTS: Mapping[str, Mapping[str, Key]] = {"torch_npu": TORCH_NPU, "mindspore": MINDSPORE}

@@ -16,10 +16,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from npuprof.collectors import capabilities
 from npuprof.dynamic import keys
 from npuprof.errors import OptionsError, SourceError
-from npuprof.options import Options, lenient
+from npuprof.options import Options, has_value, lacks, lenient
+from npuprof.options.specification import FRONT_ENDS
 from npuprof.options.values import listed
 
 FILE_NAME = "profiler_config.json"
@@ -260,11 +260,11 @@ def _options(
 
 def _lacks(collector: Any, option: str, value: Any) -> bool:
     """Tell whether a front end has no such option, so that a default of the file asks nothing of it."""
-    if not isinstance(collector, str) or collector not in capabilities.LACKING:
+    if not isinstance(collector, str) or collector not in FRONT_ENDS:
         return False  # chosen later, or refused
     if option == "activities":
-        return not set(value) <= capabilities.ACTIVITIES[collector]
-    return bool(capabilities.lacks(collector, option))
+        return not all(has_value(collector, option, activity) for activity in value)
+    return bool(lacks(collector, option))
 
 
 def _taken(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str, tell: Tell | None) -> dict[str, Any]:

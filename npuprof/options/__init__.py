@@ -1,8 +1,12 @@
 """Options: one validated description of what to collect, the same for every front end.
 
-The rules are those of the unified option table (Source: formats/frontends.md section 6). Where a vendor
-silently coerces a wrong combination, :class:`Options` raises instead and names the allowed values. What one
-front end has and another lacks is :mod:`npuprof.collectors.capabilities`.
+Each field of :class:`Options` is the specification of one option (:class:`npuprof.options.specification.Option`).
+From it come the checks, the arguments of the magics and of the command line, the panel's controls, the types of
+``**options``, the reference ``notebooks/reference/options.md`` and what each front end is asked before it starts. A
+collector alone knows how an option is asked of its front end. After a change, run ``python -m npuprof.options``.
+
+Where a vendor silently coerces a wrong combination, :class:`Options` raises instead and names the allowed values.
+Source: formats/frontends.md section 6.
 """
 
 from __future__ import annotations
@@ -10,97 +14,32 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from npuprof.errors import OptionsError
 from npuprof.options import values
 from npuprof.options.keywords import OptionValues as OptionValues
+from npuprof.options.specification import FRONT_ENDS, Option, because, but, choice, other, several, switch, whole_number
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 LEVELS: tuple[str | int, ...] = ("none", 0, 1, 2)
 AIC_METRICS: tuple[str, ...] = (
-    "PipeUtilization",
-    "ArithmeticUtilization",
-    "Memory",
-    "MemoryL0",
-    "MemoryUB",
-    "ResourceConflictRatio",
-    "L2Cache",
-    "MemoryAccess",
+    *("PipeUtilization", "ArithmeticUtilization", "Memory", "MemoryL0", "MemoryUB", "ResourceConflictRatio"),
+    *("L2Cache", "MemoryAccess"),
 )
 ACTIVITIES: tuple[str, ...] = ("cpu", "npu", "gpu")
 HOST_SYS: tuple[str, ...] = ("cpu", "mem", "disk", "network", "osrt", "numa")
-HOST_SYS_USAGE: tuple[str, ...] = ("cpu", "mem")
-LLC: tuple[str, ...] = ("read", "write")
-GE_API: tuple[str, ...] = ("off", "l0", "l1")
 EXPORT_TYPES: tuple[str, ...] = ("text", "db")
-COLLECTORS: tuple[str, ...] = (
-    "auto",
-    "acl",
-    "torch_npu",
-    "mindspore",
-    "tensorflow",
-    "msprof",
-    "kineto",
-    "simulator",
-)
+COLLECTORS: tuple[str, ...] = ("auto", *FRONT_ENDS)
 
 DEFAULT_OUTPUT = Path("npuprof-recordings")
 _WORK_PATH = ("ASCEND_WORK_PATH", "profiling_data")  # where the tools of CANN write by default, and what they call it
 DEFAULT_DOMAIN = "default"
-_SWITCHES = (
-    "memory",
-    "stacks",
-    "shapes",
-    "l2",
-    "marks",
-    "modules",
-    "flops",
-    "record_op_args",
-    "op_attr",
-    "sys_io",
-    "sys_interconnection",
-    "dvpp",
-    "hccl",
-    "aicpu",
-    "runtime_api",
-    "training_trace",
-    "data_process",
-    "parallel_strategy",
-    "sync_enable",
-    "data_simplification",
-)
-# Each frequency, what it needs, and its greatest value in Hz.
-FREQUENCIES: Mapping[str, tuple[str, int]] = {
-    "memory_freq": ("memory", 100),
-    "io_freq": ("sys_io", 100),
-    "interconnection_freq": ("sys_interconnection", 50),
-    "dvpp_freq": ("dvpp", 100),
-    "host_sys_usage_freq": ("host_sys_usage", 50),
-}
-_DOMAINS = ("mstx_domain_include", "mstx_domain_exclude")
-# What only the device or CANN can collect.
-_DEVICE_ONLY = (
-    "memory",
-    "l2",
-    "aic_metrics",
-    "host_sys",
-    "host_sys_usage",
-    "op_attr",
-    "sys_io",
-    "sys_interconnection",
-    "dvpp",
-    "hccl",
-    "aicpu",
-    "runtime_api",
-    "training_trace",
-    "llc_profiling",
-    "devices",
-)
+_MOST = 4294967295  # of the native collector's numbers
 
 
 def default_output() -> Path:
@@ -110,173 +49,185 @@ def default_output() -> Path:
     return Path(work_path).expanduser().absolute() / name if work_path else DEFAULT_OUTPUT
 
 
-@dataclass(frozen=True)
+_NO_NPU = because("torch's own profiler knows no NPU", "kineto")
+_NOT_SIMULATED = because("the simulated NPU has no such hardware", "simulator")
+_NO_OPERATORS = because("it knows CANN's operators only, not a framework's", "acl", "simulator", "msprof")
+_TORCH_ONLY = because("only torch_npu records it", "mindspore", "tensorflow")
+_ITERATIONS = because("its iterations are those that step() ends", "torch_npu", "mindspore", "msprof", "kineto")
+_NO_DOMAINS = because("its markers have no domains", "acl", "simulator", "tensorflow", "kineto")
+_NOT_ASKED = because("its interface has no such setting", "torch_npu", "mindspore")
+_FIXED = because("it samples at a rate of its own", "torch_npu", "mindspore")
+_WITH_LEVEL_1 = because("it comes with level 1 and cannot be asked for alone", "torch_npu", "mindspore")
+_WITH_LEVEL_2 = because("it comes with level 2 and cannot be asked for alone", "torch_npu", "mindspore")
+_OWN_DEVICE = because(
+    "it collects from the device that the process uses", "torch_npu", "mindspore", "tensorflow", "msprof"
+)
+_OFFLINE = because(
+    "nothing is exported while collecting, because npuprof decodes the raw data",
+    *("acl", "simulator", "tensorflow", "kineto"),
+)
+_MINDSPORE = but("mindspore", "it is MindSpore's")
+_GRAPH_POINTS = but("tensorflow", "only TensorFlow's graphs name these operators")
+_MSPROF = but("msprof", "only the msprof tool waits by the clock; a session is started and stopped by code")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Options:
-    """What to collect, validated and complete when constructed.
+    """What to collect, validated and complete when constructed."""
 
-    Parameters
-    ----------
-    level
-        ``"none"`` (markers only), ``0`` (kernel times), ``1`` (adds CANN calls, shapes and AI Core
-        metrics) or ``2`` (adds AI CPU and runtime calls).
-    aic_metrics
-        One of the eight AI Core metric groups, or ``"none"``. Not given, it is ``PipeUtilization`` at
-        levels 1 and 2 and ``"none"`` below, where the hardware does not count.
-    activities
-        ``"cpu"`` (the host: sampled Python stacks, framework operators), ``"npu"`` (the device and CANN),
-        ``"gpu"`` (torch's own profiler, where it has a GPU). ``"auto"`` is cpu and npu, or cpu and gpu with the
-        collector ``kineto``.
-    memory
-        Sample the device's memory.
-    stacks
-        Record the Python call stack of each framework operator. Front ends without framework operators
-        have the sampled stacks of the ``cpu`` activity only.
-    shapes
-        Record the shapes of operators' tensors.
-    l2
-        Record the L2 cache's hits and victims per task.
-    marks
-        Record markers and ranges.
-    host_sys
-        Host samples of this process to take: any of ``cpu, mem, disk, network, osrt, numa``. The machine needs iotop
-        for ``disk``, perf and ltrace for ``osrt``, and perf for ``numa``.
-    output
-        Directory below which each recording gets a directory of its own; ``npuprof-recordings``, or
-        ``profiling_data`` in ``ASCEND_WORK_PATH`` where that is set, when not given.
-    name
-        What to call the run; it becomes part of the directory's name.
-    collector
-        The front end to use, or ``"auto"``.
-    modules, flops
-        Record the module hierarchy, and estimate the floating-point operations, of framework operators: the latter are
-        the column `flops` of ``operators``, with ``kineto``, and with ``torch_npu`` for what it has a formula for.
-    gc_detect_threshold
-        Record garbage collections that last at least so many milliseconds.
-    record_op_args, op_attr
-        Record the arguments of framework operators, and the attributes of CANN's.
-    mstx_domain_include, mstx_domain_exclude
-        Domains whose markers alone are recorded, or whose markers are not; one of the two.
-    llc_profiling
-        Which side of the last level cache to sample, ``"read"`` or ``"write"``; goes with ``memory``.
-    sys_io, sys_interconnection, dvpp
-        Sample NIC and RoCE, the links between chips (HCCS, PCIe), the image units.
-    memory_freq, io_freq, interconnection_freq, dvpp_freq, host_sys_usage_freq
-        How often, in Hz; the front end's own default when not given.
-    host_sys_usage
-        Host samples of all processes to take: any of ``cpu, mem``.
-    hccl, aicpu, runtime_api
-        Record communication, AI CPU and runtime calls below the level that brings them.
-    ge_api
-        Calls of the graph engine: ``"off"``, ``"l0"`` (dynamic shapes) or ``"l1"`` (all).
-    training_trace, fp_point, bp_point
-        Record the iteration trace, and the operators at which forward begins and backward ends.
-    data_process, parallel_strategy
-        Record MindSpore's data pipeline and its parallel strategy.
-    sync_enable
-        Whether MindSpore's data waits for the device at both ends of an operator.
-    storage_limit
-        The most that the native collector keeps on disk, in MB, at least 200.
-    devices
-        Ids of the devices to collect from; all visible ones when empty.
-    data_simplification, export_type
-        What the vendor's own offline parser keeps and writes, where it is asked to run.
-    delay, duration
-        Seconds until the msprof tool begins, and that it collects for.
-
-    Raises
-    ------
-    OptionsError
-        If a value is not allowed or two exclude each other; the message lists what is allowed.
-    """
-
-    level: str | int = 1
-    aic_metrics: str | None = None
-    activities: tuple[str, ...] = ("auto",)
-    memory: bool = False
-    stacks: bool = False
-    shapes: bool = False
-    l2: bool = False
-    marks: bool = True
-    host_sys: tuple[str, ...] = ()
-    output: Path = field(default_factory=default_output)
-    name: str = ""
-    collector: str = "auto"
-    modules: bool = False
-    flops: bool = False
-    gc_detect_threshold: float | None = None
-    record_op_args: bool = False
-    op_attr: bool = False
-    mstx_domain_include: tuple[str, ...] = ()
-    mstx_domain_exclude: tuple[str, ...] = ()
-    llc_profiling: str | None = None
-    sys_io: bool = False
-    sys_interconnection: bool = False
-    dvpp: bool = False
-    memory_freq: int | None = None
-    io_freq: int | None = None
-    interconnection_freq: int | None = None
-    dvpp_freq: int | None = None
-    host_sys_usage: tuple[str, ...] = ()
-    host_sys_usage_freq: int | None = None
-    hccl: bool = False
-    aicpu: bool = False
-    runtime_api: bool = False
-    ge_api: str = "off"
-    training_trace: bool = False
-    fp_point: str = ""
-    bp_point: str = ""
-    data_process: bool = False
-    parallel_strategy: bool = False
-    sync_enable: bool = True
-    storage_limit: int | None = None
-    devices: tuple[int, ...] = ()
-    data_simplification: bool = True
-    export_type: tuple[str, ...] = ("text",)
-    delay: int | None = None
-    duration: int | None = None
+    # fmt: off
+    collector: str = choice("The front end to use.", COLLECTORS, "auto", panel="Collector")
+    level: str | int = choice(
+        "How much to collect: none (markers only), 0 (kernel times), 1 (adds CANN calls, shapes and AI Core metrics) "
+        "or 2 (adds AI CPU and runtime calls).",
+        LEVELS, 1, check=values.level, lacks=_NO_NPU, panel="Level",
+    )
+    aic_metrics: str | None = choice(
+        "AI Core metrics to count, at levels 1 and 2. Where none are chosen, these levels count PipeUtilization. With "
+        "msprof and in a whole session of TensorFlow, event numbers too, such as Custom:0x8,0xa.",
+        (*AIC_METRICS, "none"), None, check=values.metrics, activity="npu", lacks=_NO_NPU, panel="Metrics",
+        only={"Custom:": ("tensorflow", "msprof")},
+    )
+    activities: tuple[str, ...] = several(
+        "What to watch: cpu (the host: sampled Python stacks, a framework's operators), npu (the device and CANN), gpu "
+        "(by the profilers of torch and MindSpore). auto is cpu and npu, or cpu and gpu with the collector kineto.",
+        ("auto", *ACTIVITIES), ("auto",), choices=ACTIVITIES, panel="",
+        only={"npu": tuple(name for name in FRONT_ENDS if name != "kineto"), "gpu": ("mindspore", "kineto")},
+    )
+    memory: bool = switch(
+        "Sample the device's memory. With kineto it is that of torch's allocators, which needs no npu.", activity="npu"
+    )
+    stacks: bool = switch(
+        "Record the Python stack of each framework operator. Front ends without framework operators have the sampled "
+        "stacks of the cpu activity only.",
+        activity="cpu",
+    )
+    shapes: bool = switch("Record the shapes of operators' tensors.")
+    l2: bool = switch("Record the L2 cache's hits and victims of each task.", activity="npu", lacks=_NO_NPU)
+    marks: bool = switch("Record markers and ranges.", default=True)
+    host_sys: tuple[str, ...] = several(
+        "Host samples of this process to take. The machine needs iotop for disk, perf and ltrace for osrt, and perf "
+        "for numa.",
+        HOST_SYS, activity="npu", lacks=_NO_NPU, only={"numa": ("acl", "torch_npu", "simulator")},
+    )
+    name: str = other(
+        "What to call the run. It becomes part of the name of the recording's directory.",
+        "", values.name, "up to 100 characters", panel="Name",
+    )
+    output: Path = other(  # noqa: RUF009 - it returns a field
+        "Where recordings are kept. Each has a directory of its own there. Where none is chosen, it is "
+        "npuprof-recordings, or profiling_data in ASCEND_WORK_PATH where that is set.",
+        default_output, values.path, "the path of a directory", panel="Directory",
+    )
+    modules: bool = switch(
+        "Record the module hierarchy of framework operators.", activity="cpu", lacks=_NO_OPERATORS | _TORCH_ONLY
+    )
+    flops: bool = switch(
+        "Estimate the floating-point operations of framework operators. They are the column flops of operators, with "
+        "kineto, and with torch_npu for what it has a formula for.",
+        activity="cpu",
+        lacks=_NO_OPERATORS | because("only the profilers of torch estimate them", "mindspore", "tensorflow"),
+    )
+    gc_detect_threshold: float | None = other(
+        "Record garbage collections that last at least so long.",
+        None, values.at_least_zero, "milliseconds, at least 0", number=(float, "ms"),
+        lacks=_NO_OPERATORS | _TORCH_ONLY | because("only torch_npu records it", "kineto"),
+    )
+    record_op_args: bool = switch(
+        "Record the arguments of framework operators.", activity="cpu",
+        lacks=_NO_OPERATORS | _TORCH_ONLY | because("only torch_npu records it", "kineto"),
+    )
+    op_attr: bool = switch(
+        "Record the attributes of CANN's operators.", activity="npu",
+        lacks=_NO_NPU | _NOT_SIMULATED
+        | because("its interface has no operator attributes", "mindspore", "tensorflow", "msprof"),
+    )
+    mstx_domain_include: tuple[str, ...] = other(
+        "Record the markers of these domains only.", (), values.words, "words joined by commas", lacks=_NO_DOMAINS
+    )
+    mstx_domain_exclude: tuple[str, ...] = other(
+        "Leave out the markers of these domains.", (), values.words, "words joined by commas", lacks=_NO_DOMAINS
+    )
+    llc_profiling: str | None = choice(
+        "Which side of the last level cache to sample, with memory.", ("read", "write"), None, activity="npu",
+        needs="memory", lacks=_NO_NPU | _NOT_SIMULATED | _NOT_ASKED,
+    )
+    sys_io: bool = switch("Sample NIC and RoCE.", activity="npu", lacks=_NO_NPU | _NOT_SIMULATED)
+    sys_interconnection: bool = switch(
+        "Sample the links between chips: HCCS and PCIe.", activity="npu", lacks=_NO_NPU | _NOT_SIMULATED
+    )
+    dvpp: bool = switch("Sample the image units.", activity="npu", lacks=_NO_NPU | _NOT_SIMULATED | _NOT_ASKED)
+    memory_freq: int | None = whole_number(
+        "How often to sample the memory.", "Hz", 1, 100, needs="memory", lacks=_NO_NPU | _FIXED
+    )
+    io_freq: int | None = whole_number("How often to sample NIC and RoCE.", "Hz", 1, 100, needs="sys_io", lacks=_FIXED)
+    interconnection_freq: int | None = whole_number(
+        "How often to sample the links between chips.", "Hz", 1, 50, needs="sys_interconnection", lacks=_FIXED
+    )
+    dvpp_freq: int | None = whole_number("How often to sample the image units.", "Hz", 1, 100, needs="dvpp")
+    host_sys_usage: tuple[str, ...] = several(
+        "Host samples of all processes to take.", ("cpu", "mem"), activity="npu",
+        lacks=_NO_NPU | _NOT_SIMULATED | _NOT_ASKED,
+    )
+    host_sys_usage_freq: int | None = whole_number(
+        "How often to sample all processes.", "Hz", 1, 50, needs="host_sys_usage"
+    )
+    hccl: bool = switch("Record communication below level 1.", activity="npu", lacks=_NO_NPU | _WITH_LEVEL_1)
+    aicpu: bool = switch("Record AI CPU operators below level 2.", activity="npu", lacks=_NO_NPU | _WITH_LEVEL_2)
+    runtime_api: bool = switch("Record runtime calls below level 2.", activity="npu", lacks=_NO_NPU | _WITH_LEVEL_2)
+    ge_api: str = choice(
+        "Calls of the graph engine to record: of dynamic shapes (l0), or all (l1).", ("off", "l0", "l1"), "off",
+        lacks=_NO_NPU | _NOT_SIMULATED | _NOT_ASKED,
+    )
+    training_trace: bool = switch("Record the iteration trace.", activity="npu", lacks=_NOT_SIMULATED | _ITERATIONS)
+    fp_point: str = other(
+        "The operator at which the forward pass begins.", "", values.operator_name, "an operator's name",
+        lacks=_GRAPH_POINTS,
+    )
+    bp_point: str = other(
+        "The operator at which the backward pass ends.", "", values.operator_name, "an operator's name",
+        lacks=_GRAPH_POINTS,
+    )
+    data_process: bool = switch("Record MindSpore's data pipeline.", lacks=_MINDSPORE)
+    parallel_strategy: bool = switch("Record MindSpore's parallel strategy.", lacks=_MINDSPORE)
+    sync_enable: bool = switch(
+        "Let MindSpore wait for the device at both ends of an operator.", default=True, lacks=_MINDSPORE, panel=None
+    )
+    storage_limit: int | None = whole_number(
+        "The most that the native collector keeps on disk.", "MB", 200, _MOST, lacks=_NO_NPU | _NOT_ASKED
+    )
+    devices: tuple[int, ...] = other(
+        "The devices to collect from; all visible ones where none are named.",
+        (), values.device_ids, "ids joined by commas, such as 0,1", activity="npu",
+        lacks=_NO_NPU | _OWN_DEVICE,
+    )
+    data_simplification: bool = switch(
+        "Let the vendor's parser, where it runs, leave out its intermediate files.", default=True, panel=None,
+        lacks=_OFFLINE
+        | because("the vendor's parser, which msprof runs, always simplifies in its own way", "msprof"),
+    )
+    export_type: tuple[str, ...] = several(
+        "What the vendor's parser, where it runs, writes.", EXPORT_TYPES, ("text",), lacks=_OFFLINE
+    )
+    delay: int | None = whole_number(
+        "How long the msprof tool waits until it begins.", "seconds", 1, _MOST, lacks=_MSPROF
+    )
+    duration: int | None = whole_number("How long the msprof tool collects.", "seconds", 1, _MOST, lacks=_MSPROF)
+    # fmt: on
 
     def __post_init__(self) -> None:
-        for name, value in self._normalized():
-            object.__setattr__(self, name, value)  # the dataclass is frozen for everyone else
+        for name, option in SPECIFICATION.items():
+            self._set(name, option.check(name, getattr(self, name)))
+        if self.activities == ("auto",):
+            self._set("activities", ("cpu", "gpu") if self.collector == "kineto" else ("cpu", "npu"))
+        values.subset("activities", self.activities, ACTIVITIES)
         if self.aic_metrics is None:
-            object.__setattr__(self, "aic_metrics", "PipeUtilization" if self._counts_cores else "none")
-        self._check_values()
+            counts = self.level in (1, 2) and "npu" in self.activities
+            self._set("aic_metrics", "PipeUtilization" if counts else "none")
         self._check_combinations()
 
-    def _normalized(self) -> Iterator[tuple[str, Any]]:
-        yield "level", values.level("level", self.level, LEVELS)
-        values.one_of("collector", self.collector, COLLECTORS)
-        activities = values.subset("activities", self.activities, ("auto", *ACTIVITIES))
-        if activities == ("auto",):
-            activities = ("cpu", "gpu") if self.collector == "kineto" else ("cpu", "npu")
-        yield "activities", values.subset("activities", activities, ACTIVITIES)
-        yield "host_sys", values.subset("host_sys", self.host_sys, HOST_SYS)
-        yield "host_sys_usage", values.subset("host_sys_usage", self.host_sys_usage, HOST_SYS_USAGE)
-        yield "export_type", values.subset("export_type", self.export_type, EXPORT_TYPES)
-        yield "mstx_domain_include", values.words("mstx_domain_include", self.mstx_domain_include)
-        yield "mstx_domain_exclude", values.words("mstx_domain_exclude", self.mstx_domain_exclude)
-        yield "devices", values.device_ids("devices", self.devices)
-        yield "output", values.path("output", self.output)
-        yield "name", values.name("name", self.name)
-
-    @property
-    def _counts_cores(self) -> bool:
-        return self.level in (1, 2) and "npu" in self.activities
-
-    def _check_values(self) -> None:
-        for switch in _SWITCHES:
-            values.flag(switch, getattr(self, switch))
-        values.metrics("aic_metrics", self.aic_metrics, (*AIC_METRICS, "none"))
-        values.one_of("ge_api", self.ge_api, GE_API)
-        values.one_of("llc_profiling", self.llc_profiling, (*LLC, None))
-        for option, (_, most) in FREQUENCIES.items():
-            values.whole_number(option, getattr(self, option), 1, most, "Hz")
-        values.whole_number("storage_limit", self.storage_limit, 200, 4294967295, "MB")
-        values.whole_number("delay", self.delay, 1, 4294967295, "seconds")
-        values.whole_number("duration", self.duration, 1, 4294967295, "seconds")
-        values.at_least_zero("gc_detect_threshold", self.gc_detect_threshold)
-        for option in ("fp_point", "bp_point"):
-            values.operator_name(option, getattr(self, option))
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)  # the dataclass is frozen for everyone else
 
     def _check_combinations(self) -> None:
         if not self.activities:
@@ -292,43 +243,34 @@ class Options:
                 "level none records markers only, so it needs marks: turn marks on, or set level 0, 1 or 2",
                 "level",
             )
-        if "npu" not in self.activities:
-            if self.level == 2 and self.collector != "kineto":  # which has no levels at all, and says so
-                raise OptionsError(
-                    "level 2 adds AI CPU and runtime calls of the device: add npu to activities, or set level 1",
-                    "level",
-                )
-            for option in _DEVICE_ONLY:
-                # Torch's own profiler samples its allocators without an NPU.
-                allowed = option == "memory" and self.collector == "kineto"
-                if getattr(self, option) not in (False, "none", (), None) and not allowed:
-                    raise OptionsError(
-                        f"{option} is collected by the device: add npu to activities, or leave {option} out",
-                        option,
-                    )
-        for option in ("stacks", "modules", "flops", "record_op_args"):
-            if "cpu" not in self.activities and getattr(self, option):
-                raise OptionsError(
-                    f"{option} is recorded on the host: add cpu to activities, or leave {option} out", option
-                )
+        if self.level == 2 and "npu" not in self.activities and self.collector != "kineto":  # it says that it has none
+            raise OptionsError(
+                "level 2 adds AI CPU and runtime calls of the device: add npu to activities, or set level 1", "level"
+            )
         if self.l2 and self.level == "none":
             raise OptionsError("l2 needs tasks to count for: set level 0, 1 or 2, or leave l2 out", "l2")
-        for option, (needed, _) in FREQUENCIES.items():
-            if getattr(self, option) is not None and not getattr(self, needed):
-                raise OptionsError(
-                    f"{option} says how often to sample {needed}: add {needed}, or leave {option} out", option
-                )
-        if self.llc_profiling is not None and not self.memory:
-            raise OptionsError(
-                "llc_profiling is sampled with the memory: add memory, or leave llc_profiling out", "llc_profiling"
-            )
+        for name, option in SPECIFICATION.items():
+            if getattr(self, name) not in (False, "none", (), None):
+                self._check_needs(name, option)
         if self.mstx_domain_include and self.mstx_domain_exclude:
             raise OptionsError(
                 "mstx_domain_include and mstx_domain_exclude exclude each other: give one of them",
                 "mstx_domain_exclude",
             )
         if (self.mstx_domain_include or self.mstx_domain_exclude) and not self.marks:
-            raise OptionsError("domains choose among markers: turn marks on, or leave the domains out", *_DOMAINS)
+            raise OptionsError(
+                "domains choose among markers: turn marks on, or leave the domains out",
+                *("mstx_domain_include", "mstx_domain_exclude"),
+            )
+
+    def _check_needs(self, name: str, option: Option) -> None:
+        # Torch's own profiler samples its allocators without an NPU.
+        allowed = name == "memory" and self.collector == "kineto"
+        if option.activity and option.activity not in self.activities and not allowed:
+            where = "collected by the device" if option.activity == "npu" else "recorded on the host"
+            raise OptionsError(f"{name} is {where}: add {option.activity} to activities, or leave {name} out", name)
+        if option.needs and not getattr(self, option.needs):
+            raise OptionsError(f"{name} goes with {option.needs}: add {option.needs}, or leave {name} out", name)
 
     def takes_domain(self, domain: str) -> bool:
         """Tell whether markers of a domain are to be recorded; those without one belong to ``default``."""
@@ -378,6 +320,32 @@ class Options:
         if not isinstance(plain, dict):
             raise OptionsError(f"the options must be a JSON object, not {type(plain).__name__}")
         return cls.from_dict(plain)
+
+
+SPECIFICATION: Mapping[str, Option] = {one.name: one.metadata["option"] for one in fields(Options)}
+_DESCRIBED = "\n".join(f"{name}\n    {option.described}" for name, option in SPECIFICATION.items())
+Options.__doc__ = f"""What to collect, validated and complete when constructed.
+
+Parameters
+----------
+{_DESCRIBED}
+
+Raises
+------
+OptionsError
+    If a value is not allowed or two exclude each other; the message lists what is allowed.
+"""
+
+
+def lacks(front_end: str, name: str) -> str:
+    """Return why a front end does not have an option; empty when it has it."""
+    option = SPECIFICATION[name]
+    return option.lacks.get(front_end) or (lacks(front_end, option.needs) if option.needs else "")
+
+
+def has_value(front_end: str, name: str, word: str) -> bool:
+    """Return whether a front end has one of the values of an option."""
+    return front_end in SPECIFICATION[name].only.get(word, FRONT_ENDS)
 
 
 def shows_options(function: _Function) -> _Function:

@@ -1,4 +1,4 @@
-"""The options as keyword arguments: what a type checker and Shift-Tab show of ``**options``."""
+"""The options as keyword arguments, written by ``python -m npuprof.options``."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import TypedDict
 class OptionValues(TypedDict, total=False):
     """The options by name, each with the types that it takes; :class:`npuprof.options.Options` explains them."""
 
+    collector: str
     level: str | int
     aic_metrics: str | None
     activities: str | Iterable[str]
@@ -17,9 +18,8 @@ class OptionValues(TypedDict, total=False):
     l2: bool
     marks: bool
     host_sys: str | Iterable[str]
-    output: str | Path
     name: str
-    collector: str
+    output: str | Path
     modules: bool
     flops: bool
     gc_detect_threshold: float | None

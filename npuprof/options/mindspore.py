@@ -9,18 +9,18 @@ Source: formats/frontends.md section 1; ``seeds/003`` (Preparing the Training Sc
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from npuprof.errors import OptionsError
-from npuprof.options import AIC_METRICS, Options
+from npuprof.options import AIC_METRICS, HOST_SYS, SPECIFICATION, Options, has_value
 from npuprof.options.metric_names import NUMBERED
 from npuprof.options.values import listed
 
 _LEVELS: Mapping[str, str | int] = {"LevelNone": "none", "Level0": 0, "Level1": 1, "Level2": 2}
 _NO_METRICS = ("None", "AiCoreNone", "AicoreNone")  # the value, its name, and how the pages spell it
 _OLDER_METRICS: Mapping[int, str] = {-1: "none", **NUMBERED}
-_HOST = ("cpu", "mem", "disk", "network", "osrt")
+_HOST = {kind: kind for kind in HOST_SYS if has_value("mindspore", "host_sys", kind)}
 _ACTIVITIES: Mapping[str, str] = {"CPU": "cpu", "NPU": "npu", "GPU": "gpu"}
 _SWITCHES: Mapping[str, str] = {
     "with_stack": "stacks",
@@ -39,7 +39,6 @@ _SWITCHES: Mapping[str, str] = {
     "mstx": "marks",
 }
 _USUAL: Mapping[str, Any] = {"sync_enable": True, "data_simplification": True}
-_OF_DEVICE = ("memory", "l2", "sys_io", "sys_interconnection", "host_sys")
 _NOT_HERE = ("schedule", "on_trace_ready")
 _WITHOUT_EFFECT = {
     "start_profile": "it starts with the process",
@@ -94,7 +93,7 @@ class _Reading:
         asked = self._switches()
         asked["activities"] = self._list("activities", _ACTIVITIES.get, ["CPU", "NPU"])
         asked["export_type"] = self._list("export_type", {"text": "text", "db": "db"}.get, ["text"])
-        asked["host_sys"] = self._list("host_sys", {name: name for name in _HOST}.get, [])
+        asked["host_sys"] = self._list("host_sys", _HOST.get, [])
         for name in ("mstx_domain_include", "mstx_domain_exclude"):
             asked[name] = self._list(name, _word, [])
         asked["output"] = self._take("output_path", _word, _OUTPUT)
@@ -163,7 +162,8 @@ class _Reading:
 
     def _combine(self, asked: dict[str, Any]) -> None:
         if "npu" not in asked["activities"]:
-            self._leave_out(asked, _OF_DEVICE, "are collected by the NPU")
+            of_device = [name for name in asked if SPECIFICATION[name].activity == "npu" and name != "aic_metrics"]
+            self._leave_out(asked, of_device, "are collected by the NPU")
         if "cpu" not in asked["activities"]:
             self._leave_out(asked, ("shapes", "stacks"), "are recorded on the CPU")
         domains = ("mstx_domain_include", "mstx_domain_exclude")
@@ -172,7 +172,7 @@ class _Reading:
         if all(asked[name] for name in domains):
             self._leave_out(asked, domains[1:], "are not looked at beside mstx_domain_include")
 
-    def _leave_out(self, asked: dict[str, Any], names: tuple[str, ...], reason: str) -> None:
+    def _leave_out(self, asked: dict[str, Any], names: Sequence[str], reason: str) -> None:
         if dropped := [name for name in names if asked[name]]:
             self.told.append(f"{listed(dropped)} {reason}, and left out")
             asked |= {name: type(asked[name])() for name in dropped}

@@ -23,10 +23,11 @@ def listed(values: Iterable[object]) -> str:
     return ", ".join(str(value) for value in values)
 
 
-def one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
+def one_of(option: str, value: Any, allowed: tuple[object, ...]) -> Any:
     """Refuse what is not among the allowed values."""
     if value not in allowed:
         raise OptionsError(f"{option} must be one of {listed(allowed)}, not {value!r}")
+    return value
 
 
 def level(option: str, value: object, allowed: tuple[str | int, ...]) -> str | int:
@@ -38,16 +39,17 @@ def level(option: str, value: object, allowed: tuple[str | int, ...]) -> str | i
     return value
 
 
-def metrics(option: str, value: object, allowed: tuple[str, ...]) -> None:
+def metrics(option: str, value: Any, allowed: tuple[str, ...]) -> Any:
     """Refuse what is neither a metric group nor ``Custom:`` with at most eight event numbers."""
     if isinstance(value, str) and (custom := _CUSTOM.fullmatch(value)):
         if len(custom[1].split(",")) <= _MAX_CUSTOM_EVENTS:
-            return
+            return value
         raise OptionsError(f"{option} counts at most {_MAX_CUSTOM_EVENTS} events of one's own, not {value!r}")
     if value not in allowed:
         raise OptionsError(
             f"{option} must be one of {listed(allowed)}, or Custom: with event numbers (Custom:0x8,0xa), not {value!r}"
         )
+    return value
 
 
 def subset(option: str, values: object, allowed: tuple[str, ...]) -> tuple[str, ...]:
@@ -88,32 +90,36 @@ def _split(option: str, values: object) -> list[Any]:
     return list(values)
 
 
-def flag(option: str, value: object) -> None:
+def flag(option: str, value: object) -> bool:
     """Refuse what is not a truth value: a word such as "off" would be true."""
     if not isinstance(value, bool):
         raise OptionsError(f"{option} must be True or False, not {value!r}")
+    return value
 
 
-def whole_number(option: str, value: object, least: int, most: int, unit: str) -> None:
+def whole_number(option: str, value: object, least: int, most: int, unit: str) -> int | None:
     """Refuse what is neither None nor a whole number within bounds."""
     if value is None:
-        return
+        return None
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise OptionsError(f"{option} must be a whole number of {unit} from {least} to {most}, not {value!r}")
+    return value
 
 
-def at_least_zero(option: str, value: object) -> None:
+def at_least_zero(option: str, value: object) -> float | None:
     """Refuse what is neither None nor a number of at least 0."""
     if value is None:
-        return
+        return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
         raise OptionsError(f"{option} must be a number of milliseconds of at least 0, not {value!r}")
+    return value
 
 
-def operator_name(option: str, value: object) -> None:
+def operator_name(option: str, value: object) -> str:
     """Refuse what cannot be the name of an operator; an empty one lets the front end choose."""
     if not isinstance(value, str) or len(value) > _MAX_WORD or not value.isprintable():
         raise OptionsError(f"{option} must be the name of an operator, or empty, not {value!r}")
+    return value
 
 
 def path(option: str, value: object) -> Path:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from npuprof.collectors import capabilities
 from npuprof.errors import OptionsError
-from npuprof.options import COLLECTORS, Options
+from npuprof.options import SPECIFICATION, Options, has_value, lacks
+from npuprof.options.specification import FRONT_ENDS
 
-_KNOWN = {field.name for field in fields(Options)}
 # Another value than the default's for every option that some front end lacks, with what it needs.
 _ASKED: dict[str, dict[str, Any]] = {
     "level": {"level": 2},
@@ -32,6 +31,8 @@ _ASKED: dict[str, dict[str, Any]] = {
     "interconnection_freq": {"interconnection_freq": 20, "sys_interconnection": True},
     "host_sys": {"host_sys": ("cpu",)},
     "host_sys_usage": {"host_sys_usage": ("cpu",)},
+    "dvpp_freq": {"dvpp_freq": 20, "dvpp": True},
+    "host_sys_usage_freq": {"host_sys_usage_freq": 20, "host_sys_usage": ("cpu",)},
     "l2": {"l2": True},
     "hccl": {"hccl": True},
     "aicpu": {"aicpu": True},
@@ -52,31 +53,28 @@ _ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-def test_every_front_end_and_only_options_are_listed() -> None:
-    assert set(capabilities.LACKING) == set(capabilities.ACTIVITIES) == set(COLLECTORS) - {"auto"}
-    for lacking in capabilities.LACKING.values():
-        assert set(lacking) <= _KNOWN
-        assert set(lacking) <= set(_ASKED)
+def test_every_option_that_a_front_end_lacks_is_asked_for_here() -> None:
+    assert {name for name in SPECIFICATION if any(lacks(front_end, name) for front_end in FRONT_ENDS)} == set(_ASKED)
 
 
 def test_the_defaults_suit_every_front_end() -> None:
-    for collector in capabilities.LACKING:
+    for collector in FRONT_ENDS:
         capabilities.check(collector, Options(collector=collector))
 
 
-@pytest.mark.parametrize("collector", capabilities.LACKING)
+@pytest.mark.parametrize("collector", FRONT_ENDS)
 @pytest.mark.parametrize("option", _ASKED)
 def test_what_a_front_end_lacks_is_refused_with_the_reason_and_what_it_has_is_not(collector: str, option: str) -> None:
-    activities = ("cpu", "npu") if "npu" in capabilities.ACTIVITIES[collector] else ("cpu",)
+    activities = ("cpu", "npu") if has_value(collector, "activities", "npu") else ("cpu",)
     if activities == ("cpu",) and option not in ("level", "modules", "flops", "gc_detect_threshold", "record_op_args"):
-        if capabilities.lacks(collector, option) == "":
+        if lacks(collector, option) == "":
             return
         with pytest.raises(OptionsError):  # Options itself may refuse, for want of a device
             capabilities.check(collector, Options(activities=activities, collector=collector, **_ASKED[option]))
         return
     options = Options(activities=activities, collector=collector, **_ASKED[option])
-    needed_too = {name for name in _ASKED[option] if name != option and capabilities.lacks(collector, name)}
-    if reason := capabilities.lacks(collector, option):
+    needed_too = {name for name in _ASKED[option] if name != option and lacks(collector, name)}
+    if reason := lacks(collector, option):
         with pytest.raises(OptionsError, match=f"{collector} has no") as caught:
             capabilities.check(collector, options)
         assert needed_too or reason in str(caught.value)
@@ -90,7 +88,7 @@ def test_the_front_ends_that_have_an_option_are_named() -> None:
 
 
 def test_flops_are_refused_where_nobody_estimates_them() -> None:
-    for collector in set(capabilities.LACKING) - {"kineto", "torch_npu"}:
+    for collector in set(FRONT_ENDS) - {"kineto", "torch_npu"}:
         with pytest.raises(OptionsError, match=r"has no flops: .*--collector torch_npu, kineto\)"):
             capabilities.check(collector, Options(flops=True, collector=collector))
     for collector in ("kineto", "torch_npu"):
@@ -99,7 +97,7 @@ def test_flops_are_refused_where_nobody_estimates_them() -> None:
 
 @pytest.mark.parametrize(("collector", "activity"), [("kineto", "npu"), ("acl", "gpu"), ("torch_npu", "gpu")])
 def test_an_activity_that_a_front_end_lacks_is_refused(collector: str, activity: str) -> None:
-    with pytest.raises(OptionsError, match=f"no {activity} activity"):
+    with pytest.raises(OptionsError, match=f"{collector} has no {activity} among activities"):
         capabilities.check(collector, Options(activities=("cpu", activity), aic_metrics="none"))
 
 
@@ -109,3 +107,9 @@ def test_events_of_ones_own_are_counted_by_two_front_ends_only() -> None:
     capabilities.check("tensorflow", options)
     with pytest.raises(OptionsError, match="tensorflow, msprof"):
         capabilities.check("acl", options)
+
+
+@pytest.mark.parametrize("collector", ["mindspore", "tensorflow", "msprof"])
+def test_numa_samples_are_refused_where_the_front_end_takes_none(collector: str) -> None:
+    with pytest.raises(OptionsError, match=f"{collector} has no numa among host_sys.*--collector acl, torch_npu"):
+        capabilities.check(collector, Options(host_sys=("cpu", "numa"), collector=collector))

@@ -195,7 +195,7 @@ def test_a_gpu_that_is_not_there_is_refused_where_nothing_else_is_asked(torch: A
 def test_what_only_an_npu_has_is_refused(torch: Any) -> None:
     with pytest.raises(OptionsError, match="kineto has no gc_detect_threshold"):
         KinetoCollector().check(Options(collector="kineto", gc_detect_threshold=1))
-    with pytest.raises(OptionsError, match="kineto has no npu activity"):
+    with pytest.raises(OptionsError, match="kineto has no npu among activities"):
         KinetoCollector().check(Options(collector="kineto", activities=("npu",)))
 
 

@@ -144,7 +144,6 @@ def test_every_flag_is_one_that_the_tool_has_with_a_value_that_it_takes(level: A
     [
         ({"delay": 1}, r"this process is running.*%npuprof run"),
         ({"level": 0, "hccl": True}, "msprof discards hccl.*set level 1"),
-        ({"host_sys": "numa"}, "takes no numa samples"),
         ({"export_type": "text,db"}, "exports text or db, one of them"),
         ({"level": "none", "shapes": True}, "raise the level"),
     ],

@@ -91,7 +91,7 @@ def test_chosen_domains_leave_room_for_the_flops(chosen: tuple[str, ...], flops:
         ({"flops": True, "mstx_domain_exclude": ("mfu_flops",)}, "take it out of mstx_domain_exclude"),
         ({"data_process": True}, "torch_npu has no data_process"),
         ({"aicpu": True}, "comes with level 2"),
-        ({"activities": ("gpu",)}, "torch_npu has no gpu activity"),
+        ({"activities": ("gpu",)}, "torch_npu has no gpu among activities"),
     ],
 )
 @pytest.mark.usefixtures("installed")

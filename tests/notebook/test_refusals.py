@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npuprof.collectors import capabilities
+from npuprof.options.specification import FRONT_ENDS
 from tests.notebook.kernel import Kernel
 
 pytestmark = pytest.mark.kernel
@@ -22,7 +22,7 @@ _LACKING = {
 
 
 def test_every_front_end_is_asked() -> None:
-    assert set(_LACKING) == set(capabilities.LACKING)
+    assert set(_LACKING) == set(FRONT_ENDS)
 
 
 @pytest.mark.parametrize("collector", _LACKING)

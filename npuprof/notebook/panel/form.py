@@ -4,76 +4,35 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from npuprof.collectors import capabilities
-from npuprof.collectors.capabilities import check, lacks
+from npuprof.collectors.capabilities import check
 from npuprof.collectors.registry import choose
 from npuprof.errors import OptionsError
-from npuprof.options import ACTIVITIES, AIC_METRICS, COLLECTORS, LEVELS, Options, default_output
+from npuprof.options import SPECIFICATION, Options, has_value, lacks
 
-
-@dataclass(frozen=True)
-class Switch:
-    """An option that is on or off: its name, and what it does in a few words."""
-
-    name: str
-    what: str
-
-
-SWITCHES: tuple[Switch, ...] = (
-    Switch("memory", "sample the device's memory"),
-    Switch("stacks", "Python stack of each framework operator"),
-    Switch("shapes", "shapes of operators' tensors"),
-    Switch("l2", "hits and victims of the L2 cache"),
-    Switch("marks", "markers and ranges"),
-    Switch("modules", "module hierarchy of framework operators"),
-    Switch("flops", "floating-point operations of framework operators"),
-    Switch("record_op_args", "arguments of framework operators"),
-    Switch("op_attr", "attributes of CANN's operators"),
-    Switch("sys_io", "NIC and RoCE"),
-    Switch("sys_interconnection", "links between chips: HCCS and PCIe"),
-    Switch("dvpp", "image units"),
-    Switch("hccl", "communication below level 1"),
-    Switch("aicpu", "AI CPU operators below level 2"),
-    Switch("runtime_api", "runtime calls below level 2"),
-    Switch("training_trace", "iteration trace"),
-    Switch("data_process", "MindSpore's data pipeline"),
-    Switch("parallel_strategy", "MindSpore's parallel strategy"),
-)
-"""The switches of the panel; options with values of another kind are typed, as for ``%%npuprof``."""
-
-_CHOSEN_ALONE = ("collector", "level", "aic_metrics", "activities", "name", "output")
-_ASKED = {"aic_metrics": "PipeUtilization"}  # what is tried to learn whether an option can be chosen
-_FORMER = {field.name: field.default for field in fields(Options)} | {"output": default_output()}
+CONTROLS = {name: option for name, option in SPECIFICATION.items() if option.panel is not None}
+"""The options that have a control in the panel; the others are typed, as for ``%%npuprof``."""
+SWITCHES = {name: option for name, option in CONTROLS.items() if option.is_switch}
+LISTS = {
+    name: ("default", *option.choices) if option.default is None else option.choices
+    for name, option in CONTROLS.items()
+    if option.choices
+}
+"""What can be chosen where there are several values; ``default`` stands for none."""
 
 
 class OptionsForm:
     """What is chosen in the panel; always answers, whatever is chosen."""
 
     def __init__(self) -> None:
-        self._chosen: dict[str, Any] = {
-            **{switch.name: _FORMER[switch.name] for switch in SWITCHES},
-            "collector": "auto",
-            "level": _FORMER["level"],
-            "aic_metrics": "default",
+        self._usual = {name: option.usual for name, option in CONTROLS.items()}
+        self._chosen: dict[str, Any] = self._usual | {
             "activities": ("cpu", "npu"),
-            "name": "",
-            "output": str(_FORMER["output"]),
+            "output": str(self._usual["output"]),
         }
         self._more = ""
-
-    @property
-    def choices(self) -> Mapping[str, tuple[Any, ...]]:
-        """What can be chosen where there are several."""
-        return {
-            "collector": COLLECTORS,
-            "level": LEVELS,
-            "aic_metrics": ("default", *AIC_METRICS, "none"),
-            "activities": ACTIVITIES,
-        }
 
     @property
     def collector(self) -> str:
@@ -102,37 +61,37 @@ class OptionsForm:
             return
         if name not in self._chosen:
             raise KeyError(name)
-        self._chosen[name] = value
+        self._chosen[name] = None if name in LISTS and value == "default" else value
 
     def chosen(self, name: str) -> Any:
-        """Give what is in force: an option that cannot be chosen now has its default, and its choice is kept."""
+        """Return what a control shows: an option that cannot be chosen now has its default, and its choice is kept."""
         if name == "more":
             return self._more
+        value = self._value(name)
+        return "default" if value is None else value
+
+    def _value(self, name: str) -> Any:
         if name == "activities":
             return tuple(word for word in self._chosen[name] if not self.why_not_activity(word))
-        if self.why_not(name):
-            return "default" if name == "aic_metrics" else _FORMER[name]
-        return self._chosen[name]
+        return self._usual[name] if self.why_not(name) else self._chosen[name]
 
     def why_not(self, name: str) -> str:
-        """Say why an option cannot be chosen now; empty when it can."""
-        if name == "more" or name in ("collector", "activities", "name", "output"):
+        """Return why an option cannot be chosen now; empty when it can."""
+        if name == "more":
             return ""
         if reason := lacks(self.collector, name):
             return f"{self.collector} does not have it: {reason}"
-        if name == "level":
+        option = CONTROLS[name]
+        if not option.is_switch and option.default is not None:
             return ""
         # The rules are those of Options, which is asked instead of repeated here.
         core = self._core()
-        plain = _failure(core)
-        refused = _failure({**core, name: _ASKED.get(name, True)})
-        return "" if plain or not refused else refused
+        refused = _failure({**core, name: True if option.is_switch else option.choices[0]})
+        return "" if _failure(core) or not refused else refused
 
     def why_not_activity(self, word: str) -> str:
-        """Say why an activity cannot be chosen now; empty when it can."""
-        if word in capabilities.ACTIVITIES[self.collector]:
-            return ""
-        return f"{self.collector} has no {word} activity"
+        """Return why an activity cannot be chosen now; empty when it can."""
+        return "" if has_value(self.collector, "activities", word) else f"{self.collector} has no {word} activity"
 
     @property
     def problem(self) -> str:
@@ -156,17 +115,16 @@ class OptionsForm:
         return options
 
     def magic(self) -> str:
-        """Write the line that asks for the same: ``%%npuprof --level 1 --memory``."""
-        plain = self._plain()
+        """Return the line that asks for the same: ``%%npuprof --level 1 --memory``."""
         words = []
-        for name, value in plain.items():
-            if value == _FORMER[name] or (name == "activities" and set(value) == {"cpu", "npu"}):
+        for name, value in self._plain().items():
+            if value == self._usual[name] or (name == "activities" and set(value) == {"cpu", "npu"}):
                 continue
-            flag = f"--{name.replace('_', '-')}"
+            flag = name.replace("_", "-")
             if isinstance(value, bool):
-                words.append(flag if value else f"--no-{flag[2:]}")
+                words.append(f"--{flag}" if value else f"--no-{flag}")
             else:
-                words += [flag, shlex.quote(",".join(value) if isinstance(value, tuple) else str(value))]
+                words += [f"--{flag}", shlex.quote(",".join(value) if isinstance(value, tuple) else str(value))]
         return " ".join(["%%npuprof", *words, *([self._more.strip()] if self._more.strip() else [])])
 
     def _core(self) -> dict[str, Any]:
@@ -177,16 +135,8 @@ class OptionsForm:
         }
 
     def _plain(self) -> dict[str, Any]:
-        plain = {
-            name: self.chosen(name)
-            for name in self._chosen
-            if name in _CHOSEN_ALONE or self.chosen(name) != _FORMER[name]
-        }
-        if plain["aic_metrics"] == "default":
-            plain["aic_metrics"] = None
-        if not str(plain["output"]).strip():
-            plain["output"] = _FORMER["output"]
-        plain["output"] = Path(str(plain["output"]))
+        plain = {name: self._value(name) for name in CONTROLS}
+        plain["output"] = Path(str(plain["output"])) if str(plain["output"]).strip() else self._usual["output"]
         return plain
 
     def _typed(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from npuprof.notebook.panel.controller import PanelController
-from npuprof.notebook.panel.form import SWITCHES
+from npuprof.notebook.panel.form import CONTROLS, LISTS, SWITCHES
 
 _LABEL = {"description_width": "initial"}
 
@@ -31,24 +31,28 @@ class FormView:
         form = panel.form
         self._lists = {
             name: widgets.Dropdown(
-                options=[(str(value), value) for value in form.choices[name]],
+                options=[(str(value), value) for value in LISTS[name]],
                 value=form.chosen(name),
-                description=label,
+                description=CONTROLS[name].panel,
+                tooltip=CONTROLS[name].brief,
                 style=_LABEL,
                 layout={"width": "auto"},
             )
-            for name, label in (("collector", "Collector"), ("level", "Level"), ("aic_metrics", "Metrics"))
+            for name in LISTS
+            if name != "activities"
         }
         self._switches = {
-            switch.name: widgets.Checkbox(
-                value=form.chosen(switch.name), description=_spoken(switch.name), indent=False, tooltip=switch.what
+            name: widgets.Checkbox(
+                value=form.chosen(name), description=_spoken(name), indent=False, tooltip=option.brief
             )
-            for switch in SWITCHES
+            for name, option in SWITCHES.items()
         }
         self._activities = {
             word: widgets.Checkbox(value=False, description=f"watch {word}", indent=False)
-            for word in form.choices["activities"]
+            for word in LISTS["activities"]
         }
+        texts = {name: option for name, option in CONTROLS.items() if name not in LISTS and not option.is_switch}
+        labels = {name: (option.panel, option.brief) for name, option in texts.items()}
         self._texts = {
             name: widgets.Text(
                 value=str(form.chosen(name)),
@@ -58,11 +62,10 @@ class FormView:
                 layout={"width": "auto", "flex": "1 1 260px"},
                 continuous_update=True,
             )
-            for name, label, placeholder in (
-                ("name", "Name", "what to call the run"),
-                ("output", "Directory", "where recordings are kept"),
-                ("more", "More", "other options as for %%npuprof: --host-sys cpu,mem"),
-            )
+            for name, (label, placeholder) in {
+                **labels,
+                "more": ("More", "other options as for %%npuprof: --host-sys cpu,mem"),
+            }.items()
         }
         for name, control in {**self._lists, **self._switches, **self._texts}.items():
             control.observe(observed(_chooser(panel, name)), "value")
@@ -91,10 +94,10 @@ class FormView:
             if why:
                 reasons[why].append(_spoken(name))
             control.disabled = bool(why)
-            if name not in ("name", "output", "more"):  # the user is typing in these
+            if name not in self._texts:  # the user is typing in these
                 control.value = form.chosen(name)
-        for switch in SWITCHES:
-            self._switches[switch.name].tooltip = form.why_not(switch.name) or switch.what
+        for name, option in SWITCHES.items():
+            self._switches[name].tooltip = form.why_not(name) or option.brief
         chosen = form.chosen("activities")
         for word, control in self._activities.items():
             why = form.why_not_activity(word)
@@ -118,7 +121,7 @@ class FormView:
             present = set(form.chosen("activities"))
             wanted = present | {word} if value else present - {word}
             if wanted != present:
-                self._panel.choose("activities", tuple(one for one in form.choices["activities"] if one in wanted))
+                self._panel.choose("activities", tuple(one for one in LISTS["activities"] if one in wanted))
 
         return choose
 

@@ -1,0 +1,59 @@
+"""The files that are made from the specification of the options: the types of ``**options``, and the reference."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from npuprof.options import SPECIFICATION, Options, lacks
+from npuprof.options.specification import FRONT_ENDS
+
+_TAKEN = {"tuple[str, ...]": "str | Iterable[str]", "tuple[int, ...]": "str | Iterable[int]", "Path": "str | Path"}
+_KEYWORDS = '''"""The options as keyword arguments, written by ``python -m npuprof.options``."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypedDict
+
+
+class OptionValues(TypedDict, total=False):
+    """The options by name, each with the types that it takes; :class:`npuprof.options.Options` explains them."""
+
+'''
+_PAGE = """# Options
+
+What `%%npuprof`, `%npuprof start`, `npuprof run`, `npuprof.profile(...)` and `Options(...)` take: `memory_freq=20` in
+Python is `--memory-freq 20` in a line, `memory=True` is `--memory` and `marks=False` is `--no-marks`. What a front end
+does not have is refused before anything runs. This page is written by `python -m npuprof.options`.
+
+| Option | Values | Default | Goes with | What it collects | Not with |
+|---|---|---|---|---|---|
+"""
+
+
+def keywords() -> str:
+    """Return the module of the types of ``**options``."""
+    return _KEYWORDS + "".join(f"    {one.name}: {_TAKEN.get(str(one.type), one.type)}\n" for one in fields(Options))
+
+
+def page() -> str:
+    """Return the reference of the options in Markdown."""
+    return _PAGE + "".join(_row(name) for name in SPECIFICATION)
+
+
+def _row(name: str) -> str:
+    option = SPECIFICATION[name]
+    goes_with = [f"`{option.needs}`"] * bool(option.needs) + [f"activity {option.activity}"] * bool(option.activity)
+    facts = [option.values or "on or off", option.shown_default, ", ".join(goes_with), option.help, _missing(name)]
+    return f"| `{name}` | {' | '.join(facts)} |\n"
+
+
+def _missing(name: str) -> str:
+    reasons: dict[str, list[str]] = {}
+    for front_end in FRONT_ENDS:
+        if reason := lacks(front_end, name):
+            reasons.setdefault(reason, []).append(front_end)
+    for word, having in SPECIFICATION[name].only.items():
+        reasons[f"`{word}` is not one of its values"] = [
+            one for one in FRONT_ENDS if one not in having and not lacks(one, name)
+        ]
+    return "; ".join(f"{', '.join(lacking)}: {reason}" for reason, lacking in reasons.items())

@@ -1,0 +1,138 @@
+"""What an option is: the one description from which its check, argument, control, type and reference are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from npuprof.options import values
+
+FRONT_ENDS = ("acl", "torch_npu", "mindspore", "tensorflow", "msprof", "kineto", "simulator")
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option.
+
+    Attributes
+    ----------
+    help
+        What it collects; the first sentence stands alone in the panel.
+    default
+        The value where none is given, or a function that returns it.
+    check
+        Returns a value in its final form, or raises :class:`npuprof.errors.OptionsError` with what is allowed.
+    values
+        What is allowed, in words; empty for a switch.
+    choices
+        The allowed values, where they can be listed.
+    number
+        How a word of a command line becomes a number, and its unit; None for what is no number.
+    activity
+        The activity that collects it.
+    needs
+        The option without which it has no effect.
+    lacks
+        The front ends that do not have it, each with the reason.
+    only
+        Allowed values that some front ends alone have, each with these front ends.
+    panel
+        The label of its control in the panel; empty for its name, None where it is typed there.
+    """
+
+    help: str
+    default: Any
+    check: Callable[[str, Any], Any]
+    values: str = ""
+    choices: tuple[Any, ...] = ()
+    number: tuple[Callable[[str], float], str] | None = None
+    activity: str = ""
+    needs: str = ""
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    panel: str | None = None
+
+    @property
+    def usual(self) -> Any:
+        """The value where none is given."""
+        return self.default() if callable(self.default) else self.default
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is on or off."""
+        return isinstance(self.default, bool)
+
+    @property
+    def brief(self) -> str:
+        """The first sentence of the help, as a label's explanation."""
+        sentence = self.help.partition(". ")[0].rstrip(".")
+        return sentence[0].lower() + sentence[1:]
+
+    @property
+    def shown_default(self) -> str:
+        """The default as it is typed on a command line; empty where there is none, or the help describes it."""
+        if self.is_switch:
+            return "on" if self.default else "off"
+        if isinstance(self.default, tuple):
+            return ",".join(self.default)
+        return "" if self.default is None or callable(self.default) else str(self.default)
+
+    @property
+    def described(self) -> str:
+        """What it collects, what is allowed, what it goes with, and the default."""
+        described = f"{self.help} {self.values[:1].upper()}{self.values[1:]}{'.' if self.values else ''}"
+        described += f" Goes with {self.needs}." if self.needs else ""
+        described += f" Default: {self.shown_default}." if self.shown_default not in ("", "off") else ""
+        return described.replace("  ", " ").strip()
+
+    def field(self) -> Any:
+        """Return the field of a dataclass that holds its value."""
+        if callable(self.default):
+            return field(default_factory=self.default, metadata={"option": self})
+        return field(default=self.default, metadata={"option": self})
+
+
+def switch(what: str, default: bool = False, **facts: Any) -> Any:
+    """Return the field of an option that is on or off."""
+    return Option(what, default, values.flag, **{"panel": "", **facts}).field()
+
+
+def choice(
+    what: str, allowed: tuple[Any, ...], default: Any, check: Callable[..., Any] = values.one_of, **facts: Any
+) -> Any:
+    """Return the field of an option that has one of some values; no value too where the default is None."""
+
+    def checked(name: str, value: Any) -> Any:
+        return None if value is default is None else check(name, value, allowed)
+
+    return Option(what, default, checked, f"one of {values.listed(allowed)}", allowed, **facts).field()
+
+
+def several(what: str, allowed: tuple[str, ...], default: tuple[str, ...] = (), **facts: Any) -> Any:
+    """Return the field of an option that has any of some words."""
+    check = partial(values.subset, allowed=allowed)
+    told = f"any of {values.listed(allowed)}, joined by commas"
+    return Option(what, default, check, told, **{"choices": allowed, **facts}).field()
+
+
+def whole_number(what: str, unit: str, least: int, most: int, **facts: Any) -> Any:
+    """Return the field of an option that is a number of a unit, or not given."""
+    check = partial(values.whole_number, least=least, most=most, unit=unit)
+    return Option(what, None, check, f"{unit} from {least} to {most}", number=(int, unit), **facts).field()
+
+
+def other(what: str, default: Any, check: Callable[[str, Any], Any], told: str, **facts: Any) -> Any:
+    """Return the field of an option with a check of its own, and what that allows in words."""
+    return Option(what, default, check, told, **facts).field()
+
+
+def because(reason: str, *front_ends: str) -> dict[str, str]:
+    """Return the front ends that lack an option for one reason."""
+    return dict.fromkeys(front_ends, reason)
+
+
+def but(front_end: str, reason: str) -> dict[str, str]:
+    """Return every front end but one, for an option that this one alone has."""
+    return because(reason, *(name for name in FRONT_ENDS if name != front_end))

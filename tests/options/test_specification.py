@@ -1,0 +1,63 @@
+"""The specification of the options, and what is made from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from npuprof.errors import OptionsError
+from npuprof.notebook.magics import NpuprofMagics
+from npuprof.notebook.panel.form import CONTROLS, LISTS, OptionsForm
+from npuprof.notebook.run_arguments import usage
+from npuprof.options import SPECIFICATION, Options, keywords, lacks, reference
+from npuprof.options.specification import FRONT_ENDS
+
+_PAGE = Path(__file__).parents[2] / "notebooks" / "reference" / "options.md"
+
+
+def test_the_files_that_are_made_from_it_are_current() -> None:
+    remedy = "run `python -m npuprof.options`"
+    assert Path(keywords.__file__).read_text(encoding="utf-8") == reference.keywords(), remedy
+    assert _PAGE.read_text(encoding="utf-8") == reference.page(), remedy
+
+
+@pytest.mark.parametrize("name", SPECIFICATION)
+def test_what_no_option_takes_is_refused_by_its_name(name: str) -> None:
+    with pytest.raises(OptionsError, match=f"^{name} "):
+        Options.from_dict({name: object()})
+
+
+@pytest.mark.parametrize("name", SPECIFICATION)
+def test_every_option_is_an_argument_with_its_help_and_stands_in_the_reference(name: str) -> None:
+    option = SPECIFICATION[name]
+    arguments = {action.dest: action.help for action in NpuprofMagics.npuprof_cell.parser._actions}
+    assert arguments[name].replace("%%", "%").startswith(option.described)
+    assert f"--{name.replace('_', '-')}" in usage()
+    assert name in (Options.__doc__ or "").splitlines()
+    row = next(line for line in reference.page().splitlines() if line.startswith(f"| `{name}` |"))
+    assert option.help in row
+    assert all(reason in row for front_end in FRONT_ENDS if (reason := lacks(front_end, name)))
+
+
+def test_every_option_of_the_panel_has_a_control_and_the_others_can_be_typed() -> None:
+    form = OptionsForm()
+    for name in CONTROLS:
+        assert form.chosen(name) in LISTS.get(name, (form.chosen(name),)) or name == "activities"
+    form.choose("more", "--memory-freq 5 --delay 3")
+    assert "go" in form.problem
+    assert set(SPECIFICATION) - set(CONTROLS) >= {"memory_freq", "delay"}
+
+
+def test_it_names_only_options_and_front_ends_that_exist() -> None:
+    for name, option in SPECIFICATION.items():
+        assert set(option.lacks) <= set(FRONT_ENDS), name
+        assert option.needs in ("", *SPECIFICATION), name
+        assert option.activity in ("", *SPECIFICATION["activities"].choices), name
+        for having in option.only.values():
+            assert set(having) < set(FRONT_ENDS), name
+
+
+def test_an_option_is_lacking_where_what_it_needs_is() -> None:
+    assert lacks("simulator", "io_freq") == lacks("simulator", "sys_io") == "the simulated NPU has no such hardware"
+    assert lacks("acl", "io_freq") == ""
