@@ -1,4 +1,4 @@
-"""The README's tables from the vendors' interfaces to npuprof: no name is missing, and every counterpart is there."""
+"""The tables from the vendors' interfaces to npuprof: no name is missing, and every counterpart is there."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from npuprof.options import Options
 from npuprof.profiles import Profile
 from npuprof.session import Session
 
-_README = Path(__file__).parents[1] / "README.md"
+_PAGE = Path(__file__).parents[1] / "notebooks" / "reference" / "vendors.md"
 
 _METRICS = "AiCoreNone PipeUtilization ArithmeticUtilization Memory MemoryL0 MemoryUB ResourceConflictRatio L2Cache"
 
-# Every class, method, parameter, environment variable and key of the vendors' pages, by the README's section.
+# Every class, method, parameter, environment variable and key of the vendors' pages, by the page's section.
 # Source: ``seeds/000`` and ``seeds/003`` (MindSpore), ``seeds/001`` (torch_npu), ``seeds/002`` (TensorFlow),
 # ``seeds/004`` (pyACL).
 _NAMES = {
@@ -87,9 +87,8 @@ _FILES = (recording.METADATA_FILE_NAME, "log/npuprof_rank<r>_<pid>.log", "rank<r
 
 def _sections() -> dict[str, list[tuple[str, str]]]:
     """The rows of the tables, by the first words of the heading above them."""
-    text = _README.read_text(encoding="utf-8").split("## From the vendors' interfaces to npuprof")[1]
     found: dict[str, list[tuple[str, str]]] = {}
-    for part in text.split("\n## ")[0].split("\n### ")[1:]:
+    for part in _PAGE.read_text(encoding="utf-8").split("\n## ")[1:]:
         heading, _, body = part.partition("\n")
         rows = [line.strip("| ").split(" | ") for line in body.splitlines() if line.startswith("|")]
         found[heading.partition(" (")[0]] = [(row[0], row[1]) for row in rows[2:]]
