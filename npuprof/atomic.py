@@ -14,8 +14,8 @@ from pathlib import Path
 from stat import S_IMODE
 from typing import Any, BinaryIO, TypeAlias
 
-from npuprof.analysis.quantities import size
 from npuprof.errors import NpuprofError
+from npuprof.quantities import size
 
 PARTIAL = ".part"
 """The suffix of what is not complete yet; only a process that was killed leaves such a file behind."""

@@ -16,9 +16,9 @@ import pytest
 
 import npuprof
 from npuprof import atomic
-from npuprof.analysis.quantities import size
 from npuprof.errors import NpuprofError
 from npuprof.profiles import Profile
+from npuprof.quantities import size
 from npuprof.sources.base import Decoded
 from tests import factories
 from tests.full_disk import small_disk, small_files

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-if TYPE_CHECKING:
-    from npuprof.profiles import Profile
+from npuprof.analysis.summary import Summary
 
 
-def key_figures(before: Profile, after: Profile) -> pd.DataFrame:
+def key_figures(before: Summary, after: Summary) -> pd.DataFrame:
     """Compare the times of two runs.
 
     Returns
@@ -21,7 +20,7 @@ def key_figures(before: Profile, after: Profile) -> pd.DataFrame:
         added up.
     """
     rows: list[tuple[str, int | None, int | None]] = [
-        ("wall time", before.summary.wall_ns, after.summary.wall_ns),
+        ("wall time", before.wall_ns, after.wall_ns),
         *(
             (name, _sum(before, attribute), _sum(after, attribute))
             for name, attribute in (
@@ -39,8 +38,8 @@ def key_figures(before: Profile, after: Profile) -> pd.DataFrame:
     return compared
 
 
-def kernels(before: Profile, after: Profile) -> pd.DataFrame:
-    """Compare the kernels of two runs by name, the greatest change first.
+def kernels(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """Compare two tables of kernels by name, the greatest change first.
 
     Returns
     -------
@@ -49,9 +48,9 @@ def kernels(before: Profile, after: Profile) -> pd.DataFrame:
         no kernel of the name.
     """
     parts = []
-    for label, run in (("before", before), ("after", after)):
-        named = run.kernels["name"].astype("object").fillna("")
-        groups = run.kernels["duration_ns"].groupby(named)
+    for label, frame in (("before", before), ("after", after)):
+        named = frame["name"].astype("object").fillna("")
+        groups = frame["duration_ns"].groupby(named)
         sums: dict[str, Any] = {f"{label}_count": "size", f"{label}_ns": "sum"}
         parts.append(groups.agg(**sums))
     joined = parts[0].join(parts[1], how="outer").fillna(0).astype("int64")
@@ -64,6 +63,6 @@ def kernels(before: Profile, after: Profile) -> pd.DataFrame:
     return ordered
 
 
-def _sum(run: Profile, attribute: str) -> int | None:
-    values = [int(getattr(device, attribute)) for device in run.summary.devices]
+def _sum(summary: Summary, attribute: str) -> int | None:
+    values = [int(getattr(device, attribute)) for device in summary.devices]
     return sum(values) if values else None

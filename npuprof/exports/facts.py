@@ -9,9 +9,9 @@ from typing import cast
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.quantities import ABSENT, count, duration, share, size
 from npuprof.analysis.summary import DeviceTimes, Summary
 from npuprof.info import Info
+from npuprof.quantities import ABSENT, count, duration, share, size
 
 SIMULATED = "SIMULATED NPU"
 """Stands in plain sight of every report of a run that an embedded simulator produced."""

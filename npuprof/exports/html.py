@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from npuprof.analysis.quantities import duration, printable, share
 from npuprof.analysis.summary import DeviceTimes, Summary
 from npuprof.exports.facts import DEVICE_TIME, SIMULATED, Grid, grids, key_figures, note_rows, origin
 from npuprof.figures.colours import FAMILIES
 from npuprof.figures.embed import element, library
 from npuprof.info import Info
+from npuprof.quantities import duration, printable, share
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

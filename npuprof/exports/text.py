@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from npuprof.analysis.quantities import printable
 from npuprof.analysis.summary import Summary
 from npuprof.exports.facts import SIMULATED, Grid, grids, key_figures, note_rows, origin
 from npuprof.info import Info
+from npuprof.quantities import printable
 
 _LONGEST_CELL = 48
 _LONGEST_LINE = 300

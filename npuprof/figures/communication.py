@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.quantities import count, duration, share, size
 from npuprof.analysis.traffic import link_packets, operator_times, rank_traffic
 from npuprof.figures.chart import AXIS, chart, nothing, spread
 from npuprof.figures.colours import FAINT, FAMILIES
@@ -16,6 +15,7 @@ from npuprof.figures.labels import label
 from npuprof.figures.thinning import thinned
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
+from npuprof.quantities import count, duration, share, size
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

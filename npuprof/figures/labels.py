@@ -6,7 +6,7 @@ import html
 
 import numpy as np
 
-from npuprof.analysis.quantities import printable
+from npuprof.quantities import printable
 
 UNNAMED = "(unnamed)"
 """What stands for a name that the recording does not hold."""

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.memory_life import alive_at, unreleased
-from npuprof.analysis.quantities import count, size
 from npuprof.arrays import Float64, Int64
 from npuprof.figures.chart import AXIS, chart, nothing
 from npuprof.figures.colours import FAMILIES
@@ -18,6 +17,7 @@ from npuprof.figures.labels import label
 from npuprof.figures.thinning import thinned
 from npuprof.figures.time_axis import TimeAxis, time_axis
 from npuprof.info import Info
+from npuprof.quantities import count, size
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

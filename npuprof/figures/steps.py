@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.quantities import count, duration, share
 from npuprof.analysis.step_parts import VENDOR, step_parts
 from npuprof.figures.chart import chart, nothing
 from npuprof.figures.colours import FAINT, FAMILIES
 from npuprof.figures.thinning import thinned
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
+from npuprof.quantities import count, duration, share
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

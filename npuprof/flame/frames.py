@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from npuprof.analysis.quantities import count as count_text
-from npuprof.analysis.quantities import duration as duration_text
-from npuprof.analysis.quantities import share as share_text
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, device_family, shade
 from npuprof.figures.labels import label
 from npuprof.flame.fold import Frames, Root
 from npuprof.flame.scope import Scope
 from npuprof.flame.search import Found
 from npuprof.flame.tree import MergedCalls, Sums, Weight
+from npuprof.quantities import count as count_text
+from npuprof.quantities import duration as duration_text
+from npuprof.quantities import share as share_text
 
 TITLES: Mapping[Weight, str] = {
     "host": "host time",

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuprof.analysis.patterns import contains_pattern
-from npuprof.analysis.quantities import printable
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import OptionsError
 from npuprof.flame.fold import Frames, Root, inside
 from npuprof.flame.tree import MergedCalls, Sums
+from npuprof.quantities import printable
 
 _LONGEST_PATTERN = 1000
 _MOST_TOLD, _LONGEST_TOLD = 5, 60

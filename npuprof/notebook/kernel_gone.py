@@ -9,8 +9,8 @@ from typing import Any
 import ipywidgets as widgets
 from IPython.display import display
 
-from npuprof.analysis.quantities import printable
 from npuprof.exports.html import AS_TEXT
+from npuprof.quantities import printable
 
 _LONGEST_NAME = 60
 

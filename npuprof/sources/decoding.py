@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from npuprof import progress
-from npuprof.analysis.quantities import duration
 from npuprof.errors import SourceError
+from npuprof.quantities import duration
 from npuprof.sources.base import Decoded
 from npuprof.sources.completing import complete
 from npuprof.sources.cutting import cut

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from npuprof.analysis.quantities import count as count_text
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR, Family
 from npuprof.figures.labels import label, moment
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
+from npuprof.quantities import count as count_text
 from npuprof.timeline.hover import described
 from npuprof.timeline.lane_packing import Picture, packed
 from npuprof.timeline.layers import layers

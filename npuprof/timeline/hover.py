@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.quantities import count as count_text
-from npuprof.analysis.quantities import duration as duration_text
 from npuprof.arrays import Int64
 from npuprof.figures.colours import device_family, shade
 from npuprof.figures.labels import label
+from npuprof.quantities import count as count_text
+from npuprof.quantities import duration as duration_text
 from npuprof.timeline.lane_packing import Picture
 from npuprof.timeline.layers import Layer
 

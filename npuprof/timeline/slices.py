@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.quantities import duration as duration_text
-from npuprof.analysis.quantities import share as share_text
-from npuprof.analysis.quantities import size as size_text
 from npuprof.arrays import Int64
 from npuprof.figures.colours import device_family
 from npuprof.figures.labels import moment
+from npuprof.quantities import duration as duration_text
+from npuprof.quantities import share as share_text
+from npuprof.quantities import size as size_text
 
 _Said = TypeVar("_Said")
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.analysis.quantities import count as count_text
-from npuprof.analysis.quantities import duration as duration_text
 from npuprof.arrays import Bools, Float64
 from npuprof.figures.colours import FAMILIES, FOREGROUND, shade
 from npuprof.figures.labels import label
+from npuprof.quantities import count as count_text
+from npuprof.quantities import duration as duration_text
 from npuprof.timeline.bars import Bars
 from npuprof.timeline.slices import Slices
 

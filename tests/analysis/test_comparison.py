@@ -16,7 +16,7 @@ def _run(launches: int) -> Profile:
 
 def test_differences_are_exact_and_the_greatest_comes_first() -> None:
     before, after = _run(20), _run(60)
-    compared = comparison.kernels(before, after)
+    compared = comparison.kernels(before.kernels, after.kernels)
     assert compared["difference_ns"].abs().is_monotonic_decreasing
     total = int(after.kernels["duration_ns"].sum() - before.kernels["duration_ns"].sum())
     assert compared["difference_ns"].sum() == total
@@ -24,13 +24,13 @@ def test_differences_are_exact_and_the_greatest_comes_first() -> None:
 
 
 def test_a_run_without_kernels_has_none() -> None:
-    compared = comparison.kernels(_run(0), _run(10))
+    compared = comparison.kernels(_run(0).kernels, _run(10).kernels)
     assert compared["before_count"].tolist() == [0] * len(compared)
     assert compared["after_count"].sum() == 10
 
 
 def test_key_figures_that_a_run_does_not_tell_are_absent() -> None:
-    figures = comparison.key_figures(_run(0), _run(20)).set_index("figure")
+    figures = comparison.key_figures(_run(0).summary, _run(20).summary).set_index("figure")
     assert figures["before_ns"].isna()["device busy"]
     assert figures["difference_ns"].isna()["device busy"]
     assert figures["after_ns"]["device busy"] == sum(device.busy_ns for device in _run(20).summary.devices)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from npuprof.analysis.quantities import duration
+from npuprof.quantities import duration
 from tests.browser.conftest import Lab
 from tests.browser.notebook_page import NotebookPage, wait_until_enabled
 from tests.factories import profile

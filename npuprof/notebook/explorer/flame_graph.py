@@ -9,7 +9,6 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from npuprof.analysis.quantities import printable
 from npuprof.errors import OptionsError
 from npuprof.exports.html import AS_TEXT
 from npuprof.figures.colours import FAMILIES
@@ -18,6 +17,7 @@ from npuprof.flame.state import FlameGraph, press
 from npuprof.notebook.explorer.controls import button, search_fields, side_by_side
 from npuprof.notebook.explorer.flame_figure import FlameFigure
 from npuprof.notebook.explorer.flame_keys import CONTAINER_CLASS, SCROLLED_CLASS, FlameKeys
+from npuprof.quantities import printable
 
 _STYLE = """<style>
 .npuprof-flame:focus-visible { outline: 2px solid var(--jp-brand-color1, #0072b2); outline-offset: 2px; }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from npuprof.analysis.quantities import count, duration, printable, share
 from npuprof.figures.colours import FAMILIES
+from npuprof.quantities import count, duration, printable, share
 from npuprof.timeline.range_summary import Readout
 from npuprof.timeline.state import Timeline
 

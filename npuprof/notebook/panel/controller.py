@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuprof import progress
-from npuprof.analysis import quantities
+from npuprof import progress, quantities
 from npuprof.clock import Clock, SystemClock
 from npuprof.errors import NpuprofError, SessionError
 from npuprof.notebook.controller import Cell, Controller

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from npuprof.analysis import comparison, quantities
+from npuprof import quantities
+from npuprof.analysis import comparison
 from npuprof.notebook.grid.page import Heading, Page
 from npuprof.notebook.grid.widget import GridWidget
 from npuprof.notebook.panel.state import Opened
@@ -27,8 +28,8 @@ def opened_view(opened: Opened) -> list[Any]:
 
 
 def _compared(before: Profile, after: Profile) -> list[Any]:
-    figures = comparison.key_figures(before, after)
-    kernels = comparison.kernels(before, after)
+    figures = comparison.key_figures(before.summary, after.summary)
+    kernels = comparison.kernels(before.kernels, after.kernels)
     return [
         _grid("Times of both runs", figures, "figures"),
         _grid("Kernels, the greatest change first", kernels.head(_MOST_COMPARED), f"of {len(kernels):,} kernels"),

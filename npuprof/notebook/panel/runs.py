@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuprof import atomic
-from npuprof.analysis import quantities
+from npuprof import atomic, quantities
 from npuprof.errors import NpuprofError, SourceError
 from npuprof.notebook.grid.page import Action, Heading, Page
 from npuprof.options import values as option_values

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from npuprof.analysis import quantities
+from npuprof import quantities
 from npuprof.analysis.filters import MOMENTS
 
 _LONGEST = 300

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.analysis.quantities import duration
 from npuprof.errors import SourceError
+from npuprof.quantities import duration
 from npuprof.recording import FILE_NAME, JOURNAL_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
 from npuprof.sources.base import Decoded
 from npuprof.sources.recording import journal, mark_domains, python_stacks

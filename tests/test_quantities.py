@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from npuprof.analysis import quantities
+from npuprof import quantities
 
 
 @pytest.mark.parametrize(
