@@ -20,11 +20,6 @@ from npuprof.collectors import capabilities
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
 
-# How often to sample what is asked for without a frequency: what torch_npu samples at.
-_MEMORY_HZ = 50
-_IO_HZ = 100
-_INTERCONNECTION_HZ = 50
-_DVPP_HZ = 50
 _MAX_MESSAGE_BYTES = 126  # a stamp's message field holds 127 bytes and needs its end mark
 
 # Older CANN reports a call that has nothing left to do; newer returns success. Both leave nothing running.
@@ -252,19 +247,11 @@ def data_type_config(options: Options) -> int:
 
 def settings(options: Options) -> dict[int, str]:
     """Give the ``set_config`` calls for the options, by kind."""
-    wanted: dict[int, str] = {}
+    wanted = {codes.RATES[name]: str(rate) for name, rate in options.rates.items()}
     if options.storage_limit is not None:
         wanted[codes.STORAGE_LIMIT] = f"{options.storage_limit}MB"
-    if options.memory:
-        wanted[codes.SYS_HARDWARE_MEM_FREQ] = str(options.memory_freq or _MEMORY_HZ)
     if options.llc_profiling is not None:
         wanted[codes.LLC_MODE] = options.llc_profiling
-    if options.sys_io:
-        wanted[codes.SYS_IO_FREQ] = str(options.io_freq or _IO_HZ)
-    if options.sys_interconnection:
-        wanted[codes.SYS_INTERCONNECTION_FREQ] = str(options.interconnection_freq or _INTERCONNECTION_HZ)
-    if options.dvpp:
-        wanted[codes.DVPP_FREQ] = str(options.dvpp_freq or _DVPP_HZ)
     if options.host_sys:
         wanted[codes.HOST_SYS] = ",".join(options.host_sys)
     if options.host_sys_usage:

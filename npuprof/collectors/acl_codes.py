@@ -49,11 +49,8 @@ GE_API_MASKS: Mapping[str, int] = {"off": 0, "l0": GE_API_L0, "l1": GE_API_L1}
 
 # set_config kinds
 STORAGE_LIMIT = 1
-SYS_HARDWARE_MEM_FREQ = 3
 LLC_MODE = 4
-SYS_IO_FREQ = 5
-SYS_INTERCONNECTION_FREQ = 6
-DVPP_FREQ = 7
+RATES: Mapping[str, int] = {"memory_freq": 3, "io_freq": 5, "interconnection_freq": 6, "dvpp_freq": 7}
 HOST_SYS = 8
 HOST_SYS_USAGE = 9
 HOST_SYS_USAGE_FREQ = 10

@@ -14,10 +14,13 @@ from npuprof.options import Options
 # Level 2 is level 1 with AI CPU and runtime calls, as it is with the other front ends.
 _TASK_TIME: Mapping[str | int, str] = {"none": "off", 0: "l0", 1: "l1", 2: "l1"}
 _OF_LEVEL_2 = ("aicpu", "runtime_api")
-_MEMORY_HZ = 50
-_IO_HZ = 100
-_INTERCONNECTION_HZ = 50
-_DVPP_HZ = 50
+# By the option of each frequency: the flags that turn sampling on, and the one that takes the frequency.
+_SAMPLED: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "memory_freq": (("task-memory", "sys-hardware-mem"), "sys-hardware-mem-freq"),
+    "io_freq": (("sys-io-profiling",), "sys-io-sampling-freq"),
+    "interconnection_freq": (("sys-interconnection-profiling",), "sys-interconnection-freq"),
+    "dvpp_freq": (("dvpp-profiling",), "dvpp-freq"),
+}
 
 
 def refuse(options: Options, *, attached: bool) -> None:
@@ -97,23 +100,11 @@ def _settings(options: Options, pid: int | None) -> dict[str, str]:
 
 def _sampled(options: Options) -> dict[str, str]:
     wanted: dict[str, str] = {}
-    if options.memory:
-        wanted |= {
-            "task-memory": "on",
-            "sys-hardware-mem": "on",
-            "sys-hardware-mem-freq": str(options.memory_freq or _MEMORY_HZ),
-        }
+    for name, rate in options.rates.items():
+        switches, frequency = _SAMPLED[name]
+        wanted |= {**dict.fromkeys(switches, "on"), frequency: str(rate)}
     if options.llc_profiling is not None:
         wanted["llc-profiling"] = options.llc_profiling
-    if options.sys_io:
-        wanted |= {"sys-io-profiling": "on", "sys-io-sampling-freq": str(options.io_freq or _IO_HZ)}
-    if options.sys_interconnection:
-        wanted |= {
-            "sys-interconnection-profiling": "on",
-            "sys-interconnection-freq": str(options.interconnection_freq or _INTERCONNECTION_HZ),
-        }
-    if options.dvpp:
-        wanted |= {"dvpp-profiling": "on", "dvpp-freq": str(options.dvpp_freq or _DVPP_HZ)}
     return wanted
 
 

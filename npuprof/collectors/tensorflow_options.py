@@ -39,13 +39,12 @@ _LEVELS: Mapping[str | int, Mapping[str, str]] = {
     1: {"task_time": "l1"},
     2: {"task_time": "l1", "aicpu": "on", "runtime_api": "on"},
 }
-# How often to sample what is asked for without a frequency: what torch_npu samples at.
-_FREQUENCIES = (
-    ("memory", "sys_hardware_mem_freq", "memory_freq", 50),
-    ("sys_io", "sys_io_sampling_freq", "io_freq", 100),
-    ("sys_interconnection", "sys_interconnection_freq", "interconnection_freq", 50),
-    ("dvpp", "dvpp_freq", "dvpp_freq", 50),
-)
+_RATES = {
+    "memory_freq": "sys_hardware_mem_freq",
+    "io_freq": "sys_io_sampling_freq",
+    "interconnection_freq": "sys_interconnection_freq",
+    "dvpp_freq": "dvpp_freq",
+}
 
 
 def build(options: Options, chip: str = "", *, training: bool = True) -> str:
@@ -82,10 +81,7 @@ def build(options: Options, chip: str = "", *, training: bool = True) -> str:
     switches = {"hccl": options.hccl, "aicpu": options.aicpu, "runtime_api": options.runtime_api, "l2": options.l2}
     switches |= {"task_memory": options.memory, "msproftx": options.marks}
     asked |= {key: "on" for key, wanted in switches.items() if wanted}
-    for option, key, frequency, usual in _FREQUENCIES:
-        if getattr(options, option):
-            asked[key] = getattr(options, frequency) or usual
-    asked |= _rest(options)
+    asked |= {_RATES[name]: rate for name, rate in options.rates.items()} | _rest(options)
     return json.dumps(check(asked, chip, training=training))
 
 

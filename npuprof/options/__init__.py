@@ -158,13 +158,15 @@ class Options:
     )
     dvpp: bool = switch("Sample the image units.", activity="npu", lacks=_NO_NPU | _NOT_SIMULATED | _NOT_ASKED)
     memory_freq: int | None = whole_number(
-        "How often to sample the memory.", "Hz", 1, 100, needs="memory", lacks=_NO_NPU | _FIXED
+        "How often to sample the memory.", "Hz", 1, 100, rate=50, needs="memory", lacks=_NO_NPU | _FIXED
     )
-    io_freq: int | None = whole_number("How often to sample NIC and RoCE.", "Hz", 1, 100, needs="sys_io", lacks=_FIXED)
+    io_freq: int | None = whole_number(
+        "How often to sample NIC and RoCE.", "Hz", 1, 100, rate=100, needs="sys_io", lacks=_FIXED
+    )
     interconnection_freq: int | None = whole_number(
-        "How often to sample the links between chips.", "Hz", 1, 50, needs="sys_interconnection", lacks=_FIXED
+        "How often to sample the links between chips.", "Hz", 1, 50, rate=50, needs="sys_interconnection", lacks=_FIXED
     )
-    dvpp_freq: int | None = whole_number("How often to sample the image units.", "Hz", 1, 100, needs="dvpp")
+    dvpp_freq: int | None = whole_number("How often to sample the image units.", "Hz", 1, 100, rate=50, needs="dvpp")
     host_sys_usage: tuple[str, ...] = several(
         "Host samples of all processes to take.", ("cpu", "mem"), activity="npu",
         lacks=_NO_NPU | _NOT_SIMULATED | _NOT_ASKED,
@@ -271,6 +273,15 @@ class Options:
             raise OptionsError(f"{name} is {where}: add {option.activity} to activities, or leave {name} out", name)
         if option.needs and not getattr(self, option.needs):
             raise OptionsError(f"{name} goes with {option.needs}: add {option.needs}, or leave {name} out", name)
+
+    @property
+    def rates(self) -> dict[str, int]:
+        """How often, in Hz, what is asked for is sampled, by the option of its frequency."""
+        return {
+            name: getattr(self, name) or option.rate
+            for name, option in SPECIFICATION.items()
+            if option.rate and getattr(self, option.needs)
+        }
 
     def takes_domain(self, domain: str) -> bool:
         """Tell whether markers of a domain are to be recorded; those without one belong to ``default``."""

@@ -34,6 +34,9 @@ class Option:
         The activity that collects it.
     needs
         The option without which it has no effect.
+    rate
+        How often, in Hz, what it `needs` is sampled where it is not given; 0 for what is no such frequency, or where
+        the front end has a rate of its own.
     lacks
         The front ends that do not have it, each with the reason.
     only
@@ -50,6 +53,7 @@ class Option:
     number: tuple[Callable[[str], float], str] | None = None
     activity: str = ""
     needs: str = ""
+    rate: int = 0
     lacks: Mapping[str, str] = field(default_factory=dict)
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     panel: str | None = None
@@ -77,7 +81,8 @@ class Option:
             return "on" if self.default else "off"
         if isinstance(self.default, tuple):
             return ",".join(self.default)
-        return "" if self.default is None or callable(self.default) else str(self.default)
+        default = self.rate or self.default
+        return "" if default is None or callable(default) else str(default)
 
     @property
     def described(self) -> str:

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from npuprof.collectors import capabilities
+from npuprof.collectors import (
+    acl,
+    capabilities,
+    mindspore_settings,
+    msprof_flags,
+    tensorflow_options,
+    torch_npu_settings,
+)
 from npuprof.errors import OptionsError
 from npuprof.options import SPECIFICATION, Options, has_value, lacks
 from npuprof.options.specification import FRONT_ENDS
@@ -34,7 +41,7 @@ _ASKED: dict[str, dict[str, Any]] = {
     "dvpp_freq": {"dvpp_freq": 20, "dvpp": True},
     "host_sys_usage_freq": {"host_sys_usage_freq": 20, "host_sys_usage": ("cpu",)},
     "l2": {"l2": True},
-    "hccl": {"hccl": True},
+    "hccl": {"hccl": True, "level": 0},
     "aicpu": {"aicpu": True},
     "runtime_api": {"runtime_api": True},
     "ge_api": {"ge_api": "l1"},
@@ -113,3 +120,30 @@ def test_events_of_ones_own_are_counted_by_two_front_ends_only() -> None:
 def test_numa_samples_are_refused_where_the_front_end_takes_none(collector: str) -> None:
     with pytest.raises(OptionsError, match=f"{collector} has no numa among host_sys.*--collector acl, torch_npu"):
         capabilities.check(collector, Options(host_sys=("cpu", "numa"), collector=collector))
+
+
+def _lowered(collector: str, options: Options) -> object:
+    """Return what a front end is asked for, as far as it does not need the front end itself."""
+    match collector:
+        case "acl":
+            asked = (acl.data_type_config(options), acl.settings(options), options.aic_metrics)
+            return *asked, options.devices  # the last two are arguments of create_config
+        case "torch_npu":
+            settings = torch_npu_settings
+            return settings.profile_arguments(options), settings.experimental_arguments(options)
+        case "mindspore":
+            return mindspore_settings.profile_arguments(options), mindspore_settings.config_arguments(options)
+        case "msprof":
+            return msprof_flags.flags(options)
+        case _:
+            return tensorflow_options.build(options, training=False)
+
+
+@pytest.mark.parametrize("collector", ["acl", "torch_npu", "mindspore", "msprof", "tensorflow"])
+@pytest.mark.parametrize("option", sorted(set(_ASKED) - {"level"}))
+def test_what_a_front_end_has_is_handed_on(collector: str, option: str) -> None:
+    asked = _ASKED[option] | {"collector": collector}
+    refused = (collector, option) == ("msprof", "hccl")  # at level 0, and at the others it is there anyway
+    if not refused and not any(lacks(collector, name) for name in _ASKED[option]):
+        without = {name: value for name, value in asked.items() if name != option}
+        assert _lowered(collector, Options(**asked)) != _lowered(collector, Options(**without))
