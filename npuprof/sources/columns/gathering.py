@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import count
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,10 @@ def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = No
         return np.full(len(values), ABSENT, np.int64)
     if kinds <= {int, type(None)}:
         try:
-            return np.array(values if len(kinds) < 2 else [ABSENT if v is None else v for v in values], dtype=np.int64)
+            numbers = values if len(kinds) < 2 else [ABSENT if v is None else v for v in values]
+            found = np.array(numbers, dtype=np.int64)
+            if np.count_nonzero(found == ABSENT) == (values.count(None) if len(kinds) > 1 else 0):
+                return found  # else one is the number that stands for none
         except OverflowError:
             pass  # one does not fit: read one by one
     found = np.array([_whole(value) for value in values], dtype=np.int64)
@@ -127,7 +131,10 @@ def _whole(value: Any) -> int:
 def floats(values: Sequence[Any], lost: Callable[[int], None] | None = None) -> npt.NDArray[np.float64]:
     """Return a float64 array of numbers or their texts; NaN where there is none, and `lost` as for whole numbers."""
     if str not in set(map(type, values)):
-        return np.array(values, dtype=np.float64)
+        try:
+            return np.array(values, dtype=np.float64)
+        except OverflowError:
+            pass  # one does not fit: read one by one
     found = np.array([_float(value) for value in values], dtype=np.float64)
     if lost is not None and (count := _lost(values, np.isnan(found))):
         lost(count)
@@ -136,6 +143,7 @@ def floats(values: Sequence[Any], lost: Callable[[int], None] | None = None) -> 
 
 def _float(value: Any) -> float | None:
     try:
-        return None if value is None else float(value)
-    except ValueError:
+        number = None if value is None else float(value)
+    except (ValueError, OverflowError):
         return None
+    return number if number is None or isfinite(number) else None

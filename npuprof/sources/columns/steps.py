@@ -6,20 +6,42 @@ The device runs behind the host, often into the next step: what it does belongs 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import missing
 
 Int64 = npt.NDArray[np.int64]
 
-STEP_NAME = re.compile(r"ProfilerStep#(\d+)")
-"""The range that a framework puts around a step, with its number."""
+Key = TypeVar("Key", bound=Hashable)
+
+_STEP_NAME = re.compile(r"ProfilerStep#(\d{1,18})", re.ASCII)
+_TOO_LARGE = re.compile(r"ProfilerStep#\d{19,}", re.ASCII)
+
+
+def step_numbers(names: Iterable[tuple[Key, str | None]], notes: Notes, source: str) -> dict[Key, int]:
+    """Return the number of each name of a range that a framework puts around a step; other names are left out.
+
+    Parameters
+    ----------
+    names
+        Keys of any kind and their names.
+    notes, source
+        Where a number that no step can have is noted, and the input's name.
+    """
+    found = {}
+    for key, name in names:
+        if match := _STEP_NAME.fullmatch(name or ""):
+            found[key] = int(match[1])
+        elif _TOO_LARGE.fullmatch(name or ""):
+            notes.warning(source, "a step has a number that is too large for one; its range is shown, but is no step")
+    return found
 
 
 def step_of(steps: pd.DataFrame | None, start_ns: Ints) -> Any:

@@ -17,7 +17,7 @@ from npuprof import tables
 from npuprof.analysis.nesting import Nesting
 from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import ABSENT, SENTINELS, Array, missing, optional, recoded
-from npuprof.sources.columns.steps import STEP_NAME, step_of
+from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.spans import in_order, pairs_of, span, steps_table, take, thread_ids
@@ -65,7 +65,7 @@ def read_framework(database: Database, strings: Names) -> HostCalls:
     calls = HostCalls()
     rows = in_order(database, _API, database.rows(_API, _COLUMNS), "operators and python")
     kinds = _kinds(database, rows["type"])
-    marked, numbers = _step_marks(rows["name"], strings)
+    marked, numbers = _step_marks(rows["name"], strings, database)
     marked &= kinds == ""
     _add_steps(database, calls, take({**rows, "id": numbers}, marked))
     chosen = (kinds != _PYTHON) & ~marked
@@ -110,10 +110,10 @@ def _kinds(database: Database, types: Array) -> npt.NDArray[np.object_]:
     return kinds
 
 
-def _step_marks(names: Array, strings: Names) -> tuple[npt.NDArray[np.bool_], Ints]:
+def _step_marks(names: Array, strings: Names, database: Database) -> tuple[npt.NDArray[np.bool_], Ints]:
     """Tell the rows that mark a step, and its number."""
     marks = strings.numbers_of(lambda text: text.startswith("ProfilerStep#"))
-    numbers = {key: int(match[1]) for key, text in marks.items() if (match := STEP_NAME.fullmatch(text))}
+    numbers = step_numbers(marks.items(), database.notes, database.path.name)
     marked = np.isin(names, list(numbers))
     found = np.full(len(names), ABSENT)
     found[marked] = [numbers[name] for name in names[marked].tolist()]

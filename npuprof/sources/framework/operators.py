@@ -20,7 +20,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import ABSENT, optional, recoded
-from npuprof.sources.columns.steps import STEP_NAME, step_of
+from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.framework.files import read_content
 from npuprof.sources.framework.spans import by_time, durations, reached, to_ns
 from npuprof.sources.framework.texts import Codes, read_texts
@@ -67,7 +67,7 @@ def read_operators(folder: Path, clock: Clock, notes: Notes) -> dict[str, pd.Dat
     ranges = _read_ranges(folder, clock, notes)
     queue = _read_queue(folder, clock, notes)
     codes, names = ranges.name
-    numbers = {code: int(match[1]) for code, name in enumerate(names) if (match := STEP_NAME.fullmatch(name or ""))}
+    numbers = step_numbers(enumerate(names), notes, _RANGES)
     is_step = np.isin(codes, list(numbers))
     steps = _steps(ranges, is_step, numbers)
     kept = np.flatnonzero(np.concatenate((~is_step, np.ones(len(queue), np.bool_))))

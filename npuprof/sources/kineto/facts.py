@@ -11,6 +11,7 @@ from npuprof.sources.files.zipped import read_head, read_tail
 
 _HEAD_BYTES = 1 << 18  # devices and ranks stand here, before the events
 _TAIL_BYTES = 1 << 16  # older versions tell the moment behind the events
+_LATEST_NS = 4 * 10**18  # 2096; a moment behind it is damage
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})\b')
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 _HOST = re.compile(rb'"host_name"\s*:\s*"([^"]{1,255})"')
@@ -67,7 +68,7 @@ def read_facts(path: Path) -> Facts:
     }
     rank = _RANK.search(before)
     return Facts(
-        int(base[1]) if base else 0,
+        int(base[1]) if base and int(base[1]) < _LATEST_NS else 0,
         options,
         int(rank[1]) if rank else None,
         _text(_GPU.search(before)),

@@ -15,7 +15,7 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.gathering import Columns
 from npuprof.sources.columns.nullable import ABSENT, Array, missing, optional
-from npuprof.sources.columns.steps import STEP_NAME, step_of
+from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.kineto.memory import read_memory
 from npuprof.sources.kineto.rows import row_of
 from npuprof.sources.kineto.stacks import add_stacks
@@ -70,9 +70,8 @@ class _Maker:
 
     def annotations(self, slices: Columns) -> None:
         """Make ``steps`` of the profiler's own ranges, and ``marks`` of the user's."""
-        matches = [STEP_NAME.fullmatch(name) for name in slices.names("name")]
-        number = np.array([*(int(match[1]) if match else ABSENT for match in matches), ABSENT], np.int64)
-        step = number[slices["name"]]
+        numbers = step_numbers(enumerate(slices.names("name")), self._notes, self._source)
+        step = np.array([numbers.get(code, ABSENT) for code in slices["name"].tolist()], np.int64)
         is_step = step != ABSENT
         if is_step.any():
             frame = tables.build("steps", {"step": optional(step[is_step]), **span(slices, is_step)})
@@ -182,13 +181,21 @@ class _Maker:
         }
         columns["name"] = own["name"].cat.remove_unused_categories()
         columns["op_type"] = names(slices, "name", rows, short_name)
-        columns["block_num"] = optional(_product(slices, "grid", rows))
+        columns["block_num"] = self._product(slices, "grid", rows)
         columns["op_name"], columns["step"] = self._launchers(own)
-        columns["threads_per_block"] = optional(_product(slices, "block", rows))
+        columns["threads_per_block"] = self._product(slices, "block", rows)
         for name in ("registers_per_thread", "shared_memory_bytes"):
             columns[name] = optional(slices[name][rows])
         columns["occupancy_percent"] = slices["occupancy_percent"][rows]
         return tables.build("kernels", columns)
+
+    def _product(self, slices: Columns, column: str, rows: Array) -> Any:
+        """Return the products of the three sizes of a grid or a block."""
+        codes = slices[column][rows]
+        products = np.array([*map(_multiplied, slices.names(column)), ABSENT], np.int64)[codes]
+        if unread := int(((products == ABSENT) & (codes >= 0)).sum()):
+            self._notes.warning(self._source, f"the sizes of a {column} cannot be read or are too large", unread)
+        return optional(products)
 
     def _communication(self, slices: Columns, task: pd.DataFrame, rows: Array) -> pd.DataFrame:
         own = task.iloc[rows].reset_index(drop=True)
@@ -229,13 +236,6 @@ def short_name(symbol: str) -> str:
     while name != before:
         name, before = _TEMPLATE.sub("", name), name
     return name.partition("(")[0].strip().rpartition(" ")[2].rpartition("::")[2] or symbol
-
-
-def _product(slices: Columns, column: str, rows: Array) -> Ints:
-    """Multiply the three sizes of a grid or a block."""
-    texts = slices.names(column)
-    products = np.array([*map(_multiplied, texts), ABSENT], np.int64)
-    return products[slices[column][rows]]
 
 
 def _multiplied(text: str) -> int:

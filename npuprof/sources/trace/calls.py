@@ -9,6 +9,7 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import ABSENT, Array, optional
 
+_MAX_ID = 1 << 62
 _MAX_LEVELS = 256  # deeper nesting than this is not searched
 
 
@@ -54,10 +55,10 @@ def python_calls(ids: Ints, parents: Ints, notes: Notes, source: str) -> dict[st
         What was mended in which file.
     """
     own, parent = ids, np.where(parents == ids, ABSENT, parents)
-    unnamed = own == ABSENT
+    unnamed = (own == ABSENT) | (own > _MAX_ID)
     if unnamed.any():
-        notes.warning(source, "a Python call has no id; numbered here", int(unnamed.sum()))
-        own = np.where(unnamed, int(own.max(initial=0)) + 1 + np.arange(len(own)), own)
+        notes.warning(source, "a Python call has no id, or one that is too large; numbered here", int(unnamed.sum()))
+        own = np.where(unnamed, int(own.max(initial=0, where=~unnamed)) + 1 + np.arange(len(own)), own)
     depth, cycles = call_depth(own, parent)
     if cycles:
         notes.warning(source, "a Python call is its own ancestor; its parent is left out", cycles)

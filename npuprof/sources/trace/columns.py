@@ -27,6 +27,9 @@ from npuprof.sources.trace.events import UNREADABLE, Event, readable
 from npuprof.sources.trace.layouts import VENDOR, Layout, Layouts
 
 _MAX_DURATION_US = 1e15  # 30 years; beyond it a duration is damage
+LAST_THREAD = 1 << 62
+"""Threads with this number, or a higher one, are numbered anew."""
+
 _MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
 _EXACT_FLOAT_US = 4e12  # up to here a float64 of microseconds steps by less than a nanosecond
 _RELATIVE_BEFORE_NS = 10**17  # 1973: a clock below it does not count from the epoch
@@ -163,6 +166,10 @@ def _group_of(layouts: Layouts, phase: str, category: str | None, pid: Any) -> H
     return (phase, category, pid) if layout is None else (phase, layout.name)
 
 
+def _is_no_thread(tid: Any) -> bool:
+    return isinstance(tid, float) or (isinstance(tid, int) and abs(tid) >= LAST_THREAD)
+
+
 class _Gatherer:
     """Puts batches of events into a trace."""
 
@@ -216,9 +223,11 @@ class _Gatherer:
             self._notes.warning(self._source, "times do not count from 1970 (an uptime or relative clock)")
         lanes = self._trace.lanes
         unplaced = [lane for lane, (pid, tid) in enumerate(lanes) if pid is None or tid is None]
+        misnumbered = [lane for lane, (_, tid) in enumerate(lanes) if _is_no_thread(tid)]
         unnamed = [code for code, name in enumerate(self._trace.flows.books["name"].values) if name == ""]
         for message, column, codes in (
             ("a slice tells no process or no thread", "lane", unplaced),
+            ("a slice has a thread number that is too large for one, or broken; numbered here", "lane", misnumbered),
             ("a slice has no name", "name", unnamed),
         ):
             if codes:

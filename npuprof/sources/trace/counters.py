@@ -43,7 +43,10 @@ def counters_table(trace: Trace, devices: dict[Any, int], notes: Notes, source: 
     filled_in = _filled_in(counters)
     chosen = ~is_instance & ~filled_in
     _account(counters["event"], chosen, filled_in, notes, source)
-    instance = _instances(counters["event"], counters["value"], is_instance)[counters["event"][chosen]]
+    good = np.abs(counters["value"]) < 1 << 31  # false for NaN too
+    if strange := int((is_instance & ~good).sum()):
+        notes.warning(source, "the number of a counter's instance is none, or too large for one", strange)
+    instance = _instances(counters["event"], counters["value"], is_instance & good)[counters["event"][chosen]]
     columns = [*(counters[name][chosen].astype(np.int64) for name in ("pid", "name", "key")), instance]
     row, first = _distinct(columns)
     series = [tuple(column[one] for column in columns) for one in first.tolist()]
@@ -104,9 +107,7 @@ def _in_percent(values: Any, names: list[str], row: Ints) -> Any:
 def _instances(events: Any, values: Any, chosen: Any) -> Any:
     """Give the instance number of every event; -1 where it names none."""
     found = np.full(int(events.max(initial=-1)) + 1, -1, np.int64)
-    numbers = values[chosen]
-    good = np.isfinite(numbers) & (np.abs(numbers) < 1 << 31)
-    found[events[chosen][good]] = numbers[good].astype(np.int64)
+    found[events[chosen]] = values[chosen].astype(np.int64)
     return found
 
 

@@ -11,12 +11,12 @@ import pandas as pd
 from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.gathering import Columns
 from npuprof.sources.columns.nullable import Array, recoded
-from npuprof.sources.trace.columns import Trace
+from npuprof.sources.trace.columns import LAST_THREAD, Trace
 
 
 def thread_numbers(trace: Trace) -> Ints:
     """Give each lane's thread number; one that is no number gets the next free one above all others."""
-    numbers = [tid if isinstance(tid, int) and abs(tid) < 1 << 62 else None for _, tid in trace.lanes]
+    numbers = [tid if isinstance(tid, int) and abs(tid) < LAST_THREAD else None for _, tid in trace.lanes]
     free = max((number for number in numbers if number is not None), default=0) + 1
     return np.array([free + row if number is None else number for row, number in enumerate(numbers)], np.int64)
 

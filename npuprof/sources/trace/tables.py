@@ -21,7 +21,7 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.gathering import Columns
 from npuprof.sources.columns.nullable import ABSENT, SENTINELS, Array, Codes, missing, optional, recoded
-from npuprof.sources.columns.steps import STEP_NAME, step_of
+from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.trace.calls import python_calls
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.communication import group_name, operator_type, operators_of, plane_ids
@@ -43,8 +43,8 @@ _OVERLAP = {
     "Free": "free",
 }
 _BESIDE = {"operator": "queue", "mark": "pause"}  # slices of another layout that go into the same table
-_LABEL = re.compile(r"(?:[CNG]PU|XPU)(?:\s+\d+)?$")
-_NPU_LABEL = re.compile(r"NPU\s+(\d+)")
+_LABEL = re.compile(r"(?:[CNG]PU|XPU)(?:\s+\d{1,9})?$", re.ASCII)
+_NPU_LABEL = re.compile(r"NPU\s+(\d{1,9})", re.ASCII)
 
 
 @dataclass
@@ -117,7 +117,7 @@ class _Maker:
         """Make ``operators``, with enqueue and dequeue calls, and ``steps`` of the ProfilerStep slices."""
         slices, queue = self._trace.slices["operator"], self._trace.slices["queue"]
         names = slices.names("name") if len(slices) else []
-        steps = {code: int(match[1]) for code, name in enumerate(names) if (match := STEP_NAME.fullmatch(name))}
+        steps = step_numbers(enumerate(names), self._notes, self._source)
         if len(slices):
             is_step = np.isin(slices["name"], list(steps))
             self._steps(slices, is_step, steps)
@@ -230,6 +230,10 @@ class _Maker:
     def communication(self) -> None:
         """Make ``communication`` and ``communication_tasks``."""
         slices = self._trace.slices["communication"]
+        nameless = [code for code, lane in enumerate(self._trace.lanes) if lane not in self._trace.threads]
+        if rows := int(np.isin(slices["lane"], nameless).sum()):
+            told = "the thread of a collective or of a step of one has no name: its group or plane is unknown"
+            self._notes.warning(self._source, told, rows)
         is_task = slices["task_type"] >= 0
         if (~is_task).any():
             self._communication_operators(slices, ~is_task)
