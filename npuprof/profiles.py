@@ -144,10 +144,10 @@ class Profile(ProfileFigures):
 
         if Path(path).suffix == ".html":
             from npuprof.exports.html import page_html
-            from npuprof.figures.memory import memory_plot
+            from npuprof.figures.memory import plot_memory
 
             chosen = {**self.tables, "memory": memory_timeline.select(self.memory, device)}
-            figures = {"Memory": memory_plot(chosen, self.info)}
+            figures = {"Memory": plot_memory(chosen, self.info)}
             return _written(path, page_html(self.summary, self.info, self.notes, figures))
         return _written(path, memory_timeline.content(Path(path).name, self.memory, device))
 

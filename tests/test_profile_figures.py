@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import typing
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import plotly.graph_objects as go
@@ -9,6 +13,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
+from npuprof.analysis.chip_limits import ChipLimits
 from npuprof.figures.colours import FOREGROUND
 from npuprof.figures.embed import saved_bytes
 from npuprof.notes import Notes
@@ -19,14 +24,28 @@ from tests import factories
 _FIGURES: dict[str, dict[str, Any]] = {
     "timeline": {},
     "flamegraph": {"weight": "device"},
-    "memory_plot": {},
-    "communication_matrix": {},
-    "communication_plot": {},
-    "step_plot": {},
-    "counters_plot": {},
-    "roofline": {},
-    "kernel_detail": {"row": 0},
+    "plot_memory": {},
+    "plot_communication_matrix": {},
+    "plot_communication": {},
+    "plot_steps": {},
+    "plot_counters": {},
+    "plot_roofline": {},
+    "plot_kernel": {"row": 0},
 }
+
+
+_DRAWN_BY = {
+    "timeline": "timeline.figure",
+    "flamegraph": "flame.figure",
+    "plot_memory": "figures.memory",
+    "plot_communication_matrix": "figures.communication",
+    "plot_communication": "figures.communication",
+    "plot_steps": "figures.steps",
+    "plot_counters": "figures.counters",
+    "plot_roofline": "figures.roofline",
+    "plot_kernel": "figures.kernel_detail",
+}
+_OF_THE_RUN = {"self", "tables", "info", "statistics"}
 
 
 def profile(launches: int) -> Profile:
@@ -37,7 +56,7 @@ def profile(launches: int) -> Profile:
 @pytest.mark.parametrize("launches", [0, 50, 5_000])
 @pytest.mark.parametrize("name", _FIGURES)
 def test_each_is_a_figure_that_shows_nothing_by_itself_and_is_small(name: str, launches: int) -> None:
-    if name == "kernel_detail" and not launches:
+    if name == "plot_kernel" and not launches:
         pytest.skip("a run without kernels has none to show")
     InteractiveShell.instance()
     try:
@@ -60,3 +79,33 @@ def test_each_suits_light_and_dark_themes_and_offers_no_upload(name: str) -> Non
     assert layout.font.color == FOREGROUND
     assert {"sendDataToCloud", "sendChartToCloud"} <= set(layout.modebar.remove)
     assert layout.template.layout.plot_bgcolor is None  # plotly's own has a white background
+
+
+def parameters(drawing: Callable[..., Any]) -> dict[str, Any]:
+    """Return what a caller chooses: for each parameter its kind, default and resolved type."""
+    hints = typing.get_type_hints(inspect.unwrap(drawing), localns={"ChipLimits": ChipLimits, "go": go})
+    return {
+        name: (one.kind, one.default, hints[name])
+        for name, one in inspect.signature(drawing).parameters.items()
+        if name not in _OF_THE_RUN
+    }
+
+
+@pytest.mark.parametrize("name", _FIGURES)
+def test_each_shows_the_parameters_of_the_function_that_draws_and_hands_them_on(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method, module = getattr(Profile, name), import_module(f"npuprof.{_DRAWN_BY[name]}")
+    chosen = parameters(method)
+    assert chosen == parameters(getattr(module, name)) != {}
+    assert all(parameter in method.__doc__ for parameter in chosen)
+    given: dict[str, Any] = {}
+
+    def draw(*arguments: Any, **options: Any) -> go.Figure:
+        given.update(options, **({"row": arguments[2]} if "row" in chosen else {}))
+        return go.Figure()
+
+    monkeypatch.setattr(module, name, draw)
+    wanted = {parameter: object() for parameter in chosen}
+    getattr(profile(0), name)(**wanted)
+    assert given == wanted

@@ -47,25 +47,27 @@ _MOST_LINKS = 6
 _LONGEST_NAME = 32
 
 
-def communication_matrix(
+def plot_communication_matrix(
     tables: Mapping[str, pd.DataFrame],
     info: Info,
     statistics: Mapping[str, pd.DataFrame],
-    **how: Any,
+    *,
+    value: Value = "size",
+    max_ranks: int = 64,
 ) -> go.Figure:
-    """Draw what went from each rank of a run to each other; see :func:`traffic_plot`.
+    """Draw what went from each rank of a run to each other; see :func:`plot_traffic`.
 
     Parameters
     ----------
     tables, info, statistics
         What to draw; the vendor's sums (``communication_matrix``) where no task tells both of its ranks.
-    **how
-        As :func:`traffic_plot` takes it.
+    value, max_ranks
+        As :func:`plot_traffic` takes them.
     """
-    return traffic_plot(rank_traffic(tables, statistics), info, **how)
+    return plot_traffic(rank_traffic(tables, statistics), info, value=value, max_ranks=max_ranks)
 
 
-def traffic_plot(traffic: pd.DataFrame, info: Info, *, value: Value = "size", max_ranks: int = 64) -> go.Figure:
+def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", max_ranks: int = 64) -> go.Figure:
     """Draw what went from each rank (down) to each other (across) as a heat map.
 
     Parameters
@@ -155,7 +157,7 @@ def _cells(traffic: pd.DataFrame, ranks: list[str], value: Value) -> tuple[list[
     return cells, hover
 
 
-def communication_plot(
+def plot_communication(
     tables: Mapping[str, pd.DataFrame],
     info: Info,
     statistics: Mapping[str, pd.DataFrame],

@@ -46,7 +46,7 @@ class _Panel:
     folded: int
 
 
-def counters_plot(
+def plot_counters(
     tables: Mapping[str, pd.DataFrame],
     info: Info,
     *,

@@ -38,7 +38,7 @@ _PIPE_PIXELS, _ROOFLINE_PIXELS = 24, 210
 _POINT_PIXELS = 13
 
 
-def kernel_detail(
+def plot_kernel(
     tables: Mapping[str, pd.DataFrame], info: Info, row: int, *, limits: ChipLimits | None = None
 ) -> go.Figure:
     """Draw how much of its time each pipe of a kernel was busy, and its place on the roofline.
@@ -50,7 +50,7 @@ def kernel_detail(
     row
         Which row of ``kernels``, counted from 0; ``run.summary.longest_kernels.row`` has some.
     limits
-        What the chip can do, as for :func:`npuprof.figures.roofline.roofline`.
+        What the chip can do, as for :func:`npuprof.figures.roofline.plot_roofline`.
 
     Returns
     -------

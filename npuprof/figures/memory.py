@@ -62,7 +62,7 @@ class _Series:
         return _DASHES[self.number % len(_DASHES)]
 
 
-def memory_plot(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: int = 1_000) -> go.Figure:
+def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: int = 1_000) -> go.Figure:
     """Draw the samples of the table ``memory`` as steps, with their peaks, and what was reserved and not allocated.
 
     Parameters

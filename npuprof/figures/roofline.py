@@ -35,7 +35,7 @@ Y_AXIS: Mapping[str, Any] = {**_SCALE, "title_text": "operations per second"}
 """The axes of a roofline."""
 
 
-def roofline(
+def plot_roofline(
     tables: Mapping[str, pd.DataFrame], info: Info, *, limits: ChipLimits | None = None, max_points: int = 300
 ) -> go.Figure:
     """Draw operations a second over operations a byte, a point for kernels of one type and shapes.

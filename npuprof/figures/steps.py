@@ -32,7 +32,7 @@ _WHY = (
 )
 
 
-def step_plot(tables: Mapping[str, pd.DataFrame], info: Info, *, max_bars: int = 240) -> go.Figure:
+def plot_steps(tables: Mapping[str, pd.DataFrame], info: Info, *, max_bars: int = 240) -> go.Figure:
     """Draw the steps of a run, one stacked bar for each step and device.
 
     Parameters
@@ -49,11 +49,11 @@ def step_plot(tables: Mapping[str, pd.DataFrame], info: Info, *, max_bars: int =
         The parts of each bar add up to the step; see :func:`npuprof.analysis.step_parts.step_parts`, which also
         gives the numbers. The title tells whether the vendor computed them.
     """
-    return parts_plot(step_parts(tables), info, max_bars=max_bars)
+    return plot_step_parts(step_parts(tables), info, max_bars=max_bars)
 
 
-def parts_plot(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> go.Figure:
-    """Draw breakdowns of steps, of one run or of all ranks; see :func:`step_plot`.
+def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> go.Figure:
+    """Draw breakdowns of steps, of one run or of all ranks; see :func:`plot_steps`.
 
     Parameters
     ----------

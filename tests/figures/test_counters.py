@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.figures.counters import counters_plot
+from npuprof.figures.counters import plot_counters
 from npuprof.figures.embed import saved_bytes
 from npuprof.info import Info
 from npuprof.timeline.figure import timeline
@@ -39,7 +39,7 @@ def test_panels_are_the_parts_of_the_machine_and_units() -> None:
         ("LLC read Hit Rate", "0", "%"),
         ("LLC read Throughput", "0", "MB/s"),
     ]
-    figure = counters_plot(factories.profile(20) | {"counters": counters(some)}, factories.info())
+    figure = plot_counters(factories.profile(20) | {"counters": counters(some)}, factories.info())
     titles = [note.text for note in figure.layout.annotations]
     assert [title.partition("</b>")[0].removeprefix("<b>") for title in titles] == ["AI Core Freq", "HBM", "LLC", "LLC"]
     assert figure.layout.yaxis.ticksuffix == " MHz"
@@ -48,7 +48,7 @@ def test_panels_are_the_parts_of_the_machine_and_units() -> None:
 
 def test_its_time_is_the_timelines() -> None:
     run = factories.profile(20) | {"counters": counters([("HBM read", "0", "MB/s")])}
-    figure, drawn = counters_plot(run, Info()), timeline(run, Info())
+    figure, drawn = plot_counters(run, Info()), timeline(run, Info())
     assert figure.layout.xaxis.range == drawn.layout.xaxis.range
     assert figure.layout.xaxis.ticksuffix == drawn.layout.xaxis.ticksuffix
     assert list(figure.data[0].x)[:2] == [1.0, 11.0]  # the first slice began 1 us before the first sample
@@ -62,16 +62,16 @@ def test_what_is_not_drawn_is_told_and_can_be_asked_for() -> None:
         ("PCIe post Tx max", None, "MB/s"),
     ]
     run = factories.all_tables(counters=counters(some))
-    plain = counters_plot(run, Info())
+    plain = plot_counters(run, Info())
     assert "not drawn: QoS" in plain.layout.title.text
     assert [line.name for line in plain.data] == ["HBM read 0", "PCIe post Tx"]
-    asked = counters_plot(run, Info(), counters=["QoS", "PCIe"])
+    asked = plot_counters(run, Info(), counters=["QoS", "PCIe"])
     assert [line.name for line in asked.data] == ["QoS OTHERS", "PCIe post Tx", "PCIe post Tx max"]
 
 
 def test_of_many_instances_the_highest_are_drawn_and_counted() -> None:
     some = [("CPU Usage CPU", str(number), "%") for number in range(192)]
-    figure = counters_plot(factories.all_tables(counters=counters(some, 2_000)), Info())
+    figure = plot_counters(factories.all_tables(counters=counters(some, 2_000)), Info())
     assert len(figure.data) == 8
     assert {line.name for line in figure.data} == {f"CPU Usage CPU {number}" for number in range(184, 192)}
     assert "the 8 highest of 192" in figure.layout.annotations[0].text
@@ -80,17 +80,17 @@ def test_of_many_instances_the_highest_are_drawn_and_counted() -> None:
 
 def test_absent_values_are_no_points() -> None:
     some = counters([("HBM read", "0", "MB/s")], value=np.array([1.0, np.nan, 3.0, np.nan, 5.0]))
-    assert list(counters_plot(factories.all_tables(counters=some), Info()).data[0].y) == [1.0, 3.0, 5.0]
+    assert list(plot_counters(factories.all_tables(counters=some), Info()).data[0].y) == [1.0, 3.0, 5.0]
 
 
 def test_names_are_shown_as_they_are() -> None:
-    figure = counters_plot(factories.all_tables(counters=counters([("HBM <img src=x>", "<b>", "MB/s")])), Info())
+    figure = plot_counters(factories.all_tables(counters=counters([("HBM <img src=x>", "<b>", "MB/s")])), Info())
     assert "<img" not in str(figure.to_json())
 
 
 def test_a_run_without_counters_says_what_to_collect() -> None:
-    figure = counters_plot(factories.all_tables(), Info())
+    figure = plot_counters(factories.all_tables(), Info())
     assert not figure.data
     assert "collect with" in figure.layout.annotations[0].text
-    other = counters_plot(factories.all_tables(counters=counters([("QoS", "a", "MB/s")])), Info(), counters=["HBM"])
+    other = plot_counters(factories.all_tables(counters=counters([("QoS", "a", "MB/s")])), Info(), counters=["HBM"])
     assert "there are: QoS" in other.layout.annotations[0].text

@@ -11,7 +11,7 @@ import pytest
 from npuprof import tables
 from npuprof.analysis.chip_limits import ChipLimits
 from npuprof.errors import NpuprofError
-from npuprof.figures.kernel_detail import kernel_detail
+from npuprof.figures.kernel_detail import plot_kernel
 from npuprof.info import Info
 from tests import factories
 
@@ -30,7 +30,7 @@ def run(**columns: Any) -> dict[str, pd.DataFrame]:
 
 def test_each_pipe_is_a_bar_in_the_order_of_the_pipes() -> None:
     pipes = {"aic_mte2_ratio": 0.5, "aic_mac_ratio": 0.25, "aic_fixpipe_ratio": 0.125, "aiv_vec_ratio": 0.75}
-    figure = kernel_detail(run(**pipes, aic_mac_time_ns=1_250), factories.info(), 0)
+    figure = plot_kernel(run(**pipes, aic_mac_time_ns=1_250), factories.info(), 0)
     cube, vector = figure.data
     assert list(cube.x) == [25.0, 50.0, 12.5]
     assert [place.partition(" ")[0] for place in cube.y] == ["mac", "mte2", "fixpipe"]
@@ -50,7 +50,7 @@ def test_its_place_on_the_roofline_is_below_where_shapes_allow() -> None:
     }
     flops, moved = 2 * 32 * 64 * 128, 2 * (32 * 64 + 64 * 128 + 32 * 128)
     limits = ChipLimits("a chip", 1e14, 1e13, 1e12, "a test")
-    figure = kernel_detail(run(aic_mac_ratio=0.25, **product), Info(), 0, limits=limits)
+    figure = plot_kernel(run(aic_mac_ratio=0.25, **product), Info(), 0, limits=limits)
     bars, cube, vector, point = figure.data
     assert (bars.yaxis, point.yaxis) == ("y", "y2")
     assert list(bars.x) == [25.0]
@@ -58,27 +58,27 @@ def test_its_place_on_the_roofline_is_below_where_shapes_allow() -> None:
     assert (max(cube.y), max(vector.y)) == (1e14, 1e13)
     assert figure.layout.xaxis2.type == figure.layout.yaxis2.type == "log"
     # A chip whose limits are not known: the point alone.
-    assert len(kernel_detail(run(aic_mac_ratio=0.25, **product), Info(), 0).data) == 2
+    assert len(plot_kernel(run(aic_mac_ratio=0.25, **product), Info(), 0).data) == 2
 
 
 def test_without_operations_there_are_the_bars_alone() -> None:
-    figure = kernel_detail(run(aic_mac_ratio=0.25), factories.info(), 0)
+    figure = plot_kernel(run(aic_mac_ratio=0.25), factories.info(), 0)
     assert [trace.type for trace in figure.data] == ["bar"]
     assert not list(figure.select_yaxes(row=2))
 
 
 def test_a_core_that_took_no_part_has_no_bars() -> None:
-    figure = kernel_detail(run(aic_mac_ratio=0.5, aiv_vec_ratio=0.0, aiv_total_cycles=0), Info(), 0)
+    figure = plot_kernel(run(aic_mac_ratio=0.5, aiv_vec_ratio=0.0, aiv_total_cycles=0), Info(), 0)
     assert [bar.name for bar in figure.data] == ["cube core"]
 
 
 def test_other_metrics_are_shown_where_there_are_no_pipes() -> None:
-    figure = kernel_detail(run(aic_mac_fp16_ratio=0.5, aic_mac_int8_ratio=float("nan")), Info(), 0)
+    figure = plot_kernel(run(aic_mac_fp16_ratio=0.5, aic_mac_int8_ratio=float("nan")), Info(), 0)
     assert list(figure.data[0].y) == ["mac_fp16"]
 
 
 def test_a_kernel_without_counters_says_what_to_collect() -> None:
-    figure = kernel_detail(factories.profile(20), Info(), 3)
+    figure = plot_kernel(factories.profile(20), Info(), 3)
     assert not figure.data
     assert "PipeUtilization" in figure.layout.annotations[0].text
     assert "LayerNormV4" in figure.layout.annotations[0].text
@@ -87,4 +87,4 @@ def test_a_kernel_without_counters_says_what_to_collect() -> None:
 @pytest.mark.parametrize("row", [-1, 20])
 def test_a_row_that_is_not_there_is_refused(row: int) -> None:
     with pytest.raises(NpuprofError, match=f"there is no kernel {row}: run.kernels has 20 rows"):
-        kernel_detail(factories.profile(20), Info(), row)
+        plot_kernel(factories.profile(20), Info(), row)

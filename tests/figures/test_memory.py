@@ -10,7 +10,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.figures.embed import saved_bytes
-from npuprof.figures.memory import memory_plot
+from npuprof.figures.memory import plot_memory
 from npuprof.info import Info
 from tests import factories
 
@@ -35,7 +35,7 @@ def drawn(figure: Any) -> dict[str, Any]:
 
 def test_each_device_component_and_sampled_size_is_a_line() -> None:
     samples = memory([(5, 0, "PTA", 0, None), (1_000_000_005, 0, "PTA", 3 << 20, None)])
-    figure = memory_plot(factories.all_tables(memory=samples), Info(simulated=True))
+    figure = plot_memory(factories.all_tables(memory=samples), Info(simulated=True))
     assert [name for name in drawn(figure) if "peak" not in name] == ["NPU 0 PTA, allocated"]
     assert list(figure.data[0].x) == [0, 1_000]
     assert list(figure.data[0].y) == [0, 3]
@@ -45,7 +45,7 @@ def test_each_device_component_and_sampled_size_is_a_line() -> None:
 
 def test_fragmentation_is_what_was_reserved_and_not_allocated() -> None:
     samples = memory([(0, 0, "PTA", 1 << 20, 4 << 20), (9, 0, "PTA", None, 4 << 20), (10, 0, "PTA", 3 << 20, 4 << 20)])
-    line = drawn(memory_plot(factories.all_tables(memory=samples), Info()))["NPU 0 PTA, reserved − allocated"]
+    line = drawn(plot_memory(factories.all_tables(memory=samples), Info()))["NPU 0 PTA, reserved − allocated"]
     assert list(line.y) == [3, 1]
 
 
@@ -61,7 +61,7 @@ def test_the_peak_names_the_operators_that_were_alive() -> None:
             "device_id": pd.array([0, 0, 0, 0], "Int64"),
         },
     )
-    figure = memory_plot(factories.all_tables(memory=samples, allocations=blocks), Info())
+    figure = plot_memory(factories.all_tables(memory=samples, allocations=blocks), Info())
     (told,) = drawn(figure)["NPU 0 PTA, peak"].hovertext
     assert "peak 5.00 MiB" in told
     assert "aten::&lt;big&gt;: 4.00 MiB in 2" in told
@@ -72,7 +72,7 @@ def test_the_peak_names_the_operators_that_were_alive() -> None:
 
 
 def test_a_peak_without_allocations_says_that_they_are_not_known() -> None:
-    figure = memory_plot(factories.profile(20), factories.info())
+    figure = plot_memory(factories.profile(20), factories.info())
     assert "not known" in drawn(figure)["NPU 0 PTA, peak"].hovertext[0]
 
 
@@ -80,7 +80,7 @@ def test_many_components_and_samples_stay_small() -> None:
     names = [f"MODULE{number} (module)" for number in range(200)] + ["PTA"]
     rows = [(time, 0, name, time % 977, 1_000) for name in names for time in range(0, 200, 10)]
     rows += [(time, 0, "GE", time % 977, 1_000) for time in range(20_000)]
-    figure = memory_plot(factories.all_tables(memory=memory(rows)), Info())
+    figure = plot_memory(factories.all_tables(memory=memory(rows)), Info())
     assert saved_bytes(figure) < 300_000
     assert "the 6 largest of 202 components" in figure.layout.title.text
     assert drawn(figure)["NPU 0 PTA, allocated"].visible is None
@@ -89,7 +89,7 @@ def test_many_components_and_samples_stay_small() -> None:
 
 
 def test_a_run_without_samples_says_what_to_collect() -> None:
-    figure = memory_plot(factories.all_tables(), Info())
+    figure = plot_memory(factories.all_tables(), Info())
     assert not figure.data
     assert "memory=True" in figure.layout.annotations[0].text
 
@@ -100,8 +100,8 @@ def test_what_the_device_holds_as_a_whole_does_not_flatten_the_allocators() -> N
         (5, 0, "Device", None, 9 << 30),
         (0, 0, "GE", 1 << 20, 2 << 20),
     ]
-    both = drawn(memory_plot(factories.all_tables(memory=memory(rows)), Info()))
+    both = drawn(plot_memory(factories.all_tables(memory=memory(rows)), Info()))
     assert both["NPU 0 Device, reserved"].visible == "legendonly"
     assert both["NPU 0 GE, allocated"].visible is None
-    alone = drawn(memory_plot(factories.all_tables(memory=memory(rows[:2])), Info()))
+    alone = drawn(plot_memory(factories.all_tables(memory=memory(rows[:2])), Info()))
     assert alone["NPU 0 Device, reserved"].visible is None

@@ -11,7 +11,7 @@ import pytest
 from npuprof import tables
 from npuprof.analysis.chip_limits import ChipLimits, limits_of
 from npuprof.figures.embed import saved_bytes
-from npuprof.figures.roofline import roofline
+from npuprof.figures.roofline import plot_roofline
 from npuprof.info import Info
 from tests import factories
 
@@ -39,7 +39,7 @@ def points(figure: Any) -> Any:
 
 
 def test_a_point_is_operations_a_second_over_operations_a_byte() -> None:
-    point = points(roofline(run(1), factories.info()))
+    point = points(plot_roofline(run(1), factories.info()))
     flops, moved = 2 * 1_024**3, 3 * 2 * 1_024**2
     assert point.x[0] == pytest.approx(flops / moved)
     assert point.y[0] == pytest.approx(flops / 100e-6)
@@ -48,7 +48,7 @@ def test_a_point_is_operations_a_second_over_operations_a_byte() -> None:
 
 
 def test_the_roof_is_that_of_the_chip_with_its_source() -> None:
-    figure = roofline(run(), factories.info(chip="Ascend 910B"))
+    figure = plot_roofline(run(), factories.info(chip="Ascend 910B"))
     limits = limits_of("Ascend 910B")
     assert limits is not None
     cube, vector = (trace for trace in figure.data if trace.mode == "lines")
@@ -60,32 +60,32 @@ def test_the_roof_is_that_of_the_chip_with_its_source() -> None:
 
 @pytest.mark.parametrize("chip", ["", "Ascend <new>"])
 def test_an_unknown_chip_is_said_and_has_no_roof(chip: str) -> None:
-    figure = roofline(run(), factories.info(chip=chip))
+    figure = plot_roofline(run(), factories.info(chip=chip))
     assert all(trace.mode == "markers" for trace in figure.data)
     assert "not known" in figure.layout.title.text
     assert "<new>" not in figure.layout.title.text
 
 
 def test_limits_can_be_given() -> None:
-    figure = roofline(run(), Info(), limits=ChipLimits("mine", 1e12, 1e11, 1e12, "a data sheet"))
+    figure = plot_roofline(run(), Info(), limits=ChipLimits("mine", 1e12, 1e11, 1e12, "a data sheet"))
     assert max(max(trace.y) for trace in figure.data if trace.mode == "lines") == 1e12
 
 
 def test_counted_points_are_full_and_estimated_ones_hollow() -> None:
     counted = {"aic_cube_fops": [1e9, 0.0], "aic_read_main_memory_kb": [1e3, 0.0]}
-    point = points(roofline(run(2, **counted), Info()))
+    point = points(plot_roofline(run(2, **counted), Info()))
     assert list(point.marker.symbol) == ["circle", "circle-open"]
     assert point.x[0] == pytest.approx(1e9 / 1_024e3)
 
 
 def test_of_many_kernels_those_with_the_most_time_are_drawn() -> None:
-    figure = roofline(run(3_000), Info(), max_points=200)
+    figure = plot_roofline(run(3_000), Info(), max_points=200)
     assert len(points(figure).x) == 200
     assert "200 kinds of kernels with 6.7 % of the time of all kernels" in figure.layout.title.text
     assert saved_bytes(figure) < 300_000
 
 
 def test_kernels_without_operations_have_no_place() -> None:
-    figure = roofline(run(2, op_type=["TransData", "Mystery"]), Info())
+    figure = plot_roofline(run(2, op_type=["TransData", "Mystery"]), Info())
     assert not figure.data
     assert "aic_metrics" in figure.layout.annotations[0].text

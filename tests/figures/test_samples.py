@@ -15,7 +15,7 @@ from npuprof.ranks.profile_set import ProfileSet
 _TEXT = "torch_npu/text/level1/rank0_ascend_pt"
 _RUNS = (_TEXT, "torch_npu/db/level1/rank1_ascend_pt", "torch_npu/llm_pp2dp2/rank_0_ascend_pt", "raw/everything")
 _METHODS = (
-    *("memory_plot", "communication_matrix", "communication_plot", "step_plot", "counters_plot", "roofline"),
+    *("plot_memory", "plot_communication_matrix", "plot_communication", "plot_steps", "plot_counters", "plot_roofline"),
     *("timeline", "flamegraph"),
 )
 
@@ -41,21 +41,21 @@ def test_the_steps_are_as_long_as_the_vendor_says(samples: Path) -> None:
 
 def test_the_star_is_at_the_highest_allocation(samples: Path) -> None:
     run = load(samples / _TEXT)
-    stars = {trace.name: trace.y[0] for trace in run.memory_plot().data if trace.name.endswith(", peak")}
+    stars = {trace.name: trace.y[0] for trace in run.plot_memory().data if trace.name.endswith(", peak")}
     peaks = run.summary.memory_peaks.set_index("component")["allocated_bytes"]
     assert stars["NPU 0 PTA, peak"] == peaks["PTA"] / 2**20
 
 
 def test_the_bars_have_the_time_of_all_collectives(samples: Path) -> None:
     run = load(samples / _TEXT)
-    bars = [trace for trace in run.communication_plot().data if trace.type == "bar"]
+    bars = [trace for trace in run.plot_communication().data if trace.type == "bar"]
     assert sum(bar.x.sum() for bar in bars) == pytest.approx(run.communication["duration_ns"].sum() / 1e6)
-    assert {trace.name for trace in run.communication_plot().data if trace.type == "scatter"} == {"HCCS", "ON_CHIP"}
+    assert {trace.name for trace in run.plot_communication().data if trace.type == "scatter"} == {"HCCS", "ON_CHIP"}
 
 
 def test_memory_tells_what_was_never_released_and_what_lay_idle(samples: Path) -> None:
     run = load(samples / _TEXT)
-    lines = {trace.name: trace for trace in run.memory_plot().data}
+    lines = {trace.name: trace for trace in run.plot_memory().data}
     stayed = run.allocations[run.allocations["released_ns"].isna() & run.allocations["allocated_ns"].notna()]
     assert lines["never released, in sum"].y[-1] == stayed["size_bytes"].sum() / 2**20
     own = run.memory[run.memory["component"] == "PTA"]
@@ -68,7 +68,7 @@ def test_memory_tells_what_was_never_released_and_what_lay_idle(samples: Path) -
 
 def test_counters_have_the_time_of_memory(samples: Path) -> None:
     run = load(samples / _TEXT)
-    counters, memory = run.counters_plot(), run.memory_plot()
+    counters, memory = run.plot_counters(), run.plot_memory()
     assert counters.layout.xaxis.range == memory.layout.xaxis.range
     assert counters.layout.xaxis.ticksuffix == memory.layout.xaxis.ticksuffix
     assert {trace.name.partition(" ")[0] for trace in counters.data} >= {"AI", "HBM", "LLC"}
@@ -77,7 +77,7 @@ def test_counters_have_the_time_of_memory(samples: Path) -> None:
 def test_the_steps_of_all_ranks_stand_beside_each_other(samples: Path) -> None:
     runs = open_path(samples / "torch_npu/llm_pp2dp2")
     assert isinstance(runs, ProfileSet)
-    figure = runs.step_plot()
+    figure = runs.plot_steps()
     assert set(figure.data[0].x[1]) == {"rank 0", "rank 1"}
     whole = np.sum([trace.y for trace in figure.data], axis=0) * 1e6
     for rank, length in zip(figure.data[0].x[1], whole, strict=True):
@@ -89,7 +89,7 @@ def test_a_kernel_is_told_as_its_row_has_it(samples: Path) -> None:
     run = load(samples / "torch_npu/db/level1/rank1_ascend_pt")
     kernels = run.kernels
     row = int(kernels.index[kernels["op_type"] == "MatMulV2"][0])
-    bars, *limits, point = run.kernel_detail(row).data
+    bars, *limits, point = run.plot_kernel(row).data
     pipes = {place.partition(" ")[0]: share for place, share in zip(bars.y, bars.x, strict=True)}
     assert pipes["mte2"] == pytest.approx(100 * kernels["aic_mte2_ratio"].iloc[row])
     assert len(limits) == 2

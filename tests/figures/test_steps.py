@@ -10,7 +10,7 @@ import pytest
 
 from npuprof import tables
 from npuprof.analysis.step_parts import PARTS, step_parts
-from npuprof.figures.steps import parts_plot, step_plot
+from npuprof.figures.steps import plot_step_parts, plot_steps
 from npuprof.info import Info
 from tests import factories
 
@@ -35,7 +35,7 @@ def many(count: int) -> dict[str, pd.DataFrame]:
 
 def test_bars_are_as_long_as_the_steps() -> None:
     run = factories.profile(60)
-    figure = step_plot(run, factories.info())
+    figure = plot_steps(run, factories.info())
     assert figure.layout.barmode == "stack"
     assert heights(figure) == pytest.approx(run["steps"]["duration_ns"].to_numpy() / 1_000)  # the axis is in us
     assert [bar.name for bar in figure.data] == ["computing", "communication, not overlapped", "free"]
@@ -47,14 +47,14 @@ def test_bars_are_as_long_as_the_steps() -> None:
 def test_ranks_stand_beside_each_other() -> None:
     parts = step_parts(factories.profile(60))
     both = pd.concat([parts.assign(rank=pd.array([rank] * len(parts), "Int64")) for rank in (1, 0)])
-    figure = parts_plot(both, Info())
+    figure = plot_step_parts(both, Info())
     steps, ranks = figure.data[0].x
     assert list(steps) == ["step 0", "step 0", "step 1", "step 1", "step 2", "step 2"]
     assert list(ranks) == ["rank 0", "rank 1"] * 3
 
 
 def test_of_many_steps_the_longest_and_shortest_stay() -> None:
-    figure = step_plot(many(5_000), Info())
+    figure = plot_steps(many(5_000), Info())
     shown = heights(figure) * 1_000
     assert len(shown) <= 240
     assert {1, 9_999} <= {round(value) for value in shown}
@@ -64,12 +64,12 @@ def test_of_many_steps_the_longest_and_shortest_stay() -> None:
 def test_rows_of_one_place_are_not_stacked_upon_each_other() -> None:
     run = many(2)
     run["step_times"]["step"] = pd.array([None, None], "Int64")
-    places = list(zip(*step_plot(run, Info()).data[0].x, strict=True))
+    places = list(zip(*plot_steps(run, Info()).data[0].x, strict=True))
     assert len(set(places)) == 2
 
 
 def test_a_run_without_steps_says_how_to_mark_them() -> None:
-    figure = step_plot(factories.all_tables(), Info())
+    figure = plot_steps(factories.all_tables(), Info())
     assert not figure.data
     assert "prof.step()" in figure.layout.annotations[0].text
 

@@ -38,7 +38,7 @@ def ranks(folder: Path, count: int) -> ProfileSet:
 
 
 def test_every_rank_has_its_bars(tmp_path: Path) -> None:
-    figure = ranks(tmp_path, 3).step_plot()
+    figure = ranks(tmp_path, 3).plot_steps()
     steps, whose = figure.data[0].x
     assert list(zip(steps, whose, strict=True))[:4] == [
         *(("step 0", f"rank {rank}") for rank in range(3)),
@@ -49,7 +49,7 @@ def test_every_rank_has_its_bars(tmp_path: Path) -> None:
 
 
 def test_every_rank_tells_what_it_sent(tmp_path: Path) -> None:
-    (heat,) = ranks(tmp_path, 3).communication_matrix().data
+    (heat,) = ranks(tmp_path, 3).plot_communication_matrix().data
     assert list(heat.x) == ["0", "1", "2"]
     sent = [[across for across, cell in enumerate(row) if cell] for row in heat.z]
     assert sent == [[1], [2], [0]]
@@ -81,10 +81,10 @@ def test_ranks_of_groups_are_those_of_the_whole_job(samples: Path) -> None:
 
     runs = open_path(folder)
     assert isinstance(runs, ProfileSet)
-    (heat,) = runs.communication_matrix().data
+    (heat,) = runs.plot_communication_matrix().data
     assert list(heat.x) == list("0123")
     np.testing.assert_allclose(np.array(heat.z, float), expected, atol=1e-9)
     for rank in range(4):
-        (own,) = runs[rank].communication_matrix().data
+        (own,) = runs[rank].plot_communication_matrix().data
         np.testing.assert_allclose(np.array(own.z[rank], float), expected[rank], atol=1e-9)
         assert not any(cell for row in (*own.z[:rank], *own.z[rank + 1 :]) for cell in row)

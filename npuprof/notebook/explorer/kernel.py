@@ -75,7 +75,7 @@ class KernelView:
     def _draw(self, row: int) -> bool:
         from npuprof.notebook.explorer.live import live, redraw
 
-        drawn = self._run.kernel_detail(row)
+        drawn = self._run.plot_kernel(row)
         if not drawn.data:
             return False
         if self.figure is None:

@@ -47,8 +47,8 @@ class SetExplorer:
             {
                 "Runs": lambda: widgets.HTML(f"<div style='overflow-x:auto'>{runs._repr_html_()}</div>"),
                 "One run": self._chooser,
-                "Steps": self._all(runs.step_plot),
-                "Communication": self._all(runs.communication_matrix),
+                "Steps": self._all(runs.plot_steps),
+                "Communication": self._all(runs.plot_communication_matrix),
             }
         )
         again = f", or open the runs with npuprof.load({str(runs.root)!r}).explore()"

@@ -101,20 +101,20 @@ def rows_of(explorer: Explorer, name: str) -> widgets.Widget:
 def kernels(explorer: Explorer) -> widgets.Widget:
     """Show the kernels' table, the chosen kernel in detail, and the roofline, where the run has what they take."""
     rows = table("kernels", lambda explorer, rows: explorer.tell(rows, "Kernels"))(explorer)
-    drawn = explorer.run.roofline()
+    drawn = explorer.run.plot_roofline()
     return _column(rows, explorer.kernel.place("Kernels"), *([shown(drawn)] if drawn.data else []))
 
 
 def memory(explorer: Explorer) -> widgets.Widget:
     """Show memory over time, and the blocks that were allocated."""
-    shown_parts = [shown(explorer.run.memory_plot())] if len(explorer.run.memory) else []
+    shown_parts = [shown(explorer.run.plot_memory())] if len(explorer.run.memory) else []
     blocks = [table("allocations")(explorer)] if len(explorer.run.allocations) else []
     return _column(*shown_parts, *blocks)
 
 
 def communication(explorer: Explorer) -> widgets.Widget:
     """Show the time of collectives, who sent how much to whom, and their table."""
-    figures = [explorer.run.communication_plot(), explorer.run.communication_matrix()]
+    figures = [explorer.run.plot_communication(), explorer.run.plot_communication_matrix()]
     rows = [table("communication")(explorer)] if len(explorer.run.communication) else []
     return _column(*(shown(drawn) for drawn in figures if drawn.data), *rows)
 

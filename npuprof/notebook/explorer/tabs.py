@@ -31,8 +31,8 @@ _TABS: list[Tab] = [
     Tab("API", _rows("api"), tab_contents.table("api")),
     Tab("Memory", _rows("memory", "allocations"), tab_contents.memory),
     Tab("Communication", _rows("communication", "communication_tasks"), tab_contents.communication),
-    Tab("Steps", _rows("steps", "step_times"), tab_contents.figure("step_plot")),
-    Tab("Counters", _rows("counters"), tab_contents.figure("counters_plot")),
+    Tab("Steps", _rows("steps", "step_times"), tab_contents.figure("plot_steps")),
+    Tab("Counters", _rows("counters"), tab_contents.figure("plot_counters")),
     Tab("Marks", _rows("marks"), tab_contents.table("marks")),
     Tab("Notes", lambda explorer: bool(len(explorer.run.notes)), tab_contents.notes),
 ]

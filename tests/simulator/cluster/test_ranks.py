@@ -220,7 +220,7 @@ def test_records_number_the_ranks_of_a_group_from_0_and_are_read_as_ranks_of_the
         tasks = run.communication_tasks
         assert (set(tasks["src_rank"]), set(tasks["dst_rank"])) == ({number // 2}, {1 - number // 2})
         assert (set(tasks["src_global_rank"]), set(tasks["dst_global_rank"])) == ({number}, {(number + 2) % 4})
-    heat = loaded.communication_matrix().data[0]
+    heat = loaded.plot_communication_matrix().data[0]
     assert [[across for across, cell in enumerate(row) if cell] for row in heat.z] == [[2], [3], [0], [1]]
 
 
