@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuprof.clock import Clock
 from npuprof.simulator.device import Device
-from npuprof.simulator.state import Semantics, Simulator
+from npuprof.simulator.machine import Semantics, Simulator
 from npuprof.simulator.streams import Event, Stream, Task
 from npuprof.simulator.tensors import Tensor
 

@@ -17,7 +17,7 @@ from npuprof.simulator.names import LEVEL_ACL, LEVEL_COMMUNICATION, LEVEL_NODE, 
 from npuprof.simulator.streams import Task
 
 if TYPE_CHECKING:
-    from npuprof.simulator.host_side import HostCall
+    from npuprof.simulator.device_view import HostCall
 
 StepKind: TypeAlias = Literal["Notify_Record", "Notify_Wait", "Memcpy", "Reduce_Inline", "RDMASend"]
 

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from npuprof.simulator.chips import Chip
-from npuprof.simulator.host_side import HostCall, HostSide
+from npuprof.simulator.cost_model import Core, Operator, block_count, estimate
+from npuprof.simulator.device_view import HostCall, HostSide
 from npuprof.simulator.memory import DeviceMemory
 from npuprof.simulator.streams import MAX_COPY_BYTES, QUEUE_DEPTH, TASK_IDS, CopyKind, Event, Stream, Task
 from npuprof.simulator.tensors import Tensor
-from npuprof.simulator.work import Core, Operator, block_count, estimate
 
 if TYPE_CHECKING:
     from npuprof.simulator.communication import Collective, Step
     from npuprof.simulator.host_records import Mark
-    from npuprof.simulator.state import Simulator
+    from npuprof.simulator.machine import Simulator
 
 FLIP_TICKS = 5  # the task that announces a wrap of the task ids occupies the stream for a moment
 _EVENT_TICKS = 5

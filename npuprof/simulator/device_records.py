@@ -14,9 +14,9 @@ from operator import itemgetter
 from npuprof.simulator import layouts, pmu
 from npuprof.simulator.chips import Chip
 from npuprof.simulator.collection import Collection
+from npuprof.simulator.cost_model import Core, Estimate, Operator
 from npuprof.simulator.host_records import MIX_RATIOS
 from npuprof.simulator.streams import CopyKind, Task
-from npuprof.simulator.work import Core, Estimate, Operator
 
 TAG_MARK = 11
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from npuprof.simulator import layouts, names
+from npuprof.simulator.cost_model import Core, Operator
 from npuprof.simulator.names import LEVEL_ACL, LEVEL_MARK, LEVEL_NODE, LEVEL_RUNTIME, Names
 from npuprof.simulator.streams import MAX_COPY_BYTES, CopyKind, Stream, Task
 from npuprof.simulator.tensors import Tensor
-from npuprof.simulator.work import Core, Operator
 
 if TYPE_CHECKING:
     from npuprof.simulator.device import Device
-    from npuprof.simulator.host_side import HostCall
+    from npuprof.simulator.device_view import HostCall
 
 DESTROYED = 0xFFFF  # flip count of a stream that is gone
 

@@ -16,7 +16,7 @@ from npuprof.simulator.host_records import Mark, MarkKind
 from npuprof.simulator.streams import Stream
 
 if TYPE_CHECKING:
-    from npuprof.simulator.state import Simulator
+    from npuprof.simulator.machine import Simulator
 
 _MAX_STAMP_BYTES = 126
 _MAX_STREAM_MARK_BYTES = 155

@@ -16,8 +16,8 @@ from npuprof.simulator.collection import ACL_API, AICORE_METRICS, KNOWN_BITS, ME
 from npuprof.simulator.pmu import METRICS, PIPE_UTILIZATION
 
 if TYPE_CHECKING:
+    from npuprof.simulator.machine import Simulator
     from npuprof.simulator.recorder import Recorder
-    from npuprof.simulator.state import Simulator
 
 _MAX_PATH_BYTES = 4096
 _DEFAULT_MASK = ACL_API | TASK_TIME | AICORE_METRICS

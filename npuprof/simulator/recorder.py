@@ -15,17 +15,17 @@ from npuprof.clock import Clock
 from npuprof.simulator import device_records, host_records
 from npuprof.simulator.collection import Collection
 from npuprof.simulator.communication import Collective, CommunicationRecords, Step, sqe_of
+from npuprof.simulator.cost_model import Estimate, Operator
 from npuprof.simulator.directory import ProfDirectory
 from npuprof.simulator.framework import Block, FrameworkFiles, OperatorCall
 from npuprof.simulator.names import Names
 from npuprof.simulator.samples import MemorySampler
 from npuprof.simulator.streams import CopyKind, Stream, Task
-from npuprof.simulator.work import Estimate, Operator
 
 if TYPE_CHECKING:
     from npuprof.simulator.device import Device
-    from npuprof.simulator.host_side import HostCall
-    from npuprof.simulator.state import Simulator
+    from npuprof.simulator.device_view import HostCall
+    from npuprof.simulator.machine import Simulator
 
 _BATCH_RECORDS = 2048
 _BATCH_NS = 500_000_000

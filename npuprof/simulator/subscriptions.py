@@ -19,7 +19,7 @@ from npuprof.simulator.pmu import METRICS
 from npuprof.simulator.streams import Task
 
 if TYPE_CHECKING:
-    from npuprof.simulator.state import Simulator
+    from npuprof.simulator.machine import Simulator
 
 METRIC_NONE = 0xFF
 # signature, model, flag, thread; index, duration, start, end, execution time, cube and vector operations; device.

@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from npuprof.simulator import host_records, layouts, names, pmu
 from npuprof.simulator.collection import ACL_API, AICORE_METRICS, MSPROFTX, RUNTIME_API, TASK_TIME, Collection
+from npuprof.simulator.cost_model import Core, Operator, block_count, estimate
 from npuprof.simulator.device import FLIP_TICKS, Device
 from npuprof.simulator.device_records import SQE_AI_CORE, SQE_AIV, pmu_flags
 from npuprof.simulator.directory import ProfDirectory
+from npuprof.simulator.machine import Simulator
 from npuprof.simulator.names import LEVEL_ACL, LEVEL_NODE, LEVEL_RUNTIME, Names
-from npuprof.simulator.state import Simulator
 from npuprof.simulator.streams import TASK_IDS
 from npuprof.simulator.tensors import Tensor
-from npuprof.simulator.work import Core, Operator, block_count, estimate
 
 Ints = npt.NDArray[np.int64]
 Records = npt.NDArray[Any]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from npuprof.simulator.communication import Collective, Step, call_duration_ns, steps_of
 from npuprof.simulator.device import Device
-from npuprof.simulator.host_side import HostCall
+from npuprof.simulator.device_view import HostCall
 from npuprof.simulator.streams import Event, Stream, Task
 
 NOTIFY_NS = 100

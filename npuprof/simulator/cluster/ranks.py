@@ -25,8 +25,8 @@ from npuprof.simulator.collection import (
     TASK_TIME_L0,
 )
 from npuprof.simulator.device import Device
+from npuprof.simulator.machine import Simulator
 from npuprof.simulator.pmu import PIPE_UTILIZATION
-from npuprof.simulator.state import Simulator
 from npuprof.simulator.virtual_clock import VirtualClock
 
 Result = TypeVar("Result")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from npuprof.simulator.cost_model import Core
 from npuprof.simulator.npu.launches import Kernel
-from npuprof.simulator.work import Core
 
 # aten name: type, call without "aclnn", call with a scalar operand (where it has another name)
 _ELEMENTWISE: Mapping[str, str] = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from npuprof.simulator import Device, Simulator, Task
-from npuprof.simulator.work import Operator
+from npuprof.simulator.cost_model import Operator
 
 
 class Launch(NamedTuple):

@@ -10,7 +10,7 @@ from npuprof.simulator.chips import Chip
 from npuprof.simulator.framework import Block, OperatorCall
 
 if TYPE_CHECKING:
-    from npuprof.simulator.state import Simulator
+    from npuprof.simulator.machine import Simulator
 
 
 class HostCall(NamedTuple):
