@@ -24,15 +24,10 @@ Whatever it writes says that it is simulated (``"simulated": true`` in ``info.js
 from __future__ import annotations
 
 import importlib
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from npuprof.clock import Clock
 from npuprof.simulator.device import Device
-from npuprof.simulator.machine import Semantics, Simulator
+from npuprof.simulator.machine import Simulator, configure, current, reset, using
 from npuprof.simulator.streams import Event, Stream, Task
 from npuprof.simulator.tensors import Tensor
 
@@ -58,79 +53,6 @@ __all__ = [
     "torch",
     "using",
 ]
-
-_current = Simulator()
-
-
-_of_thread: ContextVar[Simulator | None] = ContextVar("npuprof_machine", default=None)
-
-
-def current() -> Simulator:
-    """Give the simulated machine of this process, or of the simulated rank that the calling thread is."""
-    return _of_thread.get() or _current
-
-
-@contextmanager
-def using(machine: Simulator) -> Iterator[Simulator]:
-    """Let `machine` be the current one of this thread (and asynchronous task) in the ``with`` block."""
-    token = _of_thread.set(machine)
-    try:
-        yield machine
-    finally:
-        _of_thread.reset(token)
-
-
-def configure(
-    *,
-    semantics: Semantics | None = None,
-    chip: str | None = None,
-    devices: int | None = None,
-    clock: Clock | None = None,
-    busy: bool | None = None,
-) -> Simulator:
-    """Change the simulated machine; what is not given stays as it is.
-
-    A new chip, number of devices or clock makes a fresh machine, without streams, memory or profiler state.
-    The other two take effect on the one there is.
-
-    Returns
-    -------
-    Simulator
-        The machine from now on, as :func:`current` gives it.
-    """
-    global _current
-    before = _current
-    semantics = before.semantics if semantics is None else semantics
-    busy = before.busy if busy is None else busy
-    if chip is None and devices is None and clock is None:
-        before.semantics, before.busy = semantics, busy
-        return before
-    _discard(before)
-    _current = Simulator(
-        semantics=semantics,
-        chip=before.chip_key if chip is None else chip,
-        devices=len(before.devices) if devices is None else devices,
-        clock=before.clock if clock is None else clock,
-        busy=busy,
-    )
-    return _current
-
-
-def reset() -> Simulator:
-    """Start again from the defaults, as if the process had just begun."""
-    global _current
-    _discard(_current)
-    _current = Simulator()
-    return _current
-
-
-def _discard(simulator: Simulator) -> None:
-    """Complete what a machine that is given up still records."""
-    simulator.profiler.complete()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _current.after_fork())
 
 
 def __getattr__(name: str) -> Any:

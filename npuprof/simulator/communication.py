@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from npuprof.simulator import layouts, names
 from npuprof.simulator.cluster.links import LinkKind
 from npuprof.simulator.cluster.plans import Plan
+from npuprof.simulator.device_view import HostCall
 from npuprof.simulator.host_records import ADDITIONAL_LENGTH, BASIC_LENGTH, EXTENDED, NODE_AFTER_NS, TRACK_AFTER_NS
 from npuprof.simulator.names import LEVEL_ACL, LEVEL_COMMUNICATION, LEVEL_NODE, LEVEL_RUNTIME, Names
 from npuprof.simulator.streams import Task
-
-if TYPE_CHECKING:
-    from npuprof.simulator.device_view import HostCall
 
 StepKind: TypeAlias = Literal["Notify_Record", "Notify_Wait", "Memcpy", "Reduce_Inline", "RDMASend"]
 

@@ -11,17 +11,15 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from npuprof.simulator.chips import Chip
 from npuprof.simulator.cost_model import Core, Operator, block_count, estimate
-from npuprof.simulator.device_view import HostCall, HostSide
-from npuprof.simulator.memory import DeviceMemory
+from npuprof.simulator.device_view import DeviceView, HostCall
+from npuprof.simulator.host import Host
 from npuprof.simulator.streams import MAX_COPY_BYTES, QUEUE_DEPTH, TASK_IDS, CopyKind, Event, Stream, Task
 from npuprof.simulator.tensors import Tensor
 
 if TYPE_CHECKING:
     from npuprof.simulator.communication import Collective, Step
     from npuprof.simulator.host_records import Mark
-    from npuprof.simulator.machine import Simulator
 
 FLIP_TICKS = 5  # the task that announces a wrap of the task ids occupies the stream for a moment
 _EVENT_TICKS = 5
@@ -29,22 +27,20 @@ _COPY_FLOOR_NS = 2_000
 _MAX_STREAMS = 2048  # stream ids have 11 bits
 
 
-class Device(HostSide):
+class Device(DeviceView):
     """One NPU.
 
     Parameters
     ----------
-    simulator
-        The machine that it is in: its clock, its lock and its recorder.
+    host
+        The host that it is in: its clock, its lock and its recorder.
     device_id
         Its number.
-    chip
-        What it is made of.
     """
 
-    def __init__(self, simulator: Simulator, device_id: int, chip: Chip) -> None:
-        super().__init__(simulator, device_id, chip)
-        self.memory = DeviceMemory(device_id, chip.hbm_bytes)
+    def __init__(self, host: Host, device_id: int) -> None:
+        super().__init__(device_id, host.chip)
+        self.host = host
         self._streams: dict[int, Stream] = {}
         self.default_stream = self.create_stream()
 
@@ -63,7 +59,7 @@ class Device(HostSide):
         RuntimeError
             If the device has no stream id left (there are 2048).
         """
-        with self._simulator.lock:
+        with self.host.lock:
             free = next((number for number in range(_MAX_STREAMS) if number not in self._streams), None)
             if free is None:
                 raise RuntimeError(f"device {self.device_id} has no free stream: destroy some of its {_MAX_STREAMS}")
@@ -73,66 +69,66 @@ class Device(HostSide):
     def destroy_stream(self, stream: Stream) -> None:
         """Destroy a stream when what it holds has run; its id can be given to another afterwards."""
         self.synchronize(stream)
-        with self._simulator.lock:
+        with self.host.lock:
             stream.destroyed = True
             self._streams.pop(stream.stream_id, None)
-            if (recorder := self._simulator.recorder) is not None:
-                recorder.stream_destroyed(self, stream, self._call_now())
+            if (recorder := self.host.recorder) is not None:
+                recorder.stream_destroyed(self, stream, self.host.call_now())
 
     def record_event(self, event: Event, stream: Stream | None = None) -> Task:
         """Let `event` happen when what is in the stream so far has run."""
         stream = self._with_room(stream)
-        with self._simulator.lock:
+        with self.host.lock:
             call = self._begin_call()
             task = self._enqueue(stream, call, _EVENT_TICKS)
             event.recorded_ns = task.end_ns
-            if (recorder := self._simulator.recorder) is not None:
+            if (recorder := self.host.recorder) is not None:
                 recorder.event_recorded(self, task, call)
-        self._end_call(call)
+        self.host.end_call(call)
         return task
 
     def wait_event(self, event: Event, stream: Stream | None = None) -> Task:
         """Let the stream wait until `event` has happened; one that was never recorded holds nothing up."""
         stream = self._with_room(stream)
-        with self._simulator.lock:
+        with self.host.lock:
             call = self._begin_call()
             until = 0 if event.recorded_ns is None else self.tick_at(event.recorded_ns)
             task = self._enqueue(stream, call, _EVENT_TICKS, until_tick=until)
-            if (recorder := self._simulator.recorder) is not None:
+            if (recorder := self.host.recorder) is not None:
                 recorder.event_awaited(self, task, call)
-        self._end_call(call)
+        self.host.end_call(call)
         return task
 
     def synchronize(self, stream: Stream | None = None) -> None:
         """Wait on the clock until the stream, or every stream of the device, has run what it holds."""
-        simulator = self._simulator
-        begin_ns = simulator.clock.monotonic_raw_ns()
-        with simulator.lock:
+        host = self.host
+        begin_ns = host.clock.monotonic_raw_ns()
+        with host.lock:
             waited = [stream] if stream is not None else self._streams.values()
             end_ns = self.ns_at(max((each.end_tick for each in waited), default=0))
-        simulator.clock.sleep_until_ns(max(end_ns, begin_ns + 1))
+        host.clock.sleep_until_ns(max(end_ns, begin_ns + 1))
         name = "aclrtSynchronizeDevice" if stream is None else "aclrtSynchronizeStream"
-        call = HostCall(threading.get_native_id(), begin_ns, simulator.clock.monotonic_raw_ns())
-        with simulator.lock:
-            if simulator.recorder is not None:
-                simulator.recorder.runtime_call(name, call)
-        self._end_call(call)
+        call = HostCall(threading.get_native_id(), begin_ns, host.clock.monotonic_raw_ns())
+        with host.lock:
+            if host.recorder is not None:
+                host.recorder.runtime_call(name, call)
+        self.host.end_call(call)
 
     def tag_step(self, index: int, tag: int, stream: Stream | None = None) -> Task:
         """Let the device note that a step begins or ends, when the stream reaches this point."""
         stream = self._with_room(stream)
-        with self._simulator.lock:
+        with self.host.lock:
             task = self._enqueue(stream, self._begin_call(), _EVENT_TICKS)
-            if (recorder := self._simulator.recorder) is not None:
+            if (recorder := self.host.recorder) is not None:
                 recorder.step_tagged(self, task, index, tag)
         return task
 
     def mark(self, mark: Mark, stream: Stream | None = None) -> Task:
         """Let the device note a marker of the host, when the stream reaches this point."""
         stream = self._with_room(stream)
-        with self._simulator.lock:
+        with self.host.lock:
             task = self._enqueue(stream, self._begin_call(), _EVENT_TICKS)
-            if (recorder := self._simulator.recorder) is not None:
+            if (recorder := self.host.recorder) is not None:
                 recorder.marked_on_stream(self, task, mark)
         return task
 
@@ -140,19 +136,19 @@ class Device(HostSide):
 
     def allocate(self, size_bytes: int) -> int:
         """Give the address of a new block of device memory, or 0 when there is not enough."""
-        with self._simulator.lock:
+        with self.host.lock:
             call = self._begin_call()
             address = self.memory.allocate(size_bytes)
-            if address and (recorder := self._simulator.recorder) is not None:
+            if address and (recorder := self.host.recorder) is not None:
                 recorder.memory_changed(self, address, self.memory.size_of(address), call)
         return address
 
     def release(self, address: int) -> bool:
         """Release a block; tells whether there was one at this address."""
-        with self._simulator.lock:
+        with self.host.lock:
             call = self._begin_call()
             size_bytes = self.memory.release(address)
-            if size_bytes and (recorder := self._simulator.recorder) is not None:
+            if size_bytes and (recorder := self.host.recorder) is not None:
                 recorder.memory_changed(self, address, -size_bytes, call)
         return bool(size_bytes)
 
@@ -197,13 +193,13 @@ class Device(HostSide):
         )
         work = estimate(self.chip, operator)
         stream = self._with_room(stream)
-        with self._simulator.lock:
+        with self.host.lock:
             call = self._begin_call()
             ticks = max(2, -(-work.duration_ns // self.chip.tick_ns))
             task = self._enqueue(stream, call, ticks)
-            if (recorder := self._simulator.recorder) is not None:
+            if (recorder := self.host.recorder) is not None:
                 recorder.operator_launched(self, task, operator, work, call)
-        self._end_call(call)
+        self.host.end_call(call)
         return task
 
     def copy(
@@ -217,7 +213,7 @@ class Device(HostSide):
             One for each 64 MiB, as the runtime splits a long copy.
         """
         stream = self._with_room(stream)
-        with self._simulator.lock:
+        with self.host.lock:
             call = self._begin_call()
             parts = _parts(size_bytes)
             if stream.next_task_id + len(parts) > TASK_IDS:
@@ -226,24 +222,24 @@ class Device(HostSide):
             tasks = tuple(self._enqueue(stream, call, self._copy_ticks(kind, part_bytes)) for part_bytes in parts)
             if wait:
                 call = call._replace(end_ns=max(call.end_ns, tasks[-1].end_ns))
-            if (recorder := self._simulator.recorder) is not None:
+            if (recorder := self.host.recorder) is not None:
                 recorder.copied(self, tasks, kind, size_bytes, call, wait)
         if wait:
-            self._simulator.clock.sleep_until_ns(call.end_ns)
-        self._end_call(call)
+            self.host.clock.sleep_until_ns(call.end_ns)
+        self.host.end_call(call)
         return tasks
 
     # -- communication -------------------------------------------------------------------------------------
 
     def begin_communication(self, duration_ns: int) -> HostCall:
         """Begin the call of a communication operator, which takes so long on the host."""
-        with self._simulator.lock:
+        with self.host.lock:
             call = self._begin_call()
         return call._replace(end_ns=call.begin_ns + duration_ns)
 
     def ready_ns(self, streams: Sequence[Stream], call: HostCall) -> int:
         """Give when streams have run what they hold and a task of `call` could begin, on the host's clock."""
-        with self._simulator.lock:
+        with self.host.lock:
             earliest = self.tick_at(call.begin_ns + self.chip.launch_latency_ns)
             return self.ns_at(max([earliest, *(stream.end_tick for stream in streams)]))
 
@@ -263,7 +259,7 @@ class Device(HostSide):
         start_ns
             When all ranks are ready, on the host's clock.
         """
-        with self._simulator.lock:
+        with self.host.lock:
             for stream in planes:
                 if stream.next_task_id + len(steps) > TASK_IDS:
                     stream.next_task_id = TASK_IDS  # a wrap of the ids comes before the first step
@@ -272,9 +268,9 @@ class Device(HostSide):
                 until = 0 if step.since_start_ns is None else self.tick_at(start_ns + step.since_start_ns)
                 ticks = -(-step.duration_ns // self.chip.tick_ns)
                 tasks.append(self._enqueue(planes[step.plane], call, ticks, until_tick=until))
-            if (recorder := self._simulator.recorder) is not None:
+            if (recorder := self.host.recorder) is not None:
                 recorder.communicated(self, collective, steps, tasks, call)
-        self._end_call(call)
+        self.host.end_call(call)
         return tasks
 
     # -- internals -----------------------------------------------------------------------------------------
@@ -324,12 +320,12 @@ class Device(HostSide):
         if stream.destroyed:
             raise ValueError(f"stream {stream.stream_id} of device {self.device_id} was destroyed: create another")
         if len(stream.queued_ns) == QUEUE_DEPTH:
-            self._simulator.clock.sleep_until_ns(stream.queued_ns[0])
+            self.host.clock.sleep_until_ns(stream.queued_ns[0])
         return stream
 
     def _begin_call(self) -> HostCall:
-        self._simulator.activate(self)
-        return self._call_now()
+        self.host.activate(self)
+        return self.host.call_now()
 
     def _enqueue(self, stream: Stream, call: HostCall, ticks: int, until_tick: int = 0) -> Task:
         """Give the next task of a stream its id and its time; the caller holds the lock."""
@@ -341,7 +337,7 @@ class Device(HostSide):
             stream.flip_count += 1
             flip_tick = start + 1
             start = flip_tick + FLIP_TICKS
-            if (recorder := self._simulator.recorder) is not None:
+            if (recorder := self.host.recorder) is not None:
                 recorder.task_ids_wrapped(self, stream, flip_tick, call)
         end = max(start + ticks, until_tick)
         stream.next_task_id = task_id + 1

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from npuprof.simulator import layouts, pmu
-from npuprof.simulator.chips import Chip
 from npuprof.simulator.collection import Collection
 from npuprof.simulator.cost_model import Core, Estimate, Operator
+from npuprof.simulator.device_view import DeviceView
 from npuprof.simulator.host_records import MIX_RATIOS
 from npuprof.simulator.streams import CopyKind, Task
 
@@ -48,14 +48,14 @@ class DeviceRecords:
 
     Parameters
     ----------
-    chip
-        What the device is.
+    device
+        The device.
     collection
         Which records are wanted.
     """
 
-    def __init__(self, chip: Chip, collection: Collection) -> None:
-        self._chip = chip
+    def __init__(self, device: DeviceView, collection: Collection) -> None:
+        self.device = device
         self._wanted = collection
         self._waiting: list[tuple[int, int, str, bytes]] = []
         self._serial = itertools.count()
@@ -89,14 +89,14 @@ class DeviceRecords:
         """Note that a kernel runs as `task`."""
         if not self._at_load_frequency:
             self._at_load_frequency = True
-            self.frequency(task.start_tick, self._chip.core_mhz)
+            self.frequency(task.start_tick, self.device.chip.core_mhz)
         if self._wanted.tasks:
             self._task(task, SQE_AIV if operator.core in ("AI_VECTOR_CORE", "MIX_AIV") else SQE_AI_CORE)
             if operator.core in MIX_RATIOS:
                 self._context(task, operator.core)
         duration_ns = task.end_ns - task.start_ns
         blocks = operator.block_num
-        key = (self._chip, operator, work, duration_ns, blocks, operator.core in ("AI_CORE", "MIX_AIC"))
+        key = (self.device.chip, operator, work, duration_ns, blocks, operator.core in ("AI_CORE", "MIX_AIC"))
         if self._wanted.counters:
             self._counters(task, operator, key)
         if self._wanted.l2_cache:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from npuprof.simulator import layouts, names
 from npuprof.simulator.cost_model import Core, Operator
+from npuprof.simulator.device_view import DeviceView, HostCall
 from npuprof.simulator.names import LEVEL_ACL, LEVEL_MARK, LEVEL_NODE, LEVEL_RUNTIME, Names
 from npuprof.simulator.streams import MAX_COPY_BYTES, CopyKind, Stream, Task
 from npuprof.simulator.tensors import Tensor
-
-if TYPE_CHECKING:
-    from npuprof.simulator.device import Device
-    from npuprof.simulator.device_view import HostCall
 
 DESTROYED = 0xFFFF  # flip count of a stream that is gone
 
@@ -167,7 +164,7 @@ class HostRecords:
             _DIRECTIONS[kind],
         )
 
-    def allocation(self, device: Device, address: int, size_bytes: int, call: HostCall) -> bytes:
+    def allocation(self, device: DeviceView, address: int, size_bytes: int, call: HostCall) -> bytes:
         """Give the record of an allocation, or of a release (`size_bytes` below 0)."""
         return layouts.TASK_MEMORY_INFO.pack(
             layouts.HOST_MAGIC,

@@ -1,22 +1,21 @@
-"""The simulated machine of this process: its clock, its devices, and what is being recorded."""
+"""The simulated machine: its host, its devices and its profiler; and which machine is the current one."""
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from npuprof.clock import Clock, SystemClock
-from npuprof.simulator.chips import CHIPS
+from npuprof.clock import Clock
 from npuprof.simulator.device import Device
-from npuprof.simulator.handles import Handles
+from npuprof.simulator.host import Host, Semantics
 from npuprof.simulator.marker import Marker
 from npuprof.simulator.models import Model
 from npuprof.simulator.profiler import NativeProfiler
 from npuprof.simulator.subscriptions import Subscriptions
-
-if TYPE_CHECKING:
-    from npuprof.simulator.recorder import Recorder
 
 
 @dataclass
@@ -29,27 +28,15 @@ class Runtime:
     host_buffers: dict[int, object] = field(default_factory=dict)
 
 
-Semantics: TypeAlias = Literal["current", "legacy"]
-
-
-class Simulator:
+class Simulator(Host):
     """One simulated host with its NPUs.
 
     Parameters
     ----------
-    semantics
-        How the profiling calls answer when they are repeated or come in the wrong order: ``current`` as the
-        library of today does, ``legacy`` as older ones and their documentation do.
-    chip
-        A key of :data:`npuprof.simulator.chips.CHIPS`.
+    semantics, chip, clock, busy, rank_id
+        As :class:`~npuprof.simulator.host.Host` takes them.
     devices
         How many NPUs there are.
-    clock
-        What the host's stamps come from and what synchronising waits on.
-    busy
-        Make every start of the profiler fail as if another process held it (100042).
-    rank_id
-        Its number among the processes that work together, -1 when it is alone.
     """
 
     def __init__(
@@ -62,56 +49,96 @@ class Simulator:
         busy: bool = False,
         rank_id: int = -1,
     ) -> None:
-        if chip not in CHIPS:
-            raise ValueError(f"no chip {chip!r} is simulated: choose from {', '.join(CHIPS)}")
-        self.lock = threading.RLock()
-        self.clock: Clock = SystemClock() if clock is None else clock
-        self.chip_key = chip
-        self.chip = CHIPS[chip]
-        self.semantics: Semantics = semantics
-        self.busy = busy
-        self.rank_id = rank_id
-        self.recorder: Recorder | None = None
-        self.handles = Handles()
-        self.profiler = NativeProfiler(self)
-        self.marker = Marker(self)
+        super().__init__(semantics=semantics, chip=chip, clock=clock, busy=busy, rank_id=rank_id)
+        self.devices = tuple(Device(self, number) for number in range(devices))
         self.runtime = Runtime()
         self.models: dict[int, Model] = {}
-        self.subscriptions = Subscriptions(self)
-        self._active: set[int] = set()
-        self.devices = tuple(Device(self, number, self.chip) for number in range(devices))
+        self.marker = Marker(self)
+        self.profiler = NativeProfiler(self, self.devices)
+        self.subscriptions = Subscriptions(self, self.profiler, self.models)
 
     def device(self, device_id: int = 0) -> Device:
-        """Give a device by number."""
+        """Return a device by number."""
         return self.devices[device_id]
-
-    @property
-    def active_devices(self) -> tuple[Device, ...]:
-        """The devices that this process has opened, by setting or using them."""
-        return tuple(self.devices[number] for number in sorted(self._active))
-
-    def activate(self, device: Device) -> None:
-        """Open a device for this process; a running recording takes it in."""
-        if device.device_id in self._active:
-            return
-        with self.lock:
-            self._active.add(device.device_id)
-            if self.recorder is not None:
-                self.recorder.open_device(device)
 
     def synchronize(self) -> None:
         """Wait until every opened device has run what it holds."""
-        for device in self.active_devices:
-            device.synchronize()
-
-    def drain(self) -> None:
-        """Wait until every device has run what it holds, as no call of the user's."""
-        with self.lock:
-            ends_ns = [device.ns_at(stream.end_tick) for device in self.devices for stream in device.streams]
-        self.clock.sleep_until_ns(max(ends_ns, default=0))
+        for device in self.opened:
+            self.devices[device.device_id].synchronize()
 
     def after_fork(self) -> None:
         """Start anew in the child of a fork: the recording and whoever held the lock are the parent's."""
         self.lock = threading.RLock()
         self.profiler.after_fork()
-        self.subscriptions = Subscriptions(self)
+        self.subscriptions = Subscriptions(self, self.profiler, self.models)
+
+
+_of_process = Simulator()
+_of_thread: ContextVar[Simulator | None] = ContextVar("npuprof_machine", default=None)
+
+
+def current() -> Simulator:
+    """Return the simulated machine of this process, or of the simulated rank that the calling thread is."""
+    return _of_thread.get() or _of_process
+
+
+@contextmanager
+def using(machine: Simulator) -> Iterator[Simulator]:
+    """Let `machine` be the current one of this thread (and asynchronous task) in the ``with`` block."""
+    token = _of_thread.set(machine)
+    try:
+        yield machine
+    finally:
+        _of_thread.reset(token)
+
+
+def configure(
+    *,
+    semantics: Semantics | None = None,
+    chip: str | None = None,
+    devices: int | None = None,
+    clock: Clock | None = None,
+    busy: bool | None = None,
+) -> Simulator:
+    """Change the simulated machine; what is not given stays as it is.
+
+    A new chip, number of devices or clock makes a fresh machine, without streams, memory or profiler state.
+    The other two take effect on the one there is.
+
+    Returns
+    -------
+    Simulator
+        The machine from now on, as :func:`current` gives it.
+    """
+    before = _of_process
+    semantics = before.semantics if semantics is None else semantics
+    busy = before.busy if busy is None else busy
+    if chip is None and devices is None and clock is None:
+        before.semantics, before.busy = semantics, busy
+        return before
+    return _replace(
+        Simulator(
+            semantics=semantics,
+            chip=before.chip_key if chip is None else chip,
+            devices=len(before.devices) if devices is None else devices,
+            clock=before.clock if clock is None else clock,
+            busy=busy,
+        )
+    )
+
+
+def reset() -> Simulator:
+    """Start again from the defaults, as if the process had just begun."""
+    return _replace(Simulator())
+
+
+def _replace(machine: Simulator) -> Simulator:
+    """Complete the recording of the machine there was, and make another one the current."""
+    global _of_process
+    _of_process.profiler.complete()
+    _of_process = machine
+    return machine
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _of_process.after_fork())

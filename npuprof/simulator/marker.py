@@ -8,15 +8,12 @@ from __future__ import annotations
 import itertools
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from npuprof.simulator import codes
 from npuprof.simulator.device import Device
+from npuprof.simulator.host import Host
 from npuprof.simulator.host_records import Mark, MarkKind
 from npuprof.simulator.streams import Stream
-
-if TYPE_CHECKING:
-    from npuprof.simulator.machine import Simulator
 
 _MAX_STAMP_BYTES = 126
 _MAX_STREAM_MARK_BYTES = 155
@@ -45,32 +42,32 @@ class Marker:
 
     Parameters
     ----------
-    simulator
-        The machine on which marks are set.
+    host
+        The host on which marks are set.
     """
 
-    def __init__(self, simulator: Simulator) -> None:
-        self._simulator = simulator
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._pushed: dict[int, list[tuple[bytes, int]]] = {}
         self._ranges: dict[int, tuple[bytes, int, int]] = {}
         self._range_ids = itertools.count(1)
 
     @property
     def _on(self) -> bool:
-        recorder = self._simulator.recorder
+        recorder = self._host.recorder
         return recorder is not None and recorder.collection.marks
 
     def create_stamp(self) -> int:
         """Give the handle of a new stamp; 0 while no markers are recorded."""
-        return self._simulator.handles.add(Stamp()) if self._on else 0
+        return self._host.handles.add(Stamp()) if self._on else 0
 
     def destroy_stamp(self, handle: int) -> None:
         """Forget a stamp."""
-        self._simulator.handles.remove(handle, Stamp)
+        self._host.handles.remove(handle, Stamp)
 
     def set_message(self, handle: int, message: str) -> int:
         """Set what the marks of a stamp say: at most 126 bytes."""
-        stamp = self._simulator.handles.get(handle, Stamp)
+        stamp = self._host.handles.get(handle, Stamp)
         if stamp is None:
             return codes.INVALID_PARAM
         encoded = message.encode()
@@ -81,10 +78,10 @@ class Marker:
 
     def mark(self, handle: int) -> int:
         """Set a marker now."""
-        stamp = self._simulator.handles.get(handle, Stamp)
+        stamp = self._host.handles.get(handle, Stamp)
         if stamp is None or not self._on:
             return codes.FAILED
-        now_ns = self._simulator.clock.monotonic_raw_ns()
+        now_ns = self._host.clock.monotonic_raw_ns()
         self._record("marker", stamp.message, threading.get_native_id(), now_ns, now_ns)
         return codes.SUCCESS
 
@@ -93,18 +90,18 @@ class Marker:
         encoded = message.encode()
         if not self._on or device is None or stream is None or not 0 < len(encoded) <= _MAX_STREAM_MARK_BYTES:
             return codes.FAILED
-        now_ns = self._simulator.clock.monotonic_raw_ns()
+        now_ns = self._host.clock.monotonic_raw_ns()
         device.mark(Mark("marker_ex", encoded, threading.get_native_id(), now_ns, now_ns, _DOMAIN), stream)
         return codes.SUCCESS
 
     def push(self, handle: int) -> int:
         """Begin a range of this thread, inside those it has begun."""
-        stamp = self._simulator.handles.get(handle, Stamp)
+        stamp = self._host.handles.get(handle, Stamp)
         if stamp is None:
             return codes.INVALID_PARAM
         if not self._on:
             return codes.FAILED
-        entry = stamp.message, self._simulator.clock.monotonic_raw_ns()
+        entry = stamp.message, self._host.clock.monotonic_raw_ns()
         self._pushed.setdefault(threading.get_native_id(), []).append(entry)
         return codes.SUCCESS
 
@@ -121,13 +118,13 @@ class Marker:
 
     def range_start(self, handle: int) -> tuple[int, int]:
         """Begin a range that any thread can end; gives its number and a return code."""
-        stamp = self._simulator.handles.get(handle, Stamp)
+        stamp = self._host.handles.get(handle, Stamp)
         if stamp is None:
             return 0, codes.INVALID_PARAM
         if not self._on:
             return 0, codes.FAILED
         number = next(self._range_ids)
-        self._ranges[number] = stamp.message, threading.get_native_id(), self._simulator.clock.monotonic_raw_ns()
+        self._ranges[number] = stamp.message, threading.get_native_id(), self._host.clock.monotonic_raw_ns()
         return number, codes.SUCCESS
 
     def range_stop(self, number: int) -> int:
@@ -140,16 +137,16 @@ class Marker:
 
     def create_step_info(self) -> int:
         """Give the handle of a step counter."""
-        return self._simulator.handles.add(StepInfo())
+        return self._host.handles.add(StepInfo())
 
     def destroy_step_info(self, handle: int) -> int:
         """Forget a step counter."""
-        removed = self._simulator.handles.remove(handle, StepInfo)
+        removed = self._host.handles.remove(handle, StepInfo)
         return codes.INVALID_PARAM if removed is None else codes.SUCCESS
 
     def step(self, handle: int, tag: int, device: Device | None, stream: Stream | None) -> int:
         """Note on the device that a step begins (tag 0 or 60000) or ends (1 or 60001)."""
-        info = self._simulator.handles.get(handle, StepInfo)
+        info = self._host.handles.get(handle, StepInfo)
         if info is None or device is None or tag not in _STEP_TAGS:
             return codes.INVALID_PARAM
         if _STEP_TAGS[tag] == _STEP_BEGIN:
@@ -160,10 +157,10 @@ class Marker:
     def _end(self, kind: MarkKind, message: bytes, thread_id: int, start_ns: int) -> int:
         if not self._on:
             return codes.FAILED
-        self._record(kind, message, thread_id, start_ns, self._simulator.clock.monotonic_raw_ns())
+        self._record(kind, message, thread_id, start_ns, self._host.clock.monotonic_raw_ns())
         return codes.SUCCESS
 
     def _record(self, kind: MarkKind, message: bytes, thread_id: int, start_ns: int, end_ns: int) -> None:
-        with self._simulator.lock:
-            if (recorder := self._simulator.recorder) is not None:
+        with self._host.lock:
+            if (recorder := self._host.recorder) is not None:
                 recorder.marked(Mark(kind, message, thread_id, start_ns, end_ns))

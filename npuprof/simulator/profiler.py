@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from npuprof.simulator import codes, settings
 from npuprof.simulator.collection import ACL_API, AICORE_METRICS, KNOWN_BITS, METRIC_NONE, TASK_TIME, Collection
+from npuprof.simulator.device import Device
+from npuprof.simulator.host import Host
 from npuprof.simulator.pmu import METRICS, PIPE_UTILIZATION
 
 if TYPE_CHECKING:
-    from npuprof.simulator.machine import Simulator
     from npuprof.simulator.recorder import Recorder
 
 _MAX_PATH_BYTES = 4096
@@ -28,12 +29,21 @@ class NativeProfiler:
 
     Parameters
     ----------
-    simulator
-        The machine to profile.
+    host
+        The host of the machine to profile.
+    devices
+        Its devices.
+
+    Attributes
+    ----------
+    subscribed
+        The models whose executions are being described, which excludes collection.
     """
 
-    def __init__(self, simulator: Simulator) -> None:
-        self._simulator = simulator
+    def __init__(self, host: Host, devices: Sequence[Device]) -> None:
+        self._host = host
+        self._devices = devices
+        self.subscribed: set[int] = set()
         self._output: Path | None = None
         self._was_finalised = False
         self._by_file = False
@@ -44,7 +54,7 @@ class NativeProfiler:
 
     @property
     def _legacy(self) -> bool:
-        return self._simulator.semantics == "legacy"
+        return self._host.semantics == "legacy"
 
     @property
     def initialised(self) -> bool:
@@ -57,7 +67,7 @@ class NativeProfiler:
         if code != codes.SUCCESS:
             return code
         self._settings.update(settings)
-        handle = self.create_config(range(len(self._simulator.devices)), metric, mask)
+        handle = self.create_config(range(len(self._devices)), metric, mask)
         code = self.start(handle)
         self._by_file = code == codes.SUCCESS
         if not self._by_file:
@@ -75,7 +85,7 @@ class NativeProfiler:
         """Set where recordings go; the path is looked at when one starts."""
         if os.environ.get("PROFILING_MODE") == "dynamic":
             return codes.FEATURE_UNSUPPORTED
-        if self._by_file or self._simulator.subscriptions.active:
+        if self._by_file or self.subscribed:
             return codes.PROF_API_CONFLICT
         if not 0 < len(os.fsencode(path)) < _MAX_PATH_BYTES or "\0" in path:
             return codes.INVALID_PARAM
@@ -100,14 +110,14 @@ class NativeProfiler:
 
     def create_config(self, device_ids: Sequence[int], metric: int, mask: int) -> int:
         """Give the handle of a configuration, or 0 for a device list that cannot be."""
-        known = range(len(self._simulator.devices))
+        known = range(len(self._devices))
         if not device_ids or len(set(device_ids)) < len(device_ids) or any(each not in known for each in device_ids):
             return 0
-        return self._simulator.handles.add(Collection(tuple(device_ids), metric, mask))
+        return self._host.handles.add(Collection(tuple(device_ids), metric, mask))
 
     def destroy_config(self, handle: int) -> int:
         """Forget a configuration; a recording that runs with it goes on."""
-        removed = self._simulator.handles.remove(handle, Collection)
+        removed = self._host.handles.remove(handle, Collection)
         return codes.INVALID_PARAM if removed is None else codes.SUCCESS
 
     def set_config(self, kind: int, value: str) -> int:
@@ -121,11 +131,11 @@ class NativeProfiler:
         """Prepare a start."""
         if self._running is not None:
             return codes.PROF_API_CONFLICT
-        return self._check(self._simulator.handles.get(handle, Collection))
+        return self._check(self._host.handles.get(handle, Collection))
 
     def start(self, handle: int) -> int:
         """Start a recording."""
-        with self._simulator.lock:
+        with self._host.lock:
             return self._start(handle)
 
     def stop(self, handle: int) -> int:
@@ -146,7 +156,7 @@ class NativeProfiler:
         code = self._check(collection)
         if code != codes.SUCCESS or collection is None:
             return code
-        if self._simulator.busy:
+        if self._host.busy:
             return codes.PROF_ALREADY_RUN
         if self._running is not None:
             if self._legacy:
@@ -157,8 +167,8 @@ class NativeProfiler:
     def _collection(self, handle: int) -> Collection | None:
         """Give the configuration of a handle; the null handle means defaults on the devices in use."""
         if handle:
-            return self._simulator.handles.get(handle, Collection)
-        devices = tuple(device.device_id for device in self._simulator.active_devices)
+            return self._host.handles.get(handle, Collection)
+        devices = tuple(device.device_id for device in self._host.opened)
         return Collection(devices, PIPE_UTILIZATION, _DEFAULT_MASK) if devices else None
 
     def _is_running(self, handle: int, collection: Collection | None) -> bool:
@@ -178,15 +188,22 @@ class NativeProfiler:
         # Imported here, so that a machine that is never profiled is quick to make.
         from npuprof.simulator.recorder import Recorder
 
-        simulator = self._simulator
+        host = self._host
         wanted = Collection(collection.device_ids, collection.metric, collection.mask, dict(self._settings))
         try:
-            recorder = Recorder(simulator, wanted, self._output or Path())
+            recorder = Recorder(
+                wanted,
+                self._output or Path(),
+                chip=host.chip,
+                clock=host.clock,
+                rank_id=host.rank_id,
+                devices=host.opened,
+            )
         except OSError:
             return codes.INVALID_FILE
         if recorder.error is not None:
             return codes.INVALID_FILE
-        simulator.recorder = recorder
+        host.recorder = recorder
         self._running, self._running_handle = collection, handle
         return codes.SUCCESS
 
@@ -197,7 +214,7 @@ class NativeProfiler:
             if recorder is None:
                 return codes.SUCCESS
             try:
-                self._simulator.drain()
+                self._drain()
             finally:  # an interrupt ends the wait, not the recording
                 recorder.close()
             return codes.SUCCESS if recorder.error is None else codes.PROFILING_FAILURE
@@ -205,15 +222,22 @@ class NativeProfiler:
     def after_fork(self) -> None:
         """Record nothing more in the child of a fork; what was recorded is the parent's."""
         self._completing = threading.RLock()
+        self.subscribed.clear()
         self._detach()
+
+    def _drain(self) -> None:
+        """Wait until every device has run what it holds, as no call of the user's."""
+        with self._host.lock:
+            ends_ns = [device.ns_at(stream.end_tick) for device in self._devices for stream in device.streams]
+        self._host.clock.sleep_until_ns(max(ends_ns, default=0))
 
     def _detach(self) -> Recorder | None:
         """Give the recorder of the recording that runs and record nothing more.
 
         From here on other threads launch unrecorded, so what is recorded ends before the recording does.
         """
-        with self._simulator.lock:
-            recorder = self._simulator.recorder if self._running is not None else None
-            self._simulator.recorder = None
+        with self._host.lock:
+            recorder = self._host.recorder if self._running is not None else None
+            self._host.recorder = None
             self._running, self._running_handle = None, 0
         return recorder

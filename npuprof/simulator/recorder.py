@@ -7,25 +7,21 @@ it has run, so its records wait in order of time until the clock has passed them
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from npuprof.clock import Clock
 from npuprof.simulator import device_records, host_records
+from npuprof.simulator.chips import Chip
 from npuprof.simulator.collection import Collection
 from npuprof.simulator.communication import Collective, CommunicationRecords, Step, sqe_of
 from npuprof.simulator.cost_model import Estimate, Operator
+from npuprof.simulator.device_view import DeviceView, HostCall
 from npuprof.simulator.directory import ProfDirectory
 from npuprof.simulator.framework import Block, FrameworkFiles, OperatorCall
 from npuprof.simulator.names import Names
 from npuprof.simulator.samples import MemorySampler
 from npuprof.simulator.streams import CopyKind, Stream, Task
-
-if TYPE_CHECKING:
-    from npuprof.simulator.device import Device
-    from npuprof.simulator.device_view import HostCall
-    from npuprof.simulator.machine import Simulator
 
 _BATCH_RECORDS = 2048
 _BATCH_NS = 500_000_000
@@ -37,12 +33,14 @@ class Recorder:
 
     Parameters
     ----------
-    simulator
-        The machine that is recorded.
     collection
         What to record.
     parent
         Where to make the ``PROF_*`` directory.
+    chip, clock, rank_id
+        Of the machine that is recorded.
+    devices
+        Those that are open already.
 
     Attributes
     ----------
@@ -57,8 +55,17 @@ class Recorder:
         If the directory cannot be made.
     """
 
-    def __init__(self, simulator: Simulator, collection: Collection, parent: Path) -> None:
-        self._simulator = simulator
+    def __init__(
+        self,
+        collection: Collection,
+        parent: Path,
+        *,
+        chip: Chip,
+        clock: Clock,
+        rank_id: int,
+        devices: Iterable[DeviceView],
+    ) -> None:
+        self._clock = clock
         self.collection = collection
         self.error: OSError | None = None
         self._names = Names()
@@ -68,14 +75,12 @@ class Recorder:
         self._samplers: dict[int, MemorySampler] = {}
         self._mark_ids = itertools.count(1)
         self._unwritten = 0
-        realtime_ns, monotonic_ns = _same_moment(simulator.clock)
+        realtime_ns, monotonic_ns = _same_moment(clock)
         self._started_ns = self._written_ns = monotonic_ns
-        self._directory = ProfDirectory(
-            parent, simulator.chip, collection, realtime_ns, monotonic_ns, simulator.rank_id
-        )
+        self._directory = ProfDirectory(parent, chip, collection, realtime_ns, monotonic_ns, rank_id)
         self._framework: FrameworkFiles | None = FrameworkFiles(parent)
         self._write_dictionaries()
-        for device in simulator.active_devices:
+        for device in devices:
             self.open_device(device)
 
     @property
@@ -85,11 +90,11 @@ class Recorder:
 
     # -- what happens --------------------------------------------------------------------------------------
 
-    def open_device(self, device: Device) -> None:
+    def open_device(self, device: DeviceView) -> None:
         """Take a device into the recording if it was asked for."""
         if device.device_id not in self.collection.device_ids or device.device_id in self._devices or self.error:
             return
-        now_ns = self._simulator.clock.monotonic_raw_ns()
+        now_ns = self._clock.monotonic_raw_ns()
         # A moment at which the device's counter ticks, so that the two clocks meet without rounding.
         tick = device.tick_at(now_ns)
         try:
@@ -97,13 +102,15 @@ class Recorder:
         except OSError as error:
             self._fail(error)
             return
-        records = self._devices[device.device_id] = device_records.DeviceRecords(device.chip, self.collection)
+        records = self._devices[device.device_id] = device_records.DeviceRecords(device, self.collection)
         # Before the start, where an entry says what the frequency is from the start on.
         records.frequency(tick - 1, device.chip.idle_mhz)
         if self.collection.memory_hz:
             self._samplers[device.device_id] = MemorySampler(device, device.ns_at(tick), self.collection.memory_hz)
 
-    def operator_launched(self, device: Device, task: Task, operator: Operator, work: Estimate, call: HostCall) -> None:
+    def operator_launched(
+        self, device: DeviceView, task: Task, operator: Operator, work: Estimate, call: HostCall
+    ) -> None:
         """Record that an operator was launched and will run as `task`."""
         wanted = self.collection
         if wanted.acl_api:
@@ -125,7 +132,7 @@ class Recorder:
         self._batch(call.end_ns)
 
     def copied(
-        self, device: Device, tasks: tuple[Task, ...], kind: CopyKind, size_bytes: int, call: HostCall, wait: bool
+        self, device: DeviceView, tasks: tuple[Task, ...], kind: CopyKind, size_bytes: int, call: HostCall, wait: bool
     ) -> None:
         """Record that a copy was launched and will run as `tasks`."""
         if self.collection.acl_api:
@@ -144,7 +151,7 @@ class Recorder:
         self._batch(call.end_ns)
 
     def communicated(
-        self, device: Device, collective: Collective, steps: Sequence[Step], tasks: Sequence[Task], call: HostCall
+        self, device: DeviceView, collective: Collective, steps: Sequence[Step], tasks: Sequence[Task], call: HostCall
     ) -> None:
         """Record that a communication operator was launched, and will run as `tasks`, one for each step."""
         wanted, makes = self.collection, self._communication
@@ -166,11 +173,11 @@ class Recorder:
                 self._on_host("aging.compact.hccl_op_info", makes.operator(collective, call))
         self._batch(call.end_ns)
 
-    def event_recorded(self, device: Device, task: Task, call: HostCall) -> None:
+    def event_recorded(self, device: DeviceView, task: Task, call: HostCall) -> None:
         """Record that a stream will reach an event in `task`."""
         self._event(device, task, call, "aclrtRecordEvent", "EventRecord", "EVENT_RECORD")
 
-    def event_awaited(self, device: Device, task: Task, call: HostCall) -> None:
+    def event_awaited(self, device: DeviceView, task: Task, call: HostCall) -> None:
         """Record that a stream will wait for an event in `task`."""
         self._event(device, task, call, "aclrtStreamWaitEvent", "StreamWaitEvent", "STREAM_WAIT_EVENT")
 
@@ -181,11 +188,11 @@ class Recorder:
             self._api(self._host.acl_call(name, call))
         self._batch(call.end_ns)
 
-    def task_ids_wrapped(self, device: Device, stream: Stream, tick: int, call: HostCall) -> None:
+    def task_ids_wrapped(self, device: DeviceView, stream: Stream, tick: int, call: HostCall) -> None:
         """Record that the task ids of a stream begin again at 0."""
         self._flip(device, stream, stream.flip_count, tick, call)
 
-    def stream_destroyed(self, device: Device, stream: Stream, call: HostCall) -> None:
+    def stream_destroyed(self, device: DeviceView, stream: Stream, call: HostCall) -> None:
         """Record that a stream is gone; its id may come back with another."""
         tick = max(stream.end_tick + 1, device.tick_at(call.begin_ns))
         self._flip(device, stream, host_records.DESTROYED, tick, call)
@@ -197,19 +204,19 @@ class Recorder:
             self._on_host("aging.additional.msproftx", self._host.mark(mark, next(self._mark_ids)))
             self._batch(mark.end_ns)
 
-    def marked_on_stream(self, device: Device, task: Task, mark: host_records.Mark) -> None:
+    def marked_on_stream(self, device: DeviceView, task: Task, mark: host_records.Mark) -> None:
         """Record a marker that the device notes too, when the stream reaches it."""
         if self.collection.marks and mark.start_ns >= self._started_ns:
             mark_id = next(self._mark_ids)
             self._on_host("aging.additional.msproftx", self._host.mark(mark, mark_id))
             self._step(device, task, mark_id, device_records.TAG_MARK)
 
-    def step_tagged(self, device: Device, task: Task, index: int, tag: int) -> None:
+    def step_tagged(self, device: DeviceView, task: Task, index: int, tag: int) -> None:
         """Record that a step begins or ends, when the stream reaches `task`."""
         if self.collection.steps:
             self._step(device, task, index, tag)
 
-    def memory_changed(self, device: Device, address: int, size_bytes: int, call: HostCall) -> None:
+    def memory_changed(self, device: DeviceView, address: int, size_bytes: int, call: HostCall) -> None:
         """Record that device memory was allocated (`size_bytes` above 0) or released."""
         if (sampler := self._samplers.get(device.device_id)) is not None:
             sampler.allocated(call.begin_ns, device.memory.allocated_bytes)
@@ -253,19 +260,18 @@ class Recorder:
 
         :attr:`error` tells whether it could be written.
         """
-        clock = self._simulator.clock
         if self.error is None:
             try:
-                self._write(clock.monotonic_raw_ns(), everything=True)
+                self._write(self._clock.monotonic_raw_ns(), everything=True)
                 if self._framework is not None:
                     self._framework.flush()
-                self._directory.close(*_same_moment(clock, later=True))
+                self._directory.close(*_same_moment(self._clock, later=True))
             except OSError as error:
                 self._fail(error)
 
     # -- internals -----------------------------------------------------------------------------------------
 
-    def _event(self, device: Device, task: Task, call: HostCall, acl: str, runtime: str, task_type: str) -> None:
+    def _event(self, device: DeviceView, task: Task, call: HostCall, acl: str, runtime: str, task_type: str) -> None:
         if self.collection.acl_api:
             self._api(self._host.acl_call(acl, call))
         if self.collection.runtime_api:
@@ -275,12 +281,12 @@ class Recorder:
             records.event(task, task_type)
         self._batch(call.end_ns)
 
-    def _flip(self, device: Device, stream: Stream, count: int, tick: int, call: HostCall) -> None:
+    def _flip(self, device: DeviceView, stream: Stream, count: int, tick: int, call: HostCall) -> None:
         if self.collection.tasks and (records := self._devices.get(device.device_id)) is not None:
             self._on_host("aging.compact.task_track", self._host.flip(stream, count, call))
             records.flip(stream.stream_id, count, tick)
 
-    def _step(self, device: Device, task: Task, index: int, tag: int) -> None:
+    def _step(self, device: DeviceView, task: Task, index: int, tag: int) -> None:
         if (records := self._devices.get(device.device_id)) is not None:
             records.step(task, index, tag)
             self._batch(task.end_ns)
@@ -312,7 +318,7 @@ class Recorder:
             for name, data in sampler.samples_until(now_ns):
                 self._directory.device(device_id, name, data)
         for device_id, records in self._devices.items():
-            until_tick = None if everything else self._simulator.devices[device_id].tick_at(now_ns)
+            until_tick = None if everything else records.device.tick_at(now_ns)
             for name, data in records.take(until_tick):
                 self._directory.device(device_id, name, data)
         self._directory.flush()

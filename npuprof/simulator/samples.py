@@ -6,14 +6,11 @@ No thread samples anything: the machine says what changed and when, and the samp
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from npuprof.simulator import layouts
-
-if TYPE_CHECKING:
-    from npuprof.simulator.device import Device
+from npuprof.simulator.device_view import DeviceView
 
 _HBM_STACKS = 4
 _BYTES_A_COUNT = 32
@@ -37,7 +34,7 @@ class MemorySampler:
         Samples a second.
     """
 
-    def __init__(self, device: Device, anchor_ns: int, frequency_hz: int) -> None:
+    def __init__(self, device: DeviceView, anchor_ns: int, frequency_hz: int) -> None:
         self._system_bytes = device.chip.system_bytes
         self._anchor_ns = anchor_ns
         self._period_ns = 10**9 // frequency_hz

@@ -9,17 +9,16 @@ import os
 import queue
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from npuprof.simulator import codes
+from npuprof.simulator.host import Host
 from npuprof.simulator.models import Model, Node
 from npuprof.simulator.pmu import METRICS
+from npuprof.simulator.profiler import NativeProfiler
 from npuprof.simulator.streams import Task
-
-if TYPE_CHECKING:
-    from npuprof.simulator.machine import Simulator
 
 METRIC_NONE = 0xFF
 # signature, model, flag, thread; index, duration, start, end, execution time, cube and vector operations; device.
@@ -62,20 +61,21 @@ class Subscriptions:
 
     Parameters
     ----------
-    simulator
-        The machine that executes the models.
+    host
+        The host that executes the models.
+    profiler
+        Its profiler: collection and subscription exclude each other.
+    models
+        The models that are loaded, by id.
     """
 
-    def __init__(self, simulator: Simulator) -> None:
-        self._simulator = simulator
+    def __init__(self, host: Host, profiler: NativeProfiler, models: Mapping[int, Model]) -> None:
+        self._host = host
+        self._profiler = profiler
+        self._models = models
         self._of_model: dict[int, _Subscription] = {}
         self._nodes: list[Node] = []  # a description has no room for names: its index leads here
         self._first_index: dict[int, int] = {}
-
-    @property
-    def active(self) -> bool:
-        """Whether a model is subscribed to."""
-        return bool(self._of_model)
 
     def create_config(self, times: int, metric: int, pipe: int) -> int:
         """Give the handle of a configuration; 0 for a metric that there is not, or a pipe that is not open."""
@@ -85,26 +85,26 @@ class Subscriptions:
             os.fstat(pipe)
         except (OSError, TypeError, OverflowError):
             return 0
-        return self._simulator.handles.add(SubscribeConfig(bool(times), metric, pipe))
+        return self._host.handles.add(SubscribeConfig(bool(times), metric, pipe))
 
     def destroy_config(self, handle: int) -> int:
         """Forget a configuration."""
-        removed = self._simulator.handles.remove(handle, SubscribeConfig)
+        removed = self._host.handles.remove(handle, SubscribeConfig)
         return codes.INVALID_PARAM if removed is None else codes.SUCCESS
 
     def subscribe(self, model_id: int, handle: int) -> int:
         """Describe the operators of a model's executions from now on."""
-        simulator = self._simulator
-        if model_id not in simulator.models:
+        if model_id not in self._models:
             return codes.INVALID_MODEL_ID
-        config = simulator.handles.get(handle, SubscribeConfig)
+        config = self._host.handles.get(handle, SubscribeConfig)
         if config is None:
             return codes.INVALID_PARAM
-        if simulator.profiler.initialised:
+        if self._profiler.initialised:
             return codes.PROF_API_CONFLICT
         if model_id in self._of_model:
-            return codes.REPEAT_SUBSCRIBE if simulator.semantics == "legacy" else codes.PROF_REPEAT_SUBSCRIBE
+            return codes.REPEAT_SUBSCRIBE if self._host.semantics == "legacy" else codes.PROF_REPEAT_SUBSCRIBE
         subscription = self._of_model[model_id] = _Subscription(config)
+        self._profiler.subscribed.add(model_id)
         subscription.writer = threading.Thread(
             target=self._write, args=(subscription,), name="npuprof-simulated-subscription", daemon=True
         )
@@ -116,6 +116,7 @@ class Subscriptions:
         subscription = self._of_model.pop(model_id, None)
         if subscription is None:
             return codes.INVALID_MODEL_ID
+        self._profiler.subscribed.discard(model_id)
         subscription.waiting.put(None)
         if subscription.writer is not None:
             subscription.writer.join(_END_S)
@@ -148,7 +149,7 @@ class Subscriptions:
     def _write(self, subscription: _Subscription) -> None:
         while (item := subscription.waiting.get()) is not None:
             described, end_ns = item
-            self._simulator.clock.sleep_until_ns(end_ns)
+            self._host.clock.sleep_until_ns(end_ns)
             while described:
                 try:
                     described = described[os.write(subscription.config.pipe, described) :]

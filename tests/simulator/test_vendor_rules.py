@@ -273,7 +273,7 @@ def test_an_interrupt_of_the_wait_leaves_the_recording_complete(
         patch.setattr(machine.clock, "sleep_until_ns", interrupt)
         with pytest.raises(KeyboardInterrupt):
             profiler.stop(config)
-    machine.drain()
+    machine.synchronize()
     (recording,) = tmp_path.iterdir()
     assert (recording / "host" / "end_info.done").exists()
     assert len(host_keys(Recording(recording), 0)) == 5

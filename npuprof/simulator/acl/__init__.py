@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from npuprof.simulator import codes, current
+from npuprof.simulator import codes
 from npuprof.simulator.acl import mdl, prof, rt, util
 from npuprof.simulator.acl_json import Configured, understand
+from npuprof.simulator.machine import current
 
 __all__ = ["finalize", "get_soc_name", "get_version", "init", "is_simulated", "mdl", "prof", "rt", "util"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 
-from npuprof.simulator import codes, current
+from npuprof.simulator import codes
+from npuprof.simulator.machine import current
 from npuprof.simulator.models import Node
 from npuprof.simulator.subscriptions import DESCRIPTION_BYTES, Described
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from npuprof.simulator import codes, current
+from npuprof.simulator import codes
 from npuprof.simulator.acl.rt import resolve_stream
+from npuprof.simulator.acl.util import ptr_to_bytes
+from npuprof.simulator.machine import current
 from npuprof.simulator.models import Model, parse_model
 
 _MAX_BYTES = 16 << 20
@@ -31,8 +33,6 @@ def load_from_file(path: str) -> tuple[int, int]:
 
 def load_from_mem(address: int, size: int) -> tuple[int, int]:
     """Load a model from memory."""
-    from npuprof.simulator.acl.util import ptr_to_bytes
-
     return _load(ptr_to_bytes(address, size)) if address and 0 < size <= _MAX_BYTES else (0, codes.INVALID_PARAM)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npuprof.simulator import current
 from npuprof.simulator.acl.descriptions import (
     get_model_id,
     get_op_desc_size,
@@ -18,6 +17,7 @@ from npuprof.simulator.acl.descriptions import (
     get_op_type_len,
 )
 from npuprof.simulator.acl.rt import resolve_stream
+from npuprof.simulator.machine import current
 
 __all__ = [
     "create_config",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import threading
 
-from npuprof.simulator import codes, current
+from npuprof.simulator import codes
 from npuprof.simulator.device import Device
+from npuprof.simulator.machine import current
 from npuprof.simulator.streams import CopyKind, Event, Stream
 
 _HOST_TO_HOST = 0

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from npuprof.clock import Clock, SystemClock
 from npuprof.recording import Recording
-from npuprof.simulator import codes, using
+from npuprof.simulator import codes
 from npuprof.simulator.cluster.communicator import Communicator
 from npuprof.simulator.cluster.exchange import Exchange, RankError
 from npuprof.simulator.cluster.links import LINKS, RANKS_PER_SERVER, Topology
@@ -25,7 +25,7 @@ from npuprof.simulator.collection import (
     TASK_TIME_L0,
 )
 from npuprof.simulator.device import Device
-from npuprof.simulator.machine import Simulator
+from npuprof.simulator.machine import Simulator, using
 from npuprof.simulator.pmu import PIPE_UTILIZATION
 from npuprof.simulator.virtual_clock import VirtualClock
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from npuprof.simulator import Tensor
 from npuprof.simulator.npu.storage import DeviceArray, wrap
+from npuprof.simulator.tensors import Tensor
 
 ReduceOperator: TypeAlias = Literal["sum", "prod", "max", "min"]
 

@@ -36,6 +36,13 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
             raise TypeError("make arrays with npu.array(...), npu.zeros(...) and their like")
         return super().__new__(cls)
 
+    @classmethod
+    def _from_host(cls, values: Values, device_id: int = 0) -> NpuArray:
+        """Copy values that nobody else changes to a device."""
+        made = cls._make(values, device_id)
+        copy("host_to_device", made.nbytes, device_id)
+        return made
+
     # -- description ---------------------------------------------------------------------------------------
 
     @property
@@ -170,9 +177,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
         return self._make(values, self._device_id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from npuprof.simulator.npu.creation import array
-
-        return array, (self.to_host(),)
+        return NpuArray._from_host, (self.to_host(),)
 
     def __format__(self, specification: str) -> str:
         return format(self.item(), specification) if specification and not self.ndim else repr(self)

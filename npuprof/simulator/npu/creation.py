@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.simulator import current
+from npuprof.simulator.machine import current
 from npuprof.simulator.npu.array import NpuArray
-from npuprof.simulator.npu.launches import Kernel, copy, launch_on
+from npuprof.simulator.npu.launches import Kernel, launch_on
 from npuprof.simulator.npu.storage import Values, check_dtype, release_dropped
 from npuprof.simulator.npu.streams import Stream, device_of
 from npuprof.simulator.npu.streams import stream as in_stream
@@ -50,10 +50,7 @@ def array(
         if isinstance(values, NpuArray):
             moved = values.to_device(device)
             return moved.astype(moved.dtype if dtype is None else dtype, copy=moved is values)
-        host: Values = np.array(values, dtype=dtype)
-        made = NpuArray._make(host, device)
-        copy("host_to_device", host.nbytes, device)
-        return made
+        return NpuArray._from_host(np.array(values, dtype=dtype), device)
 
 
 def asarray(

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npuprof.simulator import Tensor
 from npuprof.simulator.npu.launches import Kernel, cast, launch
 from npuprof.simulator.npu.operands import Operands, delivered, target_of
 from npuprof.simulator.npu.products import Extent, launch_product
 from npuprof.simulator.npu.storage import DeviceArray, Values, wrap
+from npuprof.simulator.tensors import Tensor
 
 _TRANSPOSE = Kernel("Transpose", "aclnnPermute", operations=0)
 _DIAGONAL = Kernel("DiagPart", "aclnnDiag", operations=0, reads_part=True)

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npuprof.simulator import Tensor
 from npuprof.simulator.cost_model import Core
 from npuprof.simulator.npu.storage import Values
 from npuprof.simulator.npu.streams import device_of, launch_stream
 from npuprof.simulator.streams import CopyKind
+from npuprof.simulator.tensors import Tensor
 
 
 class Kernel(NamedTuple):

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npuprof.simulator import Tensor
 from npuprof.simulator.npu.launches import Kernel, cast, launch
 from npuprof.simulator.npu.operands import Operands, delivered, target_of, unsupported
 from npuprof.simulator.npu.storage import DeviceArray, Values
+from npuprof.simulator.tensors import Tensor
 
 _CUBE_DTYPES = ("float16", "bfloat16", "float32")
 _DOT = Kernel("Dot", "aclnnDot")

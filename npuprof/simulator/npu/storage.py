@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.simulator import Device
+from npuprof.simulator.device import Device
 from npuprof.simulator.npu.streams import device_of
 
 Values = npt.NDArray[Any]

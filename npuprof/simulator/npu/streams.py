@@ -8,7 +8,8 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from npuprof.simulator import Device, current
+from npuprof.simulator.device import Device
+from npuprof.simulator.machine import current
 from npuprof.simulator.streams import Event as DeviceEvent
 from npuprof.simulator.streams import Stream as DeviceStream
 

@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from npuprof.simulator import Tensor
 from npuprof.simulator.npu import operators, products
 from npuprof.simulator.npu.launches import CAST, Kernel, cast, launch, launch_on
 from npuprof.simulator.npu.operands import Operands, delivered, run, target_of, unsupported
 from npuprof.simulator.npu.operators import Rule
 from npuprof.simulator.npu.storage import DeviceArray, Values
+from npuprof.simulator.tensors import Tensor
 
 _Inputs: TypeAlias = tuple[Any, ...]
 _Options: TypeAlias = dict[str, Any]

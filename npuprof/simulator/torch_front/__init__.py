@@ -13,44 +13,10 @@ the kernels that an Ascend NPU would run, on the device model.
 
 from __future__ import annotations
 
-import importlib
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from npuprof.simulator.torch_front.front import Front
+from npuprof.simulator.torch_front.loading import load_torch
 
-from npuprof.errors import FrontEndAbsentError
-
-if TYPE_CHECKING:
-    from npuprof.simulator.torch_front.front import Front
-
-__all__ = ["load_torch", "simulated_torch"]
-
-# What the context asks of torch beside its documented interface.
-_NEEDED = ("_current_autograd_node", "_current_graph_task_id", "_dispatch_has_kernel_for_dispatch_key")
-
-
-@cache
-def load_torch() -> Any:
-    """Import torch.
-
-    Raises
-    ------
-    FrontEndAbsentError
-        If it is not installed, fails while it is imported, or lacks what is needed of it.
-    """
-    try:
-        torch: Any = importlib.import_module("torch")
-        importlib.import_module("torch.utils._python_dispatch")
-    except (ImportError, OSError, RuntimeError) as error:
-        raise FrontEndAbsentError(
-            f"torch cannot be imported ({error}): `pip install torch`, of which the build for CPUs is enough, or use "
-            "npuprof.simulator.npu, which needs NumPy only"
-        ) from error
-    if lacking := [name for name in _NEEDED if not hasattr(torch._C, name)]:
-        raise FrontEndAbsentError(
-            f"torch {torch.__version__} lacks {', '.join(lacking)}, so that its backward pass cannot be followed: "
-            "install a newer one (2.13 is known to work)"
-        )
-    return torch
+__all__ = ["simulated_torch"]
 
 
 def simulated_torch(device: int = 0) -> Front:
@@ -84,6 +50,4 @@ def simulated_torch(device: int = 0) -> Front:
         If there is no such device.
     """
     load_torch()
-    from npuprof.simulator.torch_front.front import Front
-
     return Front(device)

@@ -6,8 +6,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from npuprof.simulator.device import Device
 from npuprof.simulator.framework import OperatorCall
+from npuprof.simulator.host import Host
 
 _NODE = "autograd::engine::evaluate_function: "
 
@@ -32,12 +32,12 @@ class Calls:
 
     Parameters
     ----------
-    device
-        Where they launch; its clock gives the time, its recorder takes the calls.
+    host
+        The host of the device that they launch on: its clock gives the time, its recorder takes the calls.
     """
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._thread_id = threading.get_native_id()
         self._sequence = 0
         self._node: _OpenNode | None = None
@@ -65,7 +65,7 @@ class Calls:
     def called(self, call: OperatorCall) -> None:
         """Take a call that has ended."""
         if self._node is None:
-            self._device.tell_call(call)
+            self._host.record_call(call)
         else:  # the number belongs to the node then
             self._node.calls.append(call._replace(sequence=-1))
 
@@ -75,21 +75,21 @@ class Calls:
         if known is None or not known.calls:
             return
         span = (self._thread_id, known.begin_ns, max(call.end_ns for call in known.calls))
-        self._device.tell_call(OperatorCall(_NODE + known.node.name, *span))
+        self._host.record_call(OperatorCall(_NODE + known.node.name, *span))
         if known.node.sequence >= 0:
-            self._device.tell_call(OperatorCall(known.node.name, *span, known.node.sequence, self._thread_id))
+            self._host.record_call(OperatorCall(known.node.name, *span, known.node.sequence, self._thread_id))
         # After what is around them: rows with equal times stay in this order.
         for call in known.calls:
-            self._device.tell_call(call)
+            self._host.record_call(call)
 
     def open_range(self, name: str) -> None:
         """Open a range of the user's or of an optimizer's."""
         self.close_node()
-        self._ranges.append((name, self._device.now_ns()))
+        self._ranges.append((name, self._host.clock.monotonic_raw_ns()))
 
     def close_range(self) -> None:
         """Close the newest range; one that was open before the context is none of its."""
         self.close_node()
         if self._ranges:
             name, begin_ns = self._ranges.pop()
-            self._device.tell_call(OperatorCall(name, self._thread_id, begin_ns, self._device.now_ns()))
+            self._host.record_call(OperatorCall(name, self._thread_id, begin_ns, self._host.clock.monotonic_raw_ns()))

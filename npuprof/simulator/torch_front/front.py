@@ -10,12 +10,14 @@ from types import TracebackType
 from typing import Any
 
 from npuprof.errors import NpuprofWarning
-from npuprof.simulator import Tensor, npu
+from npuprof.simulator import npu
 from npuprof.simulator.device import Device
 from npuprof.simulator.framework import OperatorCall
 from npuprof.simulator.npu.streams import device_of, launch_stream
-from npuprof.simulator.torch_front import load_torch, table
+from npuprof.simulator.tensors import Tensor
+from npuprof.simulator.torch_front import table
 from npuprof.simulator.torch_front.calls import Calls, Node
+from npuprof.simulator.torch_front.loading import load_torch
 from npuprof.simulator.torch_front.lowering import Call, Lowered, lower
 from npuprof.simulator.torch_front.residence import residence_of
 from npuprof.simulator.virtual_clock import VirtualClock
@@ -52,7 +54,7 @@ class Front:
 
     def __enter__(self) -> Front:
         self._device = device_of(self._device_id)  # the machine may have been reconfigured since
-        calls = Calls(self._device)
+        calls = Calls(self._device.host)
         with ExitStack() as undo:
             undo.callback(calls.close_node)
             undo.enter_context(_mode(self, calls))
@@ -100,7 +102,7 @@ class Front:
     # -- the host --------------------------------------------------------------------------------------------------
 
     def _begin(self) -> int:
-        clock = self._device.clock
+        clock = self._device.host.clock
         begin_ns = clock.monotonic_raw_ns()
         if isinstance(clock, VirtualClock):
             clock.pass_ns(_DISPATCH_NS)
@@ -117,7 +119,7 @@ class Front:
 
     def _end(self, calls: Calls, func: Any, begin_ns: int, operands: tuple[Any, ...]) -> None:
         sequence = calls.sees(load_torch()._C._autograd._get_sequence_nr())
-        if not self._device.takes_calls:
+        if not self._device.host.takes_calls:
             return
         described = [_describe(one) for one in operands]
         calls.called(
@@ -125,7 +127,7 @@ class Front:
                 func._schema.name,
                 threading.get_native_id(),
                 begin_ns,
-                self._device.clock.monotonic_raw_ns(),
+                self._device.host.clock.monotonic_raw_ns(),
                 sequence,
                 0,
                 ";".join(",".join(map(str, one.shape)) for one in described),

@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from npuprof.simulator import Tensor
 from npuprof.simulator.npu.launches import Kernel
+from npuprof.simulator.tensors import Tensor
 from npuprof.simulator.torch_front import table
 
 _CUBE_DTYPES = frozenset({"float16", "bfloat16", "float32", "int8"})

@@ -108,9 +108,9 @@ class Residence:
         return address
 
     def _tell(self, event: BlockEvent, address: int, size_bytes: int) -> None:
-        device, now_ns = self._device, self._device.now_ns()
+        device, now_ns = self._device, self._device.host.clock.monotonic_raw_ns()
         totals = self.allocated_bytes, self.reserved_bytes
-        device.tell_block(
+        device.host.record_block(
             Block(event, threading.get_native_id(), now_ns, address, size_bytes, *totals, device.device_id)
         )
 

@@ -1,0 +1,101 @@
+"""The host of a simulated machine: its clock, its calls, the devices it has opened, and the running recording."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from npuprof.clock import Clock, SystemClock
+from npuprof.simulator.chips import CHIPS
+from npuprof.simulator.device_view import DeviceView, HostCall
+from npuprof.simulator.framework import Block, OperatorCall
+from npuprof.simulator.handles import Handles
+
+if TYPE_CHECKING:
+    from npuprof.simulator.recorder import Recorder
+
+Semantics: TypeAlias = Literal["current", "legacy"]
+
+
+class Host:
+    """What the devices and the profiler of one machine share.
+
+    Parameters
+    ----------
+    semantics
+        How the profiling calls answer when they are repeated or come in the wrong order: ``current`` as the
+        library of today does, ``legacy`` as older ones and their documentation do.
+    chip
+        A key of :data:`npuprof.simulator.chips.CHIPS`.
+    clock
+        What the host's stamps come from and what synchronising waits on.
+    busy
+        Make every start of the profiler fail as if another process held it (100042).
+    rank_id
+        Its number among the processes that work together, -1 when it is alone.
+    """
+
+    def __init__(self, *, semantics: Semantics, chip: str, clock: Clock | None, busy: bool, rank_id: int) -> None:
+        if chip not in CHIPS:
+            raise ValueError(f"no chip {chip!r} is simulated: choose from {', '.join(CHIPS)}")
+        self.lock = threading.RLock()
+        self.clock: Clock = SystemClock() if clock is None else clock
+        self.chip_key = chip
+        self.chip = CHIPS[chip]
+        self.semantics: Semantics = semantics
+        self.busy = busy
+        self.rank_id = rank_id
+        self.recorder: Recorder | None = None
+        self.handles = Handles()
+        self._opened: dict[int, DeviceView] = {}
+
+    @property
+    def opened(self) -> tuple[DeviceView, ...]:
+        """The devices that this process has opened, by setting or using them, in the order of their numbers."""
+        return tuple(self._opened[number] for number in sorted(self._opened))
+
+    def activate(self, device: DeviceView) -> None:
+        """Open a device for this process; a running recording takes it in."""
+        if device.device_id in self._opened:
+            return
+        with self.lock:
+            self._opened[device.device_id] = device
+            if self.recorder is not None:
+                self.recorder.open_device(device)
+
+    # -- calls ---------------------------------------------------------------------------------------------
+
+    def call_now(self) -> HostCall:
+        """Begin a call of this thread that lasts as long as a launch."""
+        begin_ns = self.clock.monotonic_raw_ns()
+        return HostCall(threading.get_native_id(), begin_ns, begin_ns + self.chip.launch_host_ns)
+
+    def end_call(self, call: HostCall) -> None:
+        """Return after the call's end, so that calls of a thread do not touch; nearly always it is over by now."""
+        # The system's sleep lasts far longer than a launch, so this spins, unless the clock stands still.
+        before_ns = self.clock.monotonic_raw_ns()
+        while before_ns <= call.end_ns:
+            now_ns = self.clock.monotonic_raw_ns()
+            if now_ns <= before_ns:
+                self.clock.sleep_until_ns(call.end_ns + 1)
+                return
+            before_ns = now_ns
+
+    # -- frameworks ----------------------------------------------------------------------------------------
+
+    @property
+    def takes_calls(self) -> bool:
+        """Whether calls of a framework's operators are being recorded."""
+        return self.recorder is not None and self.recorder.takes_framework
+
+    def record_call(self, call: OperatorCall) -> None:
+        """Record a call of a framework's operator."""
+        with self.lock:
+            if self.recorder is not None:
+                self.recorder.operator_called(call)
+
+    def record_block(self, block: Block) -> None:
+        """Record a block that a framework's allocator gave out or took back."""
+        with self.lock:
+            if self.recorder is not None:
+                self.recorder.block_changed(block)
