@@ -14,8 +14,9 @@ from npuprof.sources.trace.events import is_trace
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 FRAMEWORK = "FRAMEWORK"
-_RESULTS = ("kernel_details.csv", "step_trace_time.csv", "memory_record.csv")
-_ONLY_HERE = (*_RESULTS, "operator_memory.csv", "operator_details.csv", "op_statistic.csv", "communication.json")
+_COMMUNICATION = ("communication.json", "communication_matrix.json")
+_RESULTS = ("kernel_details.csv", "step_trace_time.csv", "memory_record.csv", *_COMMUNICATION)
+_ONLY_HERE = (*_RESULTS, "operator_memory.csv", "operator_details.csv", "op_statistic.csv")
 _TRACE_NAMES = ("trace_view.json", "trace_view.json.gz")
 _MAX_LISTED = 10_000  # a directory of thousands of ranks is no single result
 

@@ -11,6 +11,8 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded
+from npuprof.sources.decoding import decode_run
+from npuprof.sources.detect import detect
 from tests.sources.mindspore.maker import OPERATOR, TRANSFER
 from tests.sources.trace.maker import BASE_US, NPU, small_trace
 
@@ -57,6 +59,19 @@ def result(tmp_path: Path) -> Path:
 
 def messages(decoded: Decoded) -> str:
     return "\n".join(decoded.notes.to_frame()["message"])
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_result_of_which_only_the_communication_is_left_is_recognised(tmp_path: Path, name: str) -> None:
+    output = tmp_path / "rank1_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+    output.mkdir(parents=True)
+    listed = {"step7": {"collective": {"hcom_allReduce__586_0_1@4242": ENTRIES[name]}}}
+    (output / name).write_text(json.dumps(listed))
+    for path in (output.parent, output):
+        found = detect(path).found
+        assert [run.path.name for run in found] in (["rank1_ascend_pt"], ["ASCEND_PROFILER_OUTPUT"])
+        assert found[0].name == "torch_npu"
+        assert len(decode_run(found[0]).statistics[name.removesuffix(".json")]) == 1
 
 
 def test_the_files_are_joined_into_one_set_of_tables(result: Path) -> None:
