@@ -22,7 +22,9 @@ from npuprof.sources.columns.nullable import named
 
 _KINDS = ["computing", "communication", "communication_not_overlapped", "free"]
 _SPAN = ["start_ns", "duration_ns", "device_id"]
-_OF_COMMUNICATION = ("AivKernel", "AicpuKernel")
+COMMUNICATION_KERNELS = ("AivKernel", "AicpuKernel")
+"""Ends of the names of kernels by which communication is done."""
+
 WITHOUT_SPAN = frozenset(
     {
         *("KERNEL_AICORE", "KERNEL_AIVEC", "KERNEL_MIX_AIC", "KERNEL_MIX_AIV", "FFTS_PLUS"),
@@ -67,7 +69,7 @@ def overlap_table(kernels: pd.DataFrame, communication: pd.DataFrame, others: pd
 
 def are_compute(kernels: pd.DataFrame) -> Bools:
     """Tell which kernels compute; the others do the work of a communication operator."""
-    return ~named(kernels["name"], lambda name: name.endswith(_OF_COMMUNICATION))
+    return ~named(kernels["name"], lambda name: name.endswith(COMMUNICATION_KERNELS))
 
 
 def of_span(tasks: pd.DataFrame) -> pd.DataFrame:

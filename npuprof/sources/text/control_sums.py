@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import pandas as pd
 
 from npuprof.sources.base import Decoded
+from npuprof.sources.columns.nullable import named
+from npuprof.sources.overlapping import COMMUNICATION_KERNELS
 
 _SUMS = "communication"
 _OF_TORCH = "Host Self Duration(us)"  # MindSpore lists only the operators that have shapes
@@ -53,7 +55,7 @@ def _counts(decoded: Decoded) -> Iterator[tuple[str, int, str, int]]:
     """Iterate over sums: of which file, what it counts, and of which table, how many rows that has."""
     tables, statistics = decoded.tables, decoded.statistics
     if (summed := _counted(statistics.get("op_statistic"))) is not None:
-        yield "op_statistic", summed, "kernels", len(tables.get("kernels", ()))
+        yield "op_statistic", summed, "kernels", _computing(tables.get("kernels"), summed)
     calls = tables.get("api", ())
     if len(calls) and (summed := _counted(statistics.get("api_statistic"))) is not None:
         yield "api_statistic", summed, "api", len(calls)
@@ -63,6 +65,15 @@ def _counts(decoded: Decoded) -> Iterator[tuple[str, int, str, int]]:
     operated, listed = tables.get("communication", ()), statistics.get(_SUMS)
     if len(operated) and listed is not None:
         yield _SUMS, len(listed), "communication", len(operated)
+
+
+def _computing(kernels: pd.DataFrame | None, summed: int) -> int:
+    """Return the number of kernels; without those of communication where the sum is without them too."""
+    if kernels is None:
+        return 0
+    of_communication = int(named(kernels["name"], lambda name: name.endswith(COMMUNICATION_KERNELS)).sum())
+    without = len(kernels) - of_communication
+    return without if without == summed else len(kernels)
 
 
 def _counted(statistic: pd.DataFrame | None) -> int | None:

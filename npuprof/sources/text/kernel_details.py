@@ -22,6 +22,7 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import US_TO_NS, Mask
+from npuprof.sources.overlapping import COMMUNICATION_KERNELS
 from npuprof.sources.text.csv_table import CsvTable, without_quotes
 
 COMMUNICATION_CORES = ("HCCL", "COMMUNICATION")
@@ -120,12 +121,17 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
 
 
 def _communication_rows(columns: dict[str, Any]) -> Mask:
-    """Tell the rows of communication operators: by their core, and at Level0, where it is N/A, by their name."""
+    """Return the rows of communication operators: by their core, and at Level0, where it is N/A, by their name.
+
+    The kernels by which communication is done have the same core, but are kernels: their operators have rows too.
+    """
+    kernels = _is(columns["name"], lambda name: name.endswith(COMMUNICATION_KERNELS))
     named = _is(columns["name"], lambda name: name.startswith(_COMMUNICATION_NAME))
     if "core" not in columns:
-        return named
+        return named & ~kernels
     core: pd.Categorical = columns["core"]
-    return _is(core, lambda name: name in COMMUNICATION_CORES) | (named & np.asarray(core.codes < 0))
+    of_core = _is(core, lambda name: name in COMMUNICATION_CORES)
+    return (of_core | (named & np.asarray(core.codes < 0))) & ~kernels
 
 
 def _is(names: pd.Categorical, what: Callable[[str], bool]) -> Mask:

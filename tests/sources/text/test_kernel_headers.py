@@ -232,3 +232,18 @@ def test_counters_that_the_user_chose_and_words_are_kept(tmp_path: Path) -> None
     kernels = _kernels(tmp_path, heads, ["5", "12", "beta=1"])
     assert kernels["aic_r49_custom"].tolist() == [12.0]
     assert kernels["attr_info"].tolist() == ["beta=1"]
+
+
+@pytest.mark.parametrize("name", ["allreduceAivKernel", "HcclAicpuKernel"])
+def test_a_kernel_by_which_communication_is_done_is_no_operator(tmp_path: Path, name: str) -> None:
+    head = "Device_id,Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us)"
+    rows = [
+        f"0,hcom_allReduce__586_0_1,hcom_allReduce_,COMMUNICATION,{at(1)}\t,30",
+        f"0,{name},{name},COMMUNICATION,{at(2)}\t,20",
+        f"0,MatMul_0,MatMulV3,AI_CORE,{at(40)}\t,10",
+    ]
+    run = npuprof.load(csv(tmp_path / "op_summary_20250101000000.csv", head, rows))
+    assert run.communication["name"].tolist() == ["hcom_allReduce__586_0_1"]
+    assert run.kernels["name"].tolist() == [name, "MatMul_0"]
+    assert run.kernels["task_type"].tolist() == ["COMMUNICATION", "AI_CORE"]
+    assert run.ledger[["rows", "in_tables"]].iloc[0].tolist() == [3, 3]
