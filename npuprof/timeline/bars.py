@@ -1,9 +1,4 @@
-"""Level of detail: slices of any number as at most so many bars, with every lane's busy time kept.
-
-Slices that are long enough stay as they are. Shorter neighbours of one lane, with no long slice between
-them, become one density bar for each stretch of time; the bar tells how many they are and how much time
-they take together. Stretches double until the bars fit.
-"""
+"""Bars: what a timeline draws; each stands for one slice, or for several neighbours of one lane."""
 
 from __future__ import annotations
 
@@ -57,36 +52,6 @@ class Bars:
         return cls(*(np.concatenate(column) for column in columns)) if parts else cls(*[np.zeros(0, np.int64)] * 7)
 
 
-def reduced(bars: Bars, most: int) -> Bars:
-    """Merge short neighbours until there are at most `most` bars.
-
-    Parameters
-    ----------
-    bars
-        Any number, in the order of lane and start, without overlap in a lane.
-    most
-        How many may be left; at least the number of lanes.
-
-    Raises
-    ------
-    ValueError
-        If there are more lanes than `most`.
-    """
-    if len(bars) <= most:
-        return bars
-    if np.count_nonzero(np.diff(bars.lane)) >= most:
-        raise ValueError(f"{most} bars are too few: every lane needs one")
-    origin = int(bars.start_ns.min())
-    span = int(bars.end_ns.max()) - origin
-    width = max(1, span // (4 * most))
-    while len(bars) > most:
-        short = (bars.count > 1) | (bars.longest_ns < width)
-        stretch = (bars.start_ns - origin) // width
-        bars = merged(bars, _begins(bars.lane, stretch, short))
-        width *= 2
-    return bars
-
-
 def merged(bars: Bars, begins: Int64) -> Bars:
     """Merge consecutive bars into groups that begin at the positions `begins` (the first is 0)."""
     if not len(bars):
@@ -105,8 +70,3 @@ def merged(bars: Bars, begins: Int64) -> Bars:
         row,
         longest,
     )
-
-
-def _begins(lane: Int64, stretch: Int64, short: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Int64:
-    same = (lane[1:] == lane[:-1]) & (stretch[1:] == stretch[:-1]) & short[1:] & short[:-1]
-    return np.flatnonzero(np.concatenate([[True], ~same]))

@@ -12,9 +12,7 @@ from npuprof.figures.labels import label, moment
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 from npuprof.quantities import count as count_text
-from npuprof.timeline.hover import described
-from npuprof.timeline.lane_packing import Picture, packed
-from npuprof.timeline.layers import layers
+from npuprof.timeline.picture import Picture, picture
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -68,29 +66,33 @@ def timeline(
         raise ValueError(f"max_slices is {max_slices}; it must be at least {FEWEST_SLICES}, one for every lane")
     if start_ns is not None and end_ns is not None and end_ns < start_ns:
         raise ValueError(f"the window ends at {end_ns} ns, before it starts at {start_ns} ns")
-    shown = [layer.within(start_ns, end_ns) for layer in layers(tables)]
-    picture = packed([layer for layer in shown if any(len(frame) for frame in layer.frames)], max_slices)
-    if not len(picture.bars):
-        return _empty(go, info)
-    first = int(picture.bars.start_ns.min()) if start_ns is None else start_ns
-    last = int(picture.bars.end_ns.max()) if end_ns is None else end_ns
-    return _figure(go, picture, info, first, last, longest_name)
+    drawn = picture(tables, start_ns, end_ns, max_slices)
+    return _empty(go, info) if drawn is None else _figure(go, drawn, info, longest_name)
 
 
-def _figure(go: Any, picture: Picture, info: Info, first: int, last: int, longest_name: int) -> go.Figure:
+def _figure(go: Any, picture: Picture, info: Info, longest_name: int) -> go.Figure:
+    first, last, bars, looks = picture.first_ns, picture.last_ns, picture.bars, picture.looks()
     unit_ns, unit = unit_of(last - first)
-    frame = described(picture, first, longest_name)
-    frame["base"] = (picture.bars.start_ns - first) / unit_ns
-    frame["width"] = (picture.bars.end_ns - picture.bars.start_ns) / unit_ns
+    columns = {
+        "place": picture.places,
+        "base": (bars.start_ns - first) / unit_ns,
+        "width": (bars.end_ns - bars.start_ns) / unit_ns,
+        "family": looks.families,
+        "colour": looks.colours,
+        "opacity": looks.opacity,
+        "text": picture.labels(looks.names, longest_name),
+        "hover": picture.hover(looks.names, longest_name),
+    }
+    frame = pd.DataFrame(columns)
     figure = go.Figure(layout={"template": go.layout.Template()})
     for family, look in FAMILIES.items():
         some = frame[frame["family"] == family]
         if len(some):
             figure.add_trace(_trace(go, look, some))
-    height = picture.lanes[-1].place + 1
+    height = picture.height
     titled = [lane for lane in picture.lanes if lane.title]
     figure.update_layout(
-        **_layout(info, _subtitle(picture, first), height),
+        **_layout(info, _subtitle(picture), height),
         xaxis={
             "range": [0, max(last - first, 1) / unit_ns],
             "side": "top",
@@ -141,11 +143,11 @@ def _trace(go: Any, look: Family, some: pd.DataFrame) -> Any:
     )
 
 
-def _subtitle(picture: Picture, first: int) -> str:
-    begin = f"starts {moment(first)}"
-    slices, bars = int(picture.bars.count.sum()), len(picture.bars)
-    if slices == bars:
+def _subtitle(picture: Picture) -> str:
+    begin = f"starts {moment(picture.first_ns)}"
+    if picture.shared is None:
         return begin
+    slices, bars = picture.shared
     return f"{begin} · {count_text(slices)} slices in {count_text(bars)} bars"
 
 

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from npuprof.arrays import Bools, Int64
 from npuprof.timeline.layers import Layer, layers, whole_numbers
-from npuprof.timeline.level_of_detail import Rows
 from npuprof.timeline.slices import Slices
 
 _MOST_NAMED = 12  # values of one column that get layers of their own: levels, groups, planes
@@ -24,104 +22,72 @@ class Group:
     """Layers that belong together, such as all CANN levels; shown or hidden as one."""
 
     title: str
-    rows: tuple[Rows, ...]
+    layers: tuple[Layer, ...]
 
 
-def groups(tables: Mapping[str, pd.DataFrame], slices: Slices) -> list[Group]:
-    """Give the groups that a run has, from top to bottom.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    slices
-        The numbers of their rows.
-    """
-    table_of: Mapping[str, tuple[str, Callable[[Layer, Slices], list[Rows]]]] = {
-        "steps": ("Steps", _whole("steps")),
-        "marks": ("Marks", _whole("marks")),
+def groups(slices: Slices) -> list[Group]:
+    """Return the groups that a run has, from top to bottom."""
+    table_of: Mapping[str, tuple[str, Callable[[Layer, Slices], list[Layer]]]] = {
+        "steps": ("Steps", _whole),
+        "marks": ("Marks", _whole),
         "Python": ("Python", _python),
         "operators": ("Operators", _operators),
         "CANN": ("CANN", _levels),
-        "stream": ("Device", _streams),
+        "stream": ("Device", _whole),
         "collectives": ("Communication", _communication),
-        "busy": ("Overlap", _overlap),
+        "busy": ("Overlap", _whole),
     }
     found = []
-    for layer in layers(tables):
+    for layer in layers(slices):
         title, divide = table_of[layer.title]
-        rows = [some for some in divide(layer, slices) if len(some.slices)]
-        if queues := tuple(some for some in rows if some.layer.title == "queue"):
+        parts = [part for part in divide(layer, slices) if len(part.slices)]
+        if queues := tuple(part for part in parts if part.title == "queue"):
             found.append(Group("Queues", queues))
-        if others := tuple(some for some in rows if some.layer.title != "queue"):
+        if others := tuple(part for part in parts if part.title != "queue"):
             found.insert(len(found) - bool(queues), Group(title, others))
     return found
 
 
-def _whole(table: str) -> Callable[[Layer, Slices], list[Rows]]:
-    return lambda layer, slices: [Rows(layer, slices.of_table(table))]
+def _whole(layer: Layer, _: Slices) -> list[Layer]:
+    return [layer]
 
 
-def _part(layer: Layer, numbers: Int64, chosen: Bools, title: str) -> Rows:
-    """Give the chosen rows of a layer of one frame as a layer of their own."""
-    (frame,) = layer.frames
-    return Rows(replace(layer, title=title, frames=(frame[chosen],)), numbers[chosen])
+def _python(layer: Layer, _: Slices) -> list[Layer]:
+    return [replace(layer, most_lanes=_PYTHON_LANES)]
 
 
-def _python(layer: Layer, slices: Slices) -> list[Rows]:
-    return [Rows(replace(layer, most_lanes=_PYTHON_LANES), slices.of_table("python"))]
-
-
-def _operators(layer: Layer, slices: Slices) -> list[Rows]:
+def _operators(layer: Layer, _: Slices) -> list[Layer]:
     (frame,) = layer.frames
     queued = frame["kind"].isin(_QUEUES).to_numpy()
-    numbers = slices.of_table("operators")
-    return [_part(layer, numbers, ~queued, "operators"), _part(layer, numbers, queued, "queue")]
+    return [layer.rows(~queued, "operators"), layer.rows(queued, "queue")]
 
 
-def _levels(layer: Layer, slices: Slices) -> list[Rows]:
+def _levels(layer: Layer, _: Slices) -> list[Layer]:
     (frame,) = layer.frames
-    level, numbers = frame["level"], slices.of_table("api")
-    parts = [_part(layer, numbers, (level == name).to_numpy(), f"CANN {name}") for name in _LEVELS]
-    return [*parts, _part(layer, numbers, ~level.isin(_LEVELS).to_numpy(), "CANN")]
+    level = frame["level"]
+    parts = [layer.rows((level == name).to_numpy(), f"CANN {name}") for name in _LEVELS]
+    return [*parts, layer.rows(~level.isin(_LEVELS).to_numpy(), "CANN")]
 
 
-def _streams(layer: Layer, slices: Slices) -> list[Rows]:
-    kernels = slices.of_table("kernels")
-    if len(layer.frames) == 1:
-        return [Rows(layer, kernels)]
-    # Tasks that are no kernels keep the labels of their rows.
-    others = slices.tables["tasks"].index.get_indexer(layer.frames[1].index)
-    return [Rows(layer, np.concatenate([kernels, others + slices.first["tasks"]]))]
-
-
-def _communication(layer: Layer, slices: Slices) -> list[Rows]:
+def _communication(layer: Layer, slices: Slices) -> list[Layer]:
     (frame,) = layer.frames
-    numbers = slices.of_table("communication")
-    rows = _by_name(layer, numbers, frame["group"], "collectives")
-    return rows + _planes(slices)
+    return _by_name(layer, frame["group"], "collectives") + _planes(slices)
 
 
-def _planes(slices: Slices) -> list[Rows]:
+def _planes(slices: Slices) -> list[Layer]:
     tasks, numbers = slices.tables["communication_tasks"], slices.of_table("communication_tasks")
-    layer = Layer("planes", "communication", (tasks,), ("device_id",), most_tracks=8, most_lanes=2)
+    layer = Layer("planes", "communication", (tasks,), numbers, ("device_id",), most_tracks=8, most_lanes=2)
     plane = whole_numbers(tasks["plane_id"])
     used = np.unique(plane)[:_MOST_NAMED].tolist()
-    named = [_part(layer, numbers, plane == one, f"plane {one}" if one >= 0 else "no plane") for one in used]
-    return [*named, _part(layer, numbers, ~np.isin(plane, used), "other planes")]
+    named = [layer.rows(plane == one, f"plane {one}" if one >= 0 else "no plane") for one in used]
+    return [*named, layer.rows(~np.isin(plane, used), "other planes")]
 
 
-def _by_name(layer: Layer, numbers: Int64, names: pd.Series, title: str) -> list[Rows]:
+def _by_name(layer: Layer, names: pd.Series, title: str) -> list[Layer]:
     """Divide a layer by a column of names, those with the most rows for themselves."""
     counts = names.value_counts()
     common = [name for name in counts.index[:_MOST_NAMED] if counts[name]]
     if len(common) < 2:
-        return [Rows(layer, numbers)]
-    parts = [_part(layer, numbers, (names == name).to_numpy(), f"{title} · {name}") for name in sorted(common)]
-    return [*parts, _part(layer, numbers, ~names.isin(common).to_numpy(), title)]
-
-
-def _overlap(layer: Layer, slices: Slices) -> list[Rows]:
-    (frame,) = layer.frames
-    shown = slices.tables["overlap"].index.get_indexer(frame.index)
-    return [Rows(layer, shown + slices.first["overlap"])]
+        return [layer]
+    parts = [layer.rows((names == name).to_numpy(), f"{title} · {name}") for name in sorted(common)]
+    return [*parts, layer.rows(~names.isin(common).to_numpy(), title)]

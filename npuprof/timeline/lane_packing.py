@@ -11,12 +11,11 @@ import numpy as np
 
 from npuprof.analysis.nesting import time_order
 from npuprof.arrays import Bools, Int64
-from npuprof.timeline.bars import Bars, merged, reduced
+from npuprof.timeline.bars import Bars, merged
 from npuprof.timeline.layers import Layer
 
 LEFT_OVER = -1
 """The lane of a slice for which there was no room in the lanes allowed."""
-_GAP = 0.45  # between two layers, in lanes
 
 
 @dataclass(frozen=True)
@@ -38,39 +37,12 @@ class Lane:
     title: str
 
 
-@dataclass(frozen=True)
-class Picture:
-    """All bars of a timeline with the lanes they lie on; ``bars.row`` counts rows of the lane's layer."""
-
-    layers: list[Layer]
-    lanes: list[Lane]
-    bars: Bars
-
-
-def packed(layers: list[Layer], most: int) -> Picture:
-    """Lay the slices of all layers out in lanes and merge them to at most `most` bars.
-
-    Raises
-    ------
-    ValueError
-        If `most` is less than the number of lanes, which is below 200.
-    """
-    lanes: list[Lane] = []
-    parts: list[Bars] = []
-    place = 0.0
-    for index, layer in enumerate(layers):
-        for bars, title in tracks(layer):
-            height = int(bars.lane.max()) + 1
-            parts.append(_moved(bars, len(lanes)))
-            lanes += [Lane(index, place + lane, title if lane == 0 else "") for lane in range(height)]
-            place += height
-        place += _GAP
-    return Picture(layers, lanes, reduced(Bars.joined(parts), most))
-
-
 def tracks(layer: Layer) -> list[tuple[Bars, str]]:
-    """Give the bars of each track of a layer, lanes counted from 0, with the track's title."""
-    start, duration = layer.column("start_ns"), layer.column("duration_ns")
+    """Return the bars of each track of a layer, lanes counted from 0, with the track's title.
+
+    The ``row`` of a bar is the number of its longest slice.
+    """
+    start, duration, number = layer.column("start_ns"), layer.column("duration_ns"), layer.slices
     codes, keys = layer.tracks()
     order = time_order(start, start + duration)
     if len(keys) > 1:
@@ -79,7 +51,10 @@ def tracks(layer: Layer) -> list[tuple[Bars, str]]:
     rows = [order[bounds[code] : bounds[code + 1]] for code in _busiest(codes, duration, len(keys), layer.most_tracks)]
     drawn = sorted(rows, key=lambda some: int(codes[some[0]]))
     tracks = [
-        (_in_lanes(start[some], duration[some], some, layer.most_lanes), layer.track_title(keys[codes[some[0]]], keys))
+        (
+            _in_lanes(start[some], duration[some], number[some], layer.most_lanes),
+            layer.track_title(keys[codes[some[0]]], keys),
+        )
         for some in drawn
     ]
     if left := len(keys) - len(drawn):
@@ -87,7 +62,8 @@ def tracks(layer: Layer) -> list[tuple[Bars, str]]:
         taken[np.concatenate(drawn)] = True
         others = np.flatnonzero(~taken)
         others = others[np.argsort(start[others], kind="stable")]
-        tracks.append((_folded(start[others], duration[others], others, 0), f"{layer.title} · {left:,} more"))
+        folded = _folded(start[others], duration[others], number[others], 0)
+        tracks.append((folded, f"{layer.title} · {left:,} more"))
     return tracks
 
 
@@ -114,11 +90,6 @@ def _folded(start: Int64, duration: Int64, row: Int64, lane: int) -> Bars:
     bars = Bars.of_slices(np.full(len(start), lane, np.int64), start, duration, row)
     cluster = clusters(bars.start_ns, bars.end_ns)
     return merged(bars, np.flatnonzero(np.diff(cluster, prepend=-1)))
-
-
-def _moved(bars: Bars, lanes: int) -> Bars:
-    columns = vars(bars) | {"lane": bars.lane + lanes}
-    return Bars(**columns)
 
 
 def assign(start_ns: Int64, end_ns: Int64, most: int) -> Int64:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.arrays import Int64
+from npuprof.arrays import Bools, Int64
+from npuprof.timeline.slices import Slices
 
 Key: TypeAlias = tuple[int, ...]
 
@@ -28,6 +28,8 @@ class Layer:
         choose one for each slice.
     frames
         Tables whose rows are drawn, counted on from one to the next.
+    slices
+        The number of each row, unique among all layers; see :class:`npuprof.timeline.slices.Slices`.
     by
         Columns that divide the rows into tracks; none for a single track.
     most_tracks, most_lanes
@@ -37,6 +39,7 @@ class Layer:
     title: str
     kind: str
     frames: tuple[pd.DataFrame, ...]
+    slices: Int64
     by: tuple[str, ...] = ()
     most_tracks: int = 1
     most_lanes: int = 2
@@ -50,8 +53,14 @@ class Layer:
         """Keep only slices that touch the window."""
         if start_ns is None and end_ns is None:
             return self
-        frames = tuple(frame[_touches(frame, start_ns, end_ns)] for frame in self.frames)
-        return Layer(self.title, self.kind, frames, self.by, self.most_tracks, self.most_lanes)
+        touching = [_touches(frame, start_ns, end_ns) for frame in self.frames]
+        frames = tuple(frame[chosen] for frame, chosen in zip(self.frames, touching, strict=True))
+        return replace(self, frames=frames, slices=self.slices[np.concatenate(touching)])
+
+    def rows(self, chosen: Bools, title: str) -> Layer:
+        """Return the chosen rows as a layer of their own; the layer has one frame."""
+        (frame,) = self.frames
+        return replace(self, title=title, frames=(frame[chosen],), slices=self.slices[chosen])
 
     def tracks(self) -> tuple[Int64, list[Key]]:
         """Give each row's track, and the key of every track in the order of keys."""
@@ -88,29 +97,36 @@ def _touches(frame: pd.DataFrame, start_ns: int | None, end_ns: int | None) -> n
     return touches
 
 
-def layers(tables: Mapping[str, pd.DataFrame]) -> list[Layer]:
-    """Give the layers that a run has, from top to bottom."""
-    thread = ("thread_id",)
+def layers(slices: Slices) -> list[Layer]:
+    """Return the layers that a run has, from top to bottom."""
+    thread, device = ("thread_id",), ("device_id",)
+    streams, numbers = _device_slices(slices)
+
+    def layer(title: str, kind: str, table: str, by: tuple[str, ...] = (), **most: int) -> Layer:
+        return Layer(title, kind, (slices.tables[table],), slices.of_table(table), by, **most)
+
+    overlap = layer("busy", "overlap", "overlap", device, most_tracks=8, most_lanes=1)
     drawn = [
-        Layer("steps", "step", (tables["steps"],)),
-        Layer("marks", "step", (tables["marks"],), most_lanes=3),
-        Layer("Python", "python", (tables["python"],), thread, most_tracks=3, most_lanes=10),
-        Layer("operators", "operator", (tables["operators"],), thread, most_tracks=3, most_lanes=4),
-        Layer("CANN", "api", (tables["api"],), thread, most_tracks=3, most_lanes=4),
-        Layer("stream", "device", _device_frames(tables), ("device_id", "stream_id"), most_tracks=12, most_lanes=3),
-        Layer("collectives", "communication", (tables["communication"],), ("device_id",), most_tracks=8, most_lanes=2),
-        Layer("busy", "overlap", (_busy(tables["overlap"]),), ("device_id",), most_tracks=8, most_lanes=1),
+        layer("steps", "step", "steps"),
+        layer("marks", "step", "marks", most_lanes=3),
+        layer("Python", "python", "python", thread, most_tracks=3, most_lanes=10),
+        layer("operators", "operator", "operators", thread, most_tracks=3, most_lanes=4),
+        layer("CANN", "api", "api", thread, most_tracks=3, most_lanes=4),
+        Layer("stream", "device", streams, numbers, ("device_id", "stream_id"), most_tracks=12, most_lanes=3),
+        layer("collectives", "communication", "communication", device, most_tracks=8, most_lanes=2),
+        overlap.rows(_busy(slices.tables["overlap"]), "busy"),
     ]
-    return [layer for layer in drawn if any(len(frame) for frame in layer.frames)]
+    return [layer for layer in drawn if len(layer.slices)]
 
 
-def _device_frames(tables: Mapping[str, pd.DataFrame]) -> tuple[pd.DataFrame, ...]:
-    """Give all kernels, and those tasks that are not among them."""
-    kernels, tasks = tables["kernels"], tables["tasks"]
+def _device_slices(slices: Slices) -> tuple[tuple[pd.DataFrame, ...], Int64]:
+    """Return all kernels, and those tasks that are not among them, with their numbers."""
+    kernels, tasks = slices.tables["kernels"], slices.tables["tasks"]
     if not len(tasks):
-        return (kernels,)
-    others = tasks[~np.isin(_task_keys(tasks), _task_keys(kernels))]
-    return (kernels, others) if len(others) else (kernels,)
+        return (kernels,), slices.of_table("kernels")
+    others = ~np.isin(_task_keys(tasks), _task_keys(kernels))
+    numbers = np.concatenate([slices.of_table("kernels"), slices.of_table("tasks")[others]])
+    return (kernels, tasks[others]) if others.any() else (kernels,), numbers
 
 
 def _task_keys(frame: pd.DataFrame) -> npt.NDArray[np.uint64]:
@@ -131,8 +147,6 @@ def whole_numbers(column: pd.Series) -> Int64:
     return values
 
 
-def _busy(overlap: pd.DataFrame) -> pd.DataFrame:
-    """Keep the kinds that share device time without overlap; free time is where nothing is drawn."""
-    kinds = overlap["kind"]
-    kept: pd.DataFrame = overlap[((kinds == "computing") | (kinds == "communication_not_overlapped")).to_numpy()]
-    return kept
+def _busy(overlap: pd.DataFrame) -> Bools:
+    """Return the rows that share device time without overlap; free time is where nothing is drawn."""
+    return overlap["kind"].isin(["computing", "communication_not_overlapped"]).to_numpy()

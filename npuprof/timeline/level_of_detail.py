@@ -8,7 +8,7 @@ longest comes from the maxima of blocks. Building takes a sort; a window costs w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -28,22 +28,6 @@ _GAP = 0.45  # between two layers, in lanes
 _LAST_SHIFT = 62  # stretches of 2**62 ns, 146 years: whatever is left is one bar a side of the epoch
 
 
-@dataclass(frozen=True)
-class Rows:
-    """A layer and what its rows are called elsewhere.
-
-    Attributes
-    ----------
-    layer
-        What is drawn.
-    slices
-        A number for each row of its frames, unique among all layers.
-    """
-
-    layer: Layer
-    slices: Int64
-
-
 class WindowIndex:
     """All slices of a run on their lanes, built once and asked for one window after the other.
 
@@ -60,16 +44,15 @@ class WindowIndex:
         How many slices there are in all.
     """
 
-    def __init__(self, layers: Sequence[Rows]) -> None:
+    def __init__(self, layers: Sequence[Layer]) -> None:
         self.lanes: list[Lane] = []
         parts: list[Bars] = []
         place = 0.0
-        for index, rows in enumerate(layers):
-            for bars, title in tracks(rows.layer):
+        for index, layer in enumerate(layers):
+            for bars, title in tracks(layer):
                 height = int(bars.lane.max()) + 1
                 self.lanes += [Lane(index, place + lane, title if lane == 0 else "") for lane in range(height)]
-                numbered = vars(bars) | {"lane": bars.lane + len(self.lanes) - height, "row": rows.slices[bars.row]}
-                parts.append(Bars(**numbered))
+                parts.append(replace(bars, lane=bars.lane + len(self.lanes) - height))
                 place += height
             place += _GAP
         # Lane by lane in one array each; where a folded lane has slices that overlap, they are one element.
@@ -99,7 +82,7 @@ class WindowIndex:
         start_ns: int,
         end_ns: int,
         *,
-        pixels: int = 2000,
+        pixels: int | None = 2000,
         most: int = MOST_BARS,
         shown: npt.NDArray[np.bool_] | None = None,
     ) -> Bars:
@@ -115,9 +98,10 @@ class WindowIndex:
             Epoch nanoseconds, both included: every slice that touches the window is in exactly one bar, and no
             other is. Of slices folded on one lane because they overlap, all that are linked are in one bar.
         pixels
-            How wide the picture is: slices that are narrower share bars even where there are few.
+            How wide the picture is: slices that are narrower share bars even where there are few. None for a picture
+            that is enlarged later: slices share bars only where not all of them fit.
         most
-            How many bars there may be; at least two a lane.
+            How many bars there may be; at least one a lane.
         shown
             Which lanes to look at; all of them by default.
 
@@ -130,8 +114,8 @@ class WindowIndex:
         ValueError
             If `most` or `pixels` is too small, or the window ends before it starts.
         """
-        if most < 2 * len(self.lanes) or pixels < 1:
-            raise ValueError(f"{most} bars on {pixels} pixels are too few: each of {len(self.lanes)} lanes needs two")
+        if most < len(self.lanes) or (pixels is not None and pixels < 1):
+            raise ValueError(f"{most} bars on {pixels} pixels are too few: each of {len(self.lanes)} lanes needs one")
         if end_ns < start_ns:
             raise ValueError(f"the window ends at {end_ns} ns, before it starts at {start_ns} ns")
         first, last = self._touching(start_ns, end_ns)
@@ -141,7 +125,11 @@ class WindowIndex:
             return Bars.joined([])
         # Where not all fit, a lane gets few more stretches than are left for it: what is finer would be in vain.
         fit = int((last - first).sum()) <= most
-        stretches = pixels if fit else min(pixels, max(16, 4 * most // len(first)))
+        if fit and pixels is None:
+            cuts = np.concatenate([np.arange(low, high) for low, high in zip(first, last, strict=True)])
+            return self._bars(cuts, cuts + 1)
+        coarse = max(16, 4 * most // len(first))
+        stretches = coarse if pixels is None else pixels if fit else min(pixels, coarse)
         finest = max((end_ns - start_ns) // stretches, 1).bit_length() - 1
         for shift in range(min(finest, _LAST_SHIFT), _LAST_SHIFT + 1):
             cuts = self._cuts(first, last, start_ns, end_ns, shift)

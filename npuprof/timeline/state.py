@@ -81,9 +81,9 @@ class Timeline(Observed):
         self.info = info
         self.tables = tables
         self.slices = Slices(tables)
-        self.groups: list[Group] = groups(tables, self.slices)
-        drawn = [rows for group in self.groups for rows in group.rows]
-        group_of = [at for at, group in enumerate(self.groups) for _ in group.rows]
+        self.groups: list[Group] = groups(self.slices)
+        drawn = [layer for group in self.groups for layer in group.layers]
+        group_of = [at for at, group in enumerate(self.groups) for _ in group.layers]
         self._index = WindowIndex(drawn)
         self._group_of_lane = np.array([group_of[lane.layer] for lane in self._index.lanes], np.int64)
         self.lines: list[Line] = lines(tables["counters"])
@@ -345,7 +345,7 @@ class Timeline(Observed):
         return self._index.holding(lanes[::-1], *self.slices.span(number))
 
     def _layer_of(self, number: int) -> int:
-        drawn = (rows for group in self.groups for rows in group.rows)
+        drawn = (rows for group in self.groups for rows in group.layers)
         return next((at for at, rows in enumerate(drawn) if bool((rows.slices == number).any())), -1)
 
     @cached_property
@@ -353,7 +353,7 @@ class Timeline(Observed):
         tasks = np.ones(len(self.tables["tasks"]), bool)
         first = self.slices.first["tasks"]
         for group in self.groups:
-            for rows in group.rows:
+            for rows in group.layers:
                 mine = rows.slices[(rows.slices >= first) & (rows.slices < first + len(tasks))]
                 tasks[mine - first] = False
         return np.flatnonzero(tasks)

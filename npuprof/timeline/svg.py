@@ -16,9 +16,8 @@ from npuprof.figures.colours import FAMILIES, FOREGROUND
 from npuprof.figures.labels import label, moment
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
-from npuprof.timeline.hover import described
-from npuprof.timeline.lane_packing import Picture, packed
-from npuprof.timeline.layers import layers
+from npuprof.timeline.picture import Picture, picture
+from npuprof.timeline.slices import TABLES
 
 LIMIT_BYTES = 100_000
 """The most that the picture takes."""
@@ -64,34 +63,22 @@ def timeline_svg(
         At most :data:`LIMIT_BYTES` as UTF-8: with fewer bars and shorter names for runs whose names are long. The
         lanes and colours are those of :func:`npuprof.timeline.figure.timeline`.
     """
-    whole = layers(tables)
-    within = [layer.within(start_ns, end_ns) for layer in whole]
-    shown = [layer for layer in within if any(len(frame) for frame in layer.frames)]
-    empty = "no slices in this part of the run" if whole else "no slices in this run"
     text = ""
     for bars, longest_name, hover in _DETAILS:
-        picture = packed(shown, bars)
-        scale = _scale(picture, start_ns, end_ns)
-        text = _document(picture, scale, info, longest_name, hover=hover, empty=empty)
+        drawn = picture(tables, start_ns, end_ns, bars)
+        if drawn is None:
+            part = "part of the run" if any(len(tables[name]) for name in TABLES) else "run"
+            return _document(info, _TOP + 2 * _LANE + 22, _empty(f"no slices in this {part}"))
+        legend = _TOP + math.ceil(drawn.height * _LANE) + 22
+        text = _document(info, legend, "".join(_body(drawn, legend, longest_name, hover=hover)))
         if len(text.encode("utf-8", "replace")) <= LIMIT_BYTES:
             break
     return text
 
 
-def _scale(picture: Picture, start_ns: int | None, end_ns: int | None) -> _Scale | None:
-    if not len(picture.bars):
-        return None
-    first = int(picture.bars.start_ns.min()) if start_ns is None else start_ns
-    last = int(picture.bars.end_ns.max()) if end_ns is None else end_ns
-    return _Scale(first, max(last - first, 1))
-
-
-def _document(picture: Picture, scale: _Scale | None, info: Info, longest_name: int, *, hover: bool, empty: str) -> str:
-    lanes = picture.lanes[-1].place + 1 if picture.lanes else 2
-    legend = _TOP + math.ceil(lanes * _LANE) + 22
+def _document(info: Info, legend: int, body: str) -> str:
     height = legend + 40
     title = "Timeline" + (f" · {label(info.name, 60)}" if info.name else "")
-    body = "".join(_body(picture, scale, legend, longest_name, hover=hover)) if scale else _empty(empty)
     simulated = '<tspan font-weight="bold"> · simulated NPU</tspan>' if info.simulated else ""
     document = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
@@ -106,23 +93,29 @@ def _empty(text: str) -> str:
     return f'<text x="{_WIDTH / 2:.0f}" y="60" text-anchor="middle">{text}</text>'
 
 
-def _body(picture: Picture, scale: _Scale, legend: int, longest_name: int, *, hover: bool) -> Iterator[str]:
-    frame = described(picture, scale.first_ns, longest_name)
-    yield f'<text x="8" y="34">starts {moment(scale.first_ns)}{_merged(picture)}</text>'
+def _body(picture: Picture, legend: int, longest_name: int, *, hover: bool) -> Iterator[str]:
+    scale = _Scale(picture.first_ns, max(picture.last_ns - picture.first_ns, 1))
+    bars, looks = picture.bars, picture.looks()
+    shared = "" if picture.shared is None else " · {:,} slices in {:,} bars".format(*picture.shared)
+    yield f'<text x="8" y="34">starts {moment(scale.first_ns)}{shared}</text>'
     yield from _axis(scale, legend - 18)
     for lane in picture.lanes:
         if lane.title:
             y = _TOP + lane.place * _LANE + 11
             yield f'<text x="{_LEFT - 6}" y="{y:.0f}" text-anchor="end">{label(lane.title, _LONGEST_TITLE)}</text>'
-    columns = ("place", "start_ns", "length_ns", "family", "colour", "opacity", "name", "text", "hover")
-    for row in zip(*(frame[name].tolist() for name in columns), strict=True):
-        yield _bar(scale, *row, tell=hover)
-    yield from _legend(list(dict.fromkeys(frame["family"])), legend)
-
-
-def _merged(picture: Picture) -> str:
-    slices, bars = int(picture.bars.count.sum()), len(picture.bars)
-    return "" if slices == bars else f" · {slices:,} slices in {bars:,} bars"
+    columns = (
+        picture.places,
+        (bars.start_ns - scale.first_ns).tolist(),
+        (bars.end_ns - bars.start_ns).tolist(),
+        looks.families,
+        looks.colours,
+        looks.opacity.tolist(),
+        picture.labels(looks.names, longest_name),
+        picture.hover(looks.names, longest_name) if hover else [""] * len(bars),
+    )
+    for row in zip(*columns, strict=True):
+        yield _bar(scale, *row)
+    yield from _legend(list(dict.fromkeys(looks.families)), legend)
 
 
 def _bar(
@@ -134,19 +127,16 @@ def _bar(
     colour: str,
     opacity: float,
     name: str,
-    text: str,
     hover: str,
-    *,
-    tell: bool,
 ) -> str:
     x, y = scale.x(start_ns), _TOP + place * _LANE
     width = max(scale.x(start_ns + length_ns) - x, 0.6)
     faint = "" if opacity == 1 else f' opacity="{opacity:.2f}"'
     told = re.sub(r"</?b>", "", hover).replace("<br>", ", ")  # this module's own markup: the rest was escaped before
-    title = f"<title>{told}</title>" if tell else ""
+    title = f"<title>{told}</title>" if told else ""
     drawn = f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="14" fill="{colour}"{faint}>{title}</rect>'
     # An escape such as &lt; is one character on the screen.
-    if not text or len(re.sub(r"&[^;]+;", "x", name)) * _CHARACTER > width - 4:
+    if not name or len(re.sub(r"&[^;]+;", "x", name)) * _CHARACTER > width - 4:
         return drawn
     return (
         f'{drawn}<text x="{x + width / 2:.1f}" y="{y + 10.5:.1f}" text-anchor="middle" fill="{FAMILIES[family].ink}" '

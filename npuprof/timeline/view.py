@@ -8,19 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Bools, Float64
-from npuprof.figures.colours import FAMILIES, FOREGROUND, shade
+from npuprof.figures.colours import FAMILIES, FOREGROUND
 from npuprof.figures.labels import label
-from npuprof.quantities import count as count_text
-from npuprof.quantities import duration as duration_text
 from npuprof.timeline.bars import Bars
+from npuprof.timeline.hover import hover_texts, looks
 from npuprof.timeline.slices import Slices
 
 MOST_BYTES = 300_000
 """The most that the answer to a zoom may take; the hover texts give way."""
 
-_ROOM_FOR_HOVER = 200_000
-_NAME_LENGTHS = (60, 32, 16, 6)
-_FACT_LENGTH = 90
 _PALE = 0.25
 _MOST_LABELS = 150
 _CHARACTER_PIXELS = 5.9  # of the figure's font, at its widest common letters
@@ -96,11 +92,8 @@ def view(
     lit
         Which bars stand out; the others are pale. All are alike without it.
     """
-    names, families = slices.names(bars.row), slices.families(bars.row)
-    pairs = list(zip(families, names, strict=True))
-    shades = {pair: shade(*pair) for pair in set(pairs)}
-    length = bars.end_ns - bars.start_ns
-    share = np.minimum(bars.busy_ns / np.maximum(length, 1), 1.0)
+    look = looks(bars, slices)
+    names = look.names
     low = np.maximum(bars.start_ns, window[0])
     visible = np.maximum(np.minimum(bars.end_ns, window[1]) - low, 0)
     pixel_ns = max((window[1] - window[0]) / pixels, 1e-9)
@@ -113,46 +106,12 @@ def view(
     return View(
         place=place,
         base_s=(bars.start_ns - first_ns) / 1e9,
-        width_s=length / 1e9,
-        colour=[shades[pair] for pair in pairs],
-        opacity=(np.where(bars.count > 1, 0.35 + 0.65 * share, 1.0) * bright).astype(np.float32).round(2),
-        hover=_hover(bars, names, slices, first_ns),
+        width_s=(bars.end_ns - bars.start_ns) / 1e9,
+        colour=look.colours,
+        opacity=(look.opacity * bright).astype(np.float32).round(2),
+        hover=hover_texts(bars, names, slices, first_ns),
         label_place=place[labelled],
         label_s=(low[labelled] + visible[labelled] // 2 - first_ns) / 1e9,
         label=[label(names[at], min(int(characters[at]), 60)) for at in labelled.tolist()],
-        ink=[FAMILIES[families[at]].ink if bright[at] == 1 else FOREGROUND for at in labelled.tolist()],
-    )
-
-
-def _hover(bars: Bars, names: list[str], slices: Slices, first_ns: int) -> list[str]:
-    """Say at least what and when of every bar, and of the longest slices all that there is room for."""
-    for longest in _NAME_LENGTHS:
-        labels = {name: label(name or None, longest) for name in set(names)}
-        starts, ends, counts, busy, longest_ns = (
-            values.tolist()
-            for values in (bars.start_ns - first_ns, bars.end_ns - first_ns, bars.count, bars.busy_ns, bars.longest_ns)
-        )
-        rows = zip(map(labels.__getitem__, names), starts, ends, counts, busy, longest_ns, strict=True)
-        texts = [_short(*row) for row in rows]
-        room = _ROOM_FOR_HOVER - sum(len(text.encode("utf-8", "surrogatepass")) + 3 for text in texts)
-        if room >= 0:
-            break
-    single = np.flatnonzero(bars.count == 1)
-    single = single[np.argsort(-bars.longest_ns[single], kind="stable")]
-    for at, facts in zip(single.tolist(), slices.facts(bars.row[single]), strict=True):
-        more = "".join(f"<br>{label(fact, _FACT_LENGTH)}" for fact in facts)
-        room -= len(more.encode("utf-8", "surrogatepass"))
-        if room < 0:
-            break
-        texts[at] += more
-    return texts
-
-
-def _short(name: str, start_ns: int, end_ns: int, count: int, busy_ns: int, longest_ns: int) -> str:
-    start, longest = f"at {duration_text(start_ns)}", duration_text(longest_ns)
-    if count == 1:
-        return f"<b>{name}</b><br>{longest}, {start}"
-    return (
-        f"<b>{count_text(count)} slices</b><br>{duration_text(busy_ns)} in {duration_text(end_ns - start_ns)}, {start}"
-        f"<br>longest: {name}, {longest}"
+        ink=[FAMILIES[look.families[at]].ink if bright[at] == 1 else FOREGROUND for at in labelled.tolist()],
     )

@@ -17,6 +17,7 @@ from npuprof.flame.figure import flamegraph
 from npuprof.flame.tree import call_tree
 from npuprof.timeline.figure import timeline
 from npuprof.timeline.layers import layers
+from npuprof.timeline.slices import Slices
 from tests import factories
 
 _NAIVE_SLICES = 10_000
@@ -52,7 +53,7 @@ def _run_of(slices: int) -> tuple[Mapping[str, pd.DataFrame], int]:
     """Make a run with about so many slices to draw, and count them."""
     launches = slices * 100 // 530  # a launch draws 5.3 slices on the average
     run = factories.profile(launches)
-    return run, sum(len(frame) for layer in layers(run) for frame in layer.frames)
+    return run, sum(len(frame) for layer in layers(Slices(run)) for frame in layer.frames)
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from npuprof import tables
 from npuprof.figures.colours import FAMILIES
 from npuprof.info import Info
 from npuprof.timeline.figure import timeline
+from npuprof.timeline.picture import picture
 from tests import factories
 
 
@@ -149,11 +150,10 @@ def test_deep_stacks_and_many_threads_are_folded_and_not_lost() -> None:
 
 
 def test_every_lane_keeps_its_busy_time() -> None:
-    from npuprof.timeline.lane_packing import packed
-    from npuprof.timeline.layers import layers
-
     run = factories.profile(5_000)
-    fine, coarse = packed(layers(run), 10**6), packed(layers(run), 300)
+    fine, coarse = picture(run, None, None, 10**6), picture(run, None, None, 300)
+    assert fine is not None
+    assert coarse is not None
 
     assert len(coarse.bars) <= 300 < len(fine.bars)
     for lane in range(len(fine.lanes)):

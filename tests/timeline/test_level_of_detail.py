@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuprof.timeline.layers import Layer
-from npuprof.timeline.level_of_detail import MOST_BARS, Rows, WindowIndex
+from npuprof.timeline.level_of_detail import MOST_BARS, WindowIndex
 from tests import factories
 
 _EPOCH = factories.START_NS
@@ -19,8 +19,8 @@ def _index(*tracks: list[tuple[int, int]], most_lanes: int = 3, most_tracks: int
     for track in tracks:
         frame = pd.DataFrame(track, columns=["start_ns", "duration_ns"], dtype=np.int64)
         frame["start_ns"] += _EPOCH
-        layer = Layer("slices", "api", (frame,), most_tracks=most_tracks, most_lanes=most_lanes)
-        rows.append(Rows(layer, np.arange(number, number + len(frame))))
+        numbers = np.arange(number, number + len(frame))
+        rows.append(Layer("slices", "api", (frame,), numbers, most_tracks=most_tracks, most_lanes=most_lanes))
         number += len(frame)
     return WindowIndex(rows)
 
@@ -132,4 +132,12 @@ def test_an_impossible_window_is_refused() -> None:
     with pytest.raises(ValueError, match="before it starts"):
         index.within(10, 0)
     with pytest.raises(ValueError, match="too few"):
-        index.within(0, 10, most=1)
+        index.within(0, 10, most=0)
+
+
+def test_a_picture_that_is_enlarged_later_has_a_bar_for_each_slice_while_they_fit() -> None:
+    index = _index([(0, 1), (2, 1), (1_000_000_000, 5)])
+
+    assert len(index.within(_EPOCH, _EPOCH + 2_000_000_000, pixels=100)) == 2
+    assert len(index.within(_EPOCH, _EPOCH + 2_000_000_000, pixels=None)) == 3
+    assert len(index.within(_EPOCH, _EPOCH + 2_000_000_000, pixels=None, most=2)) == 2

@@ -284,7 +284,7 @@ def test_the_queue_levels_and_planes_have_groups_of_their_own() -> None:
     titles = " ".join(row.title for row in timeline.rows)
     for wanted in ("queue", "CANN acl", "CANN model", "CANN runtime", "· dp", "· tp", "plane 0", "plane 1"):
         assert wanted in titles
-    counted = sum(len(rows.slices) for group in timeline.groups for rows in group.rows)
+    counted = sum(len(rows.slices) for group in timeline.groups for rows in group.layers)
     assert counted == 3 + 2 + 4 + 10 + 100 + 100 + 100 + 20 + 100 + 200
 
 
