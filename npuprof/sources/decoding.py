@@ -6,6 +6,7 @@ from npuprof import progress
 from npuprof.errors import SourceError
 from npuprof.quantities import duration
 from npuprof.sources.base import Decoded
+from npuprof.sources.columns.nullable import of_one_kind
 from npuprof.sources.completing import complete
 from npuprof.sources.cutting import cut
 from npuprof.sources.detect import Run
@@ -28,7 +29,7 @@ def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
                 run.source.read(run.path) if selection is None or not read_part else read_part(run.path, selection)
             )
         decoded.settle()
-        decoded.statistics = {encodable(name): frame for name, frame in decoded.statistics.items()}
+        decoded.statistics = {encodable(name): of_one_kind(frame) for name, frame in decoded.statistics.items()}
         complete(decoded, compare=run.name != "saved")  # which was compared before
         if selection is not None:
             cut(decoded, selection)

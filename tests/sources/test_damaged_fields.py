@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
-from collections.abc import Iterator
-from itertools import cycle, islice, product
+import re
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +23,36 @@ from npuprof.ranks.profile_set import ProfileSet
 from npuprof.recording import FILE_NAME, Recording
 from npuprof.sources import raw, saved
 from npuprof.sources.base import Decoded
+from npuprof.sources.torch_npu.layout import OUTPUT
 from tests import factories
+from tests.sources.cluster import maker as cluster
+from tests.sources.kineto.traces import KinetoTrace
+from tests.sources.mindspore import maker as mindspore
+from tests.sources.raw.writers.directory import RawDirectory
+from tests.sources.trace.maker import small_trace
 
-_Place = tuple[Any, ...]
-_ABSENT = object()
-_WRONG = {
-    "nothing": _ABSENT,
-    "null": None,
-    "true": True,
-    "a negative number": -1,
-    "a number of 70 bits": 1 << 70,
-    "a fraction": 1.5,
-    "text": "x",
-    "half a character": "\ud800",
-    "a list": [],
-    "a list of a list": [[None]],
-    "an object": {},
+_DEEP = 100_000
+_WRONG = {  # as JSON text; nothing at all for a field that is not there
+    "nothing": "",
+    "null": "null",
+    "true": "true",
+    "a negative number": "-1",
+    "a number of 70 bits": str(1 << 70),
+    "a number of 5,000 digits": "9" * 5_000,
+    "a fraction": "1.5",
+    "no number": "NaN",
+    "a number beyond all": "1e999",
+    "text": '"x"',
+    "text of 20 digits": '"99999999999999999999"',
+    "half a character": r'"\ud800"',
+    "a list": "[]",
+    "a list of a list": "[[null]]",
+    "an object": "{}",
+    "an object of mixed things": '{"x": [1, "y", null, {"z": 1.5}]}',
+    "a nest": "[" * _DEEP + "]" * _DEEP,
 }
+_HEAVY = bool(os.environ.get("NPUPROF_HEAVY"))
+_KINDS_EACH = len(_WRONG) if _HEAVY else 1  # of which each field takes the next
 
 
 _MARKS = factories.profile(3)["marks"]
@@ -81,59 +96,160 @@ def _saved(path: Path) -> None:
     Profile(Decoded({"marks": _MARKS}, info, notes, statistics)).save(path)
 
 
-_MAKERS = {FILE_NAME: _recorded, saved.FILE_NAME: _saved}
+def _torch_npu(path: Path) -> None:
+    """A result of torch_npu with each small file of its own."""
+    (path / OUTPUT).mkdir(parents=True)
+    head = "Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us)"
+    (path / OUTPUT / "kernel_details.csv").write_text(f"{head}\n1,Add,Add,AI_CORE,1763600000000100.001\t,2\n")
+    start = {"start_monotonic": 1_000, "start_cnt": 7}
+    config = {
+        "common_config": {"activities": ["ProfilerActivity.NPU"], "with_stack": False, "schedule": {"wait": 1}},
+        "experimental_config": {"_profiler_level": "Level1", "_aic_metrics": "PipeUtilization", "_mstx": True},
+    }
+    info = {"config": config, "start_info": start, "rank_id": 1, "torch_npu_version": "2.7", "cann_version": "8.3"}
+    metadata = {
+        "distributed_args": {"world_size": 2, "rank": 1},
+        "parallel_group_info": {"g": {"group_name": "dp", "group_rank": 1, "global_ranks": [0, 1]}},
+        "ENV_VARIABLES": {"HCCL_ALGO": "x"},
+    }
+    end = {"collectionTimeEnd": 90_000, "MonotonicTimeEnd": 41_000}
+    (path / "profiler_info.json").write_text(json.dumps(info | {"end_info": end}))
+    (path / "profiler_metadata.json").write_text(json.dumps(metadata))
+    operators = {name: cluster.communication_json()["collective"]["step3"][name]["0"] for name in (cluster.REDUCE,)}
+    (path / OUTPUT / "communication.json").write_text(json.dumps({"step3": {"p2p": {}, "collective": operators}}))
+    pairs = cluster.matrix_json()["collective"]["step3"]
+    (path / OUTPUT / "communication_matrix.json").write_text(json.dumps({"step3": {"collective": pairs}}))
 
 
-def _places(plain: Any, place: _Place = ()) -> Iterator[_Place]:
+def _raw(path: Path) -> None:
+    directory = RawDirectory(path)
+    directory.launch(0, "MatMul", 3, 0)
+    directory.finish()
+
+
+def _timeline(path: Path) -> None:
+    path.mkdir(parents=True)
+    small_trace().write(path / "trace_view.json")
+
+
+def _kineto(path: Path) -> None:
+    path.mkdir(parents=True)
+    trace = KinetoTrace()
+    trace.operator("aten::add", 10, 5, 3)
+    trace.memory(12, 64, 4096, 64)
+    trace.on_gpu("kernel", "add", 20, 4, 0, correlation=7)
+    (path / "t.json").write_text(trace.text())
+
+
+def _pipeline(path: Path) -> None:
+    (path / OUTPUT).mkdir(parents=True)
+    summary = {
+        "pipeline_ops": ["Batch(id=0)"],
+        "op_ids": [0],
+        "op_names": ["Batch"],
+        "num_workers": [4],
+        "avg_cpu_pct": [1.5],
+        "parent_id": [-1],
+        "children_id": [[1]],
+        "detailed_analysis": ["fine"],
+    }
+    (path / OUTPUT / "minddata_pipeline_summary_2.json").write_text(json.dumps(summary))
+    (path / "profiler_info_2.json").write_text(json.dumps(mindspore.INFO))
+
+
+_MAKERS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
+    "recording": (_recorded, [FILE_NAME]),
+    "saved": (_saved, [saved.FILE_NAME]),
+    "torch_npu": (
+        _torch_npu,
+        [
+            *("profiler_info.json", "profiler_metadata.json"),
+            *(f"{OUTPUT}/communication.json", f"{OUTPUT}/communication_matrix.json"),
+        ],
+    ),
+    "mindspore": (_pipeline, ["profiler_info_2.json", f"{OUTPUT}/minddata_pipeline_summary_2.json"]),
+    "raw": (
+        _raw,
+        [
+            *("host/info.json", "host/start_info", "device_0/info.json.0", "device_0/sample.json"),
+            "device_0/start_info.0",
+        ],
+    ),
+    "cluster": (
+        cluster.text_result,
+        ["communication_group.json", "cluster_communication.json", "cluster_communication_matrix.json"],
+    ),
+    "timeline": (_timeline, ["trace_view.json"]),
+    "kineto": (_kineto, ["t.json"]),
+}
+_LONG = ("timeline", "kineto")
+_FILES = [(name, file) for name, (_, files) in _MAKERS.items() if _HEAVY or name not in _LONG for file in files]
+
+
+def _places(plain: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     children = plain.items() if isinstance(plain, dict) else enumerate(plain) if isinstance(plain, list) else ()
     for key, value in children:
         yield (*place, key)
         yield from _places(value, (*place, key))
 
 
-def _damaged(plain: Any, place: tuple[Any, ...], value: Any) -> Any:
+def _damaged(plain: Any, place: tuple[Any, ...], value: str) -> str:
+    """Return the JSON text with another value in a place, or without it where there is none."""
     damaged = around = copy.deepcopy(plain)
     for key in place[:-1]:
         around = around[key]
-    if value is _ABSENT:
+    if not value:
         del around[place[-1]]
-    else:
-        around[place[-1]] = value
-    return damaged
+        return json.dumps(damaged)
+    around[place[-1]] = "the damaged value"
+    return json.dumps(damaged).replace('"the damaged value"', value)
 
 
-def _tried(places: list[_Place]) -> Iterator[tuple[_Place, str]]:
-    """Iterate over fields and damages: each field and each damage at least once; all pairs with NPUPROF_HEAVY=1."""
-    if os.environ.get("NPUPROF_HEAVY"):
-        return product(places, _WRONG)
-    return islice(zip(cycle(places), cycle(_WRONG), strict=False), max(len(places), len(_WRONG)))
-
-
-def _use(path: Path, *, in_a_set: bool) -> None:
+def _use(path: Path, *, every_way: bool) -> None:
     run = npuprof.load(path)
-    repr(run)
     json.dumps(run.info.to_dict())
-    if in_a_set:
-        runs = open_path(path.parent)
-        assert isinstance(runs, ProfileSet)
+    if not every_way:
+        return
+    repr(run)
+    shutil.rmtree(path.parents[1] / "again", ignore_errors=True)
+    repr(npuprof.load(run.save(path.parents[1] / "again")))
+    runs = open_path(path.parent)
+    if isinstance(runs, ProfileSet):
         repr(runs)
         assert runs.notes is not None
 
 
-@pytest.mark.parametrize("name", _MAKERS)
-def test_a_damaged_field_is_told_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(raw, "read", lambda path, part: Decoded({"marks": _MARKS}))
-    for copy_ in ("damaged", "whole"):
-        _MAKERS[name](tmp_path / copy_)
-    path = tmp_path / "damaged"
-    plain = json.loads((path / name).read_bytes())
+def _kind_of(key: Any) -> Any:
+    """Return what stands for a key: entries of a list, ranks, pairs of them and links are each alike."""
+    return "#" if re.fullmatch(r"[0-9.-]+|[SR]DMA", str(key)) else key
+
+
+def _damages(plain: Any) -> Iterator[tuple[tuple[Any, ...], str, str]]:
+    kinds = itertools.cycle(_WRONG.items())
+    alike = {tuple(key if _HEAVY else _kind_of(key) for key in place): place for place in _places(plain)}
+    for place in alike.values():
+        for words, value in itertools.islice(kinds, _KINDS_EACH):
+            yield place, words, value
+
+
+@pytest.mark.parametrize(("name", "file"), _FILES)
+def test_a_damaged_field_is_told_or_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str
+) -> None:
+    if name == "recording":
+        monkeypatch.setattr(raw, "read", lambda path, part: Decoded({"marks": _MARKS}))
+    make = _MAKERS[name][0]
+    path = tmp_path / "set" / "damaged"
+    make(path)
+    make(tmp_path / "set" / "whole")
+    plain = json.loads((path / file).read_bytes())
     wrong = []
-    for place, words in _tried(list(_places(plain))):
-        (path / name).write_text(json.dumps(_damaged(plain, place, _WRONG[words])))
+    for number, (place, words, value) in enumerate(_damages(plain)):
+        (path / file).write_text(_damaged(plain, place, value))
         try:
-            _use(path, in_a_set=len(place) < 2)
+            _use(path, every_way=_HEAVY or number % 16 == 0)
         except NpuprofError as error:
-            if str(path) not in str(error):
+            if str(path.parent) not in str(error):
                 wrong.append((place, words, str(error)))
         except Exception as error:  # noqa: BLE001 - each of them is a find
             wrong.append((place, words, repr(error)))
@@ -152,10 +268,10 @@ def test_a_damaged_fact_of_a_recording_is_left_out_and_told(tmp_path: Path, monk
     assert run.marks["domain"].tolist() == ["mine", "default"]
 
 
-@pytest.mark.parametrize("simulated", [_ABSENT, "x", None, 0])
-def test_a_recording_that_no_longer_tells_whether_it_was_simulated_is_refused(tmp_path: Path, simulated: Any) -> None:
+@pytest.mark.parametrize("simulated", ["", '"x"', "null", "0"])
+def test_a_recording_that_no_longer_tells_whether_it_was_simulated_is_refused(tmp_path: Path, simulated: str) -> None:
     _recorded(tmp_path / "run")
     plain = json.loads((tmp_path / "run" / FILE_NAME).read_bytes())
-    (tmp_path / "run" / FILE_NAME).write_text(json.dumps(_damaged(plain, ("simulated",), simulated)))
+    (tmp_path / "run" / FILE_NAME).write_text(_damaged(plain, ("simulated",), simulated))
     with pytest.raises(NpuprofError, match="does not tell whether the NPU was simulated"):
         npuprof.load(tmp_path / "run")

@@ -23,6 +23,13 @@ FIRST_MARK_CONNECTION = 4_000_000_001
 PYTHON_GC = "python_gc"
 """The domain of the marks that are pauses of Python's garbage collector."""
 
+_OF_ONE_KIND = ("string", "empty", "boolean")
+_NUMBERS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "integer": (int, "Int64"),
+    "floating": (float, "float64"),
+    "mixed-integer-float": (float, "float64"),
+}
+
 Array: TypeAlias = npt.NDArray[Any]
 Codes: TypeAlias = npt.NDArray[np.int32]
 
@@ -65,3 +72,18 @@ def module_component(name: str) -> str:
     Modules share names with allocators (GE) and with the process (APP), but count other things.
     """
     return f"{name} (module)"
+
+
+def of_one_kind(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose columns any file takes: those of mixed things hold numbers, or else text."""
+    for name in [name for name, dtype in frame.dtypes.items() if pd.api.types.is_object_dtype(dtype)]:
+        kind = pd.api.types.infer_dtype(frame[name], skipna=True)
+        if kind in _OF_ONE_KIND:
+            continue
+        there = frame[name].dropna()
+        to, dtype = _NUMBERS.get(kind, (str, "object"))
+        try:
+            frame[name] = pd.Series([*map(to, there)], there.index, dtype).reindex(frame.index)
+        except OverflowError:
+            frame[name] = there.map(str).reindex(frame.index)
+    return frame

@@ -5,7 +5,6 @@ Source: formats/results.md section 4.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
+from npuprof.sources.columns.nullable import of_one_kind
 from npuprof.sources.files.zipped import read_whole
 from npuprof.texts import repaired_json
 
@@ -117,20 +117,8 @@ def with_starts(frame: pd.DataFrame, rows: list[dict[str, Any]]) -> pd.DataFrame
 
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Make a frame of rows; a column in which anything is no number holds text."""
     frame: pd.DataFrame = pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(_WHERE), dtype=object)
-    for name in frame.columns:
-        values = frame[name].tolist()
-        if all(isinstance(value, int | float | None) for value in values):
-            frame[name] = pd.array([float("nan") if value is None else float(value) for value in values], "float64")
-        else:
-            frame[name] = pd.array([_text(value) for value in values], dtype=object)
-    return frame
-
-
-def _text(value: Any) -> str | None:
-    absent = value is None or (isinstance(value, float) and math.isnan(value))  # pandas fills gaps with NaN
-    return None if absent else str(value)
+    return of_one_kind(frame)
 
 
 def _operators(path: Path, notes: Notes) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

@@ -14,6 +14,7 @@ import msgspec
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.options.metric_names import NATIVE
+from npuprof.small_files import convert
 from npuprof.sources.files.zipped import read_head
 from npuprof.sources.torch_npu.layout import Layout
 from npuprof.texts import repaired_json
@@ -33,87 +34,114 @@ _MINDSPORE_SWITCHES = {
 _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json")
 
 
+class _Fields:
+    """The fields of a JSON object, each of which may hold anything; one of another type is told and left out.
+
+    Parameters
+    ----------
+    plain
+        The object; a field that was taken is no longer in it.
+    source, notes
+        Where it comes from, and who is told.
+    """
+
+    def __init__(self, plain: dict[str, Any], source: str, notes: Notes) -> None:
+        self.plain = plain
+        self._source, self._notes = source, notes
+
+    def take(self, key: str, kind: Any, default: Any = None) -> Any:
+        """Return a field's value, or the default where there is none, or one of another type."""
+        value = self.plain.pop(key, None)
+        if value is None:
+            return default
+        try:
+            return convert(value, kind)
+        except ValueError as error:
+            self._notes.warning(self._source, f"{key} is damaged ({error}), and is left out")
+            return default
+
+    def part(self, key: str) -> _Fields:
+        """Return the fields of an object within this one."""
+        return _Fields(self.take(key, dict[str, Any], {}), self._source, self._notes)
+
+
 def describe(layout: Layout, notes: Notes) -> Info:
     """Gather what the two files tell; a missing or damaged one is noted and leaves its part empty."""
     info = Info(name=layout.root.name, collector="torch_npu", source="torch_npu text result", recording=layout.root)
-    told = load(layout.profiler_info, notes)
-    if any(key in told for key in _MINDSPORE_KEYS):
+    told, metadata = (
+        _Fields(load(path, notes), path.name if path else "", notes) for path in (layout.profiler_info, layout.metadata)
+    )
+    if any(key in told.plain for key in _MINDSPORE_KEYS):
         info.collector, info.source = "mindspore", "mindspore text result"
-    metadata = load(layout.metadata, notes)
-    info.versions = {
-        name: str(told[key])
+    found = {
+        name: told.take(key, str, "")
         for name, key in (("torch_npu", "torch_npu_version"), ("mindspore", "ms_version"), ("cann", "cann_version"))
-        if told.get(key)
     }
-    parameters = _part(told, "profiler_parameters")
-    info.options = _mindspore_options(parameters) if parameters else _options(_part(told, "config"))
-    if told.get("jit_level"):
-        info.options["jit_level"] = told["jit_level"]
-    info.started_ns, info.stopped_ns = _interval(_part(told, "start_info"), _part(told, "end_info"))
+    info.versions = {name: version for name, version in found.items() if version}
+    parameters, config = told.part("profiler_parameters"), told.part("config")
+    info.options = _mindspore_options(parameters) if parameters.plain else _options(config)
+    if jit_level := told.take("jit_level", str, ""):
+        info.options["jit_level"] = jit_level
+    info.started_ns, info.stopped_ns = _interval(told.part("start_info"), told.part("end_info"))
     info.rank = _rank(layout.profiler_info, told, metadata)
-    variables = metadata.pop("ENV_VARIABLES", None)
-    if isinstance(variables, dict):
-        info.environment = {str(key): str(value) for key, value in variables.items() if value not in ("", None)}
-    info.metadata = metadata
+    variables = metadata.take("ENV_VARIABLES", dict[str, Any], {})
+    info.environment = {key: str(value) for key, value in variables.items() if value not in ("", None)}
+    info.metadata = metadata.plain
     return info
 
 
-def _options(config: dict[str, Any]) -> dict[str, Any]:
-    """Say the vendor's configuration in our words where we have one; the rest follows under its own name."""
-    if not config:
+def _options(config: _Fields) -> dict[str, Any]:
+    """Return the vendor's configuration in our words where we have one; the rest under its own name."""
+    if not config.plain:
         return {}
-    common, special = _part(config, "common_config"), _part(config, "experimental_config")
-    activities = [str(name).rpartition(".")[2].lower() for name in common.pop("activities", None) or []]
-    options: dict[str, Any] = {"activities": activities}
-    level, metrics = special.pop("_profiler_level", None), special.pop("_aic_metrics", None)
-    options["level"] = _LEVELS.get(str(level), level)
-    options["aic_metrics"] = NATIVE.get(str(metrics), metrics)
-    options.update({ours: common.pop(theirs) for ours, theirs in _SWITCHES.items() if theirs in common})
-    options["l2"] = special.pop("_l2_cache", None)
-    options["marks"] = bool(special.pop("_msprof_tx", False)) | bool(special.pop("_mstx", False))
-    options["host_sys"] = special.pop("_host_sys", None) or []
-    rest = {**common, **special}
+    common, special = config.part("common_config"), config.part("experimental_config")
+    options: dict[str, Any] = {
+        "activities": [name.rpartition(".")[2].lower() for name in common.take("activities", list[str], [])]
+    }
+    level, metrics = special.take("_profiler_level", str), special.take("_aic_metrics", str)
+    options["level"] = _LEVELS.get(level, level)
+    options["aic_metrics"] = NATIVE.get(metrics, metrics)
+    options.update({ours: common.take(theirs, bool) for ours, theirs in _SWITCHES.items() if theirs in common.plain})
+    options["l2"] = special.take("_l2_cache", bool)
+    options["marks"] = special.take("_msprof_tx", bool, default=False) | special.take("_mstx", bool, default=False)
+    options["host_sys"] = special.take("_host_sys", list[str], [])
+    rest = {**common.plain, **special.plain}
     options.update({key.lstrip("_"): value for key, value in rest.items() if key.lstrip("_") not in options})
     return options
 
 
-def _mindspore_options(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Say MindSpore's parameters in our words where we have one; the rest follows under its own name."""
-    rest = dict(parameters)
-    level, metrics = rest.pop("profiler_level", None), rest.pop("aic_metrics", None)
+def _mindspore_options(parameters: _Fields) -> dict[str, Any]:
+    """Return MindSpore's parameters in our words where we have one; the rest under its own name."""
+    level, metrics = parameters.take("profiler_level", str), parameters.take("aic_metrics", str, "None")
     options: dict[str, Any] = {
-        "activities": [str(name).lower() for name in rest.pop("activities", None) or []],
-        "level": _LEVELS.get(str(level), level),
-        "aic_metrics": "none" if metrics in ("None", None) else metrics,
+        "activities": [name.lower() for name in parameters.take("activities", list[str], [])],
+        "level": _LEVELS.get(level, level),
+        "aic_metrics": "none" if metrics == "None" else metrics,
     }
-    options.update({ours: rest.pop(theirs) for ours, theirs in _MINDSPORE_SWITCHES.items() if theirs in rest})
-    options.update(rest)
-    return options
+    for ours, theirs in _MINDSPORE_SWITCHES.items():
+        if theirs in parameters.plain:
+            options[ours] = parameters.take(theirs, list[str] if ours == "host_sys" else bool)
+    return {**options, **parameters.plain}
 
 
-def _interval(start: dict[str, Any], end: dict[str, Any]) -> tuple[int | None, int | None]:
-    """Give when collection began and ended: the end is epoch time, the begin so much monotonic time before it."""
-    stopped = end.get("collectionTimeEnd")
-    begun, ended = start.get("start_monotonic"), end.get("MonotonicTimeEnd")
-    if not isinstance(stopped, int):
-        return None, None
-    if not isinstance(begun, int) or not isinstance(ended, int) or ended < begun:
+def _interval(start: _Fields, end: _Fields) -> tuple[int | None, int | None]:
+    """Return when collection began and ended: the end is epoch time, the begin so much monotonic time before it."""
+    stopped = end.take("collectionTimeEnd", int)
+    begun, ended = start.take("start_monotonic", int), end.take("MonotonicTimeEnd", int)
+    if stopped is None or begun is None or ended is None or ended < begun:
         return None, stopped
     return stopped - (ended - begun), stopped
 
 
-def _rank(path: Path | None, told: dict[str, Any], metadata: dict[str, Any]) -> int | None:
-    """Give the global rank: in the file's name, in it as a number or as text, or in the metadata; -1 is none."""
+def _rank(path: Path | None, told: _Fields, metadata: _Fields) -> int | None:
+    """Return the global rank: in the file's name, in it as a number or as text, or in the metadata; -1 is none."""
     named = _RANK_IN_NAME.fullmatch(path.name) if path else None
-    for value in (named[1] if named else None, told.get("rank_id"), _part(metadata, "distributed_args").get("rank")):
-        if isinstance(value, int | str) and re.fullmatch(r"\d{1,9}", str(value)):
+    arguments = metadata.plain.get("distributed_args")
+    of_job = arguments.get("rank") if isinstance(arguments, dict) else None
+    for value in (named[1] if named else None, told.take("rank_id", int | str), of_job):
+        if isinstance(value, int | str) and re.fullmatch(r"[0-9]{1,9}", str(value)):
             return int(value)
     return None
-
-
-def _part(parent: dict[str, Any], key: str) -> dict[str, Any]:
-    part = parent.get(key)
-    return dict(part) if isinstance(part, dict) else {}
 
 
 def load(path: Path | None, notes: Notes) -> dict[str, Any]:

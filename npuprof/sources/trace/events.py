@@ -365,3 +365,13 @@ def _decode_one(
 def readable(piece: bytes) -> bytes:
     """Return JSON text without what others write but JSON does not allow: NaN, and text that is no UTF-8."""
     return repaired_json(_NOT_A_NUMBER.sub(rb"\1null", piece))
+
+
+def arguments_of(event: Event) -> dict[str, Any]:
+    """Return the arguments of an event; empty where there are none or they cannot be read."""
+    if (raw := bytes(event.args)) in (b"{}", b"null"):
+        return {}
+    with suppress(*UNREADABLE):
+        args = msgspec.json.decode(readable(raw))
+        return args if isinstance(args, dict) else {}
+    return {}

@@ -12,15 +12,13 @@ import re
 from collections import defaultdict
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
-
-import msgspec
+from typing import Literal, TypeAlias
 
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.progress import watched
 from npuprof.sources.files.zipped import read_head
-from npuprof.sources.trace.events import UNREADABLE, Event, read_events, readable
+from npuprof.sources.trace.events import Event, arguments_of, read_events
 
 Kind: TypeAlias = Literal["ascend", "kineto", ""]
 
@@ -98,7 +96,7 @@ def _kind_of_events(events: list[Event]) -> Kind:
 
 
 def _is_of_npu(event: Event) -> bool:
-    args = _decoded(event)
+    args = arguments_of(event)
     if event.name == "process_name":
         return args.get("name") in _PROCESSES
     return event.name == "process_labels" and _NPU.fullmatch(str(args.get("labels", ""))) is not None
@@ -111,13 +109,5 @@ def _arguments(events: list[Event]) -> set[str]:
     for event in events:
         looked_at[event.ph, event.cat] += 1
         if looked_at[event.ph, event.cat] <= _LOOKED_AT:
-            found.update(_decoded(event))
+            found.update(arguments_of(event))
     return found
-
-
-def _decoded(event: Event) -> dict[str, Any]:
-    try:
-        args = msgspec.json.decode(readable(bytes(event.args)))
-    except UNREADABLE:
-        return {}
-    return args if isinstance(args, dict) else {}

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from npuprof.sources.trace.events import UNREADABLE, Event, readable
+from npuprof.sources.trace.events import Event, arguments_of
 
 Whole = int | str | float | None
 Text = str | int | float | None
@@ -172,14 +172,7 @@ def layout_of(category: str | None, events: Sequence[Event]) -> Layout:
 
 def keys_of(event: Event) -> frozenset[str]:
     """Return the names of an event's arguments; none where they cannot be read."""
-    raw = bytes(event.args)
-    if raw in (b"{}", b"null"):
-        return frozenset()
-    try:
-        args = msgspec.json.decode(readable(raw))  # nobody has looked into the keys yet
-    except UNREADABLE:
-        return frozenset()
-    return frozenset(args) if isinstance(args, dict) else frozenset()
+    return frozenset(arguments_of(event))
 
 
 class Layouts(NamedTuple):

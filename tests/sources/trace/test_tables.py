@@ -178,6 +178,19 @@ def test_text_that_is_no_utf8_costs_no_event_and_no_argument(tmp_path: Path, odd
     assert kind_of_trace(path) == kind_of_trace(maker.write(tmp_path / "sound.json"))
 
 
+@pytest.mark.parametrize("value", ["9" * 5_000, "1e999"])
+def test_arguments_of_a_device_event_that_cannot_be_read_cost_only_themselves(tmp_path: Path, value: str) -> None:
+    maker = small_trace()
+    path = maker.write(tmp_path / "trace_view.json")
+    args = next(event["args"] for event in maker.events if "data_type" in event.get("args", {}))
+    args["data_type"] = "ODD"
+    whole, _ = load_file(path)
+    maker.write(path).write_text(path.read_text().replace('"ODD"', value))
+    found, notes = load_file(path)
+    assert {name: len(frame) for name, frame in found.items()} == {name: len(frame) for name, frame in whole.items()}
+    assert notes.to_frame()["message"].str.contains("arguments of an event cannot be read").any()
+
+
 def test_numbers_too_large_for_a_column_are_absent_and_counted(tmp_path: Path) -> None:
     maker = TraceMaker()
     for number in (3, 1 << 63, -(1 << 80), str(1 << 70), "9" * 400, (1 << 64) - 1, "N/A", None):
