@@ -17,7 +17,7 @@ from npuprof.sources.torch_npu.layout import FRAMEWORK
 from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.trace.maker import CANN, HBM, HOST, NPU, at, small_trace
 
-NOT_YET = {"raw", "torch_npu.unparsed", "database", "cluster", "recording"}
+NOT_YET = {"database", "cluster"}
 """Sources that do not account for all their rows yet."""
 
 _UNTOLD = ("for an unknown reason", "more than once", "after they were read", "read from nowhere")

@@ -41,6 +41,8 @@ def read_content(folder: Path, name: str, notes: Notes) -> Content | None:
                 tell(name, at, size)
                 got += file.readinto(padded.data[at : min(at + _BYTES_AT_ONCE, size)])
         tell(name, size, size)
+        if not size:
+            notes.warning(name, "the file is empty: what was recorded in it is missing")
         return Content(padded[: got + PADDING_BYTES])
     except OSError as error:
         notes.error(name, f"cannot be read ({error.strerror or error})")
@@ -62,6 +64,7 @@ def read_rows(folder: Path, name: str, layout: list[tuple[str, str]], notes: Not
     count, rest = divmod(content.size, dtype.itemsize)
     if rest:
         notes.warning(name, f"the last record is cut off: {rest} of {dtype.itemsize} bytes")
+    notes.ledger.read(name, count)
     return content.padded[: count * dtype.itemsize].view(dtype)
 
 

@@ -33,6 +33,7 @@ def read_garbage(folder: Path, clock: Clock, notes: Notes) -> pd.DataFrame:
     duration_ns = durations(start_ns, end_ns, notes, _FILE)
     order = by_time(start_ns, duration_ns)
     same = np.zeros(len(order), np.int8)
+    notes.ledger.keep(_FILE, "marks", len(order))
     return tables.build(
         "marks",
         {

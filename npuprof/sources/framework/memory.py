@@ -66,14 +66,15 @@ def read_memory(folder: Path, clock: Clock, operators: pd.DataFrame, notes: Note
     on_device = records.column(56, "i1") == _NPU
     if (good & ~on_device).any():
         notes.info(_FILE, "memory of the host is left out", int((good & ~on_device).sum()))
+        notes.ledger.leave_out(_FILE, int((good & ~on_device).sum()))
     rows = np.flatnonzero(good & on_device)
     time_ns = to_ns(clock, records.column(8, "<i8")[rows])
     order = np.argsort(time_ns, kind="stable")
     rows, time_ns = rows[order], time_ns[order]
-    return {
-        "memory": _samples(records, rows, time_ns),
-        "allocations": _allocations(_events(records, rows, time_ns), operators, notes),
-    }
+    allocations = _allocations(_events(records, rows, time_ns), operators, notes)
+    notes.ledger.keep(_FILE, "memory", len(rows))
+    notes.ledger.make(_FILE, "allocations", len(allocations))
+    return {"memory": _samples(records, rows, time_ns), "allocations": allocations}
 
 
 def _samples(records: Records, rows: Int64, time_ns: Int64) -> pd.DataFrame:

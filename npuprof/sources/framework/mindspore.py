@@ -15,6 +15,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
+from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.decimals import MS_TO_NS, scaled
@@ -113,6 +114,8 @@ def _operators(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
                 operators.append(operator.removesuffix(b";HostCpuOps").decode(errors="replace"))
             elif line:
                 notes.warning(name, "a line is not of the form of CPU operators, and left out")
+                notes.ledger.read(name, 1)
+                notes.ledger.leave_out(name, 1)
     if not parts:
         return tables.empty("operators")
     start_ns, duration_ns, thread = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -134,8 +137,11 @@ def _calls(rest: bytes, source: str, notes: Notes) -> tuple[Int64, Int64, Int64]
     starts, lengths, threads = zip(*found, strict=True) if found else ((), (), ())
     duration_ns, valid = scaled([length.decode() for length in lengths], MS_TO_NS)
     damaged = len(rest.split()) - int(valid.sum())
+    notes.ledger.read(source, damaged + int(valid.sum()))
+    notes.ledger.keep(source, "operators", int(valid.sum()))
     if damaged:
         notes.warning(source, "a call of a CPU operator is damaged, and left out", damaged)
+        notes.ledger.leave_out(source, damaged)
     return _whole(starts)[valid], duration_ns[valid], _whole(threads)[valid]
 
 
@@ -145,8 +151,11 @@ def _memory(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
         content = _content(folder, name, notes)
         found = _SAMPLE.findall(content)
         damaged = len(content.splitlines()) - 1 - len(found)  # the first line names the columns
+        notes.ledger.read(name, len(found) + max(damaged, 0))
+        notes.ledger.keep(name, "memory", len(found))
         if damaged > 0:
             notes.warning(name, "a line is no sample of memory, and left out", damaged)
+            notes.ledger.leave_out(name, damaged)
         rows += found
     columns = [_whole(column) for column in zip(*rows, strict=True)] if rows else [_whole(())] * 4
     frame = tables.build(
@@ -168,10 +177,15 @@ def _graph(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
     for name in names:
         for line in _content(folder, name, notes).splitlines():
             match = _GRAPH_LINE.fullmatch(line)
+            notes.ledger.read(name, bool(line.strip()))
             if match is None and line.strip():
                 notes.warning(name, "a line is not of the form of a graph's operators, and left out")
+                notes.ledger.leave_out(name, 1)
             elif match is not None and (match[1] or match[2]):
                 rows.append(tuple(part.decode(errors="replace").strip(";") for part in match.groups()))
+                notes.ledger.keep(name, STATISTICS, 1)
+            elif match is not None:
+                notes.ledger.use(name, bool(line.strip()))  # a nameless operator, of which nothing else is told
     names_of = ["op_type", "op_name", "graph_id", "inputs"]
     frame: pd.DataFrame = pd.DataFrame(rows, columns=names_of, dtype=object)
     return frame
@@ -191,4 +205,6 @@ def _content(folder: Path, name: str, notes: Notes) -> bytes:
         content, problem = b"", str(error)
     if problem:
         notes.error(name, problem)
+    elif not content:
+        notes.warning(name, "the file is empty: what was recorded in it is missing")
     return content

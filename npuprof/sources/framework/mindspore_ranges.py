@@ -99,6 +99,9 @@ def read(folder: Path, clock_of: Callable[[], Clock], decoded: Decoded) -> None:
     ranges = read_ranges(folder, clock_of(), decoded.notes)
     if ranges is None:
         return
+    stacks = int(ranges.is_stack.sum())
+    decoded.notes.ledger.keep(MINDSPORE_RANGES, "python", stacks)
+    decoded.notes.ledger.keep(MINDSPORE_RANGES, "operators", len(ranges.is_stack) - stacks)
     parts = [decoded.tables["operators"], _operators(ranges)]
     joined = stacked([part for part in parts if len(part)] or parts[1:])
     operators = tables.sort_by_time(joined)

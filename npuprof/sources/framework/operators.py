@@ -72,6 +72,9 @@ def read_operators(folder: Path, clock: Clock, notes: Notes) -> dict[str, pd.Dat
     steps = _steps(ranges, is_step, numbers)
     kept = np.flatnonzero(np.concatenate((~is_step, np.ones(len(queue), np.bool_))))
     operators = _table(ranges, queue, kept, steps)
+    notes.ledger.keep(_RANGES, "operators", len(ranges) - len(steps))
+    notes.ledger.keep(_RANGES, "steps", len(steps))
+    notes.ledger.keep(_MARKS, "operators", 2 * len(queue), len(queue))
     return {"operators": operators, "steps": steps}
 
 
@@ -115,10 +118,11 @@ def _read_queue(folder: Path, clock: Clock, notes: Notes) -> Calls:
         return _nothing()
     records = scan(content, _MARK_KIND, _MARK_BYTES, notes, _MARKS)
     stamp, category = records.column(0, "<i8"), records.column(8, "<u8")
-    other = category > _LAST_CATEGORY
-    if other.any():
-        notes.info(_MARKS, "a mark is of a kind that no table takes", int(other.sum()))
-    good = reached(clock, [stamp], notes, _MARKS) & ~other
+    within = reached(clock, [stamp], notes, _MARKS)
+    good = within & (category <= _LAST_CATEGORY)
+    if other := int(within.sum() - good.sum()):
+        notes.info(_MARKS, "a mark is of a kind that no table takes", other)
+        notes.ledger.leave_out(_MARKS, other)
     at, length = records.fields((_MARK_NAME,), notes, _MARKS)[_MARK_NAME]
     codes, names = read_texts(content, at[good], length[good], notes, _MARKS)
     time_ns = to_ns(clock, stamp[good])
@@ -149,6 +153,7 @@ def _pair(kind: Int64, thread: Int64, names: Codes, time_ns: Int64, notes: Notes
     lonely = len(kind) - 2 * int(pairs.sum())
     if lonely:
         notes.info(_MARKS, "an enqueue or dequeue has only one end: the recording began or ended within it", lonely)
+        notes.ledger.leave_out(_MARKS, lonely)
     return before[pairs], after[pairs]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.framework.files import read_content
@@ -52,5 +53,6 @@ def read_parameters(folder: Path, notes: Notes) -> pd.DataFrame | None:
             "parameters": recoded(codes, texts),
         }
         parts.append(pd.DataFrame(columns).astype(object))
+    notes.ledger.keep(_FILE, STATISTICS, len(records.start), sum(map(len, parts)))
     frame: pd.DataFrame = pd.concat(parts, ignore_index=True).astype("category")
     return frame

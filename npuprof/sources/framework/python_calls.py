@@ -38,9 +38,11 @@ def read_python(folder: Path, clock: Clock, notes: Notes) -> pd.DataFrame:
     numbered a class and thread in the order in which they are first called, as the vendor's timeline does.
     """
     events = read_rows(folder, _EVENTS, _LAYOUT, notes)
-    good = reached(clock, [np.ascontiguousarray(events["time"])], notes, _EVENTS) & (events["tag"] <= _LAST_TAG)
-    if unknown := int((events["tag"] > _LAST_TAG).sum()):
+    within = reached(clock, [np.ascontiguousarray(events["time"])], notes, _EVENTS)
+    good = within & (events["tag"] <= _LAST_TAG)
+    if unknown := int(within.sum() - good.sum()):
         notes.warning(_EVENTS, "a moment is neither call nor return, and left out", unknown)
+        notes.ledger.leave_out(_EVENTS, unknown)
     events = events[good]
     time_ns = to_ns(clock, np.ascontiguousarray(events["time"]))
     order = np.lexsort((time_ns, events["thread"]))
@@ -58,6 +60,7 @@ def read_hash(folder: Path, notes: Notes) -> tuple[Uint64, list[str]]:
     records = scan(content, _NAME_KIND, 8, notes, _NAMES)
     at, length = records.fields((1,), notes, _NAMES)[1]
     codes, texts = read_texts(content, at, length, notes, _NAMES)
+    notes.ledger.use(_NAMES, len(records.start))
     keys, last = np.unique(records.column(0, "<u8")[::-1], return_index=True)  # the last of equal keys counts
     return keys.astype(np.uint64), [texts[code] or "" if code >= 0 else "" for code in codes[::-1][last].tolist()]
 
@@ -83,6 +86,7 @@ def _replay(
     level, lonely = _levels(thread, is_call)
     if lonely.any():
         notes.info(_EVENTS, "a function returned that was called before the recording", int(lonely.sum()))
+        notes.ledger.leave_out(_EVENTS, int(lonely.sum()))
     matched = np.flatnonzero(~lonely)
     matched = matched[np.argsort(level[matched], kind="stable")]
     follower = np.append(matched[1:], matched[-1:])
@@ -90,6 +94,7 @@ def _replay(
     end_of = np.full(count, -1, np.int64)
     end_of[matched[returned]] = follower[returned]
     call = np.flatnonzero(is_call)
+    notes.ledger.keep(_EVENTS, "python", len(matched), len(call))
     last_of_thread = np.searchsorted(thread, thread[call], side="right") - 1
     end = np.where(end_of[call] >= 0, end_of[call], last_of_thread)
     return call, time_ns[end], level[call] - 1, _parents(call, level[call], count)

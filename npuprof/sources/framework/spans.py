@@ -28,6 +28,7 @@ def reached(clock: Clock, stamps: list[npt.NDArray[Any]], notes: Notes, source: 
         within &= clock.reaches(column.view("<u8").astype(np.uint64, copy=False))
     if not within.all():
         notes.warning(source, "a record's time is far from the run, and the record left out", int((~within).sum()))
+        notes.ledger.leave_out(source, int((~within).sum()))
     return within
 
 

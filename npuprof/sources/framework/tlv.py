@@ -144,8 +144,10 @@ def scan(content: Content, kind: int, fixed_bytes: int, notes: Notes, source: st
     end[borders[held] - 1] = np.array(ends, np.int64)[held]
     length = end[: len(start)] - start - _HEADER.size
     whole = length >= fixed_bytes
+    notes.ledger.read(source, len(start))
     if not whole.all():
         notes.warning(source, "a record is shorter than its kind, and skipped", int((~whole).sum()))
+        notes.ledger.leave_out(source, int((~whole).sum()))
     return Records(content, start[whole] + _HEADER.size, length[whole], fixed_bytes)
 
 

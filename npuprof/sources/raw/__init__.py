@@ -48,7 +48,7 @@ from npuprof.sources.raw.host.hccl import read_hccl
 from npuprof.sources.raw.host.operators import read_operators, with_captured
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.host.tracks import join_calls, read_launched
-from npuprof.sources.raw.joined import assemble, launches, marks, partial
+from npuprof.sources.raw.joined import accounts, assemble, launches, marks, partial
 from npuprof.sources.raw.joined.collectives import gather
 from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.records.old_names import devices_of, old_folder
@@ -168,6 +168,7 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     computing = tables["kernels"][["start_ns", "duration_ns", "device_id", "name"]][~issuers]
     tables["overlap"] = overlap_table(computing, tables["communication"], of_span(tables["tasks"]))
     host.names.note_unnamed([*tables.values(), *decoded.statistics.values()], notes)
+    accounts.add_made(decoded, len(device_marks.id), is_part=needed is not None)
     if needed is not None:
         needed.number(tables)
     for streams in dict.fromkeys((host.streams, *(device.streams for device in devices))):

@@ -166,6 +166,7 @@ def _join(decoded: Decoded, device: Decoded) -> None:
     decoded.tables = {**own, **theirs, **joined}
     if len(own.get("steps", ())):
         decoded.tables["steps"] = own["steps"]
+        device.notes.ledger.replace("steps")
         assign_steps(decoded.tables, _OF_DEVICE)
     decoded.statistics.update(device.statistics)
     decoded.notes.extend(device.notes)

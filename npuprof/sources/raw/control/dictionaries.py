@@ -183,8 +183,12 @@ def _lines(streams: Streams, name: str, notes: Notes) -> list[tuple[int | tuple[
             entries.append((number, value))
         elif line.strip("\0 \r"):
             damaged += 1
+    if entries or damaged:
+        notes.ledger.read(streams.account(name), len(entries) + damaged)
+        notes.ledger.use(streams.account(name), len(entries))
     if damaged:
         notes.warning(name, "damaged lines skipped", damaged)
+        notes.ledger.leave_out(streams.account(name), damaged)
     return entries
 
 

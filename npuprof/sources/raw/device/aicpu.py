@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.ledger import STATISTICS
 from npuprof.sources.columns.nullable import ABSENT, optional
 from npuprof.sources.raw.control.dictionaries import Dictionaries
 from npuprof.sources.raw.device import aicpu_collectives
@@ -58,9 +59,11 @@ def read_aicpu(
             if kind in _NAMED_READERS:
                 name, named_reader = _NAMED_READERS[kind]
                 found.setdefault(name, []).append(named_reader(device, records, names))
+                device.keep("aicpu", STATISTICS, len(records), len(found[name][-1]))
                 continue
             name, reader = _READERS[kind]
             found.setdefault(name, []).append(reader(device, records))
+            device.keep("aicpu", STATISTICS, len(records), len(found[name][-1]))
     if nodes:
         rows = pd.concat(nodes, ignore_index=True)
         kernels = _with_columns(kernels, rows)
@@ -77,8 +80,7 @@ def _by_type(device: Device) -> dict[int, Records]:
     types = records["type"]
     known = {kind: dtype for kind, dtype in _LAYOUTS.items() if bool((types == kind).any())}
     other = int((~np.isin(types, list(_LAYOUTS))).sum())
-    if other:
-        device.notes.info(f"device {device.id}", "aicpu: records of other types are not decoded", other)
+    device.skip("aicpu", "records of other types are not decoded", other, info=True)
     return {kind: np.ascontiguousarray(records["body"][types == kind]).view(dtype) for kind, dtype in known.items()}
 
 
@@ -86,8 +88,9 @@ def _node_rows(device: Device, records: Records, kernels: pd.DataFrame) -> pd.Da
     """Make a row a node that ran; `kernel` is the row of `kernels` that it belongs to, -1 without one."""
     start, end = moments(device, records["run_start"]), moments(device, records["run_end"])
     ran = (start != ABSENT) & (end != ABSENT) & (start <= end)
+    device.skip("aicpu", "nodes without start or end skipped", int((~ran).sum()))
+    device.keep("aicpu", STATISTICS, int(ran.sum()))
     if not bool(ran.all()):
-        device.notes.warning(f"device {device.id}", "aicpu: nodes without start or end skipped", int((~ran).sum()))
         records, start, end = records[ran], start[ran], end[ran]
     submitted, returned = moments(device, records["submit"]), moments(device, records["after_run"])
     total = np.where((submitted != ABSENT) & (returned != ABSENT), returned - submitted, -1)

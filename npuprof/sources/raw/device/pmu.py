@@ -26,6 +26,7 @@ from npuprof.sources.raw.records.slices import Records
 Int64: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
+_STREAM = "ffts_profile"
 _CONTEXT, _BLOCK = 0b101000, 0b101001
 _FFTS_PLUS, _MIX_AIC, _MIX_AIV = 4, 6, 7
 _SQE_AIV = 2
@@ -86,6 +87,7 @@ def read_frequencies(device: Device) -> Frequencies:
     blocks = device.streams.read(f"lpmFreqConv.data.{device.id}", layouts.FREQUENCIES)
     counts = np.minimum(blocks["count"], layouts.FREQUENCIES_A_RECORD)
     values = blocks["values"][np.arange(layouts.FREQUENCIES_A_RECORD) < counts[:, None]]
+    device.use("lpmFreqConv", len(blocks))
     values = values[device.clock.counter.reaches(values["counter"])]
     values = values[np.argsort(values["counter"], kind="stable")]
     # What was sampled before the anchor only tells the frequency to begin with.
@@ -109,7 +111,9 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
     """
     if is_sampled(device):
         return {}
-    records = kernels.near(device.read("ffts_profile", layouts.PMU, stamp="end"))
+    every = device.read(_STREAM, layouts.PMU, stamp="end")
+    device.use(_STREAM, len(every))
+    records = kernels.near(every)
     if not len(records):
         return {}
     function = records["head"] & 0x3F
@@ -117,8 +121,9 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
     context = np.flatnonzero((function == _CONTEXT) & (owner >= 0))
     block = np.flatnonzero((function == _BLOCK) & (owner >= 0))
     lost = int(((function == _CONTEXT) & (owner < 0)).sum())
-    if lost and not kernels.is_part:
-        device.notes.info(f"device {device.id}", "ffts_profile: counters of no compute kernel skipped", lost)
+    if not kernels.is_part:
+        device.skip(_STREAM, "counters of no compute kernel skipped", lost, info=True)
+        device.use(_STREAM, -lost)
     on_vector = _on_vector(records)
     rated = float(parse_frequency(device.side.device_fact("aic_frequency")) or 0)
     columns: dict[str, npt.NDArray[Any]] = {}

@@ -5,8 +5,9 @@ Source: formats/raw.md section 5.
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from npuprof.sources.raw.control.clocks import DeviceClock
 from npuprof.sources.raw.control.files import Side
 from npuprof.sources.raw.records.slices import Records, Streams
 
+_Rows = TypeVar("_Rows", bound=Sized)
 STREAM_BITS = 11
 """How many bits the id of a stream has where it is not expanded."""
 
@@ -78,6 +80,31 @@ class Device:
         count = len(records) - int(np.count_nonzero(kept))
         if not count:
             return records
-        self.notes.warning(f"device {self.id}", f"{stream}: records {what} skipped", count)
+        self.skip(stream, f"records {what} skipped", count)
         sound: Records = records[kept]
         return sound
+
+    def skip(self, stream: str, what: str, count: int, *, info: bool = False) -> None:
+        """Note records of a stream that are in no table, and account for them; nothing happens for none."""
+        if count:
+            note = self.notes.info if info else self.notes.warning
+            note(f"device {self.id}", f"{stream}: {what}", count)
+            self.notes.ledger.leave_out(self._account(stream), count)
+
+    def keep(self, stream: str, table: str, count: int, made: int | None = None) -> None:
+        """Account for records of a stream that are rows of a table; see :meth:`npuprof.ledger.Ledger.keep`."""
+        if count or made:
+            self.notes.ledger.keep(self._account(stream), table, count, made)
+
+    def keep_counters(self, stream: str, count: int, parts: list[_Rows]) -> list[_Rows]:
+        """Account for records of which `counters` has rows, and return these."""
+        self.keep(stream, "counters", count, sum(map(len, parts)))
+        return parts
+
+    def use(self, stream: str, count: int) -> None:
+        """Account for records of a stream that tell of the rows of others."""
+        if count:
+            self.notes.ledger.use(self._account(stream), count)
+
+    def _account(self, stream: str) -> str:
+        return self.streams.account(stream)

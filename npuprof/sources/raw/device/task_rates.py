@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.ledger import STATISTICS
 from npuprof.sources.raw.control.chips import Family
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.keys import joins
@@ -69,8 +70,7 @@ def _soc_pmu(device: Device) -> pd.DataFrame | None:
         return None
     records = device.streams.read(f"socpmu.data.{device.id}", layouts.SOC_PMU)
     other = int((records["kind"] != _SMMU).sum())
-    if other:
-        device.notes.info(f"device {device.id}", "socpmu: records that are not of the SMMU skipped", other)
+    device.skip("socpmu", "records that are not of the SMMU skipped", other, info=True)
     records = records[records["kind"] == _SMMU]
     options = str(device.side.sample.get("npuEvents") or "").split(";")
     events = next((option.partition(":")[2] for option in options if option.strip().upper().startswith("SMMU:")), "")
@@ -96,10 +96,9 @@ def _sums(
         numbers = []
     place = {number: column for column, number in enumerate(numbers)}
     if not all(event in place for group in wanted.values() for event in group):
-        device.notes.info(
-            f"device {device.id}", f"{stream}: the events of its rates were not counted; not decoded", len(records)
-        )
+        device.skip(stream, "the events of its rates were not counted; not decoded", len(records), info=True)
         return None
+    device.keep(stream, STATISTICS, len(records))
     counters = records["counters"].astype(np.float64)
     return {name: counters[:, [place[event] for event in group]].sum(axis=1) for name, group in wanted.items()}
 

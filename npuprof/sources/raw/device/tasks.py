@@ -86,8 +86,8 @@ def read_track(device: Device) -> Track:
     steps = records[records["function"] == _STEP]
     states = records[records["function"] == _TASK_STATE] if device.family is Family.HWTS else records[:0]
     other = len(records) - len(flips) - len(steps) - int(np.isin(records["function"], _OF_TASKS).sum())
-    if other:
-        device.notes.info(f"device {device.id}", "ts_track: records of other functions are not decoded", other)
+    device.skip("ts_track", "records of other functions are not decoded", other, info=True)
+    device.use("ts_track", len(flips) + len(steps))
     return Track(
         Flips(
             flips["flip_stream"].astype(np.int64) & device.stream_mask,
@@ -109,8 +109,7 @@ def read_tasks(device: Device, track: Track) -> DeviceTasks:
     if bool(subs.any()):
         parts.append(_pair(device, track, records, subs, function == _SUB_END, contexts=True))
     known = np.isin(function, (_TASK_START, _TASK_END, _SUB_START, _SUB_END))
-    if not bool(known.all()):
-        device.notes.info(f"device {device.id}", "stars_soc: records of other types skipped", int((~known).sum()))
+    device.skip("stars_soc", "records of other types skipped", int((~known).sum()), info=True)
     return join(parts)
 
 
@@ -149,6 +148,7 @@ def _pair(
     context = records["sub_task"].astype(np.int64) if contexts else np.full(len(records), -1, np.int64)
     keys = stream << 48 | batch << 32 | task << 16 | (context & 0xFFFF)
     rows, closing = pair_rows(device, "stars_soc", keys, counter, is_start, is_end)
+    device.keep("stars_soc", "tasks", 2 * len(rows), len(rows))
     start_ns = device.clock.counter.to_ns(records["counter"][rows])
     return DeviceTasks(
         np.full(len(rows), device.id),
@@ -171,18 +171,20 @@ def pair_rows(
     counter: Int64,
     is_start: npt.NDArray[np.bool_],
     is_end: npt.NDArray[np.bool_],
+    *,
+    accounted: bool = False,
 ) -> tuple[Int64, Int64]:
     """Pair the start and end records of each key; give the rows of both. What has no other half is noted.
 
+    Where the records are `accounted` for already, the ledger does not change.
     Source: formats/raw.md section 8.7.
     """
     starts, ends = np.flatnonzero(is_start), np.flatnonzero(is_end)
     paired, closing = joins.pair(keys[starts], counter[starts], keys[ends], counter[ends])
     lost = len(starts) + len(ends) - 2 * len(paired)
-    if lost:
-        device.notes.warning(
-            f"device {device.id}", f"{source}: starts or ends of tasks without the other skipped", lost
-        )
+    device.skip(source, "starts or ends of tasks without the other skipped", lost)
+    if accounted:
+        device.use(source, -lost)
     return starts[paired], ends[closing]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from npuprof.ledger import STATISTICS
 from npuprof.sources.raw.control.chips import Family
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.aicpu_fields import moments, stream_ids
@@ -35,6 +36,7 @@ def read_statistics(devices: Sequence[Device]) -> dict[str, pd.DataFrame]:
             own = records[records["function"] == function]
             if len(own):
                 found.setdefault(name, []).append(_frame(device, own, columns(own)))
+                device.keep("ts_track", STATISTICS, len(found[name][-1]))
     return {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
 
 

@@ -70,10 +70,8 @@ def _in_order(device: Device, stream: str, records: Records, kernels: Kernels, a
     their_order = np.lexsort((tasks.begin[rows], their_codes))
     at = own_order[even[own_codes[own_order]]]
     lost = len(records) - len(at)
-    if lost:
-        device.notes.warning(
-            f"device {device.id}", f"{stream}: counters of no kernel, or not as many as its ids ran, skipped", lost
-        )
+    device.skip(stream, "counters of no kernel, or not as many as its ids ran, skipped", lost)
+    device.use(stream, len(at))
     return at, among[their_order[even[their_codes[their_order]]]]
 
 

@@ -21,6 +21,7 @@ Int64: TypeAlias = npt.NDArray[np.int64]
 
 STREAM_MASK = 0x7FF
 _LOGS = ("hwts.data", "hwts.aiv_data")  # the second is the vector cores' own, on the 610
+_TRACK = "ts_track"
 _START, _END = 0, 1
 _COUNTS = 16  # records carry a count of 4 bits
 _STARTED, _ENDED = 1, 2
@@ -45,8 +46,7 @@ def _of_log(device: Device, track: Track, log: str) -> DeviceTasks:
     records = device.keep_sound(records, log)
     tag = records["tag"] & 7
     other = int((tag > _END).sum())
-    if other:
-        device.notes.info(f"device {device.id}", f"{log}: records of blocks and counters are not decoded", other)
+    device.skip(log, "records of blocks and counters are not decoded", other, info=True)
     stream, task = records["stream"].astype(np.int64) & STREAM_MASK, records["task"].astype(np.int64)
     kinds = Names.lookup(records["type"], lambda value: enums.HWTS_TYPES.get(value) or str(value))
     return _paired(device, track, log, records, (stream, task), (tag == _START, tag == _END), kinds)
@@ -57,7 +57,7 @@ def _ai_cpu(device: Device, track: Track) -> DeviceTasks:
     stream, task = records["stream"].astype(np.int64) & STREAM_MASK, records["task"].astype(np.int64)
     marks = (records["state"] == _STARTED, records["state"] == _ENDED)
     kinds = Names(np.zeros(len(records), np.int64), [_AI_CPU])
-    return _paired(device, track, "ts_track", records, (stream, task), marks, kinds)
+    return _paired(device, track, _TRACK, records, (stream, task), marks, kinds)
 
 
 def _paired(
@@ -72,7 +72,10 @@ def _paired(
     stream, task = ids
     counter = records["counter"].astype(np.int64)
     batch = batch_ids(stream, counter, task, track.flips)
-    rows, closing = pair_rows(device, source, stream << 32 | batch << 16 | task, counter, *marks)
+    is_logged = source != _TRACK  # the states of tasks there are among the statistics
+    keys = stream << 32 | batch << 16 | task
+    rows, closing = pair_rows(device, source, keys, counter, *marks, accounted=not is_logged)
+    device.keep(source, "tasks", 2 * len(rows) * is_logged, len(rows))
     start_ns = device.clock.counter.to_ns(records["counter"][rows])
     return DeviceTasks(
         device=np.full(len(rows), device.id),

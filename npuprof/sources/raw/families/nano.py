@@ -6,6 +6,7 @@ Source: formats/raw.md section 1 names the format; its layout is read in the ven
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -51,6 +52,7 @@ def read_tasks(device: Device) -> DeviceTasks:
             records["type"] >> 1 & _TYPE_BITS, lambda value: enums.GE_TASK_TYPES.get(value) or str(value)
         ),
     )
+    device.keep(_STREAM, "tasks", len(records))
     return join([tasks])
 
 
@@ -86,6 +88,5 @@ def _read(device: Device, notes: Notes) -> tuple[Records, Uint64]:
         begin + records["duration"].astype(np.uint64)
     )
     if not bool(sound.all()):
-        count = int((~sound).sum())
-        notes.warning(f"device {device.id}", f"{_STREAM}: records with an impossible time stamp skipped", count)
+        replace(device, notes=notes).skip(_STREAM, "records with an impossible time stamp skipped", int((~sound).sum()))
     return records[sound], begin[sound]

@@ -25,6 +25,7 @@ Int64: TypeAlias = npt.NDArray[np.int64]
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 
 COUNTERS = 10
+_STREAM = "ffts_profile"
 _MAIN, _MIX, _OVERFLOW = 1, 2, 4
 
 
@@ -35,21 +36,20 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
     """
     if is_sampled(device):
         return {}
-    records = device.read("ffts_profile", chip_layouts.PMU_V6, stamp="end")
+    records = device.read(_STREAM, chip_layouts.PMU_V6, stamp="end")
     function = records["head"] & 0x3F
     other = int((~np.isin(function, (CONTEXT_PMU, BLOCK_PMU))).sum())
-    if other:
-        device.notes.info(f"device {device.id}", "ffts_profile: records of other types skipped", other)
+    device.skip(_STREAM, "records of other types skipped", other, info=True)
+    device.use(_STREAM, int((function == BLOCK_PMU).sum()))
     records = records[function == CONTEXT_PMU]
     overflown = (records["flags"] & _OVERFLOW) != 0
     if bool(overflown.any()):
-        count = int(overflown.sum())
-        device.notes.warning(f"device {device.id}", "ffts_profile: counters that overflowed skipped", count)
+        device.skip(_STREAM, "counters that overflowed skipped", int(overflown.sum()))
         records = records[~overflown]
     owner = _owners(records, kernels)
     lost = int((owner < 0).sum())
-    if lost:
-        device.notes.info(f"device {device.id}", "ffts_profile: counters of no compute kernel skipped", lost)
+    device.skip(_STREAM, "counters of no compute kernel skipped", lost, info=True)
+    device.use(_STREAM, len(records) - lost)
     rated = float(parse_frequency(device.side.device_fact("aic_frequency")) or 0)
     columns: Columns = {}
     for number, core in enumerate(("aic", "aiv")):

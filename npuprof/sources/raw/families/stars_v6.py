@@ -39,8 +39,8 @@ def read_track(device: Device) -> Track:
     records = device.read("ts_track", chip_layouts.TS_TRACK_V6)
     tagged = records[records["function"] == _STEP]
     other = len(records) - len(tagged)
-    if other:
-        device.notes.info(f"device {device.id}", "ts_track: records of other functions are not decoded", other)
+    device.skip("ts_track", "records of other functions are not decoded", other, info=True)
+    device.use("ts_track", len(tagged))
     tagged = tagged[np.argsort(tagged["counter"], kind="stable")]
     steps = np.zeros(len(tagged), layouts.TS_TRACK)
     for field in chip_layouts.TS_TRACK_V6.names or ():
@@ -55,10 +55,11 @@ def read_tasks(device: Device) -> DeviceTasks:
     function = records["head"] & 0x3F
     handled = (_TASK_START, _TASK_END, _FUSED_START, _FUSED_END, _BLOCK_START, _BLOCK_END)
     other = int((~np.isin(function, handled)).sum())
-    if other:
-        device.notes.info(f"device {device.id}", "stars_soc: records of other types skipped", other)
+    device.skip("stars_soc", "records of other types skipped", other, info=True)
+    device.use("stars_soc", int(np.isin(function, handled[2:]).sum()))  # what they tell, :func:`read_details` reads
     task, counter = records["task"].astype(np.int64), records["counter"].astype(np.int64)
     rows, closing = pair_rows(device, "stars_soc", task, counter, function == _TASK_START, function == _TASK_END)
+    device.keep("stars_soc", "tasks", 2 * len(rows), len(rows))
     start_ns = device.clock.counter.to_ns(records["counter"][rows])
     kinds = Names.lookup(records["head"][rows] >> 10, lambda value: enums.V6_SQE_TYPES.get(value) or str(value))
     tasks = DeviceTasks(
@@ -82,7 +83,9 @@ def read_details(device: Device) -> dict[str, pd.DataFrame]:
     Both have the columns Device_id, Task Id, Start(ns) and Duration(ns).
     """
     records = _noted_records(device, "stars_soc", chip_layouts.STARS_V6)
-    blocks = _blocks(device, np.concatenate((records, device.read("stars_block", chip_layouts.STARS_V6))))
+    of_blocks = device.read("stars_block", chip_layouts.STARS_V6)
+    device.use("stars_block", len(of_blocks))
+    blocks = _blocks(device, np.concatenate((records, of_blocks)))
     if not len(blocks):
         blocks = _counted_blocks(device)
     found = {"block_times": blocks, "fusion_tasks": _fused(device, records)}
@@ -141,7 +144,8 @@ def _spans(
 ) -> tuple[Int64, tuple[Int64, Int64]]:
     """Pair records; give the rows of the starts in order of time, and starts and durations in ns."""
     function, counter = records["head"] & 0x3F, records["counter"].astype(np.int64)
-    rows, closing = pair_rows(device, source, keys, counter, function == functions[0], function == functions[1])
+    is_start, is_end = function == functions[0], function == functions[1]
+    rows, closing = pair_rows(device, source, keys, counter, is_start, is_end, accounted=True)
     order = np.lexsort((counter[closing], counter[rows]))
     rows, closing = rows[order], closing[order]
     start_ns = device.clock.counter.to_ns(records["counter"][rows])

@@ -35,7 +35,10 @@ def read_training_trace(device: Device) -> Records:
     # A record of today names its function in its second byte; in the form of 2020 that is the middle of a tag.
     if len(today) and 2 * int((today["function"] == _STEP).sum()) > len(today):
         steps = device.streams.read(name, layouts.TS_TRACK)
-        steps = device.keep_sound(steps[steps["function"] == _STEP], STREAM)
+        tagged = steps["function"] == _STEP
+        device.skip(STREAM, "records of other functions are not decoded", int((~tagged).sum()), info=True)
+        steps = device.keep_sound(steps[tagged], STREAM)
+        device.use(STREAM, len(steps))
         return steps[np.argsort(steps["counter"], kind="stable")]
     records = device.read(STREAM, chip_layouts.TRACE_2020)
     return _from_2020(device, records[np.argsort(records["counter"], kind="stable")])
@@ -45,10 +48,8 @@ def _from_2020(device: Device, records: Records) -> Records:
     """Give numbers to the iterations: each begins where the one before ended, the first with its forward pass."""
     ends = np.flatnonzero(records["tag"] == _ITERATION_END)
     known = np.isin(records["tag"], (_FORWARD, _BACKWARD, _ITERATION_END))
-    if not bool(known.all()):
-        device.notes.info(
-            f"device {device.id}", f"{STREAM}: other tags than of iterations skipped", int((~known).sum())
-        )
+    device.skip(STREAM, "other tags than of iterations skipped", int((~known).sum()), info=True)
+    device.use(STREAM, int(known.sum()))
     if not len(ends):
         return np.empty(0, layouts.TS_TRACK)
     first = int(np.flatnonzero(known)[0])

@@ -21,6 +21,7 @@ from npuprof.sources.raw.records.slices import Records
 
 Int64: TypeAlias = npt.NDArray[np.int64]
 
+_STREAM = "additional.task_memory_info"
 _COMPONENT = "GE"  # whoever allocated: the vendor names no other
 _MOST = 1 << 62  # more is no size or address: damage
 
@@ -41,16 +42,18 @@ def add_tables(host: Host, frames: dict[str, pd.DataFrame]) -> None:
     frames["allocations"] = allocations_table(events)
     if len(events.records):
         frames["memory"] = tables.sort_by_time(stacked([frames["memory"], memory_rows(events)]))
+        host.keep(_STREAM, "memory", len(events.records))
+        host.notes.ledger.make(host.streams.account(_STREAM), "allocations", len(frames["allocations"]))
 
 
 def read_events(host: Host) -> Events:
     """Read task_memory_info. Records of impossible sizes, and of none, are skipped and noted."""
-    records, _ = host.read("additional.task_memory_info", layouts.TASK_MEMORY)
+    records, _ = host.read(_STREAM, layouts.TASK_MEMORY, used=False)
     sound = (records["allocated"] < _MOST) & (records["reserved"] < _MOST) & (records["address"] < _MOST)
     size = records["size"].astype(np.int64)
     sound &= (size > -_MOST) & (size < _MOST) & (size != 0)
     if not bool(sound.all()):
-        host.notes.warning("task_memory_info", "records of impossible sizes skipped", int((~sound).sum()))
+        host.skip(_STREAM, "records of impossible sizes skipped", int((~sound).sum()), told="task_memory_info")
         records = records[sound]
     stamps = records["stamp"]
     if bool((stamps[1:] < stamps[:-1]).any()):

@@ -19,6 +19,7 @@ from npuprof.sources.raw.records.slices import Records
 
 Int64: TypeAlias = npt.NDArray[np.int64]
 
+_STREAM = "api_event.data"
 _MAIN_STREAM = frozenset({"master", str(0x010001)})  # the latter where the dictionary does not name it
 
 
@@ -87,16 +88,21 @@ def read_calls(host: Host) -> Calls:
 
     Source: formats/raw.md sections 4 and 8.1.
     """
-    records, _ = host.read("api_event.data", layouts.API, stamp="begin")
+    records, _ = host.read(_STREAM, layouts.API, stamp="begin", used=False)
     records = _known_levels(host, records)
     points = records["end"] == layouts.POINT
+    pairs = records[:0]
     if bool(points.any()):
-        records = np.concatenate((records[~points], _pair_points(host, records[points])))
+        pairs = _pair_points(host, records[points])
+        records = np.concatenate((records[~points], pairs))
     ends = records["end"]
     sound = host.clock.reaches(ends) & (ends > records["begin"])
+    of_pairs = np.count_nonzero(sound[len(sound) - len(pairs) :])
     if not bool(sound.all()):
-        host.notes.warning("api_event", "calls without duration or with an impossible end skipped", int((~sound).sum()))
+        lost = np.count_nonzero(~sound) + len(pairs) - of_pairs  # a pair is two records
+        host.skip(_STREAM, "calls without duration or with an impossible end skipped", int(lost), told="api_event")
         records = records[sound]
+    host.keep(_STREAM, "api", len(records) + int(of_pairs), len(records))
     begins, ends = records["begin"].astype(np.int64), records["end"].astype(np.int64)
     calls = Calls(records, begins, ends)
     order = time_order(begins, ends)
@@ -149,7 +155,8 @@ def _known_levels(host: Host, records: Records) -> Records:
         return records
     levels, counts = np.unique(records["level"][~known], return_counts=True)
     for level, count in zip(levels.tolist()[:20], counts.tolist(), strict=False):
-        host.notes.info("api_event", f"calls of level {level} are not decoded", count)
+        host.skip(_STREAM, f"calls of level {level} are not decoded", count, told="api_event", info=True)
+    host.notes.ledger.leave_out(host.streams.account(_STREAM), sum(counts.tolist()[20:]))
     kept: Records = records[known]
     return kept
 
@@ -166,8 +173,8 @@ def _pair_points(host: Host, points: Records) -> Records:
     starts = np.flatnonzero((rank[:-1] % 2 == 0) & same)
     spans: Records = points[starts].copy()
     spans["end"] = points["begin"][starts + 1]
-    if len(points) > 2 * len(spans):
-        host.notes.warning("api_event", "point events without a partner skipped", len(points) - 2 * len(spans))
+    lost = len(points) - 2 * len(spans)
+    host.skip(_STREAM, "point events without a partner skipped", lost, told="api_event")
     return spans
 
 

@@ -185,10 +185,14 @@ def _read_long(host: Host) -> tuple[Records, Records, Int64]:
     content = np.concatenate(parts)
     starts, lengths = _walk(host, content.tobytes())
     fixed = _cut(content, starts, layouts.CAPTURE_OP)
+    if len(starts):
+        host.notes.ledger.read(host.streams.account(_LONG_OPERATORS), len(starts))
     room = (lengths - (layouts.CAPTURE_OP.itemsize - _HEADER_BYTES)) // _TENSOR_BYTES
     held = np.minimum(fixed["count"].astype(np.int64), room)
     sound = host.are_sound(_LONG_OPERATORS, fixed)
     starts, held, fixed = starts[sound], held[sound], fixed[sound]
+    if len(starts):
+        host.notes.ledger.use(host.streams.account(_LONG_OPERATORS), len(starts))
     owner = np.repeat(np.arange(len(starts)), held)
     turn = np.arange(len(owner)) - np.repeat(np.cumsum(held) - held, held)
     return (

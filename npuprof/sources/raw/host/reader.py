@@ -53,7 +53,9 @@ class Host:
     notes: Notes
     within: Windows | None = None
 
-    def read(self, stream: str, record: np.dtype[Any], stamp: str = "stamp") -> tuple[Records, npt.NDArray[np.bool_]]:
+    def read(
+        self, stream: str, record: np.dtype[Any], stamp: str = "stamp", *, used: bool = True
+    ) -> tuple[Records, npt.NDArray[np.bool_]]:
         """Read the aging and unaging parts of a stream, as far as they are sound.
 
         Parameters
@@ -62,6 +64,8 @@ class Host:
             Its name without the first word, such as ``compact.task_track``.
         record
             The layout of a record; `stamp` is the field with its host counter.
+        used
+            Whether the records tell of the rows of others; if not, the caller accounts for what they are.
 
         Returns
         -------
@@ -71,6 +75,8 @@ class Host:
         aging = np.repeat([False, True], [len(part) for part in parts])
         records = np.concatenate(parts) if len(parts[0]) else parts[1]
         sound = self.are_sound(stream, records, stamp)
+        if used and len(records):
+            self.notes.ledger.use(self.streams.account(stream), int(np.count_nonzero(sound)))
         if self.within is not None and stream in JOINED:
             times = self.clock.to_ns(np.where(sound, records[stamp], 0))
             sound &= self.within.touch(times, times)
@@ -86,6 +92,15 @@ class Host:
         return reached & ~early
 
     def _note(self, stream: str, what: str, rows: npt.NDArray[np.bool_]) -> None:
-        count = int(np.count_nonzero(rows))
+        self.skip(stream, what, int(np.count_nonzero(rows)))
+
+    def skip(self, stream: str, what: str, count: int, *, told: str = "", info: bool = False) -> None:
+        """Note records of a stream, called as `told`, that are in no table, and account for them."""
         if count:
-            self.notes.warning(stream, what, count)
+            (self.notes.info if info else self.notes.warning)(told or stream, what, count)
+            self.notes.ledger.leave_out(self.streams.account(stream), count)
+
+    def keep(self, stream: str, table: str, count: int, made: int | None = None) -> None:
+        """Account for records of a stream that are rows of a table; see :meth:`npuprof.ledger.Ledger.keep`."""
+        if count or made:
+            self.notes.ledger.keep(self.streams.account(stream), table, count, made)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.ledger import STATISTICS
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.records import enums, layouts
@@ -49,8 +50,9 @@ def read_statistics(host: Host) -> dict[str, pd.DataFrame]:
     }
     found = {}
     for name, (stream, record, columns) in readers.items():
-        records = host.read(stream, record)[0] if stream else np.empty(0, record)
-        if len(records):
+        records = host.read(stream, record, used=False)[0] if stream else np.empty(0, record)
+        if stream and len(records):
+            host.keep(stream, STATISTICS, len(records))
             common = {"Timestamp(ns)": host.clock.to_ns(records["stamp"]), "Thread ID": records["thread"]}
             found[name] = pd.DataFrame({**common, **columns(host, records)})
     return found

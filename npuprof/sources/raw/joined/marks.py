@@ -95,8 +95,11 @@ def marks_table(host: Host, device_marks: DeviceMarks) -> pd.DataFrame:
     `kind` tells how it was made (``marker``, ``push/pop``, ``start/end``, ``marker_ex``), `device_id` where its
     device side was seen.
     """
-    records, _ = host.read("additional.msproftx", layouts.MSPROFTX, stamp="start")
+    stream = "additional.msproftx"
+    records, _ = host.read(stream, layouts.MSPROFTX, stamp="start", used=False)
+    segments = len(records)
     records, messages = _whole_messages(records)
+    host.keep(stream, "marks", segments, len(records))
     ends = np.maximum(np.where(host.clock.reaches(records["end"]), records["end"], 0), records["start"])
     start_ns = host.clock.to_ns(records["start"])
     is_ex = records["info_type"] == _EX

@@ -82,6 +82,8 @@ class Folder:
         changes = [one.size - one.written for one in slices if one.written is not None]
         yield "bytes are missing in its slices, by their .done marks", -sum(change for change in changes if change < 0)
         yield "bytes more than the .done marks of its slices tell", sum(change for change in changes if change > 0)
+        empty = sum(one.size == 0 and one.written is None for one in slices)
+        yield "slices are empty: what was recorded in them is missing", empty
         unmarked = sum(not one.is_marked for one in slices) if self.has_marks else 0
         yield "slices without a .done mark: the collector may not have written all of them", unmarked
 

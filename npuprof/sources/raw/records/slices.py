@@ -5,6 +5,7 @@ Source: formats/raw.md section 2.1.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import accumulate
@@ -18,13 +19,14 @@ from npuprof.notes import Notes
 from npuprof.progress import tell
 from npuprof.sources.files.room import too_large
 from npuprof.sources.raw.records.folders import Folder, Slice, read_folder
-from npuprof.sources.raw.records.framing import frame
+from npuprof.sources.raw.records.framing import Framed, frame
 
 Records: TypeAlias = npt.NDArray[Any]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 _MAX_NAMED = 60  # streams, and other files, that notes of unread ones name
 _AGES = ("aging.", "unaging.")  # two parts of one stream: a slice of one may be a copy of the other's
+_DATA = re.compile(r"(\.data)?(\.\d+)?$")
 _PART_BYTES = 1 << 20  # of two slices that are compared
 _HEAD_BYTES = 64  # that tell slices of text apart
 
@@ -73,10 +75,21 @@ class Streams:
         content, kept = self._join(name, record.itemsize)
         ends = list(accumulate(size for _, size in kept))
         framed = frame(content, record, ends, _shifts(kept, ends))
-        if framed.lost and name not in self._told:
-            self._notes.warning(self._label, f"{name}: cut or damaged records skipped", framed.lost)
-        self._told.add(name)
+        if name not in self._told:
+            self._told.add(name)
+            self._count(name, framed)
         return framed.records
+
+    def _count(self, name: str, framed: Framed) -> None:
+        if framed.lost:
+            self._notes.warning(self._label, f"{name}: cut or damaged records skipped", framed.lost)
+        if framed.lost or len(framed.records):
+            self._notes.ledger.read(self.account(name), len(framed.records) + framed.lost)
+            self._notes.ledger.leave_out(self.account(name), framed.lost)
+
+    def account(self, name: str) -> str:
+        """Return what the ledger calls a stream: both of its parts, of age or not, are one input."""
+        return f"{self._label}/{_DATA.sub('', _bare(name))}"
 
     def read_bytes(self, name: str) -> Bytes:
         """Read the slices of a stream; empty if it is absent."""
@@ -120,8 +133,7 @@ class Streams:
         """Count the bytes at the front of a slice that are a copy of another one, which may have been cut."""
         if len(content) < head_bytes:
             return 0
-        stream = next((name.removeprefix(age) for age in _AGES if name.startswith(age)), name)
-        alike = self._heads[stream, content[:head_bytes].tobytes()]
+        alike = self._heads[_bare(name), content[:head_bytes].tobytes()]
         for other in alike:
             if other.path == one.path:  # the stream is read again
                 return 0
@@ -163,6 +175,10 @@ def _list(folder: Path, notes: Notes, label: str) -> Folder:
     for stream, message, count in found.problems():
         notes.warning(label, f"{stream}: {message}", count)
     return found
+
+
+def _bare(name: str) -> str:
+    return next((name.removeprefix(age) for age in _AGES if name.startswith(age)), name)
 
 
 def _begins_with(path: Path, content: Bytes) -> bool:

@@ -25,6 +25,7 @@ from npuprof.sources.raw.samples.text import lines, whole
 Sample: TypeAlias = tuple[int, float, str]
 
 _PROCESS = re.compile(r"(\d{1,9})-(CpuUsage|Memory)\.data")
+_SOURCE = "host_sys_usage"
 _PAGE_KIB = 4
 _UTIME, _STIME = 11, 12  # fields of /proc/PID/stat behind the name, which may hold spaces
 _IDLE = (3, 4)  # fields of a line of /proc/stat behind its name: idle, waiting for disks
@@ -62,6 +63,7 @@ def read_all_processes(host: Host, side: Side) -> list[CounterRows]:
     parts = [reader.system_cpu(), *reader.system_memory()]
     parts.append(reader.process_cpu([(name, match[1]) for name, match in found.items() if match[2] == "CpuUsage"]))
     parts += reader.process_memory([(name, match[1]) for name, match in found.items() if match[2] == "Memory"])
+    reader.account(sum(map(len, parts)))
     return parts
 
 
@@ -70,6 +72,13 @@ class _Reader:
 
     def __init__(self, host: Host, side: Side) -> None:
         self._host, self._side = host, side
+        self._lines = 0
+
+    def account(self, made: int) -> None:
+        """Account for all lines, each of which tells of a sample; those that do not were noted as damaged."""
+        if self._lines:
+            self._host.notes.ledger.read(_SOURCE, self._lines)
+            self._host.notes.ledger.keep(_SOURCE, "counters", self._lines, made)
 
     def system_cpu(self) -> CounterRows:
         """Read how busy each CPU was."""
@@ -135,6 +144,7 @@ class _Reader:
         block: _Block | None = None
         damaged = 0
         for line in lines(self._host.streams, stream, self._host.notes):
+            self._lines += 1
             key, _, value = line.partition(":")
             if key == "TimeStamp":
                 if block is not None:
@@ -174,7 +184,7 @@ class _Reader:
 
     def _note(self, damaged: int) -> None:
         if damaged:
-            self._host.notes.warning("host_sys_usage", "damaged lines or samples of processes skipped", damaged)
+            self._host.notes.warning(_SOURCE, "damaged lines or samples of processes skipped", damaged)
 
 
 def _share(before: tuple[int, int, int] | None, now: tuple[int, int, int], name: str) -> list[Sample]:

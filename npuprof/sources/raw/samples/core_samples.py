@@ -36,8 +36,9 @@ def read_core_samples(device: Device, frequencies: Frequencies) -> list[CounterR
     version = device.side.info.get("platform_version")
     is_v6, is_split = device.family is Family.STARS_V6, device.family is not Family.HWTS
     table = metrics_of(device.family, version)
-    parts = []
+    parts: list[CounterRows] = []
     for stream in _STREAMS:
+        before = len(parts)
         layout = chip_layouts.CORE_SAMPLE_V6 if is_v6 else layouts.CORE_SAMPLE
         records, time_ns = read_device_ns(device, f"{stream}.data.{device.id}", layout)
         last = _LAST_CUBE_CORES.get(str(version), _LAST_CUBE_CORE)
@@ -59,4 +60,5 @@ def read_core_samples(device: Device, frequencies: Frequencies) -> list[CounterR
             for name, values in {f"{prefix}total_cycles": cycles, **metrics}.items():
                 unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), None)
                 parts.append(rows(time_ns[at], device.id, values, name, unit, instance))
+        device.keep_counters(stream, len(records), parts[before:])
     return parts

@@ -20,7 +20,7 @@ from npuprof.sources.raw.control.files import Side, whole_number
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.samples.all_processes import read_all_processes
 from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
-from npuprof.sources.raw.samples.text import lines, number, whole
+from npuprof.sources.raw.samples.text import counted_lines, number, whole
 
 Int64: TypeAlias = npt.NDArray[np.int64]
 
@@ -44,7 +44,8 @@ def read_host_usage(host: Host, side: Side | None) -> list[CounterRows]:
     """Read all samples of the host; `side` holds the facts that usages are shares of."""
     if side is None:
         return []
-    own = [*_cpu(host, side), *_memory(host, side), *_disk(host, side), *_network(host, side)]
+    readers = {"host_cpu": _cpu, "host_mem": _memory, "host_disk": _disk, "host_network": _network}
+    own = [part for name, read in readers.items() for part in _accounted(host, f"{name}.data", read(host, side))]
     return [*own, *read_all_processes(host, side)]
 
 
@@ -59,6 +60,13 @@ def _placed(host: Host, stream: str, stamps: list[int]) -> tuple[Int64, npt.NDAr
 def _note(host: Host, stream: str, what: str, count: int) -> None:
     if count:
         host.notes.warning(f"host {stream}", what, count)
+
+
+def _accounted(host: Host, stream: str, parts: list[CounterRows]) -> list[CounterRows]:
+    """Account for the lines of a stream: each tells of a sample, or what of it is damaged was noted."""
+    rest = host.notes.ledger.open_rows(host.streams.account(stream))
+    host.keep(stream, "counters", rest, sum(map(len, parts)))
+    return parts
 
 
 def _rows(
@@ -76,7 +84,7 @@ def _blocks(host: Host, stream: str) -> Iterator[_Block]:
     """Give the blocks of a stream in which a ``time`` line stands above each sample; other lines are left out."""
     block: _Block | None = None
     damaged = 0
-    for line in lines(host.streams, stream, host.notes):
+    for line in counted_lines(host.streams, stream, host.notes):
         if not line.startswith("time "):
             if block is None:
                 damaged += 1
@@ -161,7 +169,7 @@ def _memory(host: Host, side: Side) -> list[CounterRows]:
     total_kib = whole_number(side.info.get("memoryTotal")) or 0
     samples: list[tuple[int, float]] = []
     damaged = 0
-    for line in lines(host.streams, "host_mem.data", host.notes):
+    for line in counted_lines(host.streams, "host_mem.data", host.notes):
         fields = line.split()
         stamp = whole(fields[0])
         resident = whole(fields[2]) if len(fields) > 2 else None
@@ -179,7 +187,7 @@ def _disk(host: Host, side: Side) -> list[CounterRows]:
     start: int | None = None
     values: list[tuple[float, float, float]] = []
     damaged = 0
-    for line in lines(host.streams, "host_disk.data", host.notes):
+    for line in counted_lines(host.streams, "host_disk.data", host.notes):
         fields = line.split()
         if fields[0] == "start_time":
             start = whole(fields[1]) if len(fields) > 1 else None

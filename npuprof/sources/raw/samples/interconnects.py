@@ -43,7 +43,7 @@ def read_pcie(device: Device) -> list[CounterRows]:
         for column, statistic in enumerate(_PCIE_STATISTICS):
             value = records["values"][:, group * 3 + column] * (1e-3 if late else _PCIE_MB_TO_MIB)
             parts.append(rows(time_ns, device.id, value, f"PCIe {name}{statistic}", "us" if late else "MB/s"))
-    return parts
+    return device.keep_counters("pcie", len(records), parts)
 
 
 def read_hccs(device: Device) -> list[CounterRows]:
@@ -60,7 +60,7 @@ def read_hccs(device: Device) -> list[CounterRows]:
         moved = np.diff(values[:, column], prepend=0)
         moved[moved < 0] += _HCCS_COUNTER
         parts.append(rows(time_ns, device.id, moved / seconds / 2**20, name, "MB/s"))
-    return parts
+    return device.keep_counters("hccs", len(time_ns), parts)
 
 
 def read_network(device: Device, stream: str, label: str) -> list[CounterRows]:
@@ -89,18 +89,19 @@ def read_network(device: Device, stream: str, label: str) -> list[CounterRows]:
             ("Dropped Rate", "%", _percent(dropped, packets)),
         ):
             parts.append(rows(time_ns, device.id, value, f"{label} Port {way} {name}", unit, port))
-    return parts
+    return device.keep_counters(stream, len(time_ns), parts)
 
 
 def read_qos(device: Device) -> list[CounterRows]:
     """Read ``QoS``: the bandwidth (MB/s) of every class of traffic that the options name, an instance each."""
     records = device.read("qos", layouts.QOS)
     time_ns = device.clock.counter.to_ns(records["counter"])
-    return [
+    parts = [
         rows(time_ns, device.id, records["values"][:, column], "QoS", "MB/s", name)
         for column, name in enumerate(qos_names(device))
         if len(records)
     ]
+    return device.keep_counters("qos", len(records), parts)
 
 
 def qos_names(device: Device) -> list[str]:

@@ -20,6 +20,7 @@ from npuprof.sources.raw.samples.interconnects import qos_names
 
 Int64: TypeAlias = npt.NDArray[np.int64]
 
+_STREAM = "stars_soc_profile"
 _QOS, _SIO, _ACC, _CHIP, _SOC, _POWER = 0b011000, 0b011001, 0b011010, 0b011011, 0b011100, 0b011101
 _PA_LINK, _PCIE = 0b111111, 0b100010
 _ACC_NAMES = ("write_band_width", "read_bandwidth", "write_ost", "read_ost")
@@ -34,7 +35,7 @@ _LPM = {1: "AIC Voltage", 2: "BUS Voltage"}
 
 def read_soc_profile(device: Device) -> list[CounterRows]:
     """Read accelerator and inter-die traffic, bandwidth levels, transfers between chips, power and QoS."""
-    records = device.read("stars_soc_profile", layouts.SOC_PROFILE)
+    records = device.read(_STREAM, layouts.SOC_PROFILE)
     function = records["head"] & 0x3F
     readers = {_ACC: _accelerators, _SIO: _dies, _SOC: _levels, _CHIP: _chips, _POWER: _power, _QOS: _qos}
     parts = []
@@ -43,9 +44,10 @@ def read_soc_profile(device: Device) -> list[CounterRows]:
         if len(chosen):
             parts += reader(device, chosen, device.clock.counter.to_ns(chosen["counter"]))
     other = int((~np.isin(function, list(readers))).sum())
-    if other:
-        device.notes.info(f"device {device.id}", "stars_soc_profile: records of other types skipped", other)
-    return parts
+    device.skip(_STREAM, "records of other types skipped", other, info=True)
+    others = _of_other_links(device, records[function == _CHIP])
+    device.skip(_STREAM, "transfers of other links skipped", others, info=True)
+    return device.keep_counters(_STREAM, len(records) - other - others, parts)
 
 
 def _accelerators(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
@@ -96,10 +98,12 @@ def _chips(device: Device, records: Records, time_ns: Int64) -> list[CounterRows
         for column, name in enumerate(names):
             value = records["wide"][at, column]
             parts.append(rows(time_ns[at], device.id, value, f"Stars Chip Trans {name}", None, instance))
-    other = int((~np.isin(kind, list(_CHIP_NAMES))).sum())
-    if other:
-        device.notes.info(f"device {device.id}", "stars_soc_profile: transfers of other links skipped", other)
     return parts
+
+
+def _of_other_links(device: Device, records: Records) -> int:
+    is_v6 = device.family is Family.STARS_V6
+    return 0 if is_v6 else int((~np.isin(records["head"] >> 10, list(_CHIP_NAMES))).sum())
 
 
 def _power(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
@@ -129,4 +133,4 @@ def read_voltages(device: Device) -> list[CounterRows]:
     for kind, name in _LPM.items():
         chosen = np.sort(values[values["kind"] == kind], order="counter", kind="stable")
         parts.append(rows(device.clock.counter.to_ns(chosen["counter"]), device.id, chosen["value"], name, "mV"))
-    return parts
+    return device.keep_counters("lpmInfoConv", len(blocks), parts)

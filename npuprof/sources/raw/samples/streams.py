@@ -104,9 +104,7 @@ def device_mono_ns(device: Device) -> int | None:
 
 def impossible(device: Device, stream: str, what: str, bad: npt.NDArray[np.bool_]) -> None:
     """Note records that are skipped, if there are any."""
-    count = int(np.count_nonzero(bad))
-    if count:
-        device.notes.warning(f"device {device.id}", f"{stream}: {what} skipped", count)
+    device.skip(stream, f"{what} skipped", int(np.count_nonzero(bad)))
 
 
 def _within(

@@ -66,6 +66,7 @@ def _memory_of(device: Device) -> list[dict[str, Any]]:
         sound = (records["ddr"] < _MAX_BYTES) & (records["hbm"] < _MAX_BYTES) & (records["event"] < len(_COMPONENTS))
         impossible(device, stream, "impossible sizes or components", ~sound)
         records, time_ns = records[sound], time_ns[sound]
+        device.keep(stream, "memory", len(records))
         ddr, hbm = records["ddr"].astype(np.int64), records["hbm"].astype(np.int64)
         part = {
             "time_ns": time_ns,
@@ -91,10 +92,10 @@ def _modules_of(device: Device, host_clock: Clock) -> dict[str, Any]:
     time_ns = host_clock.to_ns(records["stamp"])
     early = time_ns < device.started_ns
     if bool(early.any()):  # as the vendor does; a sampler that was on before is nothing to warn of
-        device.notes.info(
-            f"device {device.id}", "npu_module_mem: samples from before the collection began skipped", int(early.sum())
-        )
+        told = "samples from before the collection began skipped"
+        device.skip("npu_module_mem", told, int(early.sum()), info=True)
         records, time_ns = records[~early], time_ns[~early]
+    device.keep(stream, "memory", len(records))
     absent = np.full(len(records), ABSENT)
     return {
         "time_ns": time_ns,
@@ -134,6 +135,8 @@ def counters_table(
     ``AI Core Freq`` (MHz) holds a row a change; what the others hold, their readers tell. `held` stands beside them.
     """
     parts = [*held]
+    if held:
+        host.notes.ledger.make("memory", "counters", sum(map(len, held)))
     parts += [_frequency_rows(device, one) for device, one in zip(devices, frequencies, strict=True)]
     for device, frequency in zip(devices, frequencies, strict=True):
         parts += traffic.read_hbm(device)
@@ -153,4 +156,6 @@ def counters_table(
 
 def _frequency_rows(device: Device, frequencies: Frequencies) -> CounterRows:
     time_ns = device.clock.counter.to_ns(frequencies.counters.astype(np.uint64))
-    return rows(time_ns, device.id, frequencies.mhz, "AI Core Freq", "MHz")
+    changes = rows(time_ns, device.id, frequencies.mhz, "AI Core Freq", "MHz")
+    device.notes.ledger.make(device.streams.account("lpmFreqConv"), "counters", len(changes))
+    return changes

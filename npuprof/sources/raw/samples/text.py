@@ -46,6 +46,16 @@ def lines(streams: Streams, stream: str, notes: Notes) -> Iterator[str]:
         notes.warning(stream, "damaged lines skipped", overlong)
 
 
+def counted_lines(streams: Streams, stream: str, notes: Notes) -> Iterator[str]:
+    """Iterate over the :func:`lines` of a stream; when they have ended, the ledger has their number."""
+    count = 0
+    for line in lines(streams, stream, notes):
+        count += 1
+        yield line
+    if count:
+        notes.ledger.read(streams.account(stream), count)
+
+
 def whole(text: str) -> int | None:
     """Read a non-negative decimal of at most 18 digits; None for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
@@ -88,8 +98,9 @@ def device_table(device: Device, stream: str, needed: int, optional: int = 0) ->
             continue
         stamps.append(stamp)
         values.append(found + [np.nan] * (needed + optional - len(found)))
-    if damaged:
-        device.notes.warning(f"device {device.id}", f"{stream}: damaged lines skipped", damaged)
+    if stamps or damaged:
+        device.notes.ledger.read(device.streams.account(name), len(stamps) + damaged)
+    device.skip(stream, "damaged lines skipped", damaged)
     return _placed(device, stream, np.array(stamps, np.int64), np.array(values).reshape(-1, needed + optional))
 
 

@@ -42,7 +42,8 @@ def read_hbm(device: Device) -> list[CounterRows]:
     records, series, time_ns = records[order], series[order], time_ns[order]
     value = _mb_a_second(records["count"] * np.float64(_HBM_BYTES), passed_ns(series, time_ns))
     names = Names.distinct(series & 1, ["HBM read", "HBM write"])
-    return [rows(time_ns, device.id, value, names, "MB/s", Names.lookup(records["instance"], str))]
+    parts = [rows(time_ns, device.id, value, names, "MB/s", Names.lookup(records["instance"], str))]
+    return device.keep_counters("hbm", len(records), parts)
 
 
 def read_ddr(device: Device) -> list[CounterRows]:
@@ -62,7 +63,9 @@ def read_ddr(device: Device) -> list[CounterRows]:
     series, time_ns, total = series[at], time_ns[at], np.add.reduceat(count, at)
     value = _mb_a_second(total * _DDR_BYTES, passed_ns(series, time_ns))
     names = ["DDR read", "DDR write", "DDR read by master", "DDR write by master"]
-    return [rows(time_ns, device.id, value, Names.distinct(series, names), "MB/s")]
+    return device.keep_counters(
+        "ddr", len(order), [rows(time_ns, device.id, value, Names.distinct(series, names), "MB/s")]
+    )
 
 
 def read_llc(device: Device) -> list[CounterRows]:
@@ -75,7 +78,7 @@ def read_llc(device: Device) -> list[CounterRows]:
     if not len(records):
         return []
     if mode not in _LLC_HITS:
-        device.notes.info(f"device {device.id}", "llc: sampled neither for reads nor for writes, not decoded")
+        device.skip("llc", "sampled neither for reads nor for writes, not decoded", len(records), info=True)
         return []
     keys = np.stack((records["instance"].astype(np.int64), time_ns))
     moments, row = np.unique(keys, axis=1, return_inverse=True)
@@ -91,10 +94,11 @@ def read_llc(device: Device) -> list[CounterRows]:
     hits[~np.isfinite(hits)] = np.nan
     moved = _mb_a_second(total(_LLC_TRAFFIC) * _LLC_BYTES, passed_ns(cache, moment_ns))
     instance = Names.lookup(cache, str)
-    return [
+    parts = [
         rows(moment_ns, device.id, hits, f"LLC {mode} Hit Rate", "%", instance),
         rows(moment_ns, device.id, moved, f"LLC {mode} Throughput", "MB/s", instance),
     ]
+    return device.keep_counters("llc", len(records), parts)
 
 
 def _of_event(records: Records, row: Int64, event: int, count: int) -> Floats:

@@ -1,0 +1,38 @@
+"""What the ledger tells of tables that were made of others, and of a part of a run."""
+
+from __future__ import annotations
+
+from npuprof.sources.base import Decoded
+
+_MADE_OF = {
+    "kernels": "tasks",
+    "communication": "tasks",
+    "communication_tasks": "tasks",
+    "steps": "ts_track",
+    "overlap": "kernels",
+}
+_PART = "what was not selected"
+
+
+def add_made(decoded: Decoded, device_marks: int, *, is_part: bool) -> None:
+    """Account for the rows that are of no record of their own.
+
+    Parameters
+    ----------
+    decoded
+        The run, whose records the readers have accounted for.
+    device_marks
+        How many tasks were made of the device side of marks.
+    is_part
+        Whether records outside of a selection were left out: the rows that they would have made are none.
+    """
+    ledger = decoded.notes.ledger
+    if device_marks:
+        ledger.make("marks", "tasks", device_marks)
+    for table, source in _MADE_OF.items():
+        if len(decoded.tables[table]):
+            ledger.make(source, table, len(decoded.tables[table]))
+    if is_part:
+        for table, made in ledger.made().items():
+            if table in decoded.tables and made > len(decoded.tables[table]):
+                ledger.make(_PART, table, len(decoded.tables[table]) - made)
