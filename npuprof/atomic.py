@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import io
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -63,9 +63,9 @@ def replacing(path: Path, *, like_before: bool = False) -> Iterator[BinaryIO]:
                 yield out
             tally.check()
             return
-        number, name = tempfile.mkstemp(PARTIAL, _PREFIX, target.parent)
-        partial = Path(name)
+        partial = _partial(target.parent)
         try:
+            number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             os.fchmod(number, 0o600)  # a umask may have taken the user's own right away
             if like_before:
                 _take_over(target, partial)
@@ -103,7 +103,7 @@ def new_directory(path: Path) -> Iterator[AddFile]:
     tally = _Tally()
     with _told(path, tally), _inside(target.parent):
         into = target.is_dir()
-        partial = Path(tempfile.mkdtemp(PARTIAL, _PREFIX, target if into else target.parent))
+        partial = _partial(target if into else target.parent)
         names: dict[str, None] = {}
 
         @contextmanager
@@ -115,6 +115,7 @@ def new_directory(path: Path) -> Iterator[AddFile]:
                 yield out
 
         try:
+            partial.mkdir(0o700)
             yield add
             tally.check()
             if into:
@@ -130,6 +131,11 @@ def new_directory(path: Path) -> Iterator[AddFile]:
                 with suppress(OSError):
                     left.unlink()
             raise
+
+
+def _partial(folder: Path) -> Path:
+    """Return a name that nothing has, known before anything is made: an interrupt at any moment leaves nothing."""
+    return folder / f"{_PREFIX}{secrets.token_hex(8)}{PARTIAL}"
 
 
 def write(path: Path, content: bytes) -> None:

@@ -3,37 +3,57 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container
 from types import FrameType
 from typing import Any
 
 
-def interrupted(call: Callable[[], object], modules: Collection[str], line: int) -> bool:
+def interrupted(call: Callable[[], object], modules: Container[str], line: int) -> bool:
     """Call with a KeyboardInterrupt before the `line`-th line, from 0, that is run of the modules by this thread.
 
     Returns
     -------
     bool
-        Whether it came to so many lines.
+        Whether it came to so many lines and the interrupt was raised by the call.
     """
     left = line
 
-    def count(frame: FrameType, event: str, argument: object) -> Any:
+    def count() -> None:
         nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt  # which ends the tracing too
+
+    try:
+        _trace(call, modules, count)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def lines(call: Callable[[], object], modules: Container[str]) -> int:
+    """Call, and return how many lines of the modules this thread ran."""
+    found = 0
+
+    def count() -> None:
+        nonlocal found
+        found += 1
+
+    _trace(call, modules, count)
+    return found
+
+
+def _trace(call: Callable[[], object], modules: Container[str], before_line: Callable[[], None]) -> None:
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
         if frame.f_globals.get("__name__") not in modules:
             return None
         if event == "line":
-            left -= 1
-            if left < 0:
-                raise KeyboardInterrupt  # which ends the tracing too
-        return count
+            before_line()
+        return trace
 
     tracer = sys.gettrace()
-    sys.settrace(count)
+    sys.settrace(trace)
     try:
         call()
-    except KeyboardInterrupt:
-        return True
     finally:
         sys.settrace(tracer)
-    return False

@@ -8,6 +8,7 @@ import stat
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +23,7 @@ from npuprof.quantities import size
 from npuprof.sources.base import Decoded
 from tests import factories
 from tests.full_disk import small_disk, small_files
+from tests.interrupts import interrupted
 
 _EXPORTS: dict[str, Callable[[Profile, Path], Path]] = {
     "page.html": Profile.to_html,
@@ -119,6 +121,28 @@ def test_what_ends_a_directory_halfway_leaves_nothing_of_it(tmp_path: Path, ther
     with pytest.raises(KeyboardInterrupt), atomic.new_directory(target) as add:
         _interrupted(add("deep/first"))
     assert list(tmp_path.rglob("*")) == [target] * there
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_an_interrupt_at_any_line_leaves_the_old_or_the_new_and_no_part(tmp_path: Path, there: bool) -> None:
+    for line in count():
+        place = tmp_path / f"{line}"
+        target, saved = place / "file", place / "saved"
+        saved.mkdir(parents=True)
+        target.write_bytes(_OLD)
+
+        def write(target: Path = target, saved: Path = saved) -> None:
+            atomic.write(target, b"new")
+            with atomic.new_directory(saved if there else saved / "new") as add, add("deep/first") as file:
+                file.write(b"content")
+
+        came = interrupted(write, {"npuprof.atomic"}, line)
+        assert target.read_bytes() in (_OLD, b"new")
+        left = {path for path in place.rglob("*") if path.is_file() or path.suffix == atomic.PARTIAL} - {target}
+        assert left in (set(), {saved / ("" if there else "new") / "deep" / "first"}), line
+        if not came:
+            break
+    assert line > 50
 
 
 def test_a_block_that_raises_leaves_the_old_file(tmp_path: Path) -> None:

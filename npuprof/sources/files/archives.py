@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import secrets
 import shutil
-import stat
 import struct
 import tarfile
 import tempfile
@@ -154,16 +154,13 @@ def unpack(path: Path, limits: Limits | None = None) -> Unpacked:
     SourceError
         If it is damaged, encrypted, empty, or holds more than the limits allow: nothing of it stays then.
     """
-    try:
-        top = Path(tempfile.mkdtemp(prefix="npuprof-"))
-    except OSError as error:
-        raise _no_place(path, Path(tempfile.gettempdir()), error) from error
+    top = _temporary(path) / f"npuprof-{secrets.token_hex(8)}"
     unpacked = Unpacked(path, top / (plain_line(_stem(path.name)) or "archive"))
     unpacked.remove = weakref.finalize(unpacked, _remove, top, os.getpid())
     try:
         for folder in (top, unpacked.folder):
-            folder.mkdir(exist_ok=True)
-            folder.chmod(stat.S_IRWXU)  # a umask may have taken the user's own right away
+            folder.mkdir(mode=0o700)
+            folder.chmod(0o700)  # a umask may have taken the user's own right away
         copier = Copier(path, unpacked.folder, limits or Limits.of(path, unpacked.folder), problems=unpacked.problems)
         _copy(path, copier)
         if not copier.files:
@@ -171,18 +168,24 @@ def unpack(path: Path, limits: Limits | None = None) -> Unpacked:
             raise SourceError(f"{path} holds no file that can be read{': ' * bool(why)}{why}")
     except OSError as error:
         unpacked.remove()
-        raise _no_place(path, top.parent, error) from error
+        raise SourceError(
+            f"{path} cannot be unpacked into {top.parent} ({error.strerror or error}): free some space there, set "
+            "TMPDIR to another directory, or unpack the archive and load that"
+        ) from error
     except BaseException:
         unpacked.remove()
         raise
     return unpacked
 
 
-def _no_place(path: Path, place: Path, error: OSError) -> SourceError:
-    return SourceError(
-        f"{path} cannot be unpacked into {place} ({error.strerror or error}): free some space there, set TMPDIR to "
-        "another directory, or unpack the archive and load that"
-    )
+def _temporary(path: Path) -> Path:
+    try:
+        return Path(tempfile.gettempdir())
+    except OSError as error:  # it tries to write there
+        raise SourceError(
+            f"{path} cannot be unpacked ({error.strerror or error}): free some space, or set TMPDIR to a directory "
+            "that has some"
+        ) from error
 
 
 def _remove(top: Path, process: int) -> None:

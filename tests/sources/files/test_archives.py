@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from itertools import count
 from pathlib import Path
 
 import pandas as pd
@@ -20,7 +21,9 @@ from npuprof.errors import SourceError
 from npuprof.profiles import open_path
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.runs.offline import offline_analyse
-from npuprof.sources.files.archives import is_archive, unpack
+from npuprof.sources.files import archives, members
+from npuprof.sources.files.archives import Unpacked, is_archive, unpack
+from tests.interrupts import interrupted
 from tests.sources.files.packing import (
     RUNS,
     SUFFIXES,
@@ -201,6 +204,20 @@ def test_nothing_stays_of_a_load_that_fails_even_while_its_error_is_held(
         npuprof.load(archive)
     assert held.traceback
     assert not list(place.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file that the system closes
+def test_an_interrupt_at_any_line_leaves_nothing(tmp_path: Path, place: Path) -> None:
+    archive = zip_of(tmp_path / "a.zip", {"a/b": b"1"})
+    kept: list[Unpacked] = []
+    for line in count():
+        came = interrupted(lambda: kept.append(unpack(archive)), {archives.__name__, members.__name__}, line)
+        kept.clear()
+        gc.collect()
+        assert not list(place.iterdir()), line
+        if not came:
+            break
+    assert line > 50
 
 
 def test_a_set_is_removed_at_the_end_of_the_process(tmp_path: Path, place: Path) -> None:
