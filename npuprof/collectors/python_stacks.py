@@ -181,7 +181,7 @@ class _Sampler:
         self._main_tasks = await_chains.MainTasks()
         self._seen: dict[int, int] = {}
         self._times_ns, self._thread_ids, self._nodes = array("q"), array("q"), array("i")
-        self._kept, self._kept_ns = (0, 0, 0), self._started_ns
+        self._kept, self._kept_ns = (0, 0, 0), self._started_ns - _KEEP_NS  # the first look is kept at once
         self._too_deep = False
         self._ended_early = ""
 

@@ -271,6 +271,17 @@ def test_times_come_from_the_clock(clock: FakeClock, tmp_path: Path) -> None:
     assert (table["duration_ns"] % 1_000 == 0).all()
 
 
+def test_the_first_look_is_kept_at_once(clock: FakeClock, tmp_path: Path) -> None:
+    """A process may be killed before the next ones are."""
+    stacks = PythonStacks(clock=clock, journal=tmp_path / "journal")
+    stacks.start()
+    try:
+        spin(has_looked(stacks, 3))  # by a clock that stands still
+        assert (tmp_path / "journal").read_bytes().endswith(b"\n")
+    finally:
+        stacks.stop()
+
+
 def test_samples_much_further_apart_than_asked_for_are_told(clock: FakeClock) -> None:
     clock.tick_ns = 1_000_000_000
     stacks = PythonStacks(interval_s=0.001, clock=clock)
