@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from npuprof.texts import plain_line
+from tests.campaign import interrupts
 from tests.campaign.fuzz import mutations, oracle, seeds
 from tests.campaign.fuzz.run import CORPUS
 
@@ -32,3 +34,15 @@ def test_the_campaign_sees_a_crash_and_a_loss(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(oracle, "load", lambda _: 1 // 0)
     assert (find := oracle.judge(path, sound)) is not None
     assert find.kind == "crash"
+
+
+def test_the_campaign_sees_what_an_interrupt_harms(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    def case(_: Path) -> interrupts.Attempt:
+        done.clear()
+        return interrupts.Attempt(lambda: done.append(plain_line("a\n")), lambda: [] if done else ["it is lost"])
+
+    tally = interrupts.tried("a line", case, tmp_path / "case")
+    assert tally.tried == tally.losses > 0
+    assert tally.finds == [f"it is lost (line 0 of {tally.tried})"]
