@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from npuprof.errors import OptionsError
-from npuprof.options import Options
+from npuprof.options import FRAMEWORK_NAMES, Options
 
 LEVELS = {"none": "LevelNone", 0: "Level0", 1: "Level1", 2: "Level2"}
 """Names in ``mindspore.profiler.ProfilerLevel`` by our level."""
@@ -27,14 +27,6 @@ DOCUMENTED = frozenset(
 
 # What older releases call a setting. Where they have the newer name, the older one is deprecated.
 _OLDER_NAMES = {"aic_metrics": "aicore_metrics", "sys_interconnection": "pcie"}
-_OUR_NAMES = {
-    "profiler_level": "level",
-    "with_stack": "stacks",
-    "profile_memory": "memory",
-    "l2_cache": "l2",
-    "mstx": "marks",
-    "record_shapes": "shapes",
-}
 
 
 def refuse_coerced(options: Options) -> None:
@@ -125,7 +117,7 @@ def known_arguments(options: Options, known: Collection[str]) -> dict[str, Any]:
         elif (older := _OLDER_NAMES.get(name)) is not None and older in known:
             arguments[older] = value
         elif value != usual[name] or (name == "mstx" and options.level == "none"):
-            option = _OUR_NAMES.get(name, name)
+            option = FRAMEWORK_NAMES[name]
             raise OptionsError(
                 f"this release of MindSpore cannot collect {option}: leave it out, or upgrade MindSpore", option
             )

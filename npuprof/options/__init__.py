@@ -80,7 +80,7 @@ class Options:
     level: str | int = choice(
         "How much to collect: none (markers only), 0 (kernel times), 1 (adds CANN calls, shapes and AI Core metrics) "
         "or 2 (adds AI CPU and runtime calls).",
-        LEVELS, 1, check=values.level, lacks=_NO_NPU, panel="Level",
+        LEVELS, 1, check=values.level, lacks=_NO_NPU, panel="Level", framework="profiler_level",
     )
     aic_metrics: str | None = choice(
         "AI Core metrics to count, at levels 1 and 2. Where none are chosen, these levels count PipeUtilization. With "
@@ -95,16 +95,19 @@ class Options:
         only={"npu": tuple(name for name in FRONT_ENDS if name != "kineto"), "gpu": ("mindspore", "kineto")},
     )
     memory: bool = switch(
-        "Sample the device's memory. With kineto it is that of torch's allocators, which needs no npu.", activity="npu"
+        "Sample the device's memory. With kineto it is that of torch's allocators, which needs no npu.", activity="npu",
+        framework="profile_memory",
     )
     stacks: bool = switch(
         "Record the Python stack of each framework operator. Front ends without framework operators have the sampled "
         "stacks of the cpu activity only.",
-        activity="cpu",
+        activity="cpu", framework="with_stack",
     )
-    shapes: bool = switch("Record the shapes of operators' tensors.")
-    l2: bool = switch("Record the L2 cache's hits and victims of each task.", activity="npu", lacks=_NO_NPU)
-    marks: bool = switch("Record markers and ranges.", default=True)
+    shapes: bool = switch("Record the shapes of operators' tensors.", framework="record_shapes")
+    l2: bool = switch(
+        "Record the L2 cache's hits and victims of each task.", activity="npu", lacks=_NO_NPU, framework="l2_cache"
+    )
+    marks: bool = switch("Record markers and ranges.", default=True, framework="mstx")
     host_sys: tuple[str, ...] = several(
         "Host samples of this process to take. The machine needs iotop for disk, perf and ltrace for osrt, and perf "
         "for numa.",
@@ -120,13 +123,15 @@ class Options:
         default_output, values.path, "the path of a directory", panel="Directory",
     )
     modules: bool = switch(
-        "Record the module hierarchy of framework operators.", activity="cpu", lacks=_NO_OPERATORS | _TORCH_ONLY
+        "Record the module hierarchy of framework operators.", activity="cpu", lacks=_NO_OPERATORS | _TORCH_ONLY,
+        framework="with_modules",
     )
     flops: bool = switch(
         "Estimate the floating-point operations of framework operators. They are the column flops of operators, with "
         "kineto, and with torch_npu for what it has a formula for.",
         activity="cpu",
         lacks=_NO_OPERATORS | because("only the profilers of torch estimate them", "mindspore", "tensorflow"),
+        framework="with_flops",
     )
     gc_detect_threshold: float | None = other(
         "Record garbage collections that last at least so long.",
@@ -334,6 +339,8 @@ class Options:
 
 
 SPECIFICATION: Mapping[str, Option] = {one.name: one.metadata["option"] for one in fields(Options)}
+FRAMEWORK_NAMES = {option.framework or name: name for name, option in SPECIFICATION.items()}
+"""The options by what the profilers of torch_npu and MindSpore call them."""
 _DESCRIBED = "\n".join(f"{name}\n    {option.described}" for name, option in SPECIFICATION.items())
 Options.__doc__ = f"""What to collect, validated and complete when constructed.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from npuprof.errors import OptionsError
-from npuprof.options import AIC_METRICS, HOST_SYS, SPECIFICATION, Options, has_value
+from npuprof.options import AIC_METRICS, FRAMEWORK_NAMES, HOST_SYS, SPECIFICATION, Options, has_value, lacks
 from npuprof.options.metric_names import NUMBERED
 from npuprof.options.values import listed
 
@@ -23,20 +23,15 @@ _OLDER_METRICS: Mapping[int, str] = {-1: "none", **NUMBERED}
 _HOST = {kind: kind for kind in HOST_SYS if has_value("mindspore", "host_sys", kind)}
 _ACTIVITIES: Mapping[str, str] = {"CPU": "cpu", "NPU": "npu", "GPU": "gpu"}
 _SWITCHES: Mapping[str, str] = {
-    "with_stack": "stacks",
+    **{
+        framework_name: option
+        for framework_name, option in FRAMEWORK_NAMES.items()
+        if SPECIFICATION[option].is_switch and not lacks("mindspore", option)
+    },
+    # Of older releases, beside the newer name.
     "host_stack": "stacks",
-    "profile_memory": "memory",
     "hbm_ddr": "memory",
-    "data_process": "data_process",
-    "parallel_strategy": "parallel_strategy",
-    "l2_cache": "l2",
-    "sys_io": "sys_io",
-    "sys_interconnection": "sys_interconnection",
     "pcie": "sys_interconnection",
-    "sync_enable": "sync_enable",
-    "data_simplification": "data_simplification",
-    "record_shapes": "shapes",
-    "mstx": "marks",
 }
 _USUAL: Mapping[str, Any] = {"sync_enable": True, "data_simplification": True}
 _NOT_HERE = ("schedule", "on_trace_ready")

@@ -41,6 +41,8 @@ class Option:
         The front ends that do not have it, each with the reason.
     only
         Allowed values that some front ends alone have, each with these front ends.
+    framework
+        What the profilers of torch_npu and MindSpore call it, where that is another name.
     panel
         The label of its control in the panel; empty for its name, None where it is typed there.
     """
@@ -56,6 +58,7 @@ class Option:
     rate: int = 0
     lacks: Mapping[str, str] = field(default_factory=dict)
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    framework: str = ""
     panel: str | None = None
 
     @property

@@ -13,6 +13,7 @@ import msgspec
 
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.options import FRAMEWORK_NAMES
 from npuprof.options.metric_names import NATIVE
 from npuprof.small_files import convert
 from npuprof.sources.files.zipped import read_head
@@ -21,16 +22,7 @@ from npuprof.texts import repaired_json
 
 _MAX_BYTES = 64 << 20
 _LEVELS: dict[str, str | int] = {"Level_none": "none", "LevelNone": "none", "Level0": 0, "Level1": 1, "Level2": 2}
-_SWITCHES = {"memory": "profile_memory", "stacks": "with_stack", "shapes": "record_shapes", "modules": "with_modules"}
 _MINDSPORE_KEYS = ("profiler_parameters", "ms_profiler_info", "ms_version")  # it writes the same tree of files
-_MINDSPORE_SWITCHES = {
-    "memory": "profile_memory",
-    "stacks": "with_stack",
-    "shapes": "record_shapes",
-    "l2": "l2_cache",
-    "marks": "mstx",
-    "host_sys": "host_sys",
-}
 _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json")
 
 
@@ -59,6 +51,12 @@ class _Fields:
         except ValueError as error:
             self._notes.warning(self._source, f"{key} is damaged ({error}), and is left out")
             return default
+
+    def renamed(self) -> dict[str, Any]:
+        """Return what is left, the vendor's switches by our names."""
+        names = {key: key.lstrip("_") for key in self.plain}
+        ours = {key: FRAMEWORK_NAMES.get(name, name) for key, name in names.items()}
+        return {ours[key]: self.plain[key] if ours[key] == names[key] else self.take(key, bool) for key in names}
 
     def part(self, key: str) -> _Fields:
         """Return the fields of an object within this one."""
@@ -101,13 +99,9 @@ def _options(config: _Fields) -> dict[str, Any]:
     level, metrics = special.take("_profiler_level", str), special.take("_aic_metrics", str)
     options["level"] = _LEVELS.get(level, level)
     options["aic_metrics"] = NATIVE.get(metrics, metrics)
-    options.update({ours: common.take(theirs, bool) for ours, theirs in _SWITCHES.items() if theirs in common.plain})
-    options["l2"] = special.take("_l2_cache", bool)
     options["marks"] = special.take("_msprof_tx", bool, default=False) | special.take("_mstx", bool, default=False)
     options["host_sys"] = special.take("_host_sys", list[str], [])
-    rest = {**common.plain, **special.plain}
-    options.update({key.lstrip("_"): value for key, value in rest.items() if key.lstrip("_") not in options})
-    return options
+    return options | common.renamed() | special.renamed() | options
 
 
 def _mindspore_options(parameters: _Fields) -> dict[str, Any]:
@@ -118,10 +112,9 @@ def _mindspore_options(parameters: _Fields) -> dict[str, Any]:
         "level": _LEVELS.get(level, level),
         "aic_metrics": "none" if metrics == "None" else metrics,
     }
-    for ours, theirs in _MINDSPORE_SWITCHES.items():
-        if theirs in parameters.plain:
-            options[ours] = parameters.take(theirs, list[str] if ours == "host_sys" else bool)
-    return {**options, **parameters.plain}
+    if "host_sys" in parameters.plain:
+        options["host_sys"] = parameters.take("host_sys", list[str])
+    return options | parameters.renamed()
 
 
 def _interval(start: _Fields, end: _Fields) -> tuple[int | None, int | None]:

@@ -24,8 +24,13 @@ KERNELS = (
 MEMORY = f"Component,Timestamp(us),Total Reserved(MB),Device Type\r\nAPP,{BASE_US}.5\t,3,NPU:1\r\n"
 INFO = {
     "config": {
-        "common_config": {"activities": ["ProfilerActivity.NPU"], "with_stack": False},
-        "experimental_config": {"_profiler_level": "Level2", "_aic_metrics": "ACL_AICORE_MEMORY_UB", "_mstx": True},
+        "common_config": {"activities": ["ProfilerActivity.NPU"], "with_stack": False, "with_flops": True},
+        "experimental_config": {
+            "_profiler_level": "Level2",
+            "_aic_metrics": "ACL_AICORE_MEMORY_UB",
+            "_mstx": True,
+            "_l2_cache": False,
+        },
     },
     "start_info": {"start_monotonic": 1000},
     "end_info": {"collectionTimeEnd": 90_000, "MonotonicTimeEnd": 41_000},
@@ -96,6 +101,8 @@ def test_what_the_files_tell_of_the_run(result: Path) -> None:
         ["npu"],
         True,
     )
+    assert [info.options[name] for name in ("stacks", "flops", "l2")] == [False, True, False]
+    assert not {"with_stack", "with_flops", "l2_cache"} & set(info.options)
     assert info.versions == {"cann": "8.3.RC1"}
     assert info.environment == {"HCCL_ALGO": "x"}
     assert info.metadata == {"note": "mine"}
