@@ -126,12 +126,12 @@ def _loading(path: Path) -> Callable[[Path], Attempt]:
     def rows() -> dict[str, int]:
         return {name: len(frame) for name, frame in npuprof.load(path).tables.items()}
 
-    before, files = rows(), _content(path)
+    before, files = rows(), content(path)
 
     def finds() -> Iterator[str]:
         if rows() != before:
             yield "a second load has other rows"
-        if _content(path) != files:
+        if content(path) != files:
             yield "the input is changed"
         yield from (f"{left.name[:8]} stays in the directory of temporary files" for left in _temporary())
 
@@ -214,20 +214,20 @@ def _writing(place: Path, write: Callable[[Path], object]) -> Callable[[Path], A
         return folder
 
     write(begun(place))
-    wanted = _content(place)
+    wanted = content(place)
 
     def case(folder: Path) -> Attempt:
         begun(folder)
 
         def finds() -> Iterator[str]:
-            for path, content in _content(folder).items():
-                if content != b"good" and len(content) != len(wanted.get(path, b"")):
+            for path, held in content(folder).items():
+                if held != b"good" and len(held) != len(wanted.get(path, b"")):
                     yield f"{path} is neither the old file nor the new one"
             yield from _parts(folder)
             if not (folder / "saved").exists():
                 write(folder)
-            if set(_content(folder)) != set(wanted):
-                yield f"after a second try there are {sorted(_content(folder))}"
+            if set(content(folder)) != set(wanted):
+                yield f"after a second try there are {sorted(content(folder))}"
 
         return Attempt(lambda: write(folder), finds)
 
@@ -261,6 +261,7 @@ def _parts(place: Path) -> Iterator[str]:
     yield from ("a part of a file stays" for _ in place.rglob("*.part"))
 
 
-def _content(path: Path) -> dict[str, bytes]:
+def content(path: Path) -> dict[str, bytes]:
+    """Return the files at a path, by their names below it."""
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
     return {str(file.relative_to(path)): file.read_bytes() for file in files}

@@ -24,6 +24,14 @@ def test_a_find_stays_mended(find: dict[str, Any], tmp_path: Path) -> None:
     assert oracle.judge(path, sound) is None
 
 
+@pytest.mark.parametrize("name", seeds.SEEDS)
+def test_loading_changes_no_file_and_adds_none(name: str, tmp_path: Path) -> None:
+    path = seeds.write(name, tmp_path)
+    before = interrupts.content(tmp_path)
+    oracle.load(path)
+    assert interrupts.content(tmp_path) == before
+
+
 def test_the_campaign_sees_a_crash_and_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = seeds.write("file step_trace_time.csv", tmp_path)
     sound = oracle.load(path)
