@@ -13,12 +13,8 @@ from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import Preference, Run, detect
-from npuprof.sources.torch_npu.layout import FRAMEWORK
 from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.trace.maker import CANN, HBM, HOST, NPU, at, small_trace
-
-NOT_YET = {"database", "cluster"}
-"""Sources that do not account for all their rows yet."""
 
 _UNTOLD = ("for an unknown reason", "more than once", "after they were read", "read from nowhere")
 
@@ -60,8 +56,6 @@ def _distinct_files(samples: Path) -> Iterator[Path]:
 def test_every_run_of_every_sample_balances(samples: Path, preferred: Preference) -> None:
     gaps: dict[str, list[str]] = {}
     for run in _runs(samples, preferred):
-        if run.name in NOT_YET:
-            continue
         try:
             decoded = decode_run(run)
         except SourceError:
@@ -74,14 +68,11 @@ def test_every_run_of_every_sample_balances(samples: Path, preferred: Preference
 def test_every_file_of_the_samples_balances_by_itself(samples: Path) -> None:
     gaps: dict[str, list[str]] = {}
     for path in _distinct_files(samples):
-        if "torch_npu.unparsed" in NOT_YET and FRAMEWORK in path.parts:
-            continue
         try:
-            run = detect(path).found[0]
-            decoded = None if run.name in NOT_YET else decode_run(run)
+            decoded = decode_run(detect(path).found[0])
         except SourceError:
             continue
-        if decoded is not None and (wrong := unaccounted(decoded)):
+        if wrong := unaccounted(decoded):
             gaps[str(path)] = wrong
     assert not gaps
 

@@ -33,7 +33,11 @@ def overlap_of(database: Database, found: dict[str, pd.DataFrame]) -> pd.DataFra
     if not len(kernels) and not len(communication):
         return _stored(database, "keep")
     stored = _stored(database, "use")
-    return overlap_table(kernels, communication, None if stored is None else _covering(stored, kernels, communication))
+    overlap = overlap_table(
+        kernels, communication, None if stored is None else _covering(stored, kernels, communication)
+    )
+    database.notes.ledger.make("kernels", "overlap", len(overlap))
+    return overlap
 
 
 def _covering(stored: pd.DataFrame, *inside: pd.DataFrame) -> pd.DataFrame:
