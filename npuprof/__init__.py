@@ -23,12 +23,13 @@ if TYPE_CHECKING:
         supported_profiler_level,
     )
     from npuprof.errors import NpuprofError, NpuprofWarning
-    from npuprof.markers import mark, pop, push, range, range_end, range_start  # noqa: A004 - the public name
+    from npuprof.markers import mark, pop, push, range_end, range_start
+    from npuprof.markers import range as range  # noqa: A004 - public, but not for a star import
     from npuprof.notebook import load_ipython_extension, unload_ipython_extension
     from npuprof.notebook.progress import CellBar
     from npuprof.notebook.views import panel
     from npuprof.options import Options
-    from npuprof.profiles import Profile, load
+    from npuprof.profiles import Profile, load, load_set
     from npuprof.ranks.profile_set import ProfileSet
     from npuprof.runs.offline import offline_analyse
     from npuprof.runs.schedules import ProfilerAction, schedule
@@ -46,13 +47,13 @@ __all__ = [
     "last",
     "load",
     "load_ipython_extension",
+    "load_set",
     "mark",
     "offline_analyse",
     "panel",
     "pop",
     "profile",
     "push",
-    "range",
     "range_end",
     "range_start",
     "schedule",
@@ -75,6 +76,7 @@ _HOMES = {
     "last": "npuprof.session",
     "load": "npuprof.profiles",
     "load_ipython_extension": "npuprof.notebook",
+    "load_set": "npuprof.profiles",
     "mark": "npuprof.markers",
     "offline_analyse": "npuprof.runs.offline",
     "panel": "npuprof.notebook.views",
@@ -111,7 +113,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted({*globals(), *_HOMES, "__version__"})
 
 
 def _explorer(shown: Profile | ProfileSet) -> Widget:

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from npuprof import dynamic
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError
+from npuprof.options import OptionValues, shows_options
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from npuprof.session import Session
 
 
@@ -37,7 +40,7 @@ class _StopAt(_Callback):
 
     _counts: str  # the attribute of MindSpore's run context
 
-    def __init__(self, start: int, stop: int, profiler: Session | None, options: dict[str, Any]) -> None:
+    def __init__(self, start: int, stop: int, profiler: Session | None, options: OptionValues) -> None:
         for name, value, least in (("start", start, 1), ("stop", stop, start)):
             if type(value) is not int or value < least:
                 raise OptionsError(
@@ -125,7 +128,10 @@ class StopAtStep(_StopAt):
 
     _counts = "cur_step_num"
 
-    def __init__(self, start_step: int, stop_step: int, profiler: Session | None = None, **options: Any) -> None:
+    @shows_options
+    def __init__(
+        self, start_step: int, stop_step: int, profiler: Session | None = None, **options: Unpack[OptionValues]
+    ) -> None:
         super().__init__(start_step, stop_step, profiler, options)
 
     def on_train_step_begin(self, run_context: Any) -> None:
@@ -160,7 +166,10 @@ class StopAtEpoch(_StopAt):
     def _step_number(self, run_context: Any) -> int:
         return int(getattr(run_context.original_args(), "cur_step_num", 0)) + 1  # that of the last one that ended
 
-    def __init__(self, start_epoch: int, stop_epoch: int, profiler: Session | None = None, **options: Any) -> None:
+    @shows_options
+    def __init__(
+        self, start_epoch: int, stop_epoch: int, profiler: Session | None = None, **options: Unpack[OptionValues]
+    ) -> None:
         super().__init__(start_epoch, stop_epoch, profiler, options)
 
     def on_train_epoch_begin(self, run_context: Any) -> None:

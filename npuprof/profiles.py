@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 import pandas as pd
 
@@ -22,8 +22,9 @@ from npuprof.profile_figures import ProfileFigures
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
 from npuprof.sources.decoding import decode_run
-from npuprof.sources.detect import Preference, detect
-from npuprof.sources.selection import Moment, choose
+from npuprof.sources.detect import Preference, Run, detect
+from npuprof.sources.files.walk import Walk
+from npuprof.sources.selection import Moment, Selection, choose
 
 if TYPE_CHECKING:
     from ipywidgets import Widget
@@ -111,7 +112,7 @@ class Profile(ProfileFigures):
         page = page_html(self.summary, self.info, self.notes, figures, picture=picture)
         return _written(path, page)
 
-    def export_chrome_trace(self, path: str | PathLike[str], *, pretty: bool = False) -> Path:
+    def to_chrome_trace(self, path: str | PathLike[str], *, pretty: bool = False) -> Path:
         """Write the timeline as a Chrome trace, compressed where the name ends in ``.gz``; return its path."""
         from npuprof.exports import chrome_trace
 
@@ -120,7 +121,7 @@ class Profile(ProfileFigures):
             chrome_trace.write(out, self.tables, self.info, pretty=pretty)
         return target
 
-    def export_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
+    def to_folded_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
         """Write the stacks as folded text, weighed by a metric; see :func:`npuprof.exports.stacks.folded_stacks`.
 
         Raises
@@ -132,7 +133,7 @@ class Profile(ProfileFigures):
 
         return _written(path, "".join(f"{line}\n" for line in folded_stacks(self.tables, metric)))
 
-    def export_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
+    def to_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
         """Write the memory over time, of one device or all, as ``.json``, ``.json.gz`` or ``.html``.
 
         Raises
@@ -151,8 +152,10 @@ class Profile(ProfileFigures):
             return _written(path, page_html(self.summary, self.info, self.notes, figures))
         return _written(path, memory_timeline.content(Path(path).name, self.memory, device))
 
-    def save(self, path: str | PathLike[str]) -> Path:
-        """Save the profile as a directory of Parquet files, which ``npuprof.load`` reads back.
+    def to_parquet(self, path: str | PathLike[str]) -> Path:
+        """Write the profile as a directory of Parquet files, which ``npuprof.load`` reads back; return its path.
+
+        :meth:`save` is another name of it.
 
         Raises
         ------
@@ -165,6 +168,8 @@ class Profile(ProfileFigures):
                 raise NpuprofError(f"{directory} is not empty: choose a new directory to save the profile in")
         saved.write(directory, Decoded(self.tables, self.info, self._notes, self.statistics))
         return directory
+
+    save = to_parquet
 
     def __repr__(self) -> str:
         from npuprof.exports.text import summary_text
@@ -197,7 +202,7 @@ def load(
     steps: int | Iterable[int] | None = None,
     start: Moment | None = None,
     end: Moment | None = None,
-) -> Profile:
+) -> Profile | Any:
     """Read whatever an Ascend front end, or npuprof, left at a path.
 
     Parameters
@@ -228,7 +233,7 @@ def load(
     -------
     The profile; ``run.info.selection`` tells which part was asked for. A directory around several runs gives a
     :class:`npuprof.ranks.profile_set.ProfileSet` instead, one entry a rank and session, each read as asked for
-    here; see :func:`open_path`, whose type says so.
+    here, for which ``Any`` stands; :func:`load_set` returns one in any case, and its type says so.
 
     Raises
     ------
@@ -238,7 +243,57 @@ def load(
     OptionsError
         If an argument has a wrong value, or both steps and a stretch of time are given.
     """
-    return cast("Profile", open_path(path, source=source, steps=steps, start=start, end=end))
+    return open_path(path, source=source, steps=steps, start=start, end=end)
+
+
+def load_set(
+    path: str | PathLike[str],
+    *,
+    source: Preference = None,
+    steps: int | Iterable[int] | None = None,
+    start: Moment | None = None,
+    end: Moment | None = None,
+) -> ProfileSet:
+    """Open all runs at a path as a set, also where there is only one; each is read when it is first asked for.
+
+    Parameters
+    ----------
+    path, source, steps, start, end
+        As for :func:`load`.
+
+    Raises
+    ------
+    SourceError
+        If nothing there can be read.
+    OptionsError
+        If an argument has a wrong value, or both steps and a stretch of time are given.
+    """
+    root, found, selection = _look(path, source, steps, start, end)
+    return _as_set(root, found, selection)
+
+
+def _look(
+    path: str | PathLike[str],
+    source: Preference,
+    steps: int | Iterable[int] | None,
+    start: Moment | None,
+    end: Moment | None,
+) -> tuple[Path, Walk[Run], Selection | None]:
+    if source is not None and source not in FORMS:
+        raise OptionsError(f"source is {source!r}, but must be 'text', 'db', 'raw', 'parsed' or None")
+    selection = choose(steps, start, end)
+    root = Path(path).expanduser()
+    return root, detect(root, source), selection
+
+
+def _as_set(root: Path, found: Walk[Run], selection: Selection | None) -> ProfileSet:
+    from npuprof.ranks.profile_set import ProfileSet
+
+    try:
+        return ProfileSet(root, found.found, [*found.problems, *found.left_out], selection)
+    except BaseException:
+        found.found[0].close()
+        raise
 
 
 def open_path(
@@ -250,17 +305,11 @@ def open_path(
     end: Moment | None = None,
 ) -> Profile | ProfileSet:
     """Do what :func:`load` does: a profile for one run, a set for several."""
-    from npuprof.ranks.profile_set import ProfileSet
-
-    if source is not None and source not in FORMS:
-        raise OptionsError(f"source is {source!r}, but must be 'text', 'db', 'raw', 'parsed' or None")
-    selection = choose(steps, start, end)
-    root = Path(path).expanduser()
-    found = detect(root, source)
+    root, found, selection = _look(path, source, steps, start, end)
+    if len(found.found) > 1:
+        return _as_set(root, found, selection)
     run = found.found[0]
     try:
-        if len(found.found) > 1:
-            return ProfileSet(root, found.found, [*found.problems, *found.left_out], selection)
         decoded = decode_run(run, selection)
     except BaseException as error:
         run.close()

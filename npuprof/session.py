@@ -16,13 +16,13 @@ import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from npuprof.clock import Clock, SystemClock
 from npuprof.collectors.base import Collector
 from npuprof.collectors.registry import Choice, choose
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError
-from npuprof.options import Options
+from npuprof.options import Options, OptionValues, shows_options
 from npuprof.recording import Recording
 from npuprof.runs.ended import EndedRuns
 from npuprof.runs.metadata import HasMetadata
@@ -31,6 +31,7 @@ from npuprof.runs.schedules import ProfilerAction, Schedule, ScheduleFunction, m
 
 if TYPE_CHECKING:
     import pandas as pd
+    from typing_extensions import Unpack
 
     from npuprof.profiles import Profile
     from npuprof.runs.streams import OperatorStream
@@ -346,12 +347,13 @@ def _warn(message: str) -> None:
     warnings.warn(message, NpuprofWarning, stacklevel=3)
 
 
+@shows_options
 def profile(
     *,
     schedule: ScheduleFunction | None = None,
     on_trace_ready: TraceReady | None = None,
     start_profile: bool = True,
-    **options: Any,
+    **options: Unpack[OptionValues],
 ) -> Session:
     """Make a session from options given by name: ``with npuprof.profile(level=1) as prof: ...``.
 
@@ -368,7 +370,7 @@ def profile(
         Not yet started; a ``with`` block starts and stops it, and ``prof.result`` is the Profile then.
     """
     return Session(
-        Options.from_dict(options),
+        Options.from_dict(dict(options)),
         schedule=schedule,
         on_trace_ready=on_trace_ready,
         start_profile=start_profile,

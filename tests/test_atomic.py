@@ -27,12 +27,12 @@ from tests.interrupts import interrupted
 
 _EXPORTS: dict[str, Callable[[Profile, Path], Path]] = {
     "page.html": Profile.to_html,
-    "trace.json": Profile.export_chrome_trace,
-    "trace.json.gz": Profile.export_chrome_trace,
-    "stacks.txt": Profile.export_stacks,
-    "memory.json": Profile.export_memory_timeline,
-    "memory.json.gz": Profile.export_memory_timeline,
-    "memory.html": Profile.export_memory_timeline,
+    "trace.json": Profile.to_chrome_trace,
+    "trace.json.gz": Profile.to_chrome_trace,
+    "stacks.txt": Profile.to_folded_stacks,
+    "memory.json": Profile.to_memory_timeline,
+    "memory.json.gz": Profile.to_memory_timeline,
+    "memory.html": Profile.to_memory_timeline,
 }
 _OLD = b"what was there before"
 
@@ -62,7 +62,7 @@ def test_a_full_disk_is_told_with_what_is_missing_and_keeps_what_it_had(profile:
     with small_disk(tmp_path / "disk", 100 << 10) as disk:
         (disk / "trace.json").write_bytes(_OLD)
         with pytest.raises(NpuprofError, match=r"needed, .* are free: free .* MiB more, or choose another directory"):
-            profile.export_chrome_trace(disk / "trace.json")
+            profile.to_chrome_trace(disk / "trace.json")
         with pytest.raises(NpuprofError, match=r"No space left on device; .* are needed"):
             profile.save(disk / "deep" / "saved")
         (disk / "empty").mkdir()

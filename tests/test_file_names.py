@@ -98,7 +98,7 @@ def test_a_run_under_such_a_name_is_read_shown_and_written(odd: Path, tmp_path: 
     assert run.info.recording.exists()  # the path itself stays what it is
     _sound(repr(run), run._repr_html_(), run.notes.to_string(), run.info.name, *run.statistics)
     _sound(run.to_html(tmp_path / "page.html").read_text())
-    run.export_chrome_trace(tmp_path / "trace.json")
+    run.to_chrome_trace(tmp_path / "trace.json")
     run.notes.to_parquet(tmp_path / "notes.parquet")
     again = npuprof.load(run.save(tmp_path / "saved"))
     assert {name: len(frame) for name, frame in again.tables.items()} == {

@@ -58,7 +58,7 @@ def test_folded_stacks_and_summaries_are_plain(tmp_path: Path) -> None:
     notes.warning(NAME, NAME)
     run = Profile(Decoded(made, factories.info(name=NAME, failed=NAME), notes))
     for metric in ("self_cpu_time_total", "self_npu_time_total"):
-        text = run.export_stacks(tmp_path / metric, metric).read_text(encoding="utf-8")
+        text = run.to_folded_stacks(tmp_path / metric, metric).read_text(encoding="utf-8")
         assert_plain(text)
         assert "exe" in text
     assert_plain(repr(run))

@@ -108,16 +108,16 @@ class EndedRuns(ABC):
         return cast("Profile", offline.offline_analyse(path, step_list=step_list, pretty=pretty))
 
     def export_chrome_trace(self, path: str | PathLike[str]) -> Path:
-        """Write the newest run's timeline; see :meth:`npuprof.Profile.export_chrome_trace`."""
-        return self.result.export_chrome_trace(path)
+        """Write the newest run's timeline; see :meth:`npuprof.Profile.to_chrome_trace`."""
+        return self.result.to_chrome_trace(path)
 
     def export_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
-        """Write the newest run's stacks; see :meth:`npuprof.Profile.export_stacks`."""
-        return self.result.export_stacks(path, metric)
+        """Write the newest run's stacks; see :meth:`npuprof.Profile.to_folded_stacks`."""
+        return self.result.to_folded_stacks(path, metric)
 
     def export_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
-        """Write the newest run's memory; see :meth:`npuprof.Profile.export_memory_timeline`."""
-        return self.result.export_memory_timeline(path, device)
+        """Write the newest run's memory; see :meth:`npuprof.Profile.to_memory_timeline`."""
+        return self.result.to_memory_timeline(path, device)
 
     def _newest_ended(self) -> Running:
         ended = self._ended()

@@ -128,7 +128,7 @@ def _save(profile: Profile, *, pretty: bool) -> None:
     if not target.exists():
         profile.save(target)
     if pretty:
-        profile.export_chrome_trace(target / TRACE_FILE, pretty=True)
+        profile.to_chrome_trace(target / TRACE_FILE, pretty=True)
 
 
 def _main(arguments: list[str]) -> None:

@@ -22,9 +22,9 @@ _WRITERS = {
     "profile": "with npuprof.profile(collector='simulator', output=disk / 'runs'): work()",
     "save": "run.save(disk / 'saved')",
     "to_html": "run.to_html(disk / 'good.html')",
-    "export_chrome_trace": "run.export_chrome_trace(disk / 'good.json.gz')",
-    "export_stacks": "run.export_stacks(disk / 'good.txt')",
-    "export_memory_timeline": "run.export_memory_timeline(disk / 'good.html')",
+    "to_chrome_trace": "run.to_chrome_trace(disk / 'good.json.gz')",
+    "to_folded_stacks": "run.to_folded_stacks(disk / 'good.txt')",
+    "to_memory_timeline": "run.to_memory_timeline(disk / 'good.html')",
 }
 _CHILD = """
 import sys

@@ -117,7 +117,7 @@ def _cases(folder: Path) -> Mapping[str, Callable[[Path], Attempt]]:
         "stop": _profiling(_nothing, Session.stop),
         "save": _writing(folder / "whole save", lambda place: profile.save(place / "saved")),
         "to_html": _writing(folder / "whole page", lambda place: profile.to_html(place / "good.html")),
-        "export": _writing(folder / "whole trace", lambda place: profile.export_chrome_trace(place / "good.json.gz")),
+        "export": _writing(folder / "whole trace", lambda place: profile.to_chrome_trace(place / "good.json.gz")),
         "report": lambda _: _drawing(profile),
     }
 

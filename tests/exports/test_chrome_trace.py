@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> npuprof.Profile:
 
 @pytest.fixture(scope="module")
 def events(run: npuprof.Profile, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    path = run.export_chrome_trace(tmp_path_factory.mktemp("written") / "trace.json")
+    path = run.to_chrome_trace(tmp_path_factory.mktemp("written") / "trace.json")
     plain = json.loads(path.read_text())
     assert plain["otherData"]["simulated"] is True
     found: list[dict[str, Any]] = plain["traceEvents"]
@@ -71,12 +71,12 @@ def test_each_link_is_an_arrow_with_two_ends(run: npuprof.Profile, events: list[
 
 
 def test_the_devices_tasks_can_be_loaded_again(run: npuprof.Profile, tmp_path: Path) -> None:
-    again = npuprof.load(run.export_chrome_trace(tmp_path / "trace_view.json"))
+    again = npuprof.load(run.to_chrome_trace(tmp_path / "trace_view.json"))
     key = ["start_ns", "duration_ns", "stream_id", "task_id"]
     assert again.tasks[key].astype("int64").values.tolist() == run.tasks[key].astype("int64").values.tolist()
 
 
 def test_a_compressed_trace_holds_the_same(run: npuprof.Profile, tmp_path: Path) -> None:
-    plain = run.export_chrome_trace(tmp_path / "trace.json").read_text()
-    with gzip.open(run.export_chrome_trace(tmp_path / "trace.json.gz"), "rt") as file:
+    plain = run.to_chrome_trace(tmp_path / "trace.json").read_text()
+    with gzip.open(run.to_chrome_trace(tmp_path / "trace.json.gz"), "rt") as file:
         assert file.read() == plain

@@ -31,19 +31,19 @@ def run() -> npuprof.Profile:
 
 
 def test_each_component_has_its_times_and_sizes(run: npuprof.Profile, tmp_path: Path) -> None:
-    series = json.loads(run.export_memory_timeline(tmp_path / "memory.json").read_text())
+    series = json.loads(run.to_memory_timeline(tmp_path / "memory.json").read_text())
     assert set(series) == {"npu:0 PTA", "npu:1 <b>GE</b>"}
     assert series["npu:0 PTA"]["time_ns"] == [10, 20]
     assert series["npu:0 PTA"]["allocated_bytes"] == [1 << 20, None]
 
 
 def test_one_device_can_be_chosen_and_compressed(run: npuprof.Profile, tmp_path: Path) -> None:
-    with gzip.open(run.export_memory_timeline(tmp_path / "memory.json.gz", "npu:1"), "rt") as file:
+    with gzip.open(run.to_memory_timeline(tmp_path / "memory.json.gz", "npu:1"), "rt") as file:
         assert list(json.load(file)) == ["npu:1 <b>GE</b>"]
 
 
 def test_a_page_shows_the_figure_with_names_escaped(run: npuprof.Profile, tmp_path: Path) -> None:
-    page = run.export_memory_timeline(tmp_path / "memory.html").read_text(encoding="utf-8")
+    page = run.to_memory_timeline(tmp_path / "memory.html").read_text(encoding="utf-8")
     assert "allocated" in page
     assert "<b>GE</b>" not in page
 
@@ -56,4 +56,4 @@ def test_what_cannot_be_written_is_refused(
     run: npuprof.Profile, tmp_path: Path, name: str, device: str | None, told: str
 ) -> None:
     with pytest.raises(OptionsError, match=told):
-        run.export_memory_timeline(tmp_path / name, device)
+        run.to_memory_timeline(tmp_path / name, device)

@@ -53,7 +53,7 @@ def test_names_cannot_end_a_frame_or_a_line(run: npuprof.Profile) -> None:
 def test_an_unknown_metric_is_refused_with_the_known_ones(run: npuprof.Profile, tmp_path: Path) -> None:
     metric: Any = "self_gpu_time_total"
     with pytest.raises(OptionsError, match="self_cpu_time_total, self_npu_time_total"):
-        run.export_stacks(tmp_path / "stacks.txt", metric)
+        run.to_folded_stacks(tmp_path / "stacks.txt", metric)
 
 
 def test_functions_of_npuprof_have_no_frame_and_their_time_is_their_callers() -> None:
@@ -80,5 +80,5 @@ def test_functions_of_npuprof_have_no_frame_and_their_time_is_their_callers() ->
 
 
 def test_the_file_holds_the_lines(run: npuprof.Profile, tmp_path: Path) -> None:
-    path = run.export_stacks(tmp_path / "stacks.txt", "self_npu_time_total")
+    path = run.to_folded_stacks(tmp_path / "stacks.txt", "self_npu_time_total")
     assert path.read_text().splitlines() == list(folded_stacks(run.tables, "self_npu_time_total"))

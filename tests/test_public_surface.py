@@ -1,0 +1,134 @@
+"""What users reach: every parameter shows its type and default, and the guides' own lines are well typed."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import npuprof
+from npuprof.notes import Notes
+from npuprof.options import Options
+from npuprof.sources.base import Decoded
+from tests import factories
+
+_ROOT = Path(__file__).parent.parent
+_GUIDES = ("README.md", *(f"notebooks/{path.name}" for path in sorted((_ROOT / "notebooks").glob("*.ipynb"))))
+_HIDES = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_OPEN = {"edit"}  # takes the keys of the vendors' file, which differ by its dialect
+_OLD_NAMES = re.compile(r"_plot$|^export_|^(roofline|kernel_detail|communication_matrix)$")
+# What the examples take from the user's own code.
+_GIVEN = "from typing import Any\ndata: list[Any] = []\ndef train(batch: Any) -> None: ...\n"
+# A notebook's own functions have no annotations, and torch need not be installed.
+_LAX = """
+[[tool.mypy.overrides]]
+module = ["torch.*"]
+follow_imports = "skip"
+
+[[tool.mypy.overrides]]
+module = ["guide_explorer_tour", "guide_quickstart", "guide_torch_simulated"]
+check_untyped_defs = true
+disallow_incomplete_defs = false
+disallow_subclassing_any = false
+disallow_untyped_calls = false
+disallow_untyped_defs = false
+disable_error_code = ["import-not-found", "no-redef"]
+"""
+
+
+def _names(module: ModuleType) -> list[str]:
+    given = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+    named: list[str] = getattr(module, "__all__", None) or [name for name in given if not name.startswith("_")]
+    return [name for name in named if callable(getattr(module, name))]
+
+
+def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield every public function and method by name."""
+    modules = (npuprof, npuprof.callbacks, npuprof.dynamic, import_module("npuprof.simulator"))
+    for name, public in ((name, getattr(module, name)) for module in modules for name in _names(module)):
+        if not isinstance(public, type):
+            yield name, public
+        elif not issubclass(public, (Exception, Enum)):
+            yield name, public
+            for of_class, method in inspect.getmembers(public, inspect.isfunction):
+                if not of_class.startswith("_") and method.__module__.startswith("npuprof"):
+                    yield f"{name}.{of_class}", method
+
+
+def test_every_parameter_shows_its_name_and_type() -> None:
+    hidden = [
+        f"{name}: {parameter}"
+        for name, function in functions()
+        if name not in _OPEN
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.name != "self" and (parameter.annotation is inspect.Parameter.empty or parameter.kind in _HIDES)
+    ]
+    assert hidden == []
+
+
+def test_profile_shows_every_option_with_its_default() -> None:
+    shown = inspect.signature(npuprof.profile).parameters
+    for name, option in inspect.signature(Options).parameters.items():
+        assert shown[name].default == option.default
+        assert shown[name].kind is inspect.Parameter.KEYWORD_ONLY
+    assert npuprof.profile(level=2, stacks=True).options == Options(level=2, stacks=True)
+
+
+def test_one_convention_names_figures_and_exports() -> None:
+    for public in (npuprof.Profile, npuprof.ProfileSet):
+        assert not [name for name in dir(public) if _OLD_NAMES.search(name)]
+    figures = {name for name in dir(npuprof.Profile) if name.startswith("plot_")}
+    assert figures >= {"plot_steps", "plot_memory", "plot_counters", "plot_roofline", "plot_kernel"}
+    exports = {name for name in dir(npuprof.Profile) if name.startswith("to_")}
+    assert exports == {"to_html", "to_parquet", "to_chrome_trace", "to_folded_stacks", "to_memory_timeline"}
+
+
+def test_a_star_import_replaces_no_builtin() -> None:
+    assert not set(npuprof.__all__) & set(dir(builtins))
+    scope: dict[str, Any] = {}
+    exec("from npuprof import *", scope)
+    assert "range" not in scope
+    assert "range" in dir(npuprof)
+
+
+def test_a_set_is_opened_of_several_runs_and_of_one(tmp_path: Path) -> None:
+    run = npuprof.Profile(Decoded(factories.profile(20), factories.info(), Notes()))
+    run.save(tmp_path / "job" / "one")
+    (single,) = npuprof.load_set(tmp_path / "job")
+    assert len(single.kernels) == len(npuprof.load(tmp_path / "job").kernels) == len(run.kernels)
+    run.to_parquet(tmp_path / "job" / "two")
+    for several in (npuprof.load_set(tmp_path / "job"), npuprof.load(tmp_path / "job")):
+        assert isinstance(several, npuprof.ProfileSet)
+        assert [len(each.kernels) for each in several] == [len(run.kernels)] * 2
+    with pytest.raises(npuprof.NpuprofError, match="source is 'xml'"):
+        npuprof.load_set(tmp_path, source="xml")  # type: ignore[arg-type]
+
+
+def python_of(guide: str) -> str:
+    """Return a guide's lines of Python, those of IPython as comments."""
+    text = (_ROOT / guide).read_text(encoding="utf-8")
+    if guide.endswith(".md"):
+        cells = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    else:
+        cells = ["".join(cell["source"]) + "\n" for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    return (_GIVEN if guide == "README.md" else "") + re.sub("^%", "# %", "".join(cells), flags=re.MULTILINE)
+
+
+def test_the_lines_of_the_guides_are_well_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = pytest.importorskip("mypy.api").run
+    monkeypatch.chdir(_ROOT)  # where the types of the package are cached
+    for guide in _GUIDES:
+        (tmp_path / f"guide_{Path(guide).stem}.py").write_text(python_of(guide), encoding="utf-8")
+    settings = tmp_path / "pyproject.toml"
+    settings.write_text((_ROOT / "pyproject.toml").read_text(encoding="utf-8") + _LAX, encoding="utf-8")
+    told, problems, status = check(["--strict", "--config-file", str(settings), *map(str, tmp_path.glob("*.py"))])
+    assert status == 0, told + problems
