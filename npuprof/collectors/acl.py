@@ -76,11 +76,11 @@ class AclCollector:
             self.load()
 
     def drives(self, options: Options) -> bool:
-        """Tell whether the device is asked for; pyACL knows nothing else."""
+        """Return whether the device is asked for; pyACL knows nothing else."""
         return "npu" in options.activities
 
     def takes_stacks(self, options: Options) -> bool:
-        """Tell that Python calls are not recorded by pyACL."""
+        """Return False: pyACL records no Python calls."""
         return False
 
     def warmup(self, options: Options, directory: Path) -> None:
@@ -221,7 +221,7 @@ class AclCollector:
         return self._acl
 
     def versions(self) -> Mapping[str, str]:
-        """Tell CANN's version and the chip, as far as pyACL can."""
+        """Return CANN's version and the chip, as far as pyACL can."""
         found = {}
         acl = self._acl
         if acl is not None and hasattr(acl, "get_version"):
@@ -232,7 +232,7 @@ class AclCollector:
 
 
 def data_type_config(options: Options) -> int:
-    """Give the mask of ``create_config`` for the options."""
+    """Return the mask of ``create_config`` for the options."""
     mask = codes.LEVEL_MASKS[options.level]
     mask |= codes.MSPROFTX if options.marks else 0
     mask |= codes.L2CACHE if options.l2 else 0
@@ -246,7 +246,7 @@ def data_type_config(options: Options) -> int:
 
 
 def settings(options: Options) -> dict[int, str]:
-    """Give the ``set_config`` calls for the options, by kind."""
+    """Return the ``set_config`` calls for the options, by kind."""
     wanted = {codes.RATES[name]: str(rate) for name, rate in options.rates.items()}
     if options.storage_limit is not None:
         wanted[codes.STORAGE_LIMIT] = f"{options.storage_limit}MB"
@@ -271,7 +271,7 @@ def _check(call: str, code: int) -> None:
 
 
 def _devices(acl: ModuleType) -> list[int]:
-    """Give every visible device: a cell may use more than the current one."""
+    """Return every visible device: a cell may use more than the current one."""
     count, code = acl.rt.get_device_count()
     if code != codes.SUCCESS or not count:
         raise CollectorError(

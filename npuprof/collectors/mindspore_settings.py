@@ -62,7 +62,7 @@ def refuse_coerced(options: Options) -> None:
 
 
 def config_arguments(options: Options) -> dict[str, Any]:
-    """Give every argument of ``_ExperimentalConfig``; members of its enums by their names."""
+    """Return every argument of ``_ExperimentalConfig``; members of its enums by their names."""
     on_device = "npu" in options.activities
     return {
         "profiler_level": LEVELS[options.level] if on_device else "Level0",
@@ -80,7 +80,7 @@ def config_arguments(options: Options) -> dict[str, Any]:
 
 
 def profile_arguments(options: Options) -> dict[str, Any]:
-    """Give the switches of ``mindspore.profiler.profile``; its activities by the names of the enum."""
+    """Return the switches of ``mindspore.profiler.profile``; its activities by the names of the enum."""
     return {
         "activities": [name.upper() for name in options.activities],
         "with_stack": options.stacks,
@@ -93,7 +93,7 @@ def profile_arguments(options: Options) -> dict[str, Any]:
 
 
 def known_arguments(options: Options, known: Collection[str]) -> dict[str, Any]:
-    """Give the arguments of all of a release's classes, by the names that it knows.
+    """Return the arguments of all of a release's classes, by the names that it knows.
 
     Parameters
     ----------

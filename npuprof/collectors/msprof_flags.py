@@ -60,7 +60,7 @@ def refuse(options: Options, *, attached: bool) -> None:
 
 
 def flags(options: Options, *, pid: int | None = None) -> list[str]:
-    """Give msprof's arguments for the options.
+    """Return msprof's arguments for the options.
 
     What is off everywhere unless asked for is not named, since some machines refuse its very name; what differs by
     mode or machine is always named.

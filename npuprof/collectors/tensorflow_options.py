@@ -48,7 +48,7 @@ _RATES = {
 
 
 def build(options: Options, chip: str = "", *, training: bool = True) -> str:
-    """Give the JSON text for our options.
+    """Return the JSON text for our options.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def _check_combinations(plain: Mapping[str, Any], training: bool) -> None:
 
 
 def family_of(chip: str) -> str:
-    """Give the family of a chip by its name, as :data:`METRICS` has it; empty where it is not known."""
+    """Return the family of a chip by its name, as :data:`METRICS` has it; empty where it is not known."""
     for pattern, family in ((r"310B", "310B"), (r"310P", "310P"), (r"910B\d|910_|A[23]\b", "910B"), (r"910", "910")):
         if re.search(pattern, chip):
             return family

@@ -61,7 +61,7 @@ def refuse_coerced(options: Options) -> None:
 
 
 def profile_arguments(options: Options) -> dict[str, bool]:
-    """Give the switches of ``torch_npu.profiler.profile``."""
+    """Return the switches of ``torch_npu.profiler.profile``."""
     return {
         "record_shapes": options.shapes,
         "profile_memory": options.memory,
@@ -72,7 +72,7 @@ def profile_arguments(options: Options) -> dict[str, bool]:
 
 
 def experimental_arguments(options: Options) -> dict[str, Any]:
-    """Give every argument of ``_ExperimentalConfig``; the level and the metrics by their names in the enums."""
+    """Return every argument of ``_ExperimentalConfig``; the level and the metrics by their names in the enums."""
     on_device = "npu" in options.activities
     return {
         "profiler_level": LEVELS[options.level] if on_device else "Level0",

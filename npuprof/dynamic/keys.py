@@ -177,5 +177,5 @@ DIALECTS: Mapping[str, Mapping[str, Key]] = {"torch_npu": TORCH_NPU, "mindspore"
 
 
 def template(dialect: str) -> dict[str, Any]:
-    """Give a file of a framework's with every key at its default, in which nothing is profiled."""
+    """Return a file of a framework's with every key at its default, in which nothing is profiled."""
     return {name: key.default for name, key in DIALECTS[dialect].items() if key.default is not None}

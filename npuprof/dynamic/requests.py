@@ -68,7 +68,7 @@ class Request:
     typed: frozenset[str] = frozenset()
 
     def means(self, rank: int) -> bool:
-        """Tell whether a rank is among those that are meant."""
+        """Return whether a rank is among those that are meant."""
         return self.ranks is None or rank in self.ranks
 
 
@@ -124,7 +124,7 @@ def distrust(state: os.stat_result) -> str:
 
 
 def dialect_of(plain: Mapping[str, Any]) -> Dialect:
-    """Tell whose file it is: torch_npu's, also where its keys are in both, or MindSpore's.
+    """Return whose file it is: torch_npu's, also where its keys are in both, or MindSpore's.
 
     Raises
     ------
@@ -259,7 +259,7 @@ def _options(
 
 
 def _lacks(collector: Any, option: str, value: Any) -> bool:
-    """Tell whether a front end has no such option, so that a default of the file asks nothing of it."""
+    """Return whether a front end has no such option, so that a default of the file asks nothing of it."""
     if not isinstance(collector, str) or collector not in FRONT_ENDS:
         return False  # chosen later, or refused
     if option == "activities":

@@ -118,7 +118,7 @@ def _options_only() -> None:
 
 
 def typed_options(line: str) -> dict[str, Any]:
-    """Give the options of a line by name, as :class:`npuprof.options.Options` takes them.
+    """Return the options of a line by name, as :class:`npuprof.options.Options` takes them.
 
     Raises
     ------

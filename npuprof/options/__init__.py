@@ -289,19 +289,19 @@ class Options:
         }
 
     def takes_domain(self, domain: str) -> bool:
-        """Tell whether markers of a domain are to be recorded; those without one belong to ``default``."""
+        """Return whether markers of a domain are to be recorded; those without one belong to ``default``."""
         domain = domain or DEFAULT_DOMAIN
         included = not self.mstx_domain_include or domain in self.mstx_domain_include
         return self.marks and included and domain not in self.mstx_domain_exclude
 
     def to_dict(self) -> dict[str, Any]:
-        """Give a form that JSON can hold."""
+        """Return a form that JSON can hold."""
         plain = asdict(self)
         plain["output"] = str(self.output)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
 
     def to_json(self) -> str:
-        """Give the JSON form, as :meth:`from_json` and the environment take it."""
+        """Return the JSON form, as :meth:`from_json` and the environment take it."""
         return json.dumps(self.to_dict())
 
     @classmethod

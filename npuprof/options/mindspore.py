@@ -84,7 +84,7 @@ class _Reading:
         self.told: list[str] = []
 
     def options(self) -> Options:
-        """Give our options; what was changed is told from then on."""
+        """Build our options; `told` then has what was changed."""
         asked = self._switches()
         asked["activities"] = self._list("activities", _ACTIVITIES.get, ["CPU", "NPU"])
         asked["export_type"] = self._list("export_type", {"text": "text", "db": "db"}.get, ["text"])

@@ -24,7 +24,7 @@ _MAX_STEPS = 1_000_000
 
 
 def add_reading_words(parser: argparse.ArgumentParser) -> None:
-    """Let a command take ``--steps``, ``--start``, ``--end`` and ``--source``."""
+    """Add ``--steps``, ``--start``, ``--end`` and ``--source`` to a command."""
     parser.add_argument("--steps", metavar="N,...", help="read only these steps, such as 3,4 or 3-7")
     parser.add_argument(
         "--start",
@@ -42,7 +42,7 @@ def add_reading_words(parser: argparse.ArgumentParser) -> None:
 
 
 def reading_arguments(parsed: argparse.Namespace) -> dict[str, Any]:
-    """Give what was told in :func:`add_reading_words` as arguments of :func:`npuprof.load`.
+    """Return what :func:`add_reading_words` parsed as arguments of :func:`npuprof.load`.
 
     Raises
     ------

@@ -95,7 +95,7 @@ class OptionsForm:
 
     @property
     def problem(self) -> str:
-        """Say why a run cannot be started with this choice; empty when it can."""
+        """Return why a run cannot be started with this choice; empty when it can."""
         try:
             self.options()
         except OptionsError as error:
