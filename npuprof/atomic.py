@@ -22,6 +22,7 @@ PARTIAL = ".part"
 
 _PREFIX = ".npuprof_"
 _BUFFER_BYTES = 1 << 20
+_SMALL_FILE_BYTES = 1 << 14
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _WRONG_PLACE = (
     errno.EACCES,
@@ -182,6 +183,18 @@ def reason(
     if error.errno in _WRONG_PLACE:
         return f"{what}: {elsewhere} that you can write to"
     return f"{what}: check the disk, or {elsewhere}"
+
+
+def lacking(place: Path, elsewhere: str = "choose another directory") -> str:
+    """Return what one more small file below a directory would lack, as :func:`reason` does; empty for nothing."""
+    free_bytes, inodes = _room(place)
+    if free_bytes < _SMALL_FILE_BYTES or not inodes:
+        return reason(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), place, elsewhere=elsewhere)
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return reason(error, place, elsewhere=elsewhere)
+    return ""
 
 
 def absent(directory: Path) -> list[Path]:

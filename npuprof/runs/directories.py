@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +13,6 @@ from pathlib import Path
 from npuprof import atomic
 from npuprof.errors import CollectorError
 from npuprof.options import Options
-from npuprof.recording import FILE_NAME
 
 _ELSEWHERE = "choose another directory with --output"
 
@@ -41,18 +41,22 @@ def new_directory(options: Options) -> Path:
 
 
 def remove_traces(directory: Path) -> None:
-    """Remove what a failed start left: an empty directory and our own file, never data."""
-    with suppress(OSError):
-        (directory / FILE_NAME).unlink(missing_ok=True)
-        (directory / f"{FILE_NAME}.part").unlink(missing_ok=True)
-        directory.rmdir()
+    """Remove the directory that :func:`new_directory` made for a start that failed, with all that was written there."""
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 @contextmanager
 def told_of_writing(directory: Path) -> Iterator[None]:
-    """Raise what the system says of writing in the block as an error that says what to do."""
+    """Raise what the system says of writing in the block as an error that says what to do.
+
+    A front end that fails says nothing of a full disk: what is lacking there is told before its own words.
+    """
     try:
         yield
+    except CollectorError as error:
+        if lacking := atomic.lacking(directory, elsewhere=_ELSEWHERE):
+            raise CollectorError(f"nothing can be written to {directory}: {lacking} ({error})") from error
+        raise
     except OSError as error:
         told = atomic.reason(error, directory, elsewhere=_ELSEWHERE)
         raise CollectorError(f"nothing can be written to {directory}: {told}") from error
