@@ -15,8 +15,8 @@ from npuprof.sources.files.room import free_memory, refuse_too_large
 _MAGIC = b"\x1f\x8b"
 _BLOCK_BYTES = 1 << 20
 _MAX_SEARCHED_BYTES = 8 << 30  # unpacked to find the end of an archive
-_MAX_RATIO = 200  # a table shrinks to a tenth or a fortieth; what shrinks more was made to fill memory
-_UNZIPPED_ANYWAY_BYTES = 64 << 20
+_MAX_RATIO = 100  # a table shrinks to a tenth or a fortieth; what shrinks more was made to fill memory
+_STRETCH_BYTES = 64 << 20  # of the content, within which that is seen
 _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
@@ -73,31 +73,38 @@ def read_whole(path: Path, max_bytes: int) -> tuple[bytes, str]:
 
 
 def _unpacked(path: Path, max_bytes: int) -> tuple[bytes, str]:
-    usual = max(_UNZIPPED_ANYWAY_BYTES, path.stat().st_size * _MAX_RATIO)
     fitting = free_memory() // 2  # its parts are joined
-    content, problem = _unzipped(path, min(max_bytes, usual, fitting) + 1)
+    content, problem = _unzipped(path, min(max_bytes, fitting) + 1, refused=True)
     if len(content) > max_bytes:
         raise _beyond(path, max_bytes)
-    if len(content) > min(usual, fitting):
-        why = "its content does not fit into memory" if fitting < usual else "no such file shrinks that much"
-        raise SourceError(
-            f"{path} unpacks to more than {min(usual, fitting) >> 20} MiB: {why}; if it is one, unpack it and load that"
-        )
+    if len(content) > fitting:
+        raise _unpacks_to(path, fitting, "its content does not fit into memory")
     return content, problem
+
+
+def _unpacks_to(path: Path, size: int, why: str) -> SourceError:
+    return SourceError(f"{path} unpacks to more than {size >> 20} MiB: {why}; if it is one, unpack it and load that")
 
 
 def _beyond(path: Path, max_bytes: int) -> SourceError:
     return SourceError(f"{path} is larger than {max_bytes >> 20} MiB, too large to be such a file; is it another?")
 
 
-def _unzipped(path: Path, size: int) -> tuple[bytes, str]:
+def _unzipped(path: Path, size: int, *, refused: bool = False) -> tuple[bytes, str]:
+    """Unpack the first bytes; with `refused`, not beyond a stretch that shrinks as no such file does."""
     parts: list[bytes] = []
     left = size
+    stretch = packed = 0
     try:
-        with gzip.open(path, "rb") as stream:
+        with path.open("rb") as file, gzip.GzipFile(fileobj=file) as stream:
             while left > 0 and (part := stream.read1(min(left, _BLOCK_BYTES))):
                 parts.append(part)
                 left -= len(part)
+                stretch += len(part)
+                if refused and stretch >= _STRETCH_BYTES:
+                    if stretch > (file.tell() - packed) * _MAX_RATIO:
+                        raise _unpacks_to(path, size - left, "no such file shrinks that much")
+                    stretch, packed = 0, file.tell()
     except _DAMAGE as error:
         return b"".join(parts), f"the gzip archive is damaged, its rest is lost: {error}"
     return b"".join(parts), ""

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
+import random
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -12,6 +16,7 @@ from npuprof.errors import SourceError
 from npuprof.sources.files import room, zipped
 from npuprof.sources.files.zipped import is_zipped, read_head, read_tail, read_whole
 
+HEAVY = pytest.mark.skipif(not os.environ.get("NPUPROF_HEAVY"), reason="set NPUPROF_HEAVY=1")
 CONTENT = b"".join(b"%d,%d\n" % (number, number * number) for number in range(20_000))
 
 
@@ -42,7 +47,7 @@ def test_an_archive_that_grows_without_end_is_not_read_beyond_the_bound(tmp_path
 
 
 def test_an_archive_made_to_fill_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zipped, "_UNZIPPED_ANYWAY_BYTES", 1 << 20)
+    monkeypatch.setattr(zipped, "_STRETCH_BYTES", 1 << 20)
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(32 << 20)))
     tracemalloc.start()
@@ -88,3 +93,37 @@ def test_the_tail_of_a_cut_archive_is_what_lies_before_the_damage(tmp_path: Path
     tail = read_tail(path, 1000)
     assert len(tail) == 1000
     assert tail in CONTENT
+
+
+_PEAK = """
+import resource, sys, tempfile
+from npuprof.errors import SourceError
+from npuprof.sources.text.csv_table import CsvTable
+from npuprof.notes import Notes
+from pathlib import Path
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    CsvTable(Path(sys.argv[1]), Notes())
+except SourceError as error:
+    assert "no such file shrinks that much" in str(error)
+else:
+    raise AssertionError("it was read")
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+@pytest.mark.parametrize("mib", [300, pytest.param(3000, marks=HEAVY)])
+@pytest.mark.parametrize("sound_first", [False, True])
+def test_a_table_made_to_fill_memory_takes_a_fraction_of_what_it_unpacks_to(
+    tmp_path: Path, mib: int, *, sound_first: bool
+) -> None:
+    path = tmp_path / "kernel_details.csv.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"Name,Duration(us)\n")
+        if sound_first:  # what does not shrink makes room for what does
+            file.write(random.Random(1).randbytes(6 << 20).hex().encode() + b",1\n")
+        rows = b"MatMul,12.5\n" * 90_000
+        for _ in range(mib):
+            file.write(rows)
+    ran = subprocess.run([sys.executable, "-c", _PEAK, str(path)], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) < 230

@@ -177,7 +177,7 @@ def _lines(streams: Streams, name: str, notes: Notes) -> list[tuple[int | tuple[
     entries: list[tuple[int | tuple[int, int], str]] = []
     damaged = 0
     for line in raw.tobytes().decode("utf-8", "replace").split("\n"):
-        key, colon, value = line.rstrip("\r").partition(":")
+        key, colon, value = line.strip("\0\r").partition(":")  # zeros of a file set up for more
         number = _key(key)
         if colon and number is not None:
             entries.append((number, value))

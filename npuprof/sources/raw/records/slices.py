@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,7 +18,8 @@ import numpy.typing as npt
 
 from npuprof.notes import Notes
 from npuprof.progress import tell
-from npuprof.sources.files.room import too_large
+from npuprof.sources.files.holes import written_parts
+from npuprof.sources.files.room import ALWAYS_BYTES, too_large
 from npuprof.sources.raw.records.folders import Folder, Slice, read_folder
 from npuprof.sources.raw.records.framing import Framed, frame
 
@@ -120,7 +122,7 @@ class Streams:
 
     def _fitting(self, name: str) -> list[Slice]:
         """Return the slices of a stream without those that do not fit into memory."""
-        slices = [*self._slices.get(name, [])]
+        slices = [self._without_holes(one) for one in self._slices.get(name, [])]
         while slices and (problem := too_large(sum(one.size for one in slices))):
             largest = max(slices, key=lambda one: one.size)  # a file may have been set up for more than was written
             slices.remove(largest)
@@ -128,6 +130,22 @@ class Streams:
                 self._label, f"{largest.path.name} is not read: {problem}; load it on a larger machine, if it is sound"
             )
         return slices
+
+    def _without_holes(self, one: Slice) -> Slice:
+        """Return a slice as large as what was written of it; a large one may be a file that was set up for more."""
+        if one.size <= ALWAYS_BYTES:
+            return one
+        try:
+            with one.path.open("rb") as file:
+                written = sum(end - start for start, end in written_parts(file))
+        except OSError:
+            return one  # told where it is read
+        if written < one.size and one.path.name not in self._told:
+            self._told.add(one.path.name)
+            self._notes.warning(
+                self._label, f"{one.path.name}: bytes that were set up and never written, left out", one.size - written
+            )
+        return replace(one, size=written)
 
     def _repeated(self, name: str, one: Slice, content: Bytes, head_bytes: int) -> int:
         """Count the bytes at the front of a slice that are a copy of another one, which may have been cut."""
@@ -156,7 +174,11 @@ class Streams:
         """Read a slice into its place; return how many bytes it had."""
         try:
             with path.open("rb") as file:
-                return file.readinto(place.data)
+                read = 0
+                for start, end in written_parts(file):
+                    file.seek(start)
+                    read += file.readinto(place[read : read + end - start].data)
+                return read
         except OSError as error:
             self._notes.error(self._label, f"{path.name} cannot be read ({error.strerror or error})")
             return 0

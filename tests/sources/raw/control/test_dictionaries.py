@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +81,34 @@ def test_a_type_without_a_name_is_counted(tmp_path: Path) -> None:
 def _notes_of(notes: Notes, dictionary: str) -> list[dict[str, Any]]:
     told = notes.to_frame()
     return [dict(row) for row in told[told["source"].str.contains(dictionary)].to_dict("records")]
+
+
+_PEAK = """
+import resource, sys
+import npuprof
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+run = npuprof.load(sys.argv[1])
+assert run.kernels["name"].tolist() == ["MatMul"], run.kernels["name"]
+assert run.notes["message"].str.contains("never written").sum() == 1, run.notes.to_string()
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+@pytest.mark.parametrize(("gib", "at_the_end"), [(1, False), (4, True)])
+def test_a_dictionary_that_was_set_up_for_more_than_was_written_takes_no_memory_for_the_rest(
+    tmp_path: Path, gib: int, *, at_the_end: bool
+) -> None:
+    directory = RawDirectory(tmp_path / "PROF_1")
+    directory.launch(0, "MatMul", 3, 0)
+    path = directory.finish() / "host/data/unaging.additional.hash_dic.slice_0"
+    lines = path.read_bytes()
+    with path.open("wb") as file:
+        file.truncate(gib << 30)
+        file.seek((gib << 30) - len(lines) if at_the_end else 0)
+        file.write(lines)
+    if path.stat().st_blocks * 512 > 64 << 20:
+        pytest.skip("this file system has no holes")
+    command = [sys.executable, "-c", _PEAK, str(tmp_path / "PROF_1")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    assert not ran.returncode, ran.stderr
+    assert int(ran.stdout) < 200
