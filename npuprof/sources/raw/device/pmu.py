@@ -27,6 +27,7 @@ Int64: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 _STREAM = "ffts_profile"
+_MOST_MHZ = 10_000
 _CONTEXT, _BLOCK = 0b101000, 0b101001
 _FFTS_PLUS, _MIX_AIC, _MIX_AIV = 4, 6, 7
 _SQE_AIV = 2
@@ -84,16 +85,33 @@ class Frequencies:
 
 def read_frequencies(device: Device) -> Frequencies:
     """Read ``lpmFreqConv``: changes of the AI core frequency. Source: formats/raw.md section 5.3."""
-    blocks = device.streams.read(f"lpmFreqConv.data.{device.id}", layouts.FREQUENCIES)
+    stream = f"lpmFreqConv.data.{device.id}"
+    blocks = device.streams.read(stream, layouts.FREQUENCIES)
     counts = np.minimum(blocks["count"], layouts.FREQUENCIES_A_RECORD)
     values = blocks["values"][np.arange(layouts.FREQUENCIES_A_RECORD) < counts[:, None]]
     device.use("lpmFreqConv", len(blocks))
     values = values[device.clock.counter.reaches(values["counter"])]
+    if device.streams.is_cut(stream):
+        values = _changes_in(device.streams.read_bytes(stream), device)
     values = values[np.argsort(values["counter"], kind="stable")]
     # What was sampled before the anchor only tells the frequency to begin with.
     counters = np.maximum(values["counter"].astype(np.int64), device.clock.counter.anchor_counter)
     last = np.concatenate((counters[1:] != counters[:-1], [True]))[: len(counters)]
     return Frequencies(counters[last], values["mhz"].astype(np.int64)[last])
+
+
+def _changes_in(content: npt.NDArray[np.uint8], device: Device) -> Records:
+    """Find the changes of frequency in blocks that were cut: each is a possible stamp before a possible frequency.
+
+    A block holds 55 of them and a run has few blocks, so that a cut would cost all that is known of it.
+    """
+    size = layouts.FREQUENCY.itemsize
+    windows = np.ndarray((max(len(content) - size + 1, 0),), layouts.FREQUENCY_CHANGE, content.data, 0, (1,))
+    good = device.clock.counter.reaches(windows["counter"]) & (windows["mhz"] > 0) & (windows["mhz"] <= _MOST_MHZ)
+    found = windows[good].copy()
+    values = np.zeros(len(found), layouts.FREQUENCY)
+    values["counter"], values["mhz"] = found["counter"], found["mhz"]
+    return values
 
 
 def is_sampled(device: Device) -> bool:

@@ -266,6 +266,7 @@ PMU = layout(
 )
 FREQUENCIES_A_RECORD = 55
 FREQUENCY = layout(16, counter=("<u8", 0), mhz=("<u4", 8))
+FREQUENCY_CHANGE = layout(16, counter=("<u8", 0), mhz=("<u8", 8))  # with what is 0 behind the frequency
 FREQUENCIES = layout(888, count=("<u4", 0), values=((FREQUENCY, (55,)), 8))
 TS_TRACK = layout(
     40,

@@ -22,10 +22,12 @@ from npuprof.sources.files.holes import written_parts
 from npuprof.sources.files.room import ALWAYS_BYTES, too_large
 from npuprof.sources.raw.records.folders import Folder, Slice, read_folder
 from npuprof.sources.raw.records.framing import Framed, frame
+from npuprof.sources.raw.records.layouts import magic_word
 
 Records: TypeAlias = npt.NDArray[Any]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
+_MAX_SLICES = 5  # that a note names
 _MAX_NAMED = 60  # streams, and other files, that notes of unread ones name
 _AGES = ("aging.", "unaging.")  # two parts of one stream: a slice of one may be a copy of the other's
 _DATA = re.compile(r"(\.data)?(\.\d+)?$")
@@ -51,6 +53,7 @@ class Streams:
         self._slices = _list(folder, notes, label).streams if folder else {}
         self._unread = set(self._slices)
         self._told: set[str] = set()
+        self._cut: set[str] = set()
         self._heads: dict[tuple[str, bytes], list[Slice]] = defaultdict(list)
         self._read_bytes = 0
         self._all_bytes = sum(one.size for slices in self._slices.values() for one in slices)
@@ -80,14 +83,37 @@ class Streams:
         if name not in self._told:
             self._told.add(name)
             self._count(name, framed)
+            if magic_word(record) is None:
+                self._note_shifted(name, [one for one, _ in kept], len(content), record.itemsize)
         return framed.records
+
+    def is_cut(self, name: str) -> bool:
+        """Check whether records of a stream that was read are cut or damaged."""
+        return name in self._cut
 
     def _count(self, name: str, framed: Framed) -> None:
         if framed.lost:
+            self._cut.add(name)
             self._notes.warning(self._label, f"{name}: cut or damaged records skipped", framed.lost)
         if framed.lost or len(framed.records):
             self._notes.ledger.read(self.account(name), len(framed.records) + framed.lost)
             self._notes.ledger.leave_out(self.account(name), framed.lost)
+
+    def _note_shifted(self, name: str, slices: list[Slice], total_bytes: int, record_bytes: int) -> None:
+        """Mark the records of slices that were cut where no magic word tells exactly which of them are whole."""
+        changed = [one for one in slices if one.written not in (None, one.size)]
+        if not changed and total_bytes % record_bytes == 0:
+            return
+        changed = changed or [one for one in slices if one.size % record_bytes] or slices
+        self._cut.add(name)
+        count = -(-(sum(one.size for one in changed) or total_bytes) // record_bytes)
+        if count:
+            self._notes.warning(
+                self._label,
+                f"{name}: bytes are missing in, or were put into, {_named(changed)}, whose records bear no mark: each "
+                "behind that place may hold wrong values",
+                count,
+            )
 
     def account(self, name: str) -> str:
         """Return what the ledger calls a stream: both of its parts, of age or not, are one input."""
@@ -201,6 +227,11 @@ def _list(folder: Path, notes: Notes, label: str) -> Folder:
 
 def _bare(name: str) -> str:
     return next((name.removeprefix(age) for age in _AGES if name.startswith(age)), name)
+
+
+def _named(slices: list[Slice]) -> str:
+    names = [one.path.name for one in slices]
+    return ", ".join(names[:_MAX_SLICES]) + (f" and {len(names) - _MAX_SLICES} more" * (len(names) > _MAX_SLICES))
 
 
 def _begins_with(path: Path, content: Bytes) -> bool:
