@@ -48,7 +48,7 @@ from npuprof.sources.raw.host.hccl import read_hccl
 from npuprof.sources.raw.host.operators import read_operators, with_captured
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.host.tracks import join_calls, read_launched
-from npuprof.sources.raw.joined import accounts, assemble, launches, marks, partial
+from npuprof.sources.raw.joined import accounts, assemble, ends, launches, marks, partial
 from npuprof.sources.raw.joined.collectives import gather
 from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.records.old_names import devices_of, old_folder
@@ -146,6 +146,8 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     tables["marks"] = marks.marks_table(host, device_marks)
     tasks, joined = launches.add_marks(tasks, joined, device_marks, tables["marks"])
     run = assemble.Run(api, operators, tracks, tasks, joined, gather(tasks, joined, tracks, api), needed is not None)
+    if not run.is_part:
+        ends.note_missing_ends(run, notes)
     tables["api"] = assemble.api_table(api)
     tables["tasks"] = assemble.tasks_table(run)
     tables["kernels"] = assemble.kernels_table(run, devices, frequencies, tables["steps"])

@@ -1,0 +1,53 @@
+"""The last slice of a stream is gone without a trace of its own: what another stream shows of it is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import npuprof
+from npuprof.simulator import synthesise
+from tests.sources.raw.conftest import raw_sample, writable_copy
+
+_LAUNCHES = 120
+_STREAMS = {
+    "device_0/data/stars_soc.data.0": (64, "kernels that the host launched last did not run on the device"),
+    "host/data/aging.api_event.data": (40, "kernels that were launched last are in no call"),
+}
+
+
+@pytest.mark.parametrize("stream", _STREAMS)
+def test_the_missing_end_of_a_stream_is_told(tmp_path: Path, stream: str) -> None:
+    run = synthesise(tmp_path, launches=_LAUNCHES)
+    path = run / f"{stream}.slice_0"
+    record_bytes, words = _STREAMS[stream]
+    whole = npuprof.load(run)
+    assert whole.notes.empty
+    records = path.stat().st_size // record_bytes
+    with path.open("r+b") as file:  # the first half, as if the second had been a slice of its own
+        file.truncate(records // 2 * record_bytes)
+    for mark in run.rglob("*.slice_*.done"):
+        mark.unlink()
+    notes = npuprof.load(run).notes
+    told = notes[notes["message"].str.startswith(words)]
+    assert told["severity"].tolist() == ["warning"]
+    assert told["count"].between(_LAUNCHES // 4, _LAUNCHES * 3 // 4).all()
+    assert told["message"].str.endswith(f"the last slices of {told['source'].iloc[0]} may be missing").all()
+
+
+def test_a_part_of_a_run_lacks_no_end(tmp_path: Path) -> None:
+    run = synthesise(tmp_path, launches=_LAUNCHES)
+    whole = npuprof.load(run)
+    part = npuprof.load(run, end=int(whole.kernels["start_ns"].iloc[_LAUNCHES // 2]))
+    assert not part.notes["message"].str.contains("may be missing").any()
+
+
+def test_the_last_slice_of_a_sample_is_missed(samples: Path, tmp_path: Path) -> None:
+    run = writable_copy(raw_sample(samples, "sliced_2k"), tmp_path / "PROF_x")
+    kernels = len(npuprof.load(run).kernels)
+    for path in run.glob("device_0/data/stars_soc.data.0.slice_3*"):
+        path.unlink()
+    after = npuprof.load(run)
+    told = after.notes[after.notes["message"].str.contains("did not run on the device")]
+    assert told["count"].tolist() == [kernels - len(after.kernels)]
