@@ -1,25 +1,36 @@
 """No damage to a file of a text result takes rows or values without a warning.
 
-With NPUPROF_MUTATIONS=N every run of every sample is tried too, with N random mutations of each kind in each file.
+With NPUPROF_HEAVY=1 every file of the small runs and every run of every sample is tried too, with NPUPROF_MUTATIONS=N
+random mutations of each kind in each file (1 by default).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from npuprof.notes import Notes
+from npuprof.sources.database.connection import open_database
 from npuprof.sources.detect import detect
+from tests.sources.database.maker import framework_database
 from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.mindspore import maker as mindspore
 from tests.sources.msprof.results import STAMP, csv, result
-from tests.sources.mutations import silent_losses
+from tests.sources.mutations import Mutated, Mutation, silent_losses
 from tests.sources.test_broken_input import FILES, whole_result
 
-_RANDOM = int(os.environ.get("NPUPROF_MUTATIONS", "0"))
+_PAGE = 4096
+_HEAVY = bool(os.environ.get("NPUPROF_HEAVY"))
+_RANDOM = int(os.environ.get("NPUPROF_MUTATIONS", "1"))
+_OF_MINDSPORE = "" if _HEAVY else "trace_view|minddata_pipeline|dataset"  # others are read as those of torch_npu
 _SMALL = (
     "msprof/aic_metrics/PROF_Memory",
     "msprof/realistic_parent_layout",
@@ -34,12 +45,11 @@ def test_a_whole_result_loses_nothing_in_silence(tmp_path: Path) -> None:
     common = {"activities": ["ProfilerActivity.NPU"], "profile_memory": True}
     config = {"common_config": common, "experimental_config": {"_profiler_level": "Level1"}}
     (root / "profiler_info_0.json").write_text(json.dumps({"config": config}))
-    assert not silent_losses(root, tmp_path)
+    assert not silent_losses(root, tmp_path, names="" if _HEAVY else "(?!trace_view)")  # which is tried by itself
 
 
 def test_a_result_of_mindspore_loses_nothing_in_silence(tmp_path: Path) -> None:
-    names = "trace_view|kernel_details|minddata|dataset|operator_details|communication"
-    assert not silent_losses(mindspore.result(tmp_path / "whole" / "ms"), tmp_path, names=names)
+    assert not silent_losses(mindspore.result(tmp_path / "whole" / "ms"), tmp_path, names=_OF_MINDSPORE)
 
 
 def test_a_result_of_msprof_loses_nothing_in_silence(tmp_path: Path) -> None:
@@ -59,6 +69,33 @@ def test_a_trace_of_torch_loses_nothing_in_silence(tmp_path: Path) -> None:
     assert not silent_losses(trace.write(tmp_path / "whole" / "trace.json"), tmp_path)
 
 
+def _of_database(path: Path, scratch: Path) -> Iterator[Mutation]:
+    """Build mutations of a database: cut, overwritten, or with a renamed column, one of each table by default."""
+    content = path.read_bytes()
+    pages = len(content) // _PAGE
+    for page in range(1, pages, 1 if _HEAVY else max(1, pages // 4)):
+        yield Mutation(f"cut at page {page}", content[: page * _PAGE])
+        yield Mutation(f"zeroed page {page}", content[: page * _PAGE] + bytes(_PAGE) + content[(page + 1) * _PAGE :])
+    with open_database(path, Notes()) as opened:
+        columns = {table: list(columns) for table, columns in opened.tables.items()}
+    for place, (table, names) in enumerate(sorted(columns.items())):
+        for name in names if _HEAVY else names[place % len(names) :][:1]:
+            shutil.copy(path, scratch)
+            with closing(sqlite3.connect(scratch)) as connection:
+                connection.execute(f'ALTER TABLE "{table}" RENAME COLUMN "{name}" TO "{name[::-1]}_"')
+                connection.commit()
+            yield Mutation(f"column {table}.{name} renamed", scratch.read_bytes())
+
+
+def test_a_database_loses_nothing_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    path = framework_database(tmp_path / "whole" / "ascend_pytorch_profiler_3.db")
+    run = Mutated(path, tmp_path)
+    changes = list(_of_database(path, tmp_path / "scratch.db"))
+    lost = [(change.name, loss) for change in changes if (loss := run.silent_loss(run.root, change))]
+    assert not lost
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_by_itself_loses_nothing_in_silence(tmp_path: Path, name: str) -> None:
     path = tmp_path / "whole" / name
@@ -73,7 +110,7 @@ def test_a_sample_loses_nothing_in_silence(samples: Path, tmp_path: Path, sample
         assert not silent_losses(run.path, tmp_path)
 
 
-@pytest.mark.skipif(not _RANDOM, reason="NPUPROF_MUTATIONS tells how many random mutations to try")
+@pytest.mark.skipif(not _HEAVY, reason="set NPUPROF_HEAVY=1; NPUPROF_MUTATIONS tells how many random mutations to try")
 @pytest.mark.parametrize("preferred", [None, "parsed"])
 def test_no_sample_loses_anything_in_silence(samples: Path, tmp_path: Path, preferred: None) -> None:
     lost = []
