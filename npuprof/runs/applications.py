@@ -21,7 +21,7 @@ from npuprof.options import Options
 from npuprof.recording import Recording
 from npuprof.runs.directories import new_directory
 from npuprof.runs.recorded import Recorded
-from npuprof.runs.running import note_end
+from npuprof.runs.running import clock_step_ns, note_end
 
 _COLLECTORS = ("auto", "msprof")
 _NO_STACKS = "npuprof: Python stacks are sampled in the profiling process only; a program that msprof runs has none\n"
@@ -69,6 +69,7 @@ def run_application(
     _check(options)
     command = [str(find()), *msprof_flags.flags(options), "--output=", *_command(program)]
     directory = new_directory(options)
+    epoch_ns = clock.realtime_ns() - clock.monotonic_raw_ns()  # nobody sets the monotonic one meanwhile
     command[command.index("--output=")] = f"--output={directory}"
     recording = Recording(
         directory=directory,
@@ -76,7 +77,7 @@ def run_application(
         collector="msprof",
         simulated=False,
         options=options.to_dict(),
-        started_ns=clock.realtime_ns(),
+        started_ns=clock.monotonic_raw_ns() + epoch_ns,
         versions=environment.versions() | {"cann": cann.toolkit_version()},
         environment=environment.describe(),
     )
@@ -86,7 +87,8 @@ def run_application(
     msprof = MsprofProcess(command, echo)
     try:
         status = msprof.wait(timeout_s)
-        recording.stopped_ns = clock.realtime_ns()
+        recording.stopped_ns = clock.monotonic_raw_ns() + epoch_ns
+        recording.clock_step_ns = clock_step_ns(clock, recording, epoch_ns)
     finally:
         atomic.write(directory / LOG_NAME, msprof.output.encode(errors="backslashreplace"))
     _judge(recording, status, msprof, timeout_s)

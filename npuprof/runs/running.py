@@ -264,7 +264,7 @@ class Running(Recorded):
 
     def _stop_sampling(self) -> None:
         self.recording.stopped_ns = self._now_ns()
-        self.recording.clock_step_ns = self._clock_step_ns()
+        self.recording.clock_step_ns = clock_step_ns(self._clock, self.recording, self.recording.raw_clock_epoch_ns)
         if self._journal.problem:
             self.recording.problems.append(self._journal.problem)
         if self._stacks is not None:
@@ -313,11 +313,20 @@ class Running(Recorded):
         """Return the UTC epoch time, by a clock that nobody sets, so that durations are right."""
         return self._clock.monotonic_raw_ns() + self.recording.raw_clock_epoch_ns
 
-    def _clock_step_ns(self) -> int:
-        """Return how far the system's clock was set during the run; 0 where it was only kept in time."""
-        ahead_ns = self._clock.realtime_ns() - self._now_ns()
-        kept_ns = _MOST_DRIFT_NS + (self.recording.stopped_ns - self.recording.started_ns) // _DRIFT_SHARE
-        return ahead_ns if abs(ahead_ns) > kept_ns else 0
+
+def clock_step_ns(clock: Clock, recording: Recording, epoch_ns: int) -> int:
+    """Return how far the system's clock was set during a run that has ended; 0 where it was only kept in time.
+
+    Parameters
+    ----------
+    clock, recording
+        The clocks, and the run.
+    epoch_ns
+        When the monotonic one stood at 0, by the system's clock at the start.
+    """
+    ahead_ns = clock.realtime_ns() - clock.monotonic_raw_ns() - epoch_ns
+    kept_ns = _MOST_DRIFT_NS + (recording.stopped_ns - recording.started_ns) // _DRIFT_SHARE
+    return ahead_ns if abs(ahead_ns) > kept_ns else 0
 
 
 def note_end(run: Recorded) -> None:

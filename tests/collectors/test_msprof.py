@@ -29,6 +29,7 @@ from npuprof.runs.applications import run_application
 from npuprof.runs.history import ended_runs
 from npuprof.session import Session
 from tests.collectors import msprof_double as double
+from tests.conftest import FakeClock
 
 
 @pytest.fixture(scope="module")
@@ -329,6 +330,26 @@ def test_a_script_is_run_with_its_arguments_and_recorded(
     assert Recording.read(recording.directory).stopped_ns >= recording.started_ns
     assert npuprof.last().info.recording == recording.directory
     assert ended_runs()[-1].directory == recording.directory
+
+
+@pytest.mark.parametrize(("set_ns", "told"), [(-3_600_000_000_000, "back by"), (3_600_000_000_000, "forward by")])
+def test_a_clock_that_is_set_while_a_program_runs_changes_no_duration(
+    tool: Callable[..., Any], tmp_path: Path, script: Path, clock: FakeClock, set_ns: int, told: str
+) -> None:
+    tool()
+
+    passed: list[str] = []
+
+    def once(said: str) -> None:
+        if "trained" in said and not passed:
+            passed.append(said)
+            clock.advance(5_000_000)
+            clock.epoch_ns += set_ns
+
+    recording = run_application([str(script), "0"], Options(output=tmp_path / "out"), echo=once, clock=clock)
+    assert recording.stopped_ns - recording.started_ns == 5_000_000
+    assert recording.clock_step_ns == set_ns
+    assert npuprof.load(recording.directory).notes["message"].str.contains(told).any()
 
 
 def test_a_program_that_fails_keeps_its_recording(tool: Callable[..., Any], tmp_path: Path, script: Path) -> None:
