@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
@@ -209,7 +210,7 @@ def test_a_disk_that_is_full_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with small_disk(tmp_path / "disk", 1 << 17, inodes) as disk:
         monkeypatch.setattr(tempfile, "tempdir", str(disk))
         with pytest.raises(
-            SourceError, match=rf"cannot be unpacked into {disk} \(No space left on device\): free some"
+            SourceError, match=rf"cannot be unpacked into {disk} \({os.strerror(errno.ENOSPC)}\): free some"
         ):
             unpack(archive, Limits())
         assert not list(disk.iterdir())
