@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import fields
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from npuprof import atomic
 from npuprof.dynamic import keys, requests
-from npuprof.errors import OptionsError, SourceError
+from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.options import Options
 from npuprof.options.values import listed
 
@@ -25,7 +23,9 @@ def config_path(path: str | PathLike[str]) -> Path:
 
 
 def write(path: Path, plain: Mapping[str, Any]) -> None:
-    """Write the file as a whole.
+    """Write the file as a whole: private to the user, or with the owner and permissions of the one that was there.
+
+    Where ranks run as other users, who obey root's file, ``chmod 644`` by root lets them read it for good.
 
     Raises
     ------
@@ -33,19 +33,10 @@ def write(path: Path, plain: Mapping[str, Any]) -> None:
         If it cannot be written; what was there before stays.
     """
     try:
-        # A name of its own for each writer: two notebooks may edit at once, and the last one counts.
-        number, partial = tempfile.mkstemp(prefix=".profiler_config_", suffix=".part", dir=path.parent)
-        try:
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write(json.dumps(plain, indent=4) + "\n")
-            Path(partial).chmod(0o644)  # ranks of other containers may run as other users, who obey root's
-            Path(partial).replace(path)
-        except BaseException:
-            with suppress(OSError):
-                Path(partial).unlink()
-            raise
-    except OSError as error:
-        raise SourceError(f"{path} cannot be written ({error.strerror or error}): check the directory") from error
+        with atomic.replacing(path, like_before=True) as file:
+            file.write(f"{json.dumps(plain, indent=4)}\n".encode())
+    except NpuprofError as error:
+        raise SourceError(str(error)) from error
 
 
 def edit(path: str | PathLike[str], /, **changes: Any) -> dict[str, Any]:

@@ -469,6 +469,14 @@ def test_an_edit_is_validated_and_leaves_the_file_whole(file: Path) -> None:
     assert [path.name for path in file.parent.iterdir() if path.suffix != ""] == ["profiler_config.json"]
 
 
+def test_a_new_file_is_the_users_alone_and_an_edit_keeps_its_permissions(file: Path) -> None:
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o644)
+    dynamic.edit(file, start_step=7)
+    assert file.stat().st_mode & 0o777 == 0o644
+    assert [path.name for path in file.parent.iterdir() if path.suffix == ".part"] == []
+
+
 def test_an_edit_of_what_is_not_there_says_so(tmp_path: Path) -> None:
     with pytest.raises(NpuprofError, match="cannot be read"):
         dynamic.edit(tmp_path, active=1)
