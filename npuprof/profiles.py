@@ -20,9 +20,9 @@ from npuprof.notes import Notes
 from npuprof.options.reading import FORMS
 from npuprof.profile_figures import ProfileFigures
 from npuprof.sources import saved
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Preference
 from npuprof.sources.decoding import decode_run
-from npuprof.sources.detect import Preference, Run, detect
+from npuprof.sources.detect import Run, detect
 from npuprof.sources.files.walk import Walk
 from npuprof.sources.selection import Moment, Selection, choose
 

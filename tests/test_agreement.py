@@ -13,7 +13,7 @@ import npuprof
 from npuprof.analysis.overlap import total, union
 from npuprof.errors import SourceError
 from npuprof.profiles import Profile, open_path
-from npuprof.sources.detect import Preference
+from npuprof.sources.base import Preference
 
 FOLDERS = (
     "cluster",

@@ -11,8 +11,7 @@ from npuprof.info import Info
 from npuprof.profiles import Profile
 from npuprof.ranks.processes import Failure, Processes, Task, unexpected
 from npuprof.sources.decoding import called_as_given, decode_run
-from npuprof.sources.describing import describe_run
-from npuprof.sources.detect import CLUSTER, Run
+from npuprof.sources.detect import Run
 from npuprof.sources.selection import Selection
 
 
@@ -41,7 +40,7 @@ class Entry:
     @property
     def is_cluster(self) -> bool:
         """Whether it is what the vendor's tool made of all ranks."""
-        return self.run.name == CLUSTER
+        return self.run.source.of_many_runs
 
     @property
     def profile(self) -> Profile | None:
@@ -71,10 +70,10 @@ class Entry:
 def describe(run: Run, selection: Selection | None) -> Entry:
     """Make the entry of a run, with what its small files tell."""
     try:
-        info = describe_run(run.name, run.source, run.path)
+        info = run.describe()
     except (SourceError, OSError) as error:
         return Entry(run, Info(name=run.path.name), undescribed=run.named(str(error)), selection=selection)
-    if run.name == CLUSTER:
+    if run.source.of_many_runs:
         info.rank = None  # whatever a folder around it is called
     return Entry(run, info, selection=selection)
 
@@ -127,7 +126,7 @@ def read_apart(entries: Sequence[Entry], processes: int) -> None:
         If there can be none; runs that were read until then stay.
     """
     tasks = [
-        Task(entry.run.name, entry.run.path.absolute(), None if entry.is_cluster else entry.selection)
+        Task(entry.run.source.name, entry.run.path.absolute(), None if entry.is_cluster else entry.selection)
         for entry in entries
     ]
     with Processes(processes) as pool, closing(pool.decode(tasks)) as outcomes:

@@ -11,18 +11,17 @@ import signal
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import cast
 
 from loky import ProcessPoolExecutor
 from loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
 from npuprof.errors import SourceError
 from npuprof.machine.environment import ASKING
-from npuprof.sources.base import Decoded, Source
+from npuprof.sources.base import Decoded
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import Run
+from npuprof.sources.registry import source_named
 from npuprof.sources.selection import Selection
 from npuprof.texts import encodable
 
@@ -111,8 +110,7 @@ class Processes:
 def outcome_of(task: Task) -> Decoded | Failure:
     """Return a decoded run, or why it could not be read."""
     try:
-        source = cast("Source", import_module(f"npuprof.sources.{task.source}"))
-        return decode_run(Run(task.source, source, task.path), task.selection)
+        return decode_run(Run(source_named(task.source), task.path), task.selection)
     except SourceError as error:
         return Failure(str(error))
     except Exception as error:  # noqa: BLE001 - a fault in reading one run must not lose the others

@@ -17,17 +17,17 @@ from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.ranks.clocks import boot_of, clock_table
 from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
-from npuprof.ranks.extent import processes_for, size_of
 from npuprof.ranks.figures import SetFigures
 from npuprof.ranks.labels import labelled, nothing
+from npuprof.ranks.parallelism import processes_for
 from npuprof.ranks.processes import NoProcessesError
-from npuprof.ranks.world import host_of, in_words, place_of_ranks, ranks_moving, ranks_told
+from npuprof.ranks.rank_discovery import host_of, in_words, place_of_ranks, ranks_moving, ranks_told
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.stacking import stacked
-from npuprof.sources.describing import told_matrix
 from npuprof.sources.detect import Run
 from npuprof.sources.groups import groups_of, with_global_ranks
 from npuprof.sources.selection import Selection
+from npuprof.sources.vendor_matrix import vendor_matrix
 from npuprof.texts import encodable, plain_lines
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ class ProfileSet(SetFigures):
             {
                 "rank": pd.array([entry.info.rank for entry in self._entries], dtype="Int64"),
                 "path": [_below(entry.run, self.root) for entry in self._entries],
-                "front_end": [entry.info.collector or entry.run.name for entry in self._entries],
-                "source": [entry.info.source or entry.run.name for entry in self._entries],
+                "front_end": [entry.info.collector or entry.run.source.name for entry in self._entries],
+                "source": [entry.info.source or entry.run.source.name for entry in self._entries],
                 "host": self._hosts(),
                 "started": pd.to_datetime(pd.array(started, dtype="Int64"), unit="ns", utc=True),
                 "state": [entry.state for entry in self._entries],
@@ -125,7 +125,7 @@ class ProfileSet(SetFigures):
     def _summed(self) -> set[int]:
         """The ranks in the vendor's matrices of communication, which need not be read as a whole for that."""
         own = [entry for entry in self._entries if not entry.is_cluster]
-        return ranks_moving(Decoded(info=entry.info, statistics=told_matrix(entry.run.path)) for entry in own)
+        return ranks_moving(Decoded(info=entry.info, statistics=vendor_matrix(entry.run.path)) for entry in own)
 
     def _runs_read(self) -> list[Profile]:
         return [entry.profile for entry in self._entries if entry.profile is not None and not entry.is_cluster]
@@ -181,7 +181,7 @@ class ProfileSet(SetFigures):
         The set itself.
         """
         waiting = [entry for entry in self._entries if entry.outcome is None]
-        sizes = {id(entry): size_of(entry.run) for entry in waiting}
+        sizes = {id(entry): entry.run.source.size_bytes(entry.run.path) for entry in waiting}
         count = processes_for(list(sizes.values())) if processes is None else min(processes, len(waiting))
         if count > 1:
             waiting.sort(key=lambda entry: -sizes[id(entry)])  # the longest first, so that none is left for the end

@@ -16,5 +16,5 @@ The way through this folder, from a path on disk to the tables of a run::
     base.Decoded  what each of them gives: tables, facts, notes
     cutting       of which only the selection is kept
 
-:mod:`.describing` tells of a run what its small files know, without reading its tables.
+A format is a module with a :class:`.base.Source`, which :mod:`.registry` lists; a neighbour shows how.
 """

@@ -1,15 +1,19 @@
-"""What every source gives: the tables that it could fill, what it knows of the run, and its notes."""
+"""What a source is, and what it returns of a run: tables, facts and notes."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, TypeAlias
 
 import pandas as pd
 
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.sources.selection import Selection
 
 
 @dataclass
@@ -44,23 +48,72 @@ class Decoded:
         self.notes.settle(self.tables)
 
 
-class Source(Protocol):
-    """One on-disk format: a module with these two functions.
+Preference: TypeAlias = Literal["text", "db", "raw", "parsed"] | None
+"""The form of a run that is wanted: text files, databases, both of these, or raw data; None for the best one."""
 
-    One that can leave out work where only a part is wanted has a third, ``read_part(path, selection)``, which may give
-    more than the selection but all of it: see :func:`npuprof.sources.cutting.cut`, by which every source's tables go.
+_MAX_ENTRIES = 50_000
+
+
+def describe_by_name(path: Path) -> Info:
+    """Return what a path's name tells of a run."""
+    return Info(name=path.name, recording=path)
+
+
+def size_of_files(root: Path) -> int:
+    """Return the bytes of the files at or below a path; of a directory with very many files, of some of them."""
+    total = 0
+    pending = deque([root])
+    for _ in range(_MAX_ENTRIES):
+        if not pending:
+            break
+        path = pending.popleft()
+        with suppress(OSError):
+            if not path.is_dir():
+                total += path.stat().st_size
+            elif not path.is_symlink() or path == root:
+                pending.extend(list(path.iterdir())[:_MAX_ENTRIES])
+    return total
+
+
+@dataclass(frozen=True)
+class Source:
+    """One on-disk format, listed in :mod:`npuprof.sources.registry`.
+
+    Attributes
+    ----------
+    name
+        What the format is called in this package.
+    serves
+        The preferences under which a path is asked for.
+    recognises
+        Return, from its content and cheaply, whether a path is of the format.
+    read
+        Decode the run at a path, or raise a SourceError whose message tells what the path is and what would help.
+    read_part
+        Decode what is selected of it, and perhaps more: :func:`npuprof.sources.cutting.cut` removes the rest. None for
+        a format of which everything has to be read.
+    describe
+        Return what the small files of a run tell, without its tables.
+    size_bytes
+        Return how many bytes are read.
+    is_raw
+        Whether the format is the collector's own data.
+    is_result_of_raw
+        Whether it is a result that may lie beside the raw data from which it was made.
+    of_many_runs
+        Whether it is an analysis of many runs.
+    only_given
+        Whether it is looked for only at the path that a user gives: below it, such files are copies.
     """
 
-    def recognises(self, path: Path) -> bool:
-        """Tell, from its content and cheaply, whether `path` is of this format."""
-        ...
-
-    def read(self, path: Path) -> Decoded:
-        """Read the run at `path`.
-
-        Raises
-        ------
-        SourceError
-            If nothing of it can be read; the message says what the path is and what would help.
-        """
-        ...
+    name: str
+    serves: tuple[Preference, ...]
+    recognises: Callable[[Path], bool]
+    read: Callable[[Path], Decoded]
+    read_part: Callable[[Path, Selection], Decoded] | None = None
+    describe: Callable[[Path], Info] = describe_by_name
+    size_bytes: Callable[[Path], int] = size_of_files
+    is_raw: bool = False
+    is_result_of_raw: bool = False
+    of_many_runs: bool = False
+    only_given: bool = False

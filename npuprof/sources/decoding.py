@@ -5,6 +5,7 @@ from __future__ import annotations
 from npuprof import progress
 from npuprof.errors import SourceError
 from npuprof.quantities import duration
+from npuprof.sources import saved
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.nullable import of_one_kind
 from npuprof.sources.completing import complete
@@ -22,15 +23,15 @@ def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
     SourceError
         If nothing of it can be read, or it has no step of a selected number.
     """
-    read_part = getattr(run.source, "read_part", None)
+    read_part = run.source.read_part
     try:
         with progress.shown():
             decoded = (
-                run.source.read(run.path) if selection is None or not read_part else read_part(run.path, selection)
+                run.source.read(run.path) if selection is None or read_part is None else read_part(run.path, selection)
             )
         decoded.settle()
         decoded.statistics = {encodable(name): of_one_kind(frame) for name, frame in decoded.statistics.items()}
-        complete(decoded, compare=run.name != "saved")  # which was compared before
+        complete(decoded, compare=run.source is not saved.SOURCE)  # which was compared before
         if selection is not None:
             cut(decoded, selection)
     except MemoryError as error:

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
 
 from npuprof.errors import SourceError
-from npuprof.sources.base import Source
+from npuprof.info import Info
+from npuprof.sources import database, loose_folder
+from npuprof.sources.base import Preference, Source
 from npuprof.sources.choice import raw_problem
 from npuprof.sources.files.archives import Unpacked, is_archive, packed_in, refuse_other_archive, unpack
 from npuprof.sources.files.walk import Walk, walk
+from npuprof.sources.registry import sources_for
 
-Preference: TypeAlias = Literal["text", "db", "raw", "parsed"] | None
-_RAW = ("recording", "torch_npu.unparsed", "raw")
-# In this order: a recording of ours holds a PROF_* directory, and a torch_npu result may; of a result in several
-# forms, each form by itself would hide the others.
-_SOURCES: Mapping[Preference, tuple[str, ...]] = {
-    None: (
-        *("saved", "recording", "cluster", "forms", "forms.loose", "database", "kineto", "single_file"),
-        *("torch_npu", "torch_npu.unparsed", "msprof", "raw", "loose_folder"),
-    ),
-    "parsed": (
-        *("saved", "cluster", "forms.parsed", "forms.loose", "database", "kineto", "single_file"),
-        *("torch_npu", "msprof", "loose_folder"),
-    ),
-    "text": ("cluster", "kineto", "single_file", "torch_npu", "msprof", "loose_folder"),
-    "db": ("cluster", "database"),
-    "raw": _RAW,
-}
-_ONLY_GIVEN = ("forms.loose", "loose_folder")  # a copy beside its result would count twice
-_PARSED_OF_RAW = ("forms", "database", "torch_npu", "msprof")  # what the vendor made of raw data in the same directory
 _WANTED: Mapping[Preference, str] = {
     None: "nothing that npuprof can read",
     "text": "no text result",
@@ -43,11 +26,9 @@ _WANTED: Mapping[Preference, str] = {
     "parsed": "no parsed results",
 }
 
-CLUSTER = "cluster"
-"""The source of what the vendor's tool made of many runs; it is none itself."""
-
 _MAX_AROUND = 4  # a slice lies two levels below its PROF_* directory, and that in a result
 _MAX_NAMED = 5
+_RANK = re.compile(r"rank[_-]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -57,21 +38,34 @@ class Run:
 
     Attributes
     ----------
-    name, source
-        What reads it, and its name.
+    source
+        The format that it is of.
     path
-        What to give to it.
+        Where it is.
     choice
         Why it was chosen where the path holds raw data and the vendor's result of it; else empty.
     unpacked
         The archive that it lies in, whose content stays unpacked as long as this refers to it; None for no archive.
     """
 
-    name: str
     source: Source
     path: Path
     choice: str = ""
     unpacked: Unpacked | None = None
+
+    def describe(self) -> Info:
+        """Return what the run's small files tell; the rank is taken from the path (``rank_3``) where none does.
+
+        Raises
+        ------
+        SourceError
+            If its files are too damaged to tell anything.
+        """
+        info = self.source.describe(self.path)
+        if info.rank is None:
+            ranks = [match for part in reversed(self.path.parts[-3:]) if (match := _RANK.search(part))]
+            info.rank = int(ranks[0][1]) if ranks else None
+        return info
 
     def named(self, text: str) -> str:
         """Return a message about the run with the path that its user gave."""
@@ -130,8 +124,8 @@ def _detect_unpacked(unpacked: Unpacked, preferred: Preference) -> Walk[Run]:
 def _detect(path: Path, preferred: Preference) -> Walk[Run]:
     if runs := _recognise(path, preferred, given=True):
         # The files of a cluster's analysis may have been copied beside the runs.
-        beside = _below(path, preferred) if runs[0].name == CLUSTER else Walk[Run]()
-        loose = runs[0].name in _ONLY_GIVEN and path.is_dir()
+        beside = _below(path, preferred) if runs[0].source.of_many_runs else Walk[Run]()
+        loose = runs[0].source.only_given and path.is_dir()
         return Walk([*runs, *beside.found], beside.problems, _untouched(packed_in(path)) if loose else beside.left_out)
     below = _below(path, preferred)
     if below.found:
@@ -153,9 +147,9 @@ def _below(path: Path, preferred: Preference) -> Walk[Run]:
         packed.extend([] if runs else packed_in(directory))
         return runs
 
-    below = walk(path, look, lambda run: run.name != CLUSTER)
+    below = walk(path, look, lambda run: not run.source.of_many_runs)
     for run in below.found:
-        if run.name == CLUSTER and _first(run.path, _ONLY_GIVEN, preferred) is not None:
+        if run.source.of_many_runs and _first(run.path, [one for one in sources_for(preferred) if one.only_given]):
             below.problems.append(
                 f"{run.path} holds files of a run beside the analysis of all ranks: load it by itself"
             )
@@ -174,40 +168,33 @@ def _untouched(packed: Sequence[Path]) -> list[str]:
 
 def _recognise(path: Path, preferred: Preference, *, given: bool = False) -> list[Run]:
     """Return the run at a path; an analysis of a cluster first, where files of a run lie in the same folder."""
-    names = [name for name in _SOURCES[preferred] if given or name not in _ONLY_GIVEN]
-    if not given and _source("loose_folder").recognises(path):
-        names = [name for name in names if name != "database"]  # it may lie among copies too
-    run = _first(path, names, preferred)
-    if run is None or run.name != CLUSTER or not path.is_dir():
+    sources = [source for source in sources_for(preferred) if given or not source.only_given]
+    if not given and loose_folder.recognises(path):
+        sources = [source for source in sources if source is not database.SOURCE]  # it may lie among copies too
+    run = _first(path, sources, preferred)
+    if run is None or not run.source.of_many_runs or not path.is_dir():
         return [] if run is None else [run]
-    beside = _first(path, [name for name in names if name != CLUSTER], preferred)
+    beside = _first(path, [source for source in sources if not source.of_many_runs], preferred)
     return [run] if beside is None else [run, beside]
 
 
-def _first(path: Path, names: Sequence[str], preferred: Preference) -> Run | None:
+def _first(path: Path, sources: Sequence[Source], preferred: Preference = None) -> Run | None:
     choice = ""
-    for name in names:
-        if name not in _SOURCES[preferred] or (choice and name not in _RAW):
+    for source in sources:
+        if (choice and not source.is_raw) or not source.recognises(path):
             continue
-        source = _source(name)
-        if not source.recognises(path):
-            continue
-        if preferred is None and name in _PARSED_OF_RAW and _holds_raw(path):
+        if preferred is None and source.is_result_of_raw and _holds_raw(path):
             if problem := raw_problem(path):
                 told = "the vendor's result is shown; source='raw' shows the raw data, which is not complete"
-                return Run(name, source, path, f"{told}: {problem}")
+                return Run(source, path, f"{told}: {problem}")
             choice = "raw data is shown; source='parsed' shows the vendor's result of it, which is here too"
             continue
-        return Run(name, source, path, choice)
+        return Run(source, path, choice)
     return None
 
 
-def _source(name: str) -> Source:
-    return cast("Source", import_module(f"npuprof.sources.{name}"))
-
-
 def _holds_raw(path: Path) -> bool:
-    return any(_source(name).recognises(path) for name in _RAW)
+    return any(source.recognises(path) for source in sources_for("raw"))
 
 
 def _hint(path: Path, preferred: Preference) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from npuprof.errors import SourceError
 from npuprof.sources import torch_npu
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Source
 from npuprof.sources.msprof import read_layout
 from npuprof.sources.msprof.layout import find_files
 from npuprof.sources.torch_npu.layout import find_files as find_torch_files
@@ -39,3 +39,6 @@ def read(path: Path) -> Decoded:
             decoded.info.collector = ""  # MindSpore names its files the same
         decoded.info.source = "folder of result files"
     return decoded
+
+
+SOURCE = Source("loose_folder", (None, "parsed", "text"), recognises, read, only_given=True)

@@ -16,7 +16,7 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.small_files import convert, read_fields, read_json
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Source
 from npuprof.sources.files.room import refuse_too_large
 
 FILE_NAME = "profile.json"
@@ -112,7 +112,7 @@ def read(path: Path) -> Decoded:
     return decoded
 
 
-def describe_path(path: Path) -> Info:
+def describe(path: Path) -> Info:
     """Return what a saved profile knows of its run, without reading its tables.
 
     Raises
@@ -189,3 +189,6 @@ def _as_table(name: str, stored: pd.DataFrame) -> pd.DataFrame:
     frame = tables.build(name, {str(column): stored[column] for column in stored})
     tables.check(name, frame)
     return frame
+
+
+SOURCE = Source("saved", (None, "parsed"), recognises, read, describe=describe)

@@ -16,7 +16,7 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources import torch_npu
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Source
 from npuprof.sources.files.zipped import read_head
 from npuprof.sources.framework import mindspore
 from npuprof.sources.mindspore import holds_pipeline, read_pipeline_summary
@@ -254,3 +254,6 @@ def _name_devices(decoded: Decoded) -> None:
         if "device_id" in frame:
             found |= {int(device) for device in frame["device_id"].dropna().unique()}
     decoded.info.devices = sorted(found)
+
+
+SOURCE = Source("single_file", (None, "parsed", "text"), recognises, read)

@@ -43,12 +43,14 @@ def write_ranks(sample: Path, parent: Path, ranks: int, megabytes: int) -> int:
 def read_once(parent: Path, processes: int | None) -> dict[str, Any]:
     """Read all ranks; give seconds, the cores' time, and the peak memory here and in the largest process started."""
     from npuprof.profiles import open_path
-    from npuprof.ranks import extent
+    from npuprof.ranks import parallelism
     from npuprof.ranks.profile_set import ProfileSet
 
     runs = open_path(parent)
     assert isinstance(runs, ProfileSet)
-    chosen = processes or extent.processes_for([extent.size_of(entry.run) for entry in runs._entries])
+    chosen = processes or parallelism.processes_for(
+        [entry.run.source.size_bytes(entry.run.path) for entry in runs._entries]
+    )
     began, spent = time.perf_counter(), _cores_s()
     runs.read(chosen)
     seconds, cores_s = time.perf_counter() - began, _cores_s() - spent

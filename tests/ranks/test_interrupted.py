@@ -64,10 +64,10 @@ def test_after_an_interrupt_at_any_line_every_row_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[ProfileSet], object]
 ) -> None:
     monkeypatch.setattr(processes, "ProcessPoolExecutor", _Pool)
-    monkeypatch.setattr(processes, "outcome_of", lambda task: _decoded(Run(task.source, saved, task.path)))
+    monkeypatch.setattr(processes, "outcome_of", lambda task: _decoded(Run(saved.SOURCE, task.path)))
     monkeypatch.setattr(entries, "decode_run", lambda run, _: _decoded(run))
-    monkeypatch.setattr(entries, "describe_run", lambda name, source, path: factories.info(rank=int(path.name)))
-    found = [Run("saved", saved, tmp_path / str(rank)) for rank in range(_RANKS)]
+    monkeypatch.setattr(Run, "describe", lambda run: factories.info(rank=int(run.path.name)))
+    found = [Run(saved.SOURCE, tmp_path / str(rank)) for rank in range(_RANKS)]
     expected = ProfileSet(tmp_path, found).table("kernels")
     for line in count():
         runs = ProfileSet(tmp_path, found)
@@ -93,8 +93,8 @@ def test_what_was_read_in_full_before_an_interrupt_is_not_read_again(
         return _decoded(run)
 
     monkeypatch.setattr(entries, "decode_run", decode)
-    monkeypatch.setattr(entries, "describe_run", lambda name, source, path: factories.info(rank=int(path.name)))
-    runs = ProfileSet(tmp_path, [Run("saved", saved, tmp_path / str(rank)) for rank in range(_RANKS)])
+    monkeypatch.setattr(Run, "describe", lambda run: factories.info(rank=int(run.path.name)))
+    runs = ProfileSet(tmp_path, [Run(saved.SOURCE, tmp_path / str(rank)) for rank in range(_RANKS)])
     with pytest.raises(KeyboardInterrupt):
         runs.read(processes=1)
     assert runs.info["state"].tolist() == ["loaded", "found"]

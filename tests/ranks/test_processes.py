@@ -41,7 +41,7 @@ def test_what_processes_read_is_what_is_read_here(tmp_path: Path) -> None:
     assert sorted(outcomes) == [0, 1, 2]
     for place, outcome in outcomes.items():
         assert isinstance(outcome, Decoded)
-        here = decode_run(Run("single_file", single_file, tasks[place].path))
+        here = decode_run(Run(single_file.SOURCE, tasks[place].path))
         pd.testing.assert_frame_equal(outcome.tables["kernels"], here.tables["kernels"])
         assert outcome.info == here.info
     assert _children() == before
@@ -61,7 +61,7 @@ def test_a_broken_run_is_its_own_outcome_alone(tmp_path: Path) -> None:
 def _answer_or_die(task: Task) -> Decoded | Failure:
     if "bad" in task.path.name:
         os.kill(os.getpid(), 9)
-    return decode_run(Run("single_file", single_file, task.path))
+    return decode_run(Run(single_file.SOURCE, task.path))
 
 
 def test_a_process_that_dies_loses_its_run_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 import npuprof
 from npuprof.errors import SourceError
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Preference
 from npuprof.sources.decoding import decode_run
-from npuprof.sources.detect import Preference, Run, detect
+from npuprof.sources.detect import Run, detect
 from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.trace.maker import CANN, HBM, HOST, NPU, at, small_trace
 

@@ -115,7 +115,7 @@ def test_a_sample_loses_nothing_in_silence(samples: Path, tmp_path: Path, sample
 def test_no_sample_loses_anything_in_silence(samples: Path, tmp_path: Path, preferred: None) -> None:
     lost = []
     for place, run in enumerate(detect(samples, preferred).found):
-        if run.name in _TEXT:
+        if run.source.name in _TEXT:
             folder = tmp_path / f"{place}"
             folder.mkdir()
             lost += silent_losses(run.path, folder, Random(place), _RANDOM)

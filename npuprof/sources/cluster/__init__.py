@@ -17,11 +17,11 @@ from pathlib import Path
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Source
 from npuprof.sources.cluster.layout import find
 from npuprof.sources.cluster.reading import Reading
 
-__all__ = ["describe_path", "read", "recognises"]
+__all__ = ["SOURCE", "describe", "read", "recognises"]
 
 
 def recognises(path: Path) -> bool:
@@ -40,7 +40,7 @@ def read(path: Path) -> Decoded:
     return _reading(path, whole=True)
 
 
-def describe_path(path: Path) -> Info:
+def describe(path: Path) -> Info:
     """Tell which ranks there are and how they are grouped, from the small files alone.
 
     Raises
@@ -61,3 +61,6 @@ def _reading(path: Path, *, whole: bool) -> Decoded:
     reading = Reading(layout)
     reading.run(whole=whole)
     return reading.decoded
+
+
+SOURCE = Source("cluster", (None, "parsed", "text", "db"), recognises, read, describe=describe, of_many_runs=True)

@@ -15,14 +15,14 @@ from pathlib import Path
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Source
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.database.description import add_facts, describe_directory
 from npuprof.sources.database.layout import find
 from npuprof.sources.database.reading import Reading
 from npuprof.sources.database.report import ReportDatabase, is_report
 
-__all__ = ["describe_path", "read", "read_databases", "recognises"]
+__all__ = ["SOURCE", "describe", "read", "read_databases", "recognises"]
 
 
 def recognises(path: Path) -> bool:
@@ -60,7 +60,7 @@ def read_databases(folder: Path) -> Decoded:
     return reading.decoded
 
 
-def describe_path(path: Path) -> Info:
+def describe(path: Path) -> Info:
     """Tell what is known of the run without reading its tables.
 
     Raises
@@ -77,3 +77,6 @@ def describe_path(path: Path) -> Info:
         with open_database(one, notes) as database:
             add_facts(info, ReportDatabase(database) if is_report(database.tables) else database)
     return info
+
+
+SOURCE = Source("database", (None, "parsed", "db"), recognises, read, describe=describe, is_result_of_raw=True)

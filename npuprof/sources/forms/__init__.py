@@ -17,7 +17,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from npuprof.info import Info
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Source
 from npuprof.sources.forms.found import describe, find
 from npuprof.sources.forms.reading import read_forms
 
@@ -47,3 +47,6 @@ def describe_path(path: Path) -> Info:
         If its files are too damaged to tell anything.
     """
     return describe(path, find(path, raw=True))
+
+
+SOURCE = Source("forms", (None,), recognises, read, describe=describe_path, is_result_of_raw=True)

@@ -76,7 +76,7 @@ def find_loose(folder: Path) -> Forms | None:
     """Find a folder with exported text files and a database right in it; None where one kind is missing."""
     if not loose_folder.recognises(folder) or (found := databases.find(folder)) is None:
         return None
-    return Forms(partial(loose_folder.read, folder), found, None, partial(database.describe_path, folder))
+    return Forms(partial(loose_folder.read, folder), found, None, partial(database.describe, folder))
 
 
 def describe(path: Path, forms: Forms | None) -> Info:
@@ -110,7 +110,7 @@ def _of_export(path: Path, *, raw: bool) -> Forms | None:
 
 
 def _describe_export(path: Path, layout: exports.Layout | None) -> Info:
-    return database.describe_path(path) if layout is None else msprof.describe_path(path)
+    return database.describe(path) if layout is None else msprof.describe_path(path)
 
 
 def _is_shown(layout: results.Layout) -> bool:

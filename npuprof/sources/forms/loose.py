@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from npuprof.info import Info
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Source
 from npuprof.sources.forms.found import describe, find_loose
 from npuprof.sources.forms.reading import read_forms
 
@@ -35,3 +35,6 @@ def describe_path(path: Path) -> Info:
         If its files are too damaged to tell anything.
     """
     return describe(path, find_loose(path))
+
+
+SOURCE = Source("forms.loose", (None, "parsed"), recognises, read, describe=describe_path, only_given=True)

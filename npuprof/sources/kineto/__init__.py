@@ -12,7 +12,7 @@ from pathlib import Path
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Source
 from npuprof.sources.kineto.facts import Facts, read_facts
 from npuprof.sources.kineto.layouts import KINETO
 from npuprof.sources.kineto.links import build_links
@@ -68,3 +68,6 @@ def _describe(path: Path, facts: Facts, decoded: Decoded) -> Info:
         info.started_ns = min(int(frame["start_ns"].min()) for frame in frames)
         info.stopped_ns = max(int((frame["start_ns"] + frame["duration_ns"]).max()) for frame in frames)
     return info
+
+
+SOURCE = Source("kineto", (None, "parsed", "text"), recognises, read)

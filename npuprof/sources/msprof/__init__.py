@@ -13,12 +13,12 @@ from pathlib import Path
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Source
 from npuprof.sources.msprof.description import describe
 from npuprof.sources.msprof.layout import Layout, find
 from npuprof.sources.msprof.reading import Reading
 
-__all__ = ["describe_path", "read", "read_layout", "recognises"]
+__all__ = ["SOURCE", "describe_path", "read", "read_layout", "recognises"]
 
 
 def recognises(path: Path) -> bool:
@@ -69,3 +69,6 @@ def _layout(path: Path) -> Layout:
             f"`msprof --export=on --output={path}` makes of raw data"
         )
     return layout
+
+
+SOURCE = Source("msprof", (None, "parsed", "text"), recognises, read, describe=describe_path, is_result_of_raw=True)

@@ -26,7 +26,7 @@ import numpy as np
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Source
 from npuprof.sources.overlapping import of_span, overlap_table
 from npuprof.sources.raw.communication import device_collectives
 from npuprof.sources.raw.communication.tables import Communication
@@ -246,3 +246,13 @@ def _read_sides(path: Path, notes: Notes) -> list[Side]:
             f"{path} holds no host or device_N folder; give the PROF_* directory that the collector wrote"
         )
     return read_old_sides(root, devices_of(Streams(root / "data", Notes(), root.name).names()), notes)
+
+
+def describe(path: Path) -> Info:
+    """Return what the control files of a raw directory tell."""
+    notes = Notes()  # told when the run itself is read
+    sides = read_sides(path, notes)
+    return read_info(path, sides, clocks.epoch_offset(sides, notes))
+
+
+SOURCE = Source("raw", (None, "raw"), recognises, read, read_part, describe, is_raw=True)

@@ -9,9 +9,10 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
+from npuprof.info import Info
 from npuprof.quantities import duration
 from npuprof.recording import FILE_NAME, JOURNAL_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Source
 from npuprof.sources.recording import journal, mark_domains, python_stacks
 from npuprof.sources.recording.files import note_changes
 from npuprof.sources.recording.native import read_native
@@ -145,3 +146,19 @@ def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
             f"lost are what {recording.collector} had not written yet, the step and the ranges that had not ended, and "
             "the Python stacks of the last tenth of a second",
         )
+
+
+def describe(path: Path) -> Info:
+    """Return what ``recording.json`` tells of a run."""
+    recording = Recording.read(path)
+    return Info(
+        name=recording.name or path.name,
+        collector=recording.collector,
+        source="recording",
+        started_ns=recording.started_ns or None,
+        stopped_ns=recording.stopped_ns or None,
+        recording=path,
+    )
+
+
+SOURCE = Source("recording", (None, "raw"), recognises, read, read_part, describe, is_raw=True)

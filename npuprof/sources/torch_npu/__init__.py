@@ -16,13 +16,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.sources.base import Decoded
+from npuprof.info import Info
+from npuprof.notes import Notes
+from npuprof.sources.base import Decoded, Source, describe_by_name, size_of_files
 from npuprof.sources.torch_npu.description import describe
 from npuprof.sources.torch_npu.layout import OUTPUT, Layout, find
 from npuprof.sources.torch_npu.reading import Reading
 from npuprof.sources.torch_npu.unparsed import read_layout
 
-__all__ = ["read", "read_parsed", "recognises"]
+__all__ = ["SOURCE", "read", "read_parsed", "recognises"]
 
 
 def recognises(path: Path) -> bool:
@@ -78,3 +80,25 @@ def read_parsed(layout: Layout, *, alone: bool = True) -> Decoded:
     reading.decoded.info = describe(layout, reading.notes)
     reading.run()
     return reading.decoded
+
+
+def describe_path(path: Path) -> Info:
+    """Return what the small files of a result tell."""
+    layout = find(path)
+    return describe_by_name(path) if layout is None else describe(layout, Notes())
+
+
+def _size_bytes(path: Path) -> int:
+    output = path / OUTPUT  # raw files beside it are not read
+    return size_of_files(output if output.is_dir() else path)
+
+
+SOURCE = Source(
+    "torch_npu",
+    (None, "parsed", "text"),
+    recognises,
+    read,
+    describe=describe_path,
+    size_bytes=_size_bytes,
+    is_result_of_raw=True,
+)

@@ -19,7 +19,7 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources import raw
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Source, describe_by_name
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.columns.steps import assign_steps
 from npuprof.sources.framework import reader_of
@@ -187,3 +187,16 @@ def _describe(info: Info, device: Info) -> None:
     info.versions = {**device.versions, **info.versions}
     info.options = {**device.options, **info.options}
     info.environment = {**device.environment, **info.environment}
+
+
+def describe_path(path: Path) -> Info:
+    """Return what the small files of a run tell."""
+    layout = find(path)
+    if layout is None:
+        return describe_by_name(path)
+    info = describe(layout, Notes())
+    info.source = f"{info.collector} raw files"
+    return info
+
+
+SOURCE = Source("torch_npu.unparsed", (None, "raw"), recognises, read, read_part, describe_path, is_raw=True)

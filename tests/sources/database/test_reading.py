@@ -274,4 +274,4 @@ def test_a_damaged_analysis_does_not_cost_the_profile(tmp_path: Path) -> None:
 
 
 def test_a_path_is_described_without_its_rows(tmp_path: Path) -> None:
-    assert database.describe_path(_result(tmp_path)).rank == 3
+    assert database.describe(_result(tmp_path)).rank == 3

@@ -171,5 +171,5 @@ def test_cells_that_are_no_times_are_counted(tmp_path: Path) -> None:
 def test_a_report_is_found_in_a_directory(tmp_path: Path) -> None:
     _first(tmp_path / "report_1.db")
     assert database.recognises(tmp_path)
-    assert database.describe_path(tmp_path).chip == "Ascend910B"
+    assert database.describe(tmp_path).chip == "Ascend910B"
     assert len(database.read(tmp_path).tables["kernels"]) == 1

@@ -15,7 +15,8 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.profiles import open_path
 from npuprof.ranks.profile_set import ProfileSet
-from npuprof.sources.detect import Preference, detect
+from npuprof.sources.base import Preference
+from npuprof.sources.detect import detect
 from tests.sources.cluster import maker as cluster
 from tests.sources.database.maker import framework_database
 from tests.sources.raw.conftest import raw_sample
@@ -163,7 +164,7 @@ def test_a_run_beside_the_analysis_of_a_cluster_is_a_run_of_the_set(tmp_path: Pa
     assert [len(run.kernels) for run in runs] == [1, 0]
     assert runs.cluster is not None
     framework_database(folder / "msprof_20260821120000.db")
-    assert sorted(run.name for run in detect(folder).found) == ["cluster", "forms.loose"]
+    assert sorted(run.source.name for run in detect(folder).found) == ["cluster", "forms.loose"]
     above = open_path(tmp_path)
     assert above.notes["message"].str.contains("files of a run beside the analysis").any()
 
@@ -173,4 +174,4 @@ def test_an_analysis_of_a_cluster_does_not_hide_the_ranks_below_it(tmp_path: Pat
     output = folder / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
     output.mkdir(parents=True)
     framework_database(output / "ascend_pytorch_profiler_0.db")
-    assert sorted(run.name for run in detect(tmp_path).found) == ["cluster", "database"]
+    assert sorted(run.source.name for run in detect(tmp_path).found) == ["cluster", "database"]

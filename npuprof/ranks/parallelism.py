@@ -3,41 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from npuprof.sources.detect import Run
 from npuprof.sources.files.room import free_memory
-from npuprof.sources.torch_npu.layout import OUTPUT
 
 MAX_PROCESSES = 16
 WORTH_BYTES = 160 << 20
 """What processes must save together: each takes over half a second to start, in which some 60 MB could be read."""
 
 _MEMORY_FACTOR = 5  # a timeline of 200 MB takes some 820 MB at most while it is read
-_MAX_ENTRIES = 50_000
 _CGROUP = Path("/sys/fs/cgroup")
-
-
-def size_of(run: Run) -> int:
-    """Add up the bytes that reading a run goes through; of a directory with very many files, some of them."""
-    root = run.path
-    if run.name == "torch_npu" and (root / OUTPUT).is_dir():
-        root = root / OUTPUT  # raw files beside it are not read
-    total = 0
-    pending = deque([root])
-    for _ in range(_MAX_ENTRIES):
-        if not pending:
-            break
-        path = pending.popleft()
-        with suppress(OSError):
-            if not path.is_dir():
-                total += path.stat().st_size
-            elif not path.is_symlink() or path == root:
-                pending.extend(list(path.iterdir())[:_MAX_ENTRIES])
-    return total
 
 
 def processes_for(sizes: Sequence[int]) -> int:

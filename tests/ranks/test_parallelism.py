@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
-from typing import cast
 
 import pytest
 
-from npuprof.ranks import extent
-from npuprof.ranks.extent import WORTH_BYTES, cores, processes_for, size_of
-from npuprof.sources.base import Source
-from npuprof.sources.detect import Run
+from npuprof.ranks import parallelism
+from npuprof.ranks.parallelism import WORTH_BYTES, cores, processes_for
+from npuprof.sources import raw, torch_npu
 
 MB = 1 << 20
-
-
-def _run(path: Path, name: str = "raw") -> Run:
-    return Run(name, cast("Source", ModuleType(name)), path)
 
 
 @pytest.fixture
 def roomy(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Eight cores and 64 GiB of free memory."""
-    monkeypatch.setattr(extent, "cores", lambda: 8)
-    monkeypatch.setattr(extent, "free_memory", lambda: 64 << 30)
+    monkeypatch.setattr(parallelism, "cores", lambda: 8)
+    monkeypatch.setattr(parallelism, "free_memory", lambda: 64 << 30)
     return monkeypatch
 
 
@@ -48,13 +41,13 @@ def test_the_number_follows_sizes_cores_and_memory(roomy: pytest.MonkeyPatch, si
 
 
 def test_a_machine_with_many_cores_is_not_taken_whole(roomy: pytest.MonkeyPatch) -> None:
-    roomy.setattr(extent, "cores", lambda: 192)
-    roomy.setattr(extent, "free_memory", lambda: 1 << 50)
-    assert processes_for([200 * MB] * 500) == extent.MAX_PROCESSES
+    roomy.setattr(parallelism, "cores", lambda: 192)
+    roomy.setattr(parallelism, "free_memory", lambda: 1 << 50)
+    assert processes_for([200 * MB] * 500) == parallelism.MAX_PROCESSES
 
 
 def test_a_container_bounds_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extent, "_CGROUP", tmp_path)
+    monkeypatch.setattr(parallelism, "_CGROUP", tmp_path)
     everything = cores()
     (tmp_path / "cpu.max").write_text("100000 100000\n")
     assert cores() == 1
@@ -63,7 +56,7 @@ def test_a_container_bounds_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_older_container_bounds_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extent, "_CGROUP", tmp_path)
+    monkeypatch.setattr(parallelism, "_CGROUP", tmp_path)
     everything = cores()
     for name in ("cfs_quota_us", "cfs_period_us"):
         path = tmp_path / "cpu" / f"cpu.{name}"
@@ -81,7 +74,7 @@ def test_the_size_is_that_of_what_is_read(tmp_path: Path) -> None:
         path.write_bytes(bytes(count))
     (tmp_path / "loop" / "again").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "gone").symlink_to(tmp_path / "nothing")
-    assert size_of(_run(tmp_path)) == 532
-    assert size_of(_run(tmp_path, "torch_npu")) == 30
-    assert size_of(_run(tmp_path / "loop" / "x")) == 2
-    assert size_of(_run(tmp_path / "missing")) == 0
+    assert raw.SOURCE.size_bytes(tmp_path) == 532
+    assert torch_npu.SOURCE.size_bytes(tmp_path) == 30
+    assert raw.SOURCE.size_bytes(tmp_path / "loop" / "x") == 2
+    assert raw.SOURCE.size_bytes(tmp_path / "missing") == 0

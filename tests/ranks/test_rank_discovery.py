@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from npuprof.info import Info
-from npuprof.ranks.world import host_of, in_words, place_of_ranks, ranks_told
+from npuprof.ranks.rank_discovery import host_of, in_words, place_of_ranks, ranks_told
 
 
 @pytest.mark.parametrize(

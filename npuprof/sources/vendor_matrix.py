@@ -1,0 +1,44 @@
+"""The vendor's matrix of communication, read by itself, without the tables of its run."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pandas as pd
+
+from npuprof.errors import SourceError
+from npuprof.notes import Notes
+from npuprof.sources.database.analyzer import communication_statistics
+from npuprof.sources.database.connection import open_database
+from npuprof.sources.groups import MATRIX
+from npuprof.sources.msprof.layout import ANALYZED
+from npuprof.sources.text.communication_json import read_communication_matrix
+from npuprof.sources.torch_npu.layout import OUTPUT
+
+_MAX_BYTES = 64 << 20
+_MATRICES = [
+    f"{folder}{name}"
+    for folder in ("", f"{OUTPUT}/", f"{ANALYZED}/")
+    for name in (
+        "communication_matrix.json",
+        "communication_matrix.json.gz",
+        "analysis.db",
+        "communication_analyzer.db",
+    )
+]
+
+
+def vendor_matrix(path: Path) -> dict[str, pd.DataFrame]:
+    """Return the vendor's ``communication_matrix`` of a run by that name, read by itself; empty without one."""
+    for name in _MATRICES:
+        file = path / name
+        with suppress(SourceError, OSError):
+            if not file.is_file() or file.stat().st_size > _MAX_BYTES:
+                continue
+            if file.suffix != ".db":
+                return {MATRIX: read_communication_matrix(file, Notes())}
+            with open_database(file, Notes()) as database:
+                frames = communication_statistics(database)
+            return {name: frame for name, frame in frames.items() if name == MATRIX}
+    return {}
