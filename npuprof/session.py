@@ -185,20 +185,33 @@ class Session(EndedRuns, HasMetadata):
         CollectorError
             If the front end is absent or refuses; nothing is left running, no directory left behind.
         """
+        begins = False
+        try:
+            with self._lock:
+                if self._active:
+                    raise SessionError(f"{self._title} has started already: stop() it first")
+                begins = True
+                if self.options.collector == "auto":
+                    self._choose()  # once more: a framework may have been imported since the session was made
+                action = self._action_of(0)
+                self.step_num, self._first_step = 0, first_step
+                if action == ProfilerAction.NONE:
+                    self._collector.check(self.options)  # a refusal should not wait for the first recorded step
+                else:
+                    self._turn_to(action)
+                self.current_action, self._active = action, True
+                return self
+        except BaseException as error:
+            if begins:
+                self._undo_start(describe_failure(error))
+            raise
+
+    def _undo_start(self, failed: str) -> None:
         with self._lock:
-            if self._active:
-                raise SessionError(f"{self._title} has started already: stop() it first")
-            if self.options.collector == "auto":
-                self._choose()  # once more: a framework may have been imported since the session was made
-            action = self._action_of(0)
-            self.step_num, self._first_step = 0, first_step
-            if action == ProfilerAction.NONE:
-                self._collector.check(self.options)  # a refusal should not wait for the first recorded step
-            else:
-                self._turn_to(action)
-            self.current_action = action
-            self._active = True
-        return self
+            self._active = False
+            if (run := self._run) is not None and run.collecting:
+                run.stop(failed)
+            self._cool_down()
 
     def stop(self, failed: str = "") -> Recording:
         """Stop collecting; stopping again changes nothing.
@@ -266,7 +279,7 @@ class Session(EndedRuns, HasMetadata):
         """Warm up, or begin to record, where the action asks for it and it has not been done."""
         if action == ProfilerAction.NONE or self.collecting:
             return
-        run, self._warm = self._warm, None
+        run = self._warm
         if run is None:
             why = "" if self.reason in _NO_REASONS else self.reason
             plan = self._schedule.numbers if isinstance(self._schedule, Schedule) else None
@@ -274,13 +287,23 @@ class Session(EndedRuns, HasMetadata):
             # Ends the run when the session is forgotten and when the interpreter ends, whichever comes
             # first; made before the start, so that an interrupt cannot come in between.
             weakref.finalize(self, run.abandon)
+        # What may begin is held before it does, so that an interrupt leaves nothing that nobody can end.
         if action == ProfilerAction.WARMUP:
-            run.warm_up()
             self._warm = run
+            try:
+                run.warm_up()
+            finally:
+                self._warm = run if run.warm else None
             return
-        run.start(self._first_step + self.step_num)
-        run.note_facts(self._metadata)
         self._runs.append(run)
+        self._warm = None
+        try:
+            run.start(self._first_step + self.step_num)
+        except BaseException:
+            if not run.collecting:
+                self._runs.remove(run)
+            raise
+        run.note_facts(self._metadata)
 
     def _cool_down(self) -> None:
         run, self._warm = self._warm, None

@@ -130,8 +130,12 @@ class Controller:
         with self._lock:
             session = self._make_session(options, title)
             session.code = cell.text if cell is not None else ""
-            session.start()
-            self._held = _Held(session, cell, report)
+            before, self._held = self._held, _Held(session, cell, report)  # an interrupt may come after the start
+            try:
+                session.start()
+            except BaseException:
+                self._held = before
+                raise
 
     def end(self, failed: str = "", show: Callable[[Session], None] | None = None) -> bool:
         """End the run, if there is one, and show its report.

@@ -195,7 +195,7 @@ class Running(Recorded):
 
     def _give_place_back(self) -> None:
         global _current
-        self.warm = False
+        self.warm = self.collecting = False
         if _current is self:
             _current = None
 

@@ -8,17 +8,23 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from npuprof.errors import SessionError
 from npuprof.options import Options
+from npuprof.runs import running
 from npuprof.runs.schedules import schedule
 from npuprof.session import Session
 from tests.collectors import sigint_double
 from tests.fakes import FakeCollector
+from tests.interrupts import interrupted
 
 # The simulated NPU, whose first native call brings the library's handler.
 _PROGRAM = """
@@ -117,3 +123,25 @@ def _interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
     for _ in range(100_000):
         pass
+
+
+@pytest.mark.parametrize("warmup", [0, 1])
+@pytest.mark.filterwarnings("ignore::npuprof.errors.NpuprofWarning")
+def test_after_an_interrupt_at_any_line_of_a_start_nothing_runs(
+    tmp_path: Path, warmup: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each session is held, as by the traceback that a notebook keeps."""
+    # A trace may raise between a block and the release of its lock, where no signal comes.
+    monkeypatch.setattr(running, "_process_lock", threading.RLock())
+    sessions, options = [], Options(activities=("npu",), output=tmp_path)
+    for line in count():
+        plan = schedule(wait=0, warmup=warmup, active=1)
+        sessions.append(Session(options, collector=FakeCollector(), schedule=plan))
+        came = interrupted(sessions[-1].start, {"npuprof.session", "npuprof.runs.running"}, line)
+        if not came:
+            break
+        assert not sessions[-1].active, line
+        Session(options, collector=FakeCollector()).start().stop()
+    assert line > 40
+    with suppress(SessionError):
+        sessions[-1].stop()
