@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from npuprof.simulator.catalogue import CAST
 from npuprof.simulator.npu import functions, indexing, ufuncs
-from npuprof.simulator.npu.launches import CAST, copy, launch_on, read_back
+from npuprof.simulator.npu.launches import copy, launch_on, read_back
 from npuprof.simulator.npu.methods import ArrayMethods
-from npuprof.simulator.npu.operators import MOVE
+from npuprof.simulator.npu.operators import kernel
 from npuprof.simulator.npu.storage import DeviceArray, Values
 
 
@@ -173,7 +174,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
 
     def __deepcopy__(self, _: dict[int, Any]) -> NpuArray:
         values = self._values.copy()
-        launch_on(MOVE, [self._values], [values], self._device_id)
+        launch_on(kernel("copy"), [self._values], [values], self._device_id)
         return self._make(values, self._device_id)
 
     def __reduce__(self) -> tuple[Any, ...]:

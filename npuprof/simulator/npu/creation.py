@@ -9,18 +9,11 @@ import numpy.typing as npt
 
 from npuprof.simulator.machine import current
 from npuprof.simulator.npu.array import NpuArray
-from npuprof.simulator.npu.launches import Kernel, launch_on
+from npuprof.simulator.npu.launches import launch_on
+from npuprof.simulator.npu.operators import kernel
 from npuprof.simulator.npu.storage import Values, check_dtype, release_dropped
 from npuprof.simulator.npu.streams import Stream, device_of
 from npuprof.simulator.npu.streams import stream as in_stream
-
-_ZEROS = Kernel("ZerosLike", "aclnnInplaceZero", operations=0)
-_ONES = Kernel("OnesLike", "aclnnInplaceOne", operations=0)
-_FILL = Kernel("Fill", "aclnnInplaceFillScalar", operations=0)
-_RANGE = Kernel("Range", "aclnnArange")
-_NORMAL = Kernel("StatelessRandomNormalV2", "aclnnInplaceNormal")
-_UNIFORM = Kernel("StatelessRandomUniformV2", "aclnnInplaceUniform")
-_INTEGERS = Kernel("StatelessRandomUniformIntV2", "aclnnInplaceRandom")
 
 
 def array(
@@ -86,22 +79,22 @@ def empty(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> 
 
 def zeros(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
     """Make an array of zeros; single precision, as NPUs prefer it, unless told otherwise."""
-    return _generated(_ZEROS, np.zeros(shape, dtype), device)
+    return _generated("zeros", np.zeros(shape, dtype), device)
 
 
 def ones(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
     """Make an array of ones; single precision unless told otherwise."""
-    return _generated(_ONES, np.ones(shape, dtype), device)
+    return _generated("ones_like", np.ones(shape, dtype), device)
 
 
 def full(shape: Any, value: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
     """Make an array of one value; single precision unless told otherwise."""
-    return _generated(_FILL, np.full(shape, value, dtype), device)
+    return _generated("full", np.full(shape, value, dtype), device)
 
 
 def arange(*bounds: Any, dtype: npt.DTypeLike | None = None, device: int = 0) -> NpuArray:
     """Make a range, as ``np.arange`` does."""
-    return _generated(_RANGE, np.arange(*bounds, dtype=dtype), device)
+    return _generated("arange", np.arange(*bounds, dtype=dtype), device)
 
 
 class Generator:
@@ -121,15 +114,15 @@ class Generator:
 
     def standard_normal(self, size: Any = None, dtype: npt.DTypeLike = np.float32) -> NpuArray:
         """Draw from the normal distribution of mean 0 and deviation 1; single or double precision."""
-        return _generated(_NORMAL, self._generator.standard_normal(size, dtype), self._device_id)  # type: ignore[arg-type]  # checked by NumPy
+        return _generated("normal", self._generator.standard_normal(size, dtype), self._device_id)  # type: ignore[arg-type]  # checked by NumPy
 
     def random(self, size: Any = None, dtype: npt.DTypeLike = np.float32) -> NpuArray:
         """Draw uniformly from 0 to 1; single or double precision."""
-        return _generated(_UNIFORM, self._generator.random(size, dtype), self._device_id)  # type: ignore[arg-type]  # checked by NumPy
+        return _generated("uniform", self._generator.random(size, dtype), self._device_id)  # type: ignore[arg-type]  # checked by NumPy
 
     def integers(self, low: int, high: int | None = None, size: Any = None, dtype: Any = np.int64) -> NpuArray:
         """Draw integers from `low` (or 0) to below `high`."""
-        return _generated(_INTEGERS, self._generator.integers(low, high, size, dtype), self._device_id)
+        return _generated("integers", self._generator.integers(low, high, size, dtype), self._device_id)
 
 
 def default_rng(seed: Any = None, *, device: int = 0) -> Generator:
@@ -137,10 +130,10 @@ def default_rng(seed: Any = None, *, device: int = 0) -> Generator:
     return Generator(seed, device)
 
 
-def _generated(kernel: Kernel, values: Any, device_id: int) -> NpuArray:
+def _generated(operator: str, values: Any, device_id: int) -> NpuArray:
     """Make an array whose values an operator of the device writes."""
     values = np.asarray(values)
     check_dtype(values.dtype)
     made = NpuArray._make(values, device_id)
-    launch_on(kernel, [], [values], device_id)
+    launch_on(kernel(operator), [], [values], device_id)
     return made

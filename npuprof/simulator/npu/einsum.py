@@ -12,16 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npuprof.simulator.npu.launches import Kernel, cast, launch
+from npuprof.simulator.npu.launches import cast, launch
 from npuprof.simulator.npu.operands import Operands, delivered, target_of
+from npuprof.simulator.npu.operators import kernel
 from npuprof.simulator.npu.products import Extent, launch_product
 from npuprof.simulator.npu.storage import DeviceArray, Values, wrap
 from npuprof.simulator.tensors import Tensor
-
-_TRANSPOSE = Kernel("Transpose", "aclnnPermute", operations=0)
-_DIAGONAL = Kernel("DiagPart", "aclnnDiag", operations=0, reads_part=True)
-_SUM = Kernel("ReduceSum", "aclnnReduceSum")
-_MUL = Kernel("Mul", "aclnnMul")
 
 
 class _Term(NamedTuple):
@@ -90,9 +86,9 @@ class _Contraction:
         """Take the diagonal of repeated axes, and sum along those that nothing else needs."""
         distinct = "".join(dict.fromkeys(term.labels))
         if distinct != term.labels:
-            term = self._kernel(_DIAGONAL, [term], distinct)
+            term = self._kernel("diagonal_copy", [term], distinct)
         kept = "".join(label for label in term.labels if label in needed)
-        return term if kept == term.labels else self._kernel(_SUM, [term], kept)
+        return term if kept == term.labels else self._kernel("sum", [term], kept)
 
     def _pair(self, first: _Term, second: _Term, needed: str) -> _Term:
         """Contract two operands; what they share and nothing else needs is summed."""
@@ -102,7 +98,7 @@ class _Contraction:
         m = "".join(label for label in first.labels if label not in shared)
         n = "".join(label for label in second.labels if label not in shared)
         if not k:
-            return self._kernel(_MUL, [first, second], batch + m + n)
+            return self._kernel("mul", [first, second], batch + m + n)
         first = self._arrange(first, batch + m + k, batch + k + m)
         second = self._arrange(second, batch + k + n, batch + n + k)
         extent = Extent(*(math.prod(self._shape(labels)) for labels in (batch, m, k, n)))
@@ -111,13 +107,11 @@ class _Contraction:
 
     def _arrange(self, term: _Term, *orders: str) -> _Term:
         """Bring the axes into the first of the orders, unless they are in one of them."""
-        return term if term.labels in orders else self._kernel(_TRANSPOSE, [term], orders[0])
+        return term if term.labels in orders else self._kernel("permute", [term], orders[0])
 
-    def _kernel(self, kernel: Kernel, inputs: Sequence[_Term], labels: str) -> _Term:
+    def _kernel(self, operator: str, inputs: Sequence[_Term], labels: str) -> _Term:
         result = self._tensor(labels)
-        tensors = [term.tensor for term in inputs]
-        elements = max(math.prod(tensor.shape) for tensor in (*tensors, result))
-        launch(kernel, tensors, [result], device_id=self._device_id, flops=kernel.operations * elements)
+        launch(kernel(operator), [term.tensor for term in inputs], [result], device_id=self._device_id)
         return _Term(labels, result)
 
     def _shape(self, labels: str) -> tuple[int, ...]:

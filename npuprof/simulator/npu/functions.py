@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from npuprof.simulator.catalogue import generic
 from npuprof.simulator.npu import operators, products
 from npuprof.simulator.npu.einsum import einsum
-from npuprof.simulator.npu.launches import Kernel, launch_on, read_back
+from npuprof.simulator.npu.launches import launch_on, read_back
 from npuprof.simulator.npu.operands import Operands, run, target_of, unsupported, wrapped
-from npuprof.simulator.npu.operators import FUNCTIONS, Rule
+from npuprof.simulator.npu.operators import FUNCTIONS, Rule, kernel
 from npuprof.simulator.npu.storage import DeviceArray
 
-_ALL = Kernel("ReduceAll", "aclnnAll")
-_FILL = Kernel("Fill", "aclnnInplaceFillScalar", operations=0)
-_COUNT = Kernel("CountNonzero", "aclnnCountNonzero")
+_COUNT = kernel("count_nonzero")
 _BOOL_BYTES = 1
 _COUNT_BYTES = 8
 
@@ -59,7 +58,7 @@ def _viewed(like: DeviceArray, result: Any, operands: Operands) -> Any:
     for each in result if isinstance(result, (list, tuple)) else [result]:
         if not any(np.may_share_memory(each, values) for values in operands.values):
             operands.upload()
-            launch_on(operators.MOVE, operands.values, [np.asarray(each)], like._device_id)
+            launch_on(kernel("copy"), operands.values, [np.asarray(each)], like._device_id)
     return wrapped(like, result, operands)
 
 
@@ -72,7 +71,7 @@ def _name(function: Callable[..., Any]) -> str:
 def _where(like: DeviceArray, condition: Any, *choices: Any) -> Any:
     if not choices:
         return np.nonzero(condition)
-    return run(Rule(operators.SELECT), like, np.where, (condition, *choices), {})
+    return run(Rule(kernel("where")), like, np.where, (condition, *choices), {})
 
 
 def _empty_like(like: DeviceArray, prototype: Any, **how: Any) -> Any:
@@ -85,14 +84,14 @@ def _copyto(like: DeviceArray, dst: Any, src: Any, casting: Any = "same_kind", w
     np.copyto(target, source, casting=casting, where=mask)
     if isinstance(dst, DeviceArray):
         operands.upload()
-        launch_on(operators.MOVE if operands.values else _FILL, operands.values, [target], like._device_id)
+        launch_on(kernel("copy" if operands.values else "full"), operands.values, [target], like._device_id)
     else:
         read_back(target.nbytes, like._device_id)
 
 
 def _compared(function: Callable[..., bool], first: str) -> Callable[..., bool]:
     """Make the handler of a comparison of whole arrays, whose answer the host waits for."""
-    comparison = Kernel(first, f"aclnn{first}")
+    comparison = generic(first)
 
     def compare(like: DeviceArray, a: Any, b: Any, *args: Any, **kwargs: Any) -> bool:
         """Launch the comparison and its reduction, and look at the answer."""
@@ -103,7 +102,7 @@ def _compared(function: Callable[..., bool], first: str) -> Callable[..., bool]:
         if np.shape(left) == np.shape(right) or function is np.allclose:
             equal = np.empty(np.broadcast_shapes(np.shape(left), np.shape(right)), np.bool_)
             launch_on(comparison, operands.values, [equal], like._device_id)
-            launch_on(_ALL, [equal], [np.empty((), np.bool_)], like._device_id)
+            launch_on(kernel("all"), [equal], [np.empty((), np.bool_)], like._device_id)
             read_back(_BOOL_BYTES, like._device_id)
         return bool(answer)
 

@@ -6,17 +6,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from npuprof.simulator.npu.launches import Kernel, cast, launch, launch_on, read_back, tensor
+from npuprof.simulator.npu.launches import cast, launch, launch_on, read_back, tensor
 from npuprof.simulator.npu.operands import Operands
-from npuprof.simulator.npu.operators import NON_ZERO
+from npuprof.simulator.npu.operators import kernel
 from npuprof.simulator.npu.storage import DeviceArray, Values, wrap
 
-_SLICE = Kernel("StridedSlice", "aclnnContiguous", operations=0, reads_part=True)
-_GATHER = Kernel("GatherV2", "aclnnIndex", operations=0, reads_part=True)
-_FILL = Kernel("Fill", "aclnnInplaceFillScalar", operations=0)
-_MASKED_FILL = Kernel("MaskedFill", "aclnnInplaceMaskedFillScalar", operations=0)
-_PUT = Kernel("IndexPutV2", "aclnnIndexPutImpl", operations=0)
-_VIEW_COPY = Kernel("ViewCopy", "aclnnInplaceCopy", operations=0)
+_PUT = kernel("index_put")
 _COUNT_BYTES = 8
 
 _Array = TypeVar("_Array", bound=DeviceArray)
@@ -31,16 +26,10 @@ def read(array: _Array, index: Any) -> _Array:
     indices = _index_arrays(plain)
     if not indices:
         if not _is_whole(part, array._values):
-            launch_on(_SLICE, [array._values], [part], array._device_id)
+            launch_on(kernel("slice"), [array._values], [part], array._device_id)
         return wrap(array, part)
     indices = _counted(indices, array._device_id)
-    launch(
-        _GATHER,
-        [tensor(array._values), *map(tensor, indices)],
-        [tensor(part)],
-        device_id=array._device_id,
-        flops=0,
-    )
+    launch_on(kernel("gather_index"), [array._values, *indices], [part], array._device_id)
     return wrap(array, part)
 
 
@@ -57,12 +46,12 @@ def assign(array: DeviceArray, index: Any, value: Any) -> None:
     operands.upload()
     if not isinstance(source, np.ndarray):
         masked = [each for each in indices if each.dtype == np.bool_]
-        kernel = (_MASKED_FILL if masked else _PUT) if indices else _FILL
-        launch_on(kernel, indices, [target], array._device_id)
+        filled = kernel("masked_fill", scalar=True, in_place=True) if masked else _PUT
+        launch_on(filled if indices else kernel("full"), indices, [target], array._device_id)
         return
     operand = cast(source, target.dtype, array._device_id)
-    kernel = _PUT if indices else _VIEW_COPY
-    launch(kernel, [operand, *map(tensor, indices)], [tensor(target)], device_id=array._device_id, flops=0)
+    stored = _PUT if indices else kernel("copy_to_view")
+    launch(stored, [operand, *map(tensor, indices)], [tensor(target)], device_id=array._device_id)
 
 
 def _plain(operands: Operands, index: Any) -> Any:
@@ -82,7 +71,7 @@ def _counted(indices: list[Values], device_id: int) -> list[Values]:
     for index in indices:
         if index.dtype == np.bool_:
             positions = np.empty((np.count_nonzero(index), index.ndim), np.int64)
-            launch_on(NON_ZERO, [index], [positions], device_id)
+            launch_on(kernel("nonzero"), [index], [positions], device_id)
             read_back(_COUNT_BYTES, device_id)
             counted.append(positions)
         else:

@@ -3,49 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from npuprof.simulator.cost_model import Core
+from npuprof.simulator.catalogue import CAST, Kernel
+from npuprof.simulator.launches import Launch
 from npuprof.simulator.npu.storage import Values
 from npuprof.simulator.npu.streams import device_of, launch_stream
 from npuprof.simulator.streams import CopyKind
 from npuprof.simulator.tensors import Tensor
-
-
-class Kernel(NamedTuple):
-    """An operator of CANN as single-operator calls launch it.
-
-    Attributes
-    ----------
-    op_type, api
-        Its type (``Add``) and the acl call (``aclnnAdd``).
-    core
-        The cores that it runs on.
-    operations
-        Operations for each element of its largest operand: 1 for arithmetic, for which the vector unit has
-        an instruction, 0 for what only moves data.
-    variant
-        What the node's name has after the type: ``AiCore``, or ``Common`` for matrix products.
-    reads_part
-        Whether it reads no more of its first operand than it writes, as a slice does.
-    """
-
-    op_type: str
-    api: str
-    core: Core = "AI_VECTOR_CORE"
-    operations: int = 1
-    variant: str = "AiCore"
-    reads_part: bool = False
-
-    @property
-    def node(self) -> str:
-        """The node's name as profiles show it, such as ``aclnnAdd_AddAiCore_Add``."""
-        return f"{self.api}_{self.op_type}{self.variant}_{self.op_type}"
-
-
-CAST = Kernel("Cast", "aclnnCast")
 
 
 def tensor(values: Values | np.generic) -> Tensor:
@@ -54,40 +21,17 @@ def tensor(values: Values | np.generic) -> Tensor:
 
 
 def launch(
-    kernel: Kernel,
-    inputs: Sequence[Tensor],
-    outputs: Sequence[Tensor],
-    *,
-    device_id: int,
-    flops: int,
+    kernel: Kernel, inputs: Iterable[Tensor], outputs: Iterable[Tensor], *, device_id: int, flops: int | None = None
 ) -> None:
-    """Launch a kernel in the calling thread's stream; traffic is every operand once, or the part that is read."""
+    """Launch a kernel in the calling thread's stream; by default it visits each element of its largest operand once."""
     device = device_of(device_id)
-    read = (*outputs, *inputs[1:]) if kernel.reads_part else inputs
-    device.launch(
-        kernel.op_type,
-        core=kernel.core,
-        inputs=inputs,
-        outputs=outputs,
-        flops=flops,
-        read_bytes=sum(operand.size_bytes for operand in read),
-        name=kernel.node,
-        api=kernel.api,
-        stream=launch_stream(device),
-    )
+    launched = Launch.elementwise(kernel, inputs, outputs)
+    (launched if flops is None else launched._replace(flops=flops)).run(device, launch_stream(device))
 
 
 def launch_on(kernel: Kernel, inputs: Iterable[Values | np.generic], outputs: Sequence[Values], device_id: int) -> None:
-    """Launch a kernel that visits each element of its largest operand once."""
-    operands = tuple(inputs)
-    elements = max((values.size for values in (*operands, *outputs)), default=0)
-    launch(
-        kernel,
-        [tensor(values) for values in operands],
-        [tensor(values) for values in outputs],
-        device_id=device_id,
-        flops=kernel.operations * elements,
-    )
+    """Launch a kernel on values."""
+    launch(kernel, map(tensor, inputs), map(tensor, outputs), device_id=device_id)
 
 
 def cast(values: Values, dtype: np.dtype[Any], device_id: int) -> Tensor:
@@ -101,7 +45,7 @@ def cast(values: Values, dtype: np.dtype[Any], device_id: int) -> Tensor:
     if values.dtype == dtype or not np.can_cast(values.dtype, dtype):
         return tensor(values)
     converted = Tensor(values.shape, dtype.name)
-    launch(CAST, [tensor(values)], [converted], device_id=device_id, flops=values.size)
+    launch(CAST, [tensor(values)], [converted], device_id=device_id)
     return converted
 
 

@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from npuprof.simulator.npu.launches import cast, copy, launch_on, read_back, tensor
-from npuprof.simulator.npu.launches import launch as launch_kernel
+from npuprof.simulator.npu.launches import cast, copy, launch, read_back, tensor
 from npuprof.simulator.npu.operators import Rule
 from npuprof.simulator.npu.storage import DeviceArray, Values, check_dtype, wrap
 
@@ -117,18 +116,10 @@ def run(rule: Rule, like: _Array, function: Callable[..., Any], args: Sequence[A
 
 
 def _launch(rule: Rule, operands: Operands, outputs: list[Values]) -> None:
-    if not rule.promotes or not outputs:
-        launch_on(rule.kernel, operands.values, outputs, operands.device_id)
-        return
-    inputs = [cast(values, outputs[0].dtype, operands.device_id) for values in operands.values]
-    elements = max(values.size for values in (*operands.values, *outputs))
-    launch_kernel(
-        rule.kernel,
-        inputs,
-        [tensor(values) for values in outputs],
-        device_id=operands.device_id,
-        flops=rule.kernel.operations * elements,
-    )
+    inputs = [tensor(values) for values in operands.values]
+    if rule.promotes and outputs:
+        inputs = [cast(values, outputs[0].dtype, operands.device_id) for values in operands.values]
+    launch(rule.kernel, inputs, map(tensor, outputs), device_id=operands.device_id)
 
 
 def wrapped(like: _Array, result: Any, operands: Operands) -> Any:

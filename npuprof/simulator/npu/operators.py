@@ -1,9 +1,7 @@
-"""Which operator of CANN a function of NumPy becomes, as data.
+"""Which operator of the catalogue a function of NumPy becomes, as data.
 
-Types and calls are those that profiles of CANN show. A ufunc that is not listed gets NumPy's own name in
-capitals, on the vector cores. Cube cores compute half, bfloat16 and single precision; vector cores the rest.
-CANN gives double precision, complex numbers and some integer operators to the AI CPU: the simulated device
-has none, and runs them on the vector cores at the rate of its model.
+In the lists, ``subtract=sub`` names a function and its operator; a single word names both. A ufunc that is not listed
+becomes an operator of its own name.
 """
 
 from __future__ import annotations
@@ -13,94 +11,60 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npuprof.simulator.npu.launches import Kernel
+from npuprof.simulator import catalogue
+from npuprof.simulator.catalogue import Kernel, generic, kernels_of
 
-# name in NumPy: type, call without "aclnn", call with a scalar operand (where it has another name)
-_UFUNCS: Mapping[str, str] = {
-    "add": "Add Add Adds",
-    "subtract": "Sub Sub Subs",
-    "multiply": "Mul Mul Muls",
-    "true_divide": "RealDiv Div Divs",
-    "floor_divide": "FloorDiv FloorDivide FloorDivides",
-    "remainder": "FloorMod RemainderTensorTensor RemainderTensorScalar",
-    "fmod": "Mod FmodTensor FmodScalar",
-    "power": "Pow PowTensorTensor PowTensorScalar",
-    "negative": "Neg Neg",
-    "absolute": "Abs Abs",
-    "sign": "Sign Sign",
-    "exp": "Exp Exp",
-    "exp2": "Exp2 Exp2",
-    "expm1": "Expm1 Expm1",
-    "log": "Log Log",
-    "log2": "Log2 Log2",
-    "log10": "Log10 Log10",
-    "log1p": "Log1p Log1p",
-    "sqrt": "Sqrt Sqrt",
-    "square": "Square Square",
-    "reciprocal": "Reciprocal Reciprocal",
-    "sin": "Sin Sin",
-    "cos": "Cos Cos",
-    "tan": "Tan Tan",
-    "arcsin": "Asin Asin",
-    "arccos": "Acos Acos",
-    "arctan": "Atan Atan",
-    "arctan2": "Atan2 Atan2",
-    "sinh": "Sinh Sinh",
-    "cosh": "Cosh Cosh",
-    "tanh": "Tanh Tanh",
-    "arcsinh": "Asinh Asinh",
-    "arccosh": "Acosh Acosh",
-    "arctanh": "Atanh Atanh",
-    "floor": "Floor Floor",
-    "ceil": "Ceil Ceil",
-    "trunc": "Trunc Trunc",
-    "rint": "Round Round",
-    "maximum": "Maximum Maximum",
-    "minimum": "Minimum Minimum",
-    "greater": "Greater GtTensor GtScalar",
-    "greater_equal": "GreaterEqual GeTensor GeScalar",
-    "less": "Less LtTensor LtScalar",
-    "less_equal": "LessEqual LeTensor LeScalar",
-    "equal": "Equal EqTensor EqScalar",
-    "not_equal": "NotEqual NeTensor NeScalar",
-    "logical_and": "LogicalAnd LogicalAnd",
-    "logical_or": "LogicalOr LogicalOr",
-    "logical_not": "LogicalNot LogicalNot",
-    "logical_xor": "LogicalXor LogicalXor",
-    "bitwise_and": "BitwiseAnd BitwiseAndTensor BitwiseAndScalar",
-    "bitwise_or": "BitwiseOr BitwiseOrTensor BitwiseOrScalar",
-    "bitwise_xor": "BitwiseXor BitwiseXorTensor BitwiseXorScalar",
-    "invert": "Invert BitwiseNot",
-    "left_shift": "LeftShift LeftShift",
-    "right_shift": "RightShift RightShift",
-    "isnan": "IsNan IsNan",
-    "isinf": "IsInf IsInf",
-    "isfinite": "IsFinite IsFinite",
-    "conjugate": "Conj Conj",
+
+def _listed(words: str) -> dict[str, str]:
+    """Read a list: NumPy's names, and those of the catalogue."""
+    pairs = (word.partition("=") for word in words.split())
+    return {name: operator or name for name, _, operator in pairs}
+
+
+UFUNCS = _listed("""
+    add subtract=sub multiply=mul true_divide=div floor_divide remainder fmod power=pow negative=neg absolute=abs sign
+    exp exp2 expm1 log log2 log10 log1p sqrt square reciprocal sin cos tan arcsin=asin arccos=acos arctan=atan
+    arctan2=atan2 sinh cosh tanh arcsinh=asinh arccosh=acosh arctanh=atanh floor ceil trunc rint=round maximum minimum
+    greater=gt greater_equal=ge less=lt less_equal=le equal=eq not_equal=ne logical_and logical_or logical_not
+    logical_xor bitwise_and bitwise_or bitwise_xor invert=bitwise_not left_shift right_shift isnan isinf isfinite
+    conjugate=conj
+""")
+_REDUCE = _listed("add=sum multiply=prod maximum=amax minimum=amin logical_and=all logical_or=any")
+_ACCUMULATE = _listed("add=cumsum multiply=cumprod maximum=cummax minimum=cummin")
+_SCATTER = _listed("add=scatter_nd_add subtract=scatter_nd_sub maximum=scatter_nd_max minimum=scatter_nd_min")
+
+# Functions whose operands are cast to the result's type first.
+_PROMOTING = _listed("""
+    sum prod mean var std=reduce_std cumsum cumprod trace diff=sub concatenate=cat vstack=cat hstack=cat dstack=cat
+    column_stack=cat stack append=cat
+""")
+# Functions that take operands as they are.
+_OTHERS = _listed("""
+    max=amax amax min=amin amin all any argmax argmin clip=clamp around=round round isclose nan_to_num sort argsort
+    outer=mul transpose=permute swapaxes=permute moveaxis=permute rollaxis=permute matrix_transpose=permute
+    split=split_with_sizes_copy array_split=split_with_sizes_copy hsplit=split_with_sizes_copy
+    vsplit=split_with_sizes_copy unstack=unbind_copy broadcast_to=expand tile=repeat repeat=repeat_interleave roll flip
+    flipud=flip fliplr=flip pad=constant_pad_nd tril triu diag=diag_embed copy zeros_like ones_like full_like
+    take=index_select take_along_axis=gather diagonal=diagonal_copy nonzero argwhere=nonzero flatnonzero=nonzero unique
+""")
+# Operations for each element where NumPy's functions are modelled otherwise than the catalogue's operator: as visiting
+# each element once, or as only moving it.
+_OPERATIONS = {
+    **dict.fromkeys(("var", "sort", "argsort", "arange", "normal", "uniform"), 1),
+    **dict.fromkeys(("index_select", "gather", "diagonal_copy", "nonzero", "where", "masked_fill"), 0),
 }
 
-_REDUCE: Mapping[str, str] = {
-    "add": "ReduceSum ReduceSum",
-    "multiply": "ReduceProd Prod",
-    "maximum": "ReduceMax Amax",
-    "minimum": "ReduceMin Amin",
-    "logical_and": "ReduceAll All",
-    "logical_or": "ReduceAny Any",
-}
+# Without a kernel, unless NumPy has to copy.
+_VIEWS = (
+    *("reshape", "ravel", "squeeze", "expand_dims", "atleast_1d", "atleast_2d", "atleast_3d"),
+    *("real", "imag", "broadcast_arrays"),
+)
 
-_ACCUMULATE: Mapping[str, str] = {
-    "add": "Cumsum Cumsum",
-    "multiply": "Cumprod Cumprod",
-    "maximum": "Cummax Cummax",
-    "minimum": "Cummin Cummin",
-}
-
-_SCATTER: Mapping[str, str] = {
-    "add": "ScatterNdAdd ScatterNdAdd",
-    "subtract": "ScatterNdSub ScatterNdSub",
-    "maximum": "ScatterNdMax ScatterNdMax",
-    "minimum": "ScatterNdMin ScatterNdMin",
-}
+# Answered from the description of the operands.
+_DESCRIPTIONS = (
+    *("shape", "ndim", "size", "result_type", "can_cast", "common_type", "min_scalar_type"),
+    *("iscomplexobj", "isrealobj", "may_share_memory", "shares_memory"),
+)
 
 
 class Rule(NamedTuple):
@@ -121,156 +85,39 @@ class Rule(NamedTuple):
     reads_back: bool = False
 
 
-# name in NumPy: type, call without "aclnn"
-_REDUCTIONS: Mapping[str, str] = {
-    "sum": "ReduceSum ReduceSum",
-    "prod": "ReduceProd Prod",
-    "mean": "ReduceMean Mean",
-    "var": "ReduceVar Var",
-    "std": "ReduceStd Std",
-    "cumsum": "Cumsum Cumsum",
-    "cumprod": "Cumprod Cumprod",
-    "trace": "Trace Trace",
-    "diff": "Sub Sub",
-}
-
-_ARITHMETIC: Mapping[str, str] = {
-    "max": "ReduceMax Amax",
-    "amax": "ReduceMax Amax",
-    "min": "ReduceMin Amin",
-    "amin": "ReduceMin Amin",
-    "all": "ReduceAll All",
-    "any": "ReduceAny Any",
-    "argmax": "ArgMaxV2 ArgMax",
-    "argmin": "ArgMin ArgMin",
-    "clip": "ClipByValueV2 Clamp",
-    "around": "Round Round",
-    "round": "Round Round",
-    "isclose": "IsClose IsClose",
-    "nan_to_num": "NanToNum NanToNum",
-    "sort": "Sort Sort",
-    "argsort": "Sort Argsort",
-    "outer": "Mul Mul",
-}
-
-_JOINS: Mapping[str, str] = {
-    "concatenate": "ConcatD Cat",
-    "vstack": "ConcatD Cat",
-    "hstack": "ConcatD Cat",
-    "dstack": "ConcatD Cat",
-    "column_stack": "ConcatD Cat",
-    "stack": "Pack Stack",
-    "append": "ConcatD Cat",
-}
-
-_MOVES: Mapping[str, str] = {
-    "transpose": "Transpose Permute",
-    "swapaxes": "Transpose Permute",
-    "moveaxis": "Transpose Permute",
-    "rollaxis": "Transpose Permute",
-    "matrix_transpose": "Transpose Permute",
-    "split": "SplitV SplitWithSize",
-    "array_split": "SplitV SplitWithSize",
-    "hsplit": "SplitV SplitWithSize",
-    "vsplit": "SplitV SplitWithSize",
-    "unstack": "Unpack Unbind",
-    "broadcast_to": "BroadcastTo Expand",
-    "tile": "Tile Repeat",
-    "repeat": "RepeatInterleave RepeatInterleave",
-    "roll": "Roll Roll",
-    "flip": "ReverseV2 Flip",
-    "flipud": "ReverseV2 Flip",
-    "fliplr": "ReverseV2 Flip",
-    "pad": "PadV3 ConstantPadNd",
-    "tril": "Tril Tril",
-    "triu": "Triu Triu",
-    "diag": "Diag Diag",
-    "copy": "TensorMove InplaceCopy",
-    "zeros_like": "ZerosLike InplaceZero",
-    "ones_like": "OnesLike InplaceOne",
-    "full_like": "Fill InplaceFillScalar",
-}
-
-_PARTS: Mapping[str, str] = {
-    "take": "GatherV2 IndexSelect",
-    "take_along_axis": "GatherElements Gather",
-    "diagonal": "DiagPart Diag",
-}
-
-_READ_BACK: Mapping[str, str] = {
-    "nonzero": "NonZero NonzeroV2",
-    "argwhere": "NonZero NonzeroV2",
-    "flatnonzero": "NonZero NonzeroV2",
-    "unique": "UniqueConsecutive Unique2",
-}
-
-# Without a kernel, unless NumPy has to copy.
-_VIEWS = (
-    *("reshape", "ravel", "squeeze", "expand_dims", "atleast_1d", "atleast_2d", "atleast_3d"),
-    *("real", "imag", "broadcast_arrays"),
-)
-
-# Answered from the description of the operands.
-_DESCRIPTIONS = (
-    *("shape", "ndim", "size", "result_type", "can_cast", "common_type", "min_scalar_type"),
-    *("iscomplexobj", "isrealobj", "may_share_memory", "shares_memory"),
-)
-
-SELECT = Kernel("SelectV2", "aclnnSWhere", operations=0)
-NON_ZERO = Kernel("NonZero", "aclnnNonzeroV2", operations=0)
-POWER_OF_SCALAR = Kernel("Pows", "aclnnPowTensorScalar")
-MOVE = Kernel("TensorMove", "aclnnInplaceCopy", operations=0)
-
-
-def _kernel(words: str, operations: int = 1) -> Kernel:
-    op_type, call, *_ = words.split()
-    return Kernel(op_type, f"aclnn{call}", operations=operations)
+def kernel(operator: str, *, scalar: bool = False, in_place: bool = False) -> Kernel:
+    """Return the kernel of an operator of the catalogue, which has one; arguments as :func:`kernels_of` takes them."""
+    (only,) = kernels_of(operator, scalar=scalar, in_place=in_place)
+    return only._replace(operations=_OPERATIONS.get(operator, only.operations))
 
 
 def _named(names: Mapping[str, str]) -> Iterator[tuple[Callable[..., Any], str]]:
-    """Give the functions that this NumPy has, with what is said of them."""
-    for name, words in names.items():
+    """Yield the functions that this NumPy has, with their operators."""
+    for name, operator in names.items():
         if (function := getattr(np, name, None)) is not None:
-            yield function, words
-
-
-def _scalar_kernels() -> Iterator[tuple[Callable[..., Any], Kernel]]:
-    for function, words in _named(_UFUNCS):
-        op_type, _, *scalar_call = words.split()
-        if scalar_call:
-            yield function, Kernel(op_type, f"aclnn{scalar_call[0]}")
+            yield function, operator
 
 
 def _rules() -> Iterator[tuple[Callable[..., Any], Rule]]:
-    for function, words in _named(_REDUCTIONS):
-        yield function, Rule(_kernel(words), promotes=True)
-    for function, words in _named(_ARITHMETIC):
-        yield function, Rule(_kernel(words))
-    for function, words in _named(_JOINS):
-        yield function, Rule(_kernel(words, 0), promotes=True)
-    for function, words in _named(_MOVES):
-        yield function, Rule(_kernel(words, 0))
-    for function, words in _named(_PARTS):
-        yield function, Rule(_kernel(words, 0)._replace(reads_part=True))
-    for function, words in _named(_READ_BACK):
-        yield function, Rule(_kernel(words, 0), reads_back=True)
-    yield np.linalg.norm, Rule(Kernel("LpNormV2", "aclnnLinalgVectorNorm", "MIX_AIV", 2, variant=""), promotes=True)
+    for promotes, names in ((True, _PROMOTING), (False, _OTHERS)):
+        for function, operator in _named(names):
+            yield function, Rule(kernel(operator), promotes, operator in catalogue.READ_BACK)
+    yield np.linalg.norm, Rule(catalogue.VECTOR_NORM, promotes=True)
 
 
-_ELEMENTWISE = {function: _kernel(words) for function, words in _named(_UFUNCS)}
-_WITH_SCALAR: dict[Callable[..., Any], Kernel] = dict(_scalar_kernels())
-_WITH_SCALAR[np.power] = POWER_OF_SCALAR
+_OPERATOR_OF = dict(_named(UFUNCS))
 
-REDUCE = {function: _kernel(words) for function, words in _named(_REDUCE)}
-ACCUMULATE = {function: _kernel(words) for function, words in _named(_ACCUMULATE)}
-SCATTER = {function: _kernel(words) for function, words in _named(_SCATTER)}
+REDUCE = {function: kernel(operator) for function, operator in _named(_REDUCE)}
+ACCUMULATE = {function: kernel(operator) for function, operator in _named(_ACCUMULATE)}
+SCATTER = {function: kernel(operator) for function, operator in _named(_SCATTER)}
 FUNCTIONS: Mapping[Callable[..., Any], Rule] = dict(_rules())
 VIEWS = frozenset(getattr(np, name) for name in _VIEWS)
 DESCRIPTIONS = frozenset(getattr(np, name) for name in _DESCRIPTIONS)
+POWER_OF_SCALAR = kernel("pow_scalar")
 
 
 def elementwise(ufunc: np.ufunc, *, scalar: bool, in_place: bool) -> Kernel:
-    """Give the operator of a ufunc.
+    """Return the operator of a ufunc.
 
     Parameters
     ----------
@@ -281,13 +128,7 @@ def elementwise(ufunc: np.ufunc, *, scalar: bool, in_place: bool) -> Kernel:
     in_place
         Whether the result replaces the first operand.
     """
-    kernel = _WITH_SCALAR.get(ufunc) if scalar else None
-    if kernel is None:
-        kernel = _ELEMENTWISE.get(ufunc) or generic(ufunc)
-    return kernel._replace(api=f"aclnnInplace{kernel.api[5:]}") if in_place else kernel
-
-
-def generic(ufunc: np.ufunc, prefix: str = "") -> Kernel:
-    """Give an operator of NumPy's own name, for a ufunc that the tables do not have."""
-    op_type = prefix + "".join(word.capitalize() for word in ufunc.__name__.split("_"))
-    return Kernel(op_type, f"aclnn{op_type}")
+    operator = _OPERATOR_OF.get(ufunc)
+    if operator is None:
+        return generic(ufunc.__name__).in_place() if in_place else generic(ufunc.__name__)
+    return kernel("pow_scalar" if scalar and operator == "pow" else operator, scalar=scalar, in_place=in_place)

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npuprof.simulator.npu.launches import Kernel, cast, launch
+from npuprof.simulator.catalogue import BATCHED, DOT, MATMUL, Kernel
+from npuprof.simulator.npu.launches import cast, launch
 from npuprof.simulator.npu.operands import Operands, delivered, target_of, unsupported
 from npuprof.simulator.npu.storage import DeviceArray, Values
 from npuprof.simulator.tensors import Tensor
 
 _CUBE_DTYPES = ("float16", "bfloat16", "float32")
-_DOT = Kernel("Dot", "aclnnDot")
 
 
 class Extent(NamedTuple):
@@ -77,13 +77,13 @@ def _lead(tensor: Tensor, matrix_elements: int) -> int:
 def product_kernel(extent: Extent, dtype: str) -> Kernel:
     """Choose the operator of a product by its lengths and its type."""
     if extent.m == extent.n == 1:
-        return _DOT
+        return DOT
     call = "aclnnMatmul" if extent.batch == 1 else "aclnnBatchMatMul"
     if dtype not in _CUBE_DTYPES:
         return Kernel(call[5:].replace("Matmul", "MatMul"), call)
     op_type = "MatMulV2" if 1 in (extent.m, extent.n) else "MatMulV3"
     op_type = op_type if extent.batch == 1 else "BatchMatMulV2"
-    return Kernel(op_type, call, "AI_CORE", variant="Common")
+    return (MATMUL if extent.batch == 1 else BATCHED)._replace(op_type=op_type)
 
 
 def apply_ufunc(

@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from npuprof.simulator.catalogue import CAST, Kernel, generic
 from npuprof.simulator.npu import operators, products
-from npuprof.simulator.npu.launches import CAST, Kernel, cast, launch, launch_on
+from npuprof.simulator.npu.launches import cast, launch, launch_on
 from npuprof.simulator.npu.operands import Operands, delivered, run, target_of, unsupported
 from npuprof.simulator.npu.operators import Rule
 from npuprof.simulator.npu.storage import DeviceArray, Values
@@ -57,7 +58,7 @@ def power_of_scalar(like: DeviceArray, exponent: float) -> DeviceArray:
         kernel = operators.POWER_OF_SCALAR
     operand = cast(like._values, values.dtype, like._device_id)
     output = Tensor(values.shape, values.dtype.name)
-    launch(kernel, [operand], [output], device_id=like._device_id, flops=values.size)
+    launch(kernel, [operand], [output], device_id=like._device_id)
     return made
 
 
@@ -86,7 +87,7 @@ def _call(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options
     dtype = _computed_in(values, outputs, options, written)
     _launch(kernel, values, outputs, dtype, like._device_id, written=written)
     if isinstance(mask, np.ndarray):
-        launch_on(operators.SELECT, [mask, *outputs], outputs, like._device_id)
+        launch_on(operators.kernel("where"), [mask, *outputs], outputs, like._device_id)
     results = tuple(delivered(each, like._device_id) for each in made)
     return results if isinstance(result, tuple) else results[0]
 
@@ -117,16 +118,16 @@ def _launch(
     for output, result in zip(outputs, results, strict=True):
         if output.dtype.name != result.dtype:
             final = Tensor(output.shape, output.dtype.name)
-            launch(CAST, [result], [final], device_id=device_id, flops=output.size)
+            launch(CAST, [result], [final], device_id=device_id)
 
 
 def _reduce(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options) -> Any:
-    kernel = operators.REDUCE.get(ufunc) or operators.generic(ufunc, "Reduce")
+    kernel = operators.REDUCE.get(ufunc) or generic(f"reduce_{ufunc.__name__}")
     return run(Rule(kernel, promotes=True), like, ufunc.reduce, inputs, options)
 
 
 def _accumulate(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options) -> Any:
-    kernel = operators.ACCUMULATE.get(ufunc) or operators.generic(ufunc, "Cumulative")
+    kernel = operators.ACCUMULATE.get(ufunc) or generic(f"cumulative_{ufunc.__name__}")
     return run(Rule(kernel, promotes=True), like, ufunc.accumulate, inputs, options)
 
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from npuprof.errors import NpuprofWarning
 from npuprof.simulator import npu
+from npuprof.simulator.catalogue import READ_BACK
 from npuprof.simulator.device import Device
 from npuprof.simulator.framework import OperatorCall
 from npuprof.simulator.npu.streams import device_of, launch_stream
 from npuprof.simulator.tensors import Tensor
-from npuprof.simulator.torch_front import table
 from npuprof.simulator.torch_front.calls import Calls, Node
 from npuprof.simulator.torch_front.loading import load_torch
-from npuprof.simulator.torch_front.lowering import Call, Lowered, lower
+from npuprof.simulator.torch_front.lowering import NOTHING, READS_A_VALUE, Call, Lowered, lower
 from npuprof.simulator.torch_front.residence import residence_of
 from npuprof.simulator.virtual_clock import VirtualClock
 
@@ -38,7 +38,7 @@ class Front:
     launched
         How many kernels were launched, by operator type.
     estimated
-        How often operators were called that the table does not have, by name (``aten::name``): one kernel of that
+        How often operators were called that the catalogue does not have, by name (``aten::name``): one kernel of that
         name stood for each call, estimated as an elementwise one.
     """
 
@@ -143,17 +143,17 @@ class Front:
         raw_name = full_name.removeprefix(f"{_NAMESPACE}::").replace("::", "_")
         in_place = raw_name.endswith("_") and not raw_name.endswith("__")
         name = raw_name[:-1] if in_place else raw_name
-        if name in table.READS_A_VALUE:
+        if name in READS_A_VALUE:
             self._read_back(operands)
             return
-        if name in table.NOTHING or not self._takes_part(operands, outputs):
+        if name in NOTHING or not self._takes_part(operands, outputs):
             return
         described = tuple(_described(one) for one in args)
         call = Call(name, func._overloadname, described, tuple(_describe(one) for one in outputs), in_place)
         lowered = lower(call)
         self._make_resident(operands, outputs)
         self._launch_all(full_name, lowered)
-        if name in table.READ_BACK or _selects(name, operands):
+        if name in READ_BACK or _selects(name, operands):
             self._wait_for(8 * max(1, len(outputs)))
 
     def _takes_part(self, operands: tuple[Any, ...], outputs: tuple[Any, ...]) -> bool:
@@ -180,19 +180,8 @@ class Front:
     def _launch_all(self, full_name: str, lowered: Lowered) -> None:
         stream = launch_stream(self._device)
         for launch in lowered.launches:
-            kernel = launch.kernel
-            self._device.launch(
-                kernel.op_type,
-                core=kernel.core,
-                inputs=launch.inputs,
-                outputs=launch.outputs,
-                flops=launch.flops,
-                read_bytes=launch.read_bytes,
-                name=kernel.node,
-                api=kernel.api,
-                stream=stream,
-            )
-            self.launched[kernel.op_type] += 1
+            launch.run(self._device, stream)
+            self.launched[launch.kernel.op_type] += 1
         if not lowered.known:
             self.estimated[full_name] += 1
 

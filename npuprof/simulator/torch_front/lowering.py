@@ -9,12 +9,24 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from npuprof.simulator.npu.launches import Kernel
+from npuprof.simulator import catalogue
+from npuprof.simulator.catalogue import Kernel, generic, kernels_of
+from npuprof.simulator.launches import Launch
 from npuprof.simulator.tensors import Tensor
-from npuprof.simulator.torch_front import table
 
 _CUBE_DTYPES = frozenset({"float16", "bfloat16", "float32", "int8"})
+_FOREACH = "_foreach_"
 _VOLUMES = 5  # axes of an operand of a convolution over three dimensions
+# Operators without a kernel, beside all that only give a view.
+_NOTHING = """
+    empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize set _unsafe_view _reshape_alias
+    lift_fresh lift alias detach view _conj is_same_size unsafe_split unsafe_split_with_sizes unsafe_chunk
+    record_stream _has_compatible_shallow_copy_type is_pinned _nested_tensor_size sym_size sym_stride sym_numel
+    sym_storage_offset stride size dim numel is_contiguous
+"""
+NOTHING = frozenset(_NOTHING.split())
+# Operators that copy a value to the host and wait for it.
+READS_A_VALUE = frozenset({"_local_scalar_dense", "item", "is_nonzero"})
 
 
 class Call(NamedTuple):
@@ -44,23 +56,8 @@ class Call(NamedTuple):
         return tuple(_tensors(self.args))
 
 
-class Launch(NamedTuple):
-    """One kernel with its operands and the operations that it makes."""
-
-    kernel: Kernel
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-    flops: int
-
-    @property
-    def read_bytes(self) -> int:
-        """Bytes that it reads: each operand once, or the part of the first that it gives."""
-        read = (*self.outputs, *self.inputs[1:]) if self.kernel.reads_part else self.inputs
-        return sum(operand.size_bytes for operand in read)
-
-
 class Lowered(NamedTuple):
-    """What a call launches; `known` tells whether the table has its operator, else it is an estimate."""
+    """What a call launches; `known` tells whether the catalogue has its operator, else it is an estimate."""
 
     launches: tuple[Launch, ...]
     known: bool = True
@@ -77,46 +74,27 @@ def lower(call: Call) -> Lowered:
     Returns
     -------
     Lowered
-        The kernels in order, none for what takes no device. An operator that is in no table becomes one kernel of
-        its own name in capitals, with one operation for each element of its largest operand.
+        The kernels in order, none for what takes no device. An operator that the catalogue does not have becomes one
+        kernel of its own name in capitals, with one operation for each element of its largest operand.
     """
-    if call.name in table.NOTHING:
+    if call.name in NOTHING:
         return Lowered(())
     if (special := _SPECIAL.get(call.name)) is not None:
         try:
             return Lowered(tuple(special(call)))
         except (LookupError, ValueError, TypeError):  # another torch gives it other arguments
             return Lowered((_elementwise(generic(call.name), call),), known=False)
-    if call.name.startswith(table.FOREACH):
-        return Lowered((_elementwise(_foreach_kernel(call), call),))
-    if call.name.startswith(table.FUSED) and (fused := _fused_kernel(call.name)) is not None:
+    if call.name.startswith(_FOREACH):
+        return Lowered((Launch(_foreach_kernel(call), call.inputs, call.outputs, sum(map(_count, call.inputs))),))
+    if (fused := catalogue.FUSED_OPTIMIZERS.get(call.name)) is not None:
         return Lowered(tuple(_optimizer(fused, call)))
-    kernels = table.KERNELS.get(call.name)
-    if kernels is None:
-        return Lowered((_elementwise(generic(call.name), call),), known=False)
-    return Lowered(tuple(_elementwise(_variant(kernel, call), call) for kernel in kernels))
-
-
-def generic(name: str) -> Kernel:
-    """Give the kernel of an operator that no table has."""
-    op_type = "".join(word[:1].upper() + word[1:] for word in name.split("_") if word) or "Unknown"
-    return Kernel(op_type, f"aclnn{op_type}")
-
-
-def _variant(kernel: Kernel, call: Call) -> Kernel:
-    api = kernel.api
-    if call.name in table.WITH_SCALAR and len([one for one in call.inputs if one.shape]) < 2:
-        api = table.WITH_SCALAR[call.name]
-    if call.in_place and not api.startswith("aclnnInplace"):
-        api = f"aclnnInplace{api[5:]}"
-    return kernel._replace(api=api)
+    scalar = len([one for one in call.inputs if one.shape]) < 2
+    kernels = kernels_of(call.name, scalar=scalar, in_place=call.in_place)
+    return Lowered(tuple(_elementwise(one, call) for one in kernels or (generic(call.name),)), known=bool(kernels))
 
 
 def _elementwise(kernel: Kernel, call: Call) -> Launch:
-    elements = max((_count(operand) for operand in (*call.inputs, *call.outputs)), default=0)
-    if call.name.startswith(table.FOREACH):
-        elements = sum(map(_count, call.inputs))
-    return Launch(kernel, call.inputs, call.outputs, kernel.operations * elements)
+    return Launch.elementwise(kernel, call.inputs, call.outputs)
 
 
 # -- matrix products -----------------------------------------------------------------------------------------------
@@ -137,7 +115,7 @@ def _product(kernel: Kernel, first: int) -> Callable[[Call], Iterator[Launch]]:
 
 def _linear(call: Call) -> Iterator[Launch]:
     one, weight = call.inputs[:2]
-    yield Launch(_on_cube(table.MATMUL, one.dtype), call.inputs, call.outputs, 2 * _count(one) * weight.shape[0])
+    yield Launch(_on_cube(catalogue.MATMUL, one.dtype), call.inputs, call.outputs, 2 * _count(one) * weight.shape[0])
 
 
 # -- convolutions --------------------------------------------------------------------------------------------------
@@ -145,7 +123,7 @@ def _linear(call: Call) -> Iterator[Launch]:
 
 def _convolution(call: Call) -> Iterator[Launch]:
     source, weight = call.inputs[:2]
-    kernel = _of_axes(table.CONVOLUTION, source)
+    kernel = _of_axes(catalogue.CONVOLUTION, source)
     output = call.outputs[0]
     # A transposed convolution spreads each element of its input, another one gathers each element of its output.
     transposed = len(call.args) > 6 and call.args[6] is True
@@ -159,12 +137,12 @@ def _convolution_backward(call: Call) -> Iterator[Launch]:
     transposed = len(call.args) > 7 and call.args[7] is True
     flops = 2 * _count(source if transposed else gradient) * math.prod(weight.shape[1:])
     if mask[0]:
-        yield Launch(_of_axes(table.CONVOLUTION_INPUT, source), (weight, gradient), (source,), flops)
+        yield Launch(_of_axes(catalogue.CONVOLUTION_INPUT, source), (weight, gradient), (source,), flops)
     if mask[1]:
-        yield Launch(_of_axes(table.CONVOLUTION_WEIGHT, source), (source, gradient), (weight,), flops)
+        yield Launch(_of_axes(catalogue.CONVOLUTION_WEIGHT, source), (source, gradient), (weight,), flops)
     if mask[2]:
         bias = Tensor(gradient.shape[1:2], gradient.dtype)
-        yield Launch(table.BIAS_GRADIENT, (gradient,), (bias,), _count(gradient))
+        yield Launch(catalogue.BIAS_GRADIENT, (gradient,), (bias,), _count(gradient))
 
 
 def _of_axes(kernel: Kernel, source: Tensor) -> Kernel:
@@ -183,14 +161,14 @@ def _is_mask(value: Any) -> bool:
 
 def _attention(call: Call) -> Iterator[Launch]:
     query, key, value = call.inputs[:3]
-    yield Launch(table.ATTENTION, call.inputs, call.outputs[:1], _attention_flops(query, key, value))
+    yield Launch(catalogue.ATTENTION, call.inputs, call.outputs[:1], _attention_flops(query, key, value))
 
 
 def _attention_backward(call: Call) -> Iterator[Launch]:
     query, key, value = call.inputs[1:4]
     # The scores are computed again, and each of the two products has two gradients.
     flops = 5 * _attention_flops(query, key, value) // 2
-    yield Launch(table.ATTENTION_GRADIENT, call.inputs, call.outputs, flops)
+    yield Launch(catalogue.ATTENTION_GRADIENT, call.inputs, call.outputs, flops)
 
 
 def _attention_flops(query: Tensor, key: Tensor, value: Tensor) -> int:
@@ -216,34 +194,30 @@ def _recurrent(kernel: Kernel, passes: int) -> Callable[[Call], Iterator[Launch]
 def _copy(call: Call) -> Iterator[Launch]:
     source = call.inputs[-1] if call.name == "copy" else call.inputs[0]
     (output,) = call.outputs[:1]
-    (kernel,) = (table.CAST,) if source.dtype != output.dtype else table.KERNELS[call.name]
+    (kernel,) = (catalogue.CAST,) if source.dtype != output.dtype else catalogue.KERNELS[call.name]
     yield Launch(kernel, (source,), (output,), kernel.operations * _count(output))
 
 
 def _index(call: Call) -> Iterator[Launch]:
     for mask in (one for one in call.inputs[1:] if one.dtype in ("bool", "uint8")):
         positions = Tensor((_count(call.outputs[0]), len(mask.shape)), "int64")
-        yield Launch(table.KERNELS["nonzero"][0], (mask,), (positions,), _count(mask))
-    yield _elementwise(table.KERNELS["index"][0], call)
+        yield Launch(catalogue.KERNELS["nonzero"][0], (mask,), (positions,), _count(mask))
+    yield _elementwise(catalogue.KERNELS["index"][0], call)
 
 
 def _batch_norm(call: Call) -> Iterator[Launch]:
     # Input, weight, bias, both running values, and then whether they are to be learnt.
     is_training = len(call.args) <= 5 or call.args[5] is not False
     name = call.name if is_training else "_native_batch_norm_legit_no_training"
-    for kernel in table.KERNELS[name]:
+    for kernel in catalogue.KERNELS[name]:
         yield _elementwise(kernel, call)
 
 
 def _foreach_kernel(call: Call) -> Kernel:
-    words = call.name[len(table.FOREACH) :]
+    words = call.name[len(_FOREACH) :]
     kind = "".join(part.capitalize() for part in words.split("_"))
     suffix = call.overload if call.overload in ("Scalar", "List", "ScalarList", "Tensor") else ""
     return Kernel(f"Foreach{kind}{suffix}", f"aclnnForeach{kind}{suffix}", operations=1, variant="")
-
-
-def _fused_kernel(name: str) -> Kernel | None:
-    return table.FUSED_OPTIMIZERS.get(name[len(table.FUSED) :])
 
 
 def _optimizer(kernel: Kernel, call: Call) -> Iterator[Launch]:
@@ -268,14 +242,14 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
 
 
 _SPECIAL: Mapping[str, Callable[[Call], Iterator[Launch]]] = {
-    "mm": _product(table.MATMUL, 0),
-    "addmm": _product(table.MATMUL._replace(api="aclnnAddmm"), 1),
-    "mv": _product(table.MATMUL._replace(api="aclnnMv"), 0),
-    "addmv": _product(table.MATMUL._replace(api="aclnnAddmv"), 1),
-    "dot": _product(table.MATMUL._replace(api="aclnnDot"), 0),
-    "bmm": _product(table.BATCHED, 0),
-    "baddbmm": _product(table.BATCHED._replace(api="aclnnBaddbmm"), 1),
-    "addbmm": _product(table.BATCHED._replace(api="aclnnAddbmm"), 1),
+    "mm": _product(catalogue.MATMUL, 0),
+    "addmm": _product(catalogue.MATMUL._replace(api="aclnnAddmm"), 1),
+    "mv": _product(catalogue.MATMUL._replace(api="aclnnMv"), 0),
+    "addmv": _product(catalogue.MATMUL._replace(api="aclnnAddmv"), 1),
+    "dot": _product(catalogue.MATMUL._replace(api="aclnnDot"), 0),
+    "bmm": _product(catalogue.BATCHED, 0),
+    "baddbmm": _product(catalogue.BATCHED._replace(api="aclnnBaddbmm"), 1),
+    "addbmm": _product(catalogue.BATCHED._replace(api="aclnnAddbmm"), 1),
     "linear": _linear,
     "convolution": _convolution,
     "_convolution": _convolution,
@@ -288,8 +262,8 @@ _SPECIAL: Mapping[str, Callable[[Call], Iterator[Launch]]] = {
     "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
     "_scaled_dot_product_flash_attention_backward": _attention_backward,
     "_scaled_dot_product_efficient_attention_backward": _attention_backward,
-    "mkldnn_rnn_layer": _recurrent(table.RECURRENT, 1),
-    "mkldnn_rnn_layer_backward": _recurrent(table.RECURRENT_GRADIENT, 2),
+    "mkldnn_rnn_layer": _recurrent(catalogue.RECURRENT, 1),
+    "mkldnn_rnn_layer_backward": _recurrent(catalogue.RECURRENT_GRADIENT, 2),
     "copy": _copy,
     "_to_copy": _copy,
     "index": _index,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuprof.simulator import Tensor
-from npuprof.simulator.torch_front import table
+from npuprof.simulator.catalogue import KERNELS
 from npuprof.simulator.torch_front.lowering import Call, Lowered, lower
 
 
@@ -181,7 +181,7 @@ tensors = st.builds(
 
 
 @given(
-    st.sampled_from(sorted(table.KERNELS)) | st.text("abc_", min_size=1, max_size=9),
+    st.sampled_from(sorted(KERNELS)) | st.text("abc_", min_size=1, max_size=9),
     st.lists(tensors | st.none() | st.integers() | st.lists(tensors, max_size=3).map(tuple), max_size=4).map(tuple),
     st.lists(tensors, max_size=2).map(tuple),
     st.booleans(),
@@ -192,7 +192,7 @@ def test_any_call_of_the_table_or_outside_it_becomes_launches_that_add_up(
     if name in OF_OTHER_FORM:
         return  # torch guarantees what they are given
     lowered = lower(Call(name, "", args, outputs, in_place))
-    assert lowered.known == (name in table.KERNELS)
+    assert lowered.known == (name in KERNELS)
     for launch in lowered.launches:
         assert launch.flops >= 0
         assert launch.read_bytes <= sum(each.size_bytes for each in (*launch.inputs, *launch.outputs))
@@ -207,7 +207,7 @@ def test_arguments_of_another_form_are_estimated_too(name: str) -> None:
 
 
 def test_operations_follow_the_largest_operand() -> None:
-    for name, kernels in table.KERNELS.items():
+    for name, kernels in KERNELS.items():
         if name in OF_OTHER_FORM:
             continue
         lowered = called(name, half(6, 7), gives=(half(6),))

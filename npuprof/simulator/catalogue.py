@@ -1,18 +1,64 @@
-"""Which operators of CANN an aten operator becomes, as data.
+"""The one catalogue of operators: what CANN calls each, which cores run it, and how much it computes, as data.
 
-Types and calls are those that profiles of torch_npu show on a 910B. The number after a call is how many operations it
-makes for each element of its largest operand. An operator that is not here is estimated as an elementwise one and named
-after itself: see :func:`npuprof.simulator.torch_front.lowering.lower`.
+Operators go by aten's names, which the acl calls follow; the fronts translate theirs. Types and calls are those that
+profiles of CANN show on a 910B. CANN gives double precision, complex numbers and some integer operators to the AI CPU:
+the simulated device has none, and runs them on the vector cores at the rate of its model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from npuprof.simulator.cost_model import Core
-from npuprof.simulator.npu.launches import Kernel
 
-# aten name: type, call without "aclnn", call with a scalar operand (where it has another name)
+_IN_PLACE = "aclnnInplace"
+
+
+class Kernel(NamedTuple):
+    """An operator of CANN as single-operator calls launch it.
+
+    Attributes
+    ----------
+    op_type, api
+        Its type (``Add``) and the acl call (``aclnnAdd``).
+    core
+        The cores that it runs on.
+    operations
+        Operations for each element of its largest operand: 1 for arithmetic, for which the vector unit has
+        an instruction, 0 for what only moves data.
+    variant
+        What the node's name has after the type: ``AiCore``, or ``Common`` for matrix products.
+    reads_part
+        Whether it reads no more of its first operand than it writes, as a slice does.
+    """
+
+    op_type: str
+    api: str
+    core: Core = "AI_VECTOR_CORE"
+    operations: int = 1
+    variant: str = "AiCore"
+    reads_part: bool = False
+
+    @property
+    def node(self) -> str:
+        """The node's name as profiles show it, such as ``aclnnAdd_AddAiCore_Add``."""
+        return f"{self.api}_{self.op_type}{self.variant}_{self.op_type}"
+
+    def in_place(self) -> Kernel:
+        """Return the kernel by the call that writes its result over the first operand."""
+        return self if self.api.startswith(_IN_PLACE) else self._replace(api=f"{_IN_PLACE}{self.api[5:]}")
+
+
+# Elementwise operators whose type and call are their names in capitals: ``Exp`` and ``aclnnExp``.
+_PLAIN = """
+    neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan atan2
+    asinh acosh atanh sinh cosh tanh erf erfc erfinv floor ceil trunc round maximum minimum logical_and logical_or
+    logical_not logical_xor left_shift right_shift conj count_nonzero addcmul addcdiv nan_to_num relu sigmoid
+    leaky_relu
+"""
+
+# name: type, call without "aclnn", call with a scalar operand (where it has another name)
 _ELEMENTWISE: Mapping[str, str] = {
     "add": "Add Add Adds",
     "sub": "Sub Sub Subs",
@@ -23,41 +69,9 @@ _ELEMENTWISE: Mapping[str, str] = {
     "remainder": "FloorMod RemainderTensorTensor RemainderTensorScalar",
     "fmod": "Mod FmodTensor FmodScalar",
     "pow": "Pow PowTensorTensor PowTensorScalar",
-    "neg": "Neg Neg",
-    "abs": "Abs Abs",
-    "sign": "Sign Sign",
+    "pow_scalar": "Pows PowTensorScalar",
     "sgn": "Sign Sign",
-    "exp": "Exp Exp",
-    "exp2": "Exp2 Exp2",
-    "expm1": "Expm1 Expm1",
-    "log": "Log Log",
-    "log2": "Log2 Log2",
-    "log10": "Log10 Log10",
-    "log1p": "Log1p Log1p",
-    "sqrt": "Sqrt Sqrt",
-    "rsqrt": "Rsqrt Rsqrt",
-    "square": "Square Square",
-    "reciprocal": "Reciprocal Reciprocal",
-    "sin": "Sin Sin",
-    "cos": "Cos Cos",
-    "tan": "Tan Tan",
-    "asin": "Asin Asin",
-    "acos": "Acos Acos",
-    "atan": "Atan Atan",
-    "atan2": "Atan2 Atan2",
-    "sinh": "Sinh Sinh",
-    "cosh": "Cosh Cosh",
-    "tanh": "Tanh Tanh",
-    "erf": "Erf Erf",
-    "erfc": "Erfc Erfc",
-    "erfinv": "Erfinv Erfinv",
-    "floor": "Floor Floor",
-    "ceil": "Ceil Ceil",
-    "trunc": "Trunc Trunc",
-    "round": "Round Round",
     "frac": "Sub Frac",
-    "maximum": "Maximum Maximum",
-    "minimum": "Minimum Minimum",
     "clamp": "ClipByValueV2 Clamp",
     "clamp_min": "Maximum ClampMin",
     "clamp_max": "Minimum ClampMax",
@@ -67,10 +81,6 @@ _ELEMENTWISE: Mapping[str, str] = {
     "le": "LessEqual LeTensor LeScalar",
     "gt": "Greater GtTensor GtScalar",
     "ge": "GreaterEqual GeTensor GeScalar",
-    "logical_and": "LogicalAnd LogicalAnd",
-    "logical_or": "LogicalOr LogicalOr",
-    "logical_not": "LogicalNot LogicalNot",
-    "logical_xor": "LogicalXor LogicalXor",
     "bitwise_and": "BitwiseAnd BitwiseAndTensor BitwiseAndScalar",
     "bitwise_or": "BitwiseOr BitwiseOrTensor BitwiseOrScalar",
     "bitwise_xor": "BitwiseXor BitwiseXorTensor BitwiseXorScalar",
@@ -80,23 +90,18 @@ _ELEMENTWISE: Mapping[str, str] = {
     "isnan": "IsNan IsNan",
     "isinf": "IsInf IsInf",
     "isfinite": "IsFinite IsFinite",
+    "isclose": "IsClose IsClose",
     "where": "SelectV2 SWhere",
     "masked_fill": "MaskedFill MaskedFillTensor MaskedFillScalar",
     "lerp": "Lerp Lerp Lerps",
-    "addcmul": "Addcmul Addcmul",
-    "addcdiv": "Addcdiv Addcdiv",
-    "nan_to_num": "NanToNum NanToNum",
-    "relu": "Relu Relu",
     "relu6": "Relu6 Hardtanh",
     "threshold_backward": "ThresholdGradV2D ThresholdBackward",
-    "sigmoid": "Sigmoid Sigmoid",
     "hardtanh": "ClipByValueV2 Hardtanh",
     "hardtanh_backward": "HardtanhGrad HardtanhBackward",
     "hardswish": "HardSwish Hardswish",
     "hardswish_backward": "HardSwishGrad HardswishBackward",
     "hardsigmoid": "HardSigmoid Hardsigmoid",
     "hardsigmoid_backward": "HardSigmoidGrad HardsigmoidBackward",
-    "leaky_relu": "LeakyRelu LeakyRelu",
     "leaky_relu_backward": "LeakyReluGrad LeakyReluBackward",
     "elu": "EluV2 Elu",
     "elu_backward": "EluGradV2 EluBackward",
@@ -109,7 +114,7 @@ _ELEMENTWISE: Mapping[str, str] = {
     "bucketize": "SearchSorted Bucketize",
 }
 
-# aten name: type, call, operations an element
+# name: type, call, operations an element
 _HEAVIER: Mapping[str, str] = {
     "gelu": "Gelu Gelu 8",
     "gelu_backward": "GeluGrad GeluBackward 12",
@@ -185,6 +190,7 @@ _HEAVIER: Mapping[str, str] = {
     "randint": "StatelessRandomUniformInt InplaceRandom 10",
     "randint_like": "StatelessRandomUniformInt InplaceRandom 10",
     "randperm": "StatelessRandperm Randperm 16",
+    "integers": "StatelessRandomUniformIntV2 InplaceRandom 1",
     "multinomial": "MultinomialWithReplacement Multinomial 16",
     "native_dropout_backward": "DropOutDoMask DropoutBackward 2",
     "sum": "ReduceSum ReduceSum 1",
@@ -203,12 +209,20 @@ _HEAVIER: Mapping[str, str] = {
     "var_mean": "ReduceVar VarMean 3",
     "std": "ReduceStdV2Update Std 3",
     "std_mean": "ReduceStdV2Update StdMean 3",
+    "reduce_std": "ReduceStd Std 1",
+    "trace": "Trace Trace 1",
     "logsumexp": "LogSumExp LogSumExp 4",
     "cumsum": "Cumsum Cumsum 1",
     "cumprod": "Cumprod Cumprod 1",
+    "cummax": "Cummax Cummax 1",
+    "cummin": "Cummin Cummin 1",
+    "scatter_nd_add": "ScatterNdAdd ScatterNdAdd 1",
+    "scatter_nd_sub": "ScatterNdSub ScatterNdSub 1",
+    "scatter_nd_max": "ScatterNdMax ScatterNdMax 1",
+    "scatter_nd_min": "ScatterNdMin ScatterNdMin 1",
 }
 
-# aten name: type and call of what only moves data; it reads and writes each operand once
+# name: type and call of what only moves data; it reads and writes each operand once
 _MOVES: Mapping[str, str] = {
     "cat": "ConcatD Cat",
     "stack": "Pack Stack",
@@ -258,16 +272,21 @@ _MOVES: Mapping[str, str] = {
     "col2im": "Col2im Im2colBackward",
     "one_hot": "OneHot OneHot",
     "pixel_shuffle": "Transpose Permute",
+    "permute": "Transpose Permute",
+    "expand": "BroadcastTo Expand",
+    "copy_to_view": "ViewCopy InplaceCopy",
     "reflection_pad2d": "PadV3 ReflectionPad2d",
     "replication_pad2d": "PadV3 ReplicationPad2d",
 }
 
-# aten name: type and call of what reads only the part of its first operand that it writes
+# name: type, call and operations (by default 1) of what reads only the part of its first operand that it writes
 _PARTS: Mapping[str, str] = {
     "embedding": "GatherV2 Embedding",
     "index": "Index Index",
     "_unsafe_index": "Index Index",
     "index_select": "GatherV2 IndexSelect",
+    "gather_index": "GatherV2 Index 0",
+    "slice": "StridedSlice Contiguous 0",
     "gather": "GatherElements Gather",
     "take": "GatherV2 Take",
     "nll_loss_forward": "NLLLoss NLLLoss",
@@ -280,12 +299,13 @@ _PARTS: Mapping[str, str] = {
     "embedding_dense_backward": "EmbeddingDenseGradV2 EmbeddingDenseBackward",
 }
 
-# aten name: type, call and operations of what must wait for the device to know the shape of what it gives
+# name: type, call and operations of what must wait for the device to know the shape of what it gives
 _READ_BACK: Mapping[str, str] = {
     "nonzero": "NonZero NonzeroV2 1",
     "masked_select": "MaskedSelect MaskedSelect 1",
     "unique_consecutive": "UniqueConsecutive UniqueConsecutive 2",
     "_unique2": "UniqueWithCountsAndSorting Unique2 16",
+    "unique": "UniqueConsecutive Unique2 0",
     "unique_dim": "UniqueDim UniqueDim 16",
     "bincount": "Bincount Bincount 1",
     "equal": "TensorEqual Equal 1",
@@ -304,13 +324,11 @@ _PAIRS: Mapping[str, tuple[str, str]] = {
     "native_dropout": ("StatelessDropOutGenMask DropoutGenMaskV2 10", "DropOutDoMask DropoutDoMask 2"),
 }
 
-FOREACH = "_foreach_"
-FUSED = "_fused_"
 FUSED_OPTIMIZERS: Mapping[str, Kernel] = {
-    "adam": Kernel("ApplyAdamD", "aclnnApplyAdam", operations=12),
-    "adamw": Kernel("ApplyAdamWV2", "aclnnApplyAdamWV2", operations=14),
-    "sgd": Kernel("SGD", "aclnnSgd", operations=4),
-    "adagrad": Kernel("ApplyAdagradD", "aclnnApplyAdagrad", operations=6),
+    "_fused_adam": Kernel("ApplyAdamD", "aclnnApplyAdam", operations=12),
+    "_fused_adamw": Kernel("ApplyAdamWV2", "aclnnApplyAdamWV2", operations=14),
+    "_fused_sgd": Kernel("SGD", "aclnnSgd", operations=4),
+    "_fused_adagrad": Kernel("ApplyAdagradD", "aclnnApplyAdagrad", operations=6),
 }
 
 CAST = Kernel("Cast", "aclnnCast")
@@ -324,71 +342,57 @@ ATTENTION = Kernel("FlashAttentionScore", "aclnnFlashAttentionScore", "MIX_AIC",
 ATTENTION_GRADIENT = Kernel("FlashAttentionScoreGrad", "aclnnFlashAttentionScoreGrad", "MIX_AIC", 2, "")
 RECURRENT = Kernel("DynamicRNN", "aclnnLstm", "MIX_AIC", 2, "")
 RECURRENT_GRADIENT = Kernel("DynamicRNNGrad", "aclnnLstmBackward", "MIX_AIC", 2, "")
-
-NOTHING = frozenset(
-    (
-        *("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize", "set"),
-        *("_unsafe_view", "_reshape_alias", "lift_fresh", "lift", "alias", "detach", "view", "_conj", "is_same_size"),
-        *(
-            "unsafe_split",
-            "unsafe_split_with_sizes",
-            "unsafe_chunk",
-            "record_stream",
-            "_has_compatible_shallow_copy_type",
-            "is_pinned",
-            "_nested_tensor_size",
-        ),
-        *(
-            "sym_size",
-            "sym_stride",
-            "sym_numel",
-            "sym_storage_offset",
-            "stride",
-            "size",
-            "dim",
-            "numel",
-            "is_contiguous",
-        ),
-    )
-)
-"""Operators without a kernel, beside all that only give a view."""
-
-READS_A_VALUE = frozenset({"_local_scalar_dense", "item", "is_nonzero"})
-"""Operators that copy a value to the host and wait for it."""
+DOT = Kernel("Dot", "aclnnDot", operations=2)
+VECTOR_NORM = Kernel("LpNormV2", "aclnnLinalgVectorNorm", "MIX_AIV", 2, "")
 
 
-def kernel_of(words: str, operations: int | None = None, core: Core = "AI_VECTOR_CORE") -> Kernel:
+def generic(name: str) -> Kernel:
+    """Return the kernel that stands for an operator outside the catalogue: its name in capitals, on vector cores."""
+    op_type = "".join(word[:1].upper() + word[1:] for word in name.split("_") if word) or "Unknown"
+    return Kernel(op_type, f"aclnn{op_type}")
+
+
+def _kernel(words: str, operations: int = 1) -> Kernel:
     """Make a kernel of ``type call [operations]``."""
     op_type, call, *rest = words.split()
-    count = operations if operations is not None else int(rest[0]) if rest and rest[0].isdecimal() else 1
-    return Kernel(op_type, f"aclnn{call}", core, count)
+    return Kernel(op_type, f"aclnn{call}", operations=int(rest[0]) if rest and rest[0].isdecimal() else operations)
 
 
 def _kernels() -> Iterator[tuple[str, tuple[Kernel, ...]]]:
-    for name, words in {**_HEAVIER, **_READ_BACK}.items():
-        yield name, (kernel_of(words),)
-    for name, words in _ELEMENTWISE.items():
-        yield name, (kernel_of(words, 1),)
+    for name in _PLAIN.split():
+        yield name, (generic(name),)
+    for name, words in {**_ELEMENTWISE, **_HEAVIER, **_READ_BACK}.items():
+        yield name, (_kernel(words),)
     for name, words in _MOVES.items():
-        yield name, (kernel_of(words, 0),)
+        yield name, (_kernel(words, 0),)
     for name, words in _PARTS.items():
-        yield name, (kernel_of(words, 1)._replace(reads_part=True),)
+        yield name, (_kernel(words)._replace(reads_part=True),)
     for name, pair in _PAIRS.items():
-        yield name, tuple(kernel_of(words) for words in pair if words)
-
-
-def _scalar_calls() -> Iterator[tuple[str, str]]:
-    for name, words in _ELEMENTWISE.items():
-        _, _, *call = words.split()
-        if call:
-            yield name, f"aclnn{call[0]}"
+        yield name, tuple(_kernel(words) for words in pair if words)
 
 
 KERNELS: Mapping[str, tuple[Kernel, ...]] = dict(_kernels())
-"""Kernels by aten name, in the order in which they run."""
-
-WITH_SCALAR: Mapping[str, str] = dict(_scalar_calls())
-"""The call by aten name where the other operand is a scalar and the call then has another name."""
+"""Kernels by name, in the order in which they run."""
 
 READ_BACK = frozenset(_READ_BACK)
 """Operators whose result's shape depends on values: the host waits for it."""
+
+_SCALAR_CALLS = {name: f"aclnn{words.split()[2]}" for name, words in _ELEMENTWISE.items() if len(words.split()) > 2}
+
+
+def kernels_of(name: str, *, scalar: bool = False, in_place: bool = False) -> tuple[Kernel, ...]:
+    """Return the kernels of an operator; nothing where the catalogue does not have it.
+
+    Parameters
+    ----------
+    name
+        The operator.
+    scalar
+        Whether the other operand is a scalar, for which some operators have a call of their own.
+    in_place
+        Whether the result replaces the first operand.
+    """
+    kernels = KERNELS.get(name, ())
+    if scalar and name in _SCALAR_CALLS:
+        kernels = tuple(kernel._replace(api=_SCALAR_CALLS[name]) for kernel in kernels)
+    return tuple(kernel.in_place() for kernel in kernels) if in_place else kernels

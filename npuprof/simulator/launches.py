@@ -1,0 +1,48 @@
+"""The one way to the device: a kernel with its operands, what it computes and reads, and its launch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from npuprof.simulator.catalogue import Kernel
+from npuprof.simulator.device import Device
+from npuprof.simulator.streams import Stream
+from npuprof.simulator.tensors import Tensor
+
+
+class Launch(NamedTuple):
+    """One kernel with its operands and the operations that it makes."""
+
+    kernel: Kernel
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    flops: int
+
+    @classmethod
+    def elementwise(cls, kernel: Kernel, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> Launch:
+        """Return the launch of a kernel that visits each element of its largest operand once."""
+        taken, given = tuple(inputs), tuple(outputs)
+        elements = max((math.prod(operand.shape) for operand in (*taken, *given)), default=0)
+        return cls(kernel, taken, given, kernel.operations * elements)
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that it reads: each operand once, or the part of the first that it gives."""
+        read = (*self.outputs, *self.inputs[1:]) if self.kernel.reads_part else self.inputs
+        return sum(operand.size_bytes for operand in read)
+
+    def run(self, device: Device, stream: Stream) -> None:
+        """Launch the kernel on a device."""
+        device.launch(
+            self.kernel.op_type,
+            core=self.kernel.core,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            flops=self.flops,
+            read_bytes=self.read_bytes,
+            name=self.kernel.node,
+            api=self.kernel.api,
+            stream=stream,
+        )
