@@ -93,6 +93,16 @@ class Profile(ProfileFigures):
 
         return summarise(self.tables, self.info)
 
+    @cached_property
+    def launches(self) -> pd.DataFrame:
+        """Each kernel with the operator, the CANN call and the line of Python that launched it.
+
+        See :func:`npuprof.analysis.launches.launches` for its columns.
+        """
+        from npuprof.analysis.launches import launches
+
+        return launches(self.tables)
+
     def explore(self) -> Widget:
         """Make the explorer, a live view of the run with a tab for each kind of data; a cell's last line shows it.
 

@@ -29,6 +29,8 @@ class Causes:
         For each host slice the row that caused it, -1 if there is none. There is no cycle.
     launchers
         For each kernel the host row that launched it, -1 if the recording does not tell.
+    operators
+        For each kernel the row of the operator that the links name, -1 if they name none.
     holders
         For each host slice the innermost row that holds it on its thread, -1 at the top.
     self_ns
@@ -38,6 +40,7 @@ class Causes:
     first_row: Mapping[str, int]
     callers: Int64
     launchers: Int64
+    operators: Int64
     holders: Int64
     self_ns: Int64
 
@@ -57,8 +60,11 @@ def causes(tables: Mapping[str, pd.DataFrame]) -> Causes:
     links = _whole(tables)
     launchers, operators_of = _launchers(tables, links, first)
     callers = _with_links(links, first, callers, launchers, operators_of)
+    operators_of = np.where(
+        operators_of >= 0, operators_of, _lookup(_operators_of_calls(links, first, callers), launchers)
+    )
     launchers = np.where(launchers >= 0, launchers, operators_of)
-    return Causes(first, _without_cycles(callers), launchers, holders, own_ns(duration, holders))
+    return Causes(first, without_cycles(callers), launchers, operators_of, holders, own_ns(duration, holders))
 
 
 def _holders(tables: Mapping[str, pd.DataFrame], duration: Int64) -> tuple[Int64, Int64]:
@@ -157,7 +163,16 @@ def _with_links(
     return callers
 
 
-def _without_cycles(callers: Int64) -> Int64:
+def _operators_of_calls(links: pd.DataFrame, first: Mapping[str, int], callers: Int64) -> Int64:
+    """Return for each host row of a CANN call the row of the operator that the links name, -1 elsewhere."""
+    operators = np.full(len(callers), -1, np.int64)
+    named = ((links["source_table"] == "operators") & (links["target_table"] == "api")).to_numpy(bool)
+    rows = links["target_row"].to_numpy(np.int64)[named] + first["api"]
+    operators[rows] = links["source_row"].to_numpy(np.int64)[named] + first["operators"]
+    return operators
+
+
+def without_cycles(callers: Int64) -> Int64:
     """Cut off rows whose callers never end: recordings exist in which a call is its own parent."""
     ancestors = callers
     for _ in range(max(1, len(callers)).bit_length()):

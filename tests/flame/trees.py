@@ -38,7 +38,7 @@ def tree(given: Sequence[Row]) -> tuple[MergedCalls, Sums]:
         labels=pd.DataFrame({"layer": ["api"] * len(NAMES), "name": NAMES}),
         host_path=nothing,
         kernel_path=nothing,
-        causes=Causes({}, nothing, nothing, nothing, nothing),
+        causes=Causes({}, nothing, nothing, nothing, nothing, nothing),
     )
     return calls, Sums(np.array(own, np.int64), np.array(total, np.int64), np.array(callees, np.int64))
 
