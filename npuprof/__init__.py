@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from npuprof.options import Options
     from npuprof.profiles import Profile, load, load_set
     from npuprof.ranks.profile_set import ProfileSet
-    from npuprof.runs.offline import offline_analyse
-    from npuprof.runs.schedules import ProfilerAction, schedule
-    from npuprof.runs.trace_handlers import trace_handler
-    from npuprof.session import Session, last, profile
+    from npuprof.session.handlers import trace_handler
+    from npuprof.session.offline import offline_analyse
+    from npuprof.session.schedule import ProfilerAction, schedule
+    from npuprof.session.session import Session, last, profile
 
 __all__ = [
     "NpuprofError",
@@ -71,27 +71,27 @@ _HOMES = {
     "Options": "npuprof.options",
     "Profile": "npuprof.profiles",
     "ProfileSet": "npuprof.ranks.profile_set",
-    "ProfilerAction": "npuprof.runs.schedules",
-    "Session": "npuprof.session",
-    "last": "npuprof.session",
+    "ProfilerAction": "npuprof.session.schedule",
+    "Session": "npuprof.session.session",
+    "last": "npuprof.session.session",
     "load": "npuprof.profiles",
     "load_ipython_extension": "npuprof.notebook",
     "load_set": "npuprof.profiles",
     "mark": "npuprof.markers",
-    "offline_analyse": "npuprof.runs.offline",
+    "offline_analyse": "npuprof.session.offline",
     "panel": "npuprof.notebook.views",
     "pop": "npuprof.markers",
-    "profile": "npuprof.session",
+    "profile": "npuprof.session.session",
     "push": "npuprof.markers",
     "range": "npuprof.markers",
     "range_end": "npuprof.markers",
     "range_start": "npuprof.markers",
-    "schedule": "npuprof.runs.schedules",
+    "schedule": "npuprof.session.schedule",
     "supported_activities": "npuprof.collectors.supported",
     "supported_ai_core_metrics": "npuprof.collectors.supported",
     "supported_export_type": "npuprof.collectors.supported",
     "supported_profiler_level": "npuprof.collectors.supported",
-    "trace_handler": "npuprof.runs.trace_handlers",
+    "trace_handler": "npuprof.session.handlers",
     "unload_ipython_extension": "npuprof.notebook",
 }
 
@@ -132,6 +132,6 @@ interactive.explorer = _explorer
 interactive.cell_display = _cell_display
 
 if os.environ.get("NPUPROF_OPTIONS") or os.environ.get("MS_PROFILER_OPTIONS"):
-    from npuprof.runs import from_environment
+    from npuprof.session import from_environment
 
     from_environment.start()

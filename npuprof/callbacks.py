@@ -21,7 +21,7 @@ from npuprof.options import OptionValues, shows_options
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from npuprof.session import Session
+    from npuprof.session.session import Session
 
 
 class _Callback:
@@ -51,7 +51,7 @@ class _StopAt(_Callback):
             raise OptionsError(f"{type(self).__name__} takes a profiler or the options of one, not both")
         super().__init__()
         if profiler is None:
-            from npuprof.session import profile
+            from npuprof.session.session import profile
 
             profiler = profile(start_profile=False, **options)
         self.start, self.stop, self.profiler = start, stop, profiler

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from npuprof.errors import OptionsError
-from npuprof.runs import running
+from npuprof.session import active as running
 from npuprof.texts import encodable
 
 _MAX_PUSHED = 1_000  # a loop that pushes without popping should not fill the memory

@@ -14,7 +14,7 @@ import npuprof
 from npuprof import callbacks, simulator
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning, OptionsError
 from npuprof.options import Options
-from npuprof.session import Session
+from npuprof.session.session import Session
 from npuprof.simulator import npu
 from tests.fakes import FakeCollector
 

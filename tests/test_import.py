@@ -27,7 +27,7 @@ def test_every_public_name_is_bound(name: str) -> None:
 
 def test_importing_a_submodule_hides_no_public_name() -> None:
     program = (
-        "import npuprof, npuprof.profiles, npuprof.session, npuprof.markers, npuprof.options\n"
+        "import npuprof, npuprof.profiles, npuprof.session.session, npuprof.markers, npuprof.options\n"
         "assert all(callable(getattr(npuprof, name)) for name in npuprof.__all__)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

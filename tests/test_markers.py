@@ -15,7 +15,7 @@ import npuprof
 from npuprof.errors import OptionsError
 from npuprof.options import Options
 from npuprof.recording import JOURNAL_FILE_NAME
-from npuprof.session import Session
+from npuprof.session.session import Session
 from npuprof.sources.recording import journal
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector

@@ -22,7 +22,7 @@ from npuprof.machine.doctor import Finding
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.progress import TerminalBar, tell, watched
-from npuprof.runs import from_environment
+from npuprof.session import from_environment
 from npuprof.simulator import synthesise
 from npuprof.sources.base import Decoded
 from npuprof.texts import json_or_text, plain_line, plain_lines, repaired_json

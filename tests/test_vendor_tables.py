@@ -21,7 +21,7 @@ from npuprof.notebook.arguments import typed_options
 from npuprof.notebook.magics import NpuprofMagics
 from npuprof.options import Options
 from npuprof.profiles import Profile
-from npuprof.session import Session
+from npuprof.session.session import Session
 
 _PAGE = Path(__file__).parents[1] / "notebooks" / "reference" / "vendors.md"
 

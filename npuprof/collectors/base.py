@@ -1,6 +1,6 @@
 """What every collector is: a driver of one native front end that starts, stops and marks.
 
-A collector never parses. It fills a directory; :class:`npuprof.session.Session` turns that into a
+A collector never parses. It fills a directory; :class:`npuprof.session.session.Session` turns that into a
 :class:`npuprof.recording.Recording`.
 """
 

@@ -1,7 +1,7 @@
 """The msprof collector: the vendor's tool attaches to this process, and collects between `start` and `stop`.
 
 It can only attach to a process that was started with ``PROFILING_MODE=dynamic`` in its environment; a program of
-one's own is run by it from its beginning instead, see :mod:`npuprof.runs.applications`.
+one's own is run by it from its beginning instead, see :mod:`npuprof.session.applications`.
 Source: formats/frontends.md section 5.
 """
 

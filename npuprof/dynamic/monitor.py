@@ -17,10 +17,10 @@ from npuprof.dynamic.ranks import rank
 from npuprof.dynamic.requests import NOW, Request
 from npuprof.errors import NpuprofError
 from npuprof.options import lenient
-from npuprof.runs.running import front_end_of
-from npuprof.runs.schedules import schedule
-from npuprof.runs.trace_handlers import trace_handler
-from npuprof.session import Session
+from npuprof.session.active import front_end_of
+from npuprof.session.handlers import trace_handler
+from npuprof.session.schedule import schedule
+from npuprof.session.session import Session
 
 _CHEAP_NS = 20_000
 _SHARE = 100  # a look at a slow file system may take a hundredth of the time, no more

@@ -71,7 +71,7 @@ def _path(node: int, parents: list[int], names: list[str]) -> Iterator[str]:
 
 
 def _is_own(name: str) -> bool:
-    """Tell whether a name is that of a function of npuprof: ``<somewhere>/npuprof/session.py(240): step``."""
+    """Tell whether a name is that of a function of npuprof: ``<somewhere>/npuprof/session/session.py(240): step``."""
     found = _OWN.search(name)
     return found is not None and (_PACKAGE / found[1]).is_file()
 

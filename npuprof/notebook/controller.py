@@ -15,7 +15,7 @@ from npuprof.errors import SessionError
 from npuprof.options import Options
 
 if TYPE_CHECKING:
-    from npuprof.session import Session
+    from npuprof.session.session import Session
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def kept_when_interrupted(place: Callable[[], object]) -> Iterator[None]:
 
 
 def _make_session(options: Options, title: str) -> Session:
-    from npuprof.session import Session
+    from npuprof.session.session import Session
 
     return Session(options, title=title)
 
@@ -125,7 +125,7 @@ class Controller:
         Raises
         ------
         SessionBusyError, OptionsError, CollectorError
-            As :meth:`npuprof.session.Session.start`; a run begun before goes on.
+            As :meth:`npuprof.session.session.Session.start`; a run begun before goes on.
         """
         with self._lock:
             session = self._make_session(options, title)

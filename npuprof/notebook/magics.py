@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from npuprof.profiles import Profile
-    from npuprof.session import Session
+    from npuprof.session.session import Session
 
 _NAME = "npuprof"
 _COMMANDS = ("start", "stop", "status", "last", "load", "run", "panel")
@@ -150,14 +150,14 @@ class NpuprofMagics(Magics):
         print(plain_lines(_status()))  # noqa: T201 - the answer to the user
 
     def _last(self) -> None:
-        from npuprof.session import last
+        from npuprof.session.session import last
 
         _report(last())
 
     def _run(self, line: str) -> None:
         from npuprof.notebook.run_arguments import run_words
-        from npuprof.runs.applications import run_application
-        from npuprof.session import last
+        from npuprof.session.applications import run_application
+        from npuprof.session.session import last
 
         words = run_words(line)
         try:
@@ -203,7 +203,7 @@ def _print(text: str) -> None:
 
 def _status() -> str:
     from npuprof.collectors.registry import choose
-    from npuprof.runs.running import current
+    from npuprof.session.active import current
 
     if (run := current()) is not None:
         return run.describe()

@@ -10,7 +10,7 @@ from IPython.display import display
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile
-    from npuprof.session import Session
+    from npuprof.session.session import Session
 
 _Bundle = dict[str, Any]
 
@@ -90,7 +90,7 @@ def _figures(run: Profile) -> list[_Bundle]:
 
 def _failure(what: str, error: BaseException, recording: object, problems: list[str] | None = None) -> _Bundle:
     """Say what failed and that the recording is there to be opened again."""
-    from npuprof.runs.running import describe_failure
+    from npuprof.session.active import describe_failure
 
     lines = [f"npuprof: {what}: {describe_failure(error)}", *(f"Before that: {problem}" for problem in problems or ())]
     if recording is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from npuprof.machine import cann
-from npuprof.session import Session
+from npuprof.session.session import Session
 from npuprof.verification import comparison, workloads
 from npuprof.verification.checks import Check, examine
 

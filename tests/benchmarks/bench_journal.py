@@ -15,7 +15,7 @@ import npuprof
 from npuprof.collectors.python_stacks import PythonStacks
 from npuprof.journal import Journal
 from npuprof.options import Options
-from npuprof.session import Session
+from npuprof.session.session import Session
 from npuprof.simulator import npu
 
 _CALLS = 2_000

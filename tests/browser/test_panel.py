@@ -22,7 +22,7 @@ print("begun", flush=True)
 for _ in range(200):
     b = a @ a + a
     time.sleep(0.1)
-    if not npuprof.runs.running.current(): break
+    if not npuprof.session.active.current(): break
 print("ended by Stop" if _ < 199 else "ended late")"""
 
 

@@ -25,8 +25,8 @@ from npuprof.notebook.report import show_run
 from npuprof.options import Options
 from npuprof.profiles import Profile, open_path
 from npuprof.ranks.profile_set import ProfileSet
-from npuprof.runs import running
-from npuprof.session import Session
+from npuprof.session import active as running
+from npuprof.session.session import Session
 from npuprof.simulator import npu
 from tests.campaign.fuzz import seeds
 from tests.campaign.tally import Tally, peak_mib

@@ -14,7 +14,7 @@ from npuprof.collectors import capabilities, host_tools
 from npuprof.collectors.registry import make
 from npuprof.errors import OptionsError
 from npuprof.options import COLLECTORS, Options, has_value
-from npuprof.session import Session
+from npuprof.session.session import Session
 from tests.collectors.test_acl import RecordingProf
 
 _missing = host_tools.missing  # before any test stands something in for it

@@ -15,7 +15,7 @@ from npuprof.collectors.kineto import KinetoCollector
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
 from npuprof.recording import TRACE_FILE_NAME
-from npuprof.session import Session
+from npuprof.session.session import Session
 
 
 @pytest.fixture
@@ -68,10 +68,10 @@ def test_stacks_have_no_frame_of_npuprofs(torch: Any, tmp_path: Path) -> None:
                 _train(torch)
             session.step()
     recorded = session.result.python["name"].astype(str)
-    assert recorded.str.contains("npuprof/session.py").any(), "torch's tracer records every function"
+    assert recorded.str.contains("npuprof/session/session.py").any(), "torch's tracer records every function"
     written = session.export_stacks(tmp_path / "stacks.txt").read_text()
     assert "_train" in written
-    assert "npuprof/session.py" not in written
+    assert "npuprof/session/session.py" not in written
     assert "npuprof/markers.py" not in written
 
 

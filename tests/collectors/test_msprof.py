@@ -25,9 +25,9 @@ from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.machine import cann
 from npuprof.options import AIC_METRICS, Options
 from npuprof.recording import Recording
-from npuprof.runs.applications import run_application
-from npuprof.runs.history import ended_runs
-from npuprof.session import Session
+from npuprof.session.applications import run_application
+from npuprof.session.history import ended_runs
+from npuprof.session.session import Session
 from tests.collectors import msprof_double as double
 from tests.conftest import FakeClock
 

@@ -19,7 +19,7 @@ from npuprof.dynamic.monitor import Monitor
 from npuprof.errors import CollectorError, NpuprofError, OptionsError, SessionError, SourceError
 from npuprof.options import Options
 from npuprof.recording import Recording
-from npuprof.runs import running
+from npuprof.session import active as running
 from tests.fakes import FakeCollector
 
 
@@ -29,7 +29,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCollector]:
     fake = FakeCollector()
     chosen = lambda name: SimpleNamespace(collector=fake, reason="a test")  # noqa: E731
     monkeypatch.setattr("npuprof.dynamic.monitor.choose", chosen)
-    monkeypatch.setattr("npuprof.session.choose", chosen)
+    monkeypatch.setattr("npuprof.session.session.choose", chosen)
     for variable in ("RANK", "RANK_ID"):
         monkeypatch.delenv(variable, raising=False)
     yield fake
@@ -303,7 +303,7 @@ def test_another_session_is_left_alone(file: Path, collector: FakeCollector, tmp
 
 def test_metadata_and_analysis_go_with_the_run(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("npuprof.session.Session.analyse", lambda self, mode: asked.append(mode))
+    monkeypatch.setattr("npuprof.session.session.Session.analyse", lambda self, mode: asked.append(mode))
     dynamic.edit(file, start_step=-1, activities=["NPU"], metadata={"epoch": 3}, analyse=True, async_mode=True)
     steps(2)
     assert recordings(tmp_path)["rank0_start1_stop1"].metadata == {"epoch": 3}

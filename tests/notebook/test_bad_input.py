@@ -128,8 +128,8 @@ def test_a_disk_that_fills_up_costs_neither_the_value_nor_an_answer(kernel: Kern
 def test_a_recording_that_cannot_be_decoded_stays_and_says_how_to_open_it(kernel: Kernel) -> None:
     executed = kernel.run(
         "%%npuprof --name spoilt\n"
-        "import npuprof.runs.running\n"
-        "_directory = npuprof.runs.running.current().recording.directory\n"
+        "import npuprof.session.active\n"
+        "_directory = npuprof.session.active.current().recording.directory\n"
         "import npuprof.profiles as _profiles\n"
         "_load = _profiles.load\n"
         "def _broken(path): raise RuntimeError('<b>no</b>')\n"

@@ -10,7 +10,7 @@ from npuprof.errors import CollectorError, SessionBusyError
 from npuprof.notebook.controller import Cell, Controller
 from npuprof.options import Options
 from npuprof.recording import Recording
-from npuprof.session import Session
+from npuprof.session.session import Session
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector
 

@@ -16,7 +16,7 @@ from traitlets.config import Config
 from npuprof.notebook.controller import Controller
 from npuprof.notebook.magics import NpuprofMagics
 from npuprof.options import Options
-from npuprof.session import Session
+from npuprof.session.session import Session
 from tests.fakes import FakeCollector
 
 

@@ -88,7 +88,7 @@ def test_a_flush_is_told_and_its_interrupt_is_one_line(own: Kernel, tmp_path: Pa
         busy = kernel.run("%%npuprof --output kept\npass")
         assert busy.reply["ename"] == "SessionBusyError"
         assert kept in busy.traceback()
-        kernel.run("may_end.set()\nimport time\nwhile npuprof.runs.running._reserved: time.sleep(0.01)")
+        kernel.run("may_end.set()\nimport time\nwhile npuprof.session.active._reserved: time.sleep(0.01)")
         notes = kernel.run(f"print(*npuprof.load({kept!r}).notes['message'])").stream()
         assert "the stop of the collector was interrupted after" in notes
         assert kernel.run("%%npuprof --output kept\npass").has_report

@@ -21,7 +21,7 @@ from npuprof.notebook.controller import Controller
 from npuprof.notes import Notes
 from npuprof.options import Options
 from npuprof.profiles import Profile
-from npuprof.session import Session
+from npuprof.session.session import Session
 from npuprof.sources.base import Decoded
 from tests import factories
 from tests.fakes import FakeCollector

@@ -13,7 +13,7 @@ import npuprof
 from npuprof.errors import NpuprofError
 from npuprof.profiles import Profile
 from npuprof.recording import Recording
-from npuprof.session import Session
+from npuprof.session.session import Session
 from npuprof.verification import workloads
 from npuprof.verification.checks import Check, examine
 from npuprof.verification.child import verify_one

@@ -18,12 +18,12 @@ from npuprof.notebook.panel.form import OptionsForm
 from npuprof.notebook.panel.growth import Growth, measure
 from npuprof.notebook.panel.runs import RunList
 from npuprof.notebook.panel.state import Mode, Opened, Question, State
-from npuprof.runs import running
-from npuprof.runs.history import EndedRun
+from npuprof.session import active as running
+from npuprof.session.history import EndedRun
 from npuprof.texts import encodable
 
 if TYPE_CHECKING:
-    from npuprof.session import Session
+    from npuprof.session.session import Session
 
 _LOOK_NS = 900_000_000  # between two looks at a recording's files
 _STOP_WAITS = (

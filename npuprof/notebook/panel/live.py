@@ -9,7 +9,7 @@ from npuprof.notebook.panel.background import Ticker
 from npuprof.notebook.panel.cells import PanelCells
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.view import PanelView
-from npuprof.runs import history as run_history
+from npuprof.session import history as run_history
 
 
 class LivePanel:

@@ -24,9 +24,9 @@ from npuprof.recording import (
     TRACE_FILE_NAME,
     Recording,
 )
-from npuprof.runs import history as run_history
-from npuprof.runs.history import EndedRun
-from npuprof.runs.offline import TABLES_DIRECTORY
+from npuprof.session import history as run_history
+from npuprof.session.history import EndedRun
+from npuprof.session.offline import TABLES_DIRECTORY
 from npuprof.texts import encodable
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from npuprof.runs.history import EndedRun
+from npuprof.session.history import EndedRun
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile

@@ -329,7 +329,7 @@ _USER, _RUNNER, _OWN, _AFTERWARDS = 0, 1, 2, 3
 
 # What IPython does with an error of a cell before it tells anyone that the cell has ended.
 _ON_ERROR = frozenset({"showtraceback", "_format_exception_for_storage"})
-_START_AND_STOP = "npuprof.runs.running"  # calls no code of the user's
+_START_AND_STOP = "npuprof.session.active"  # calls no code of the user's
 
 
 def _role(file: str, function: str, module: str) -> int:

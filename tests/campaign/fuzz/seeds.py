@@ -10,7 +10,7 @@ from pathlib import Path
 import npuprof
 from npuprof import simulator
 from npuprof.options import Options
-from npuprof.session import Session
+from npuprof.session.session import Session
 from npuprof.simulator import Tensor
 from npuprof.simulator.synthesis import synthesise
 from tests.sources.cluster import maker as cluster

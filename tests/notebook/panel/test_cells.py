@@ -15,7 +15,7 @@ from npuprof.notebook.panel.cells import PanelCells
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.options import Options
 from npuprof.recording import Recording
-from npuprof.session import Session
+from npuprof.session.session import Session
 from tests.fakes import FakeCollector
 
 

@@ -13,9 +13,9 @@ from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.state import Question
 from npuprof.options import Options
 from npuprof.recording import Recording
-from npuprof.runs import history as run_history
-from npuprof.runs import running
-from npuprof.session import Session
+from npuprof.session import active as running
+from npuprof.session import history as run_history
+from npuprof.session.session import Session
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector
 

@@ -9,7 +9,7 @@ import pytest
 from npuprof.notebook.panel import growth
 from npuprof.notebook.panel.growth import Growth, measure
 from npuprof.options import Options
-from npuprof.session import Session
+from npuprof.session.session import Session
 from npuprof.simulator import npu
 
 

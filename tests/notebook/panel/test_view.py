@@ -14,7 +14,7 @@ from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.view import PanelView
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
-from npuprof.runs import history as run_history
+from npuprof.session import history as run_history
 from npuprof.simulator import npu
 from npuprof.sources.base import Decoded
 from tests import factories

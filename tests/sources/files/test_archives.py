@@ -20,7 +20,7 @@ import npuprof
 from npuprof.errors import SourceError
 from npuprof.profiles import open_path
 from npuprof.ranks.profile_set import ProfileSet
-from npuprof.runs.offline import offline_analyse
+from npuprof.session.offline import offline_analyse
 from npuprof.sources.files import archives, members
 from npuprof.sources.files.archives import Unpacked, is_archive, unpack
 from tests.interrupts import interrupted

@@ -16,7 +16,7 @@ from npuprof.notes import Notes
 from npuprof.options import Options
 from npuprof.profiles import Profile
 from npuprof.recording import FILE_NAME, Recording
-from npuprof.session import Session
+from npuprof.session.session import Session
 from npuprof.simulator import Tensor
 from npuprof.sources.recording.files import note_changes
 from tests.fakes import FakeCollector

@@ -13,7 +13,7 @@ from npuprof import simulator, tables
 from npuprof.errors import SourceError
 from npuprof.options import Options
 from npuprof.recording import FILE_NAME, Recording
-from npuprof.session import Session
+from npuprof.session.session import Session
 from npuprof.simulator import Tensor
 
 

@@ -24,8 +24,8 @@ from npuprof.errors import CollectorError, OptionsError, SessionBusyError, Sessi
 from npuprof.exports.facts import origin
 from npuprof.options import Options
 from npuprof.recording import Recording
-from npuprof.runs import running
-from npuprof.session import Session
+from npuprof.session import active as running
+from npuprof.session.session import Session
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector
 

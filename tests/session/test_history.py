@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from npuprof.options import Options
-from npuprof.runs import history as run_history
-from npuprof.session import Session
+from npuprof.session import history as run_history
+from npuprof.session.session import Session
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector
 

@@ -15,7 +15,7 @@ from npuprof import progress
 from npuprof.errors import CollectorError, SessionBusyError
 from npuprof.options import Options
 from npuprof.recording import Recording
-from npuprof.session import Session
+from npuprof.session.session import Session
 from tests.fakes import FakeCollector
 
 _DEADLINE_S = 60

@@ -15,7 +15,7 @@ from npuprof.journal import Journal
 from npuprof.options import Options
 from npuprof.profiles import Profile
 from npuprof.recording import FILE_NAME, JOURNAL_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
-from npuprof.session import Session
+from npuprof.session.session import Session
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector
 from tests.full_disk import small_files

@@ -1,4 +1,4 @@
-"""Operators of pyACL models as they run, in batches: what :meth:`npuprof.session.Session.stream` gives."""
+"""Operators of pyACL models as they run, in batches: what :meth:`npuprof.session.session.Session.stream` gives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npuprof.collectors.base import Collector
 from npuprof.collectors.interrupts import interrupts_kept
 from npuprof.collectors.model_stream import ModelStream, Row
 from npuprof.errors import SessionError
-from npuprof.runs import running
+from npuprof.session import active as running
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +76,7 @@ def open_stream(
     title: str,
     told: Callable[[pd.DataFrame], object] | None = None,
 ) -> OperatorStream:
-    """Subscribe to models with a front end; see :meth:`npuprof.session.Session.stream`."""
+    """Subscribe to models with a front end; see :meth:`npuprof.session.session.Session.stream`."""
     from npuprof.collectors.acl import AclCollector
 
     if not isinstance(collector, AclCollector) or collector.name not in ("acl", "simulator"):

@@ -19,9 +19,9 @@ from npuprof.errors import CollectorError, OptionsError
 from npuprof.machine import cann, environment
 from npuprof.options import Options
 from npuprof.recording import Recording
-from npuprof.runs.directories import new_directory
-from npuprof.runs.recorded import Recorded
-from npuprof.runs.running import clock_step_ns, note_end
+from npuprof.session.active import clock_step_ns, note_end
+from npuprof.session.directories import new_directory
+from npuprof.session.recorded import Recorded
 
 _COLLECTORS = ("auto", "msprof")
 _NO_STACKS = "npuprof: Python stacks are sampled in the profiling process only; a program that msprof runs has none\n"

@@ -11,7 +11,7 @@ from npuprof.errors import OptionsError, SessionError
 from npuprof.recording import held_metadata
 
 if TYPE_CHECKING:
-    from npuprof.runs.running import Running
+    from npuprof.session.active import Running
 
 
 class HasMetadata(ABC):

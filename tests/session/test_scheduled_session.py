@@ -14,8 +14,8 @@ import pytest
 import npuprof
 from npuprof.errors import CollectorError, NpuprofWarning, OptionsError, SessionBusyError, SessionError
 from npuprof.options import Options
-from npuprof.runs.schedules import ProfilerAction, schedule
-from npuprof.session import Session
+from npuprof.session.schedule import ProfilerAction, schedule
+from npuprof.session.session import Session
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector
 

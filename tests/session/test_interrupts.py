@@ -19,9 +19,9 @@ import pytest
 
 from npuprof.errors import SessionError
 from npuprof.options import Options
-from npuprof.runs import running
-from npuprof.runs.schedules import schedule
-from npuprof.session import Session
+from npuprof.session import active
+from npuprof.session.schedule import schedule
+from npuprof.session.session import Session
 from tests.collectors import sigint_double
 from tests.fakes import FakeCollector
 from tests.interrupts import interrupted
@@ -132,12 +132,12 @@ def test_after_an_interrupt_at_any_line_of_a_start_nothing_runs(
 ) -> None:
     """Each session is held, as by the traceback that a notebook keeps."""
     # A trace may raise between a block and the release of its lock, where no signal comes.
-    monkeypatch.setattr(running, "_process_lock", threading.RLock())
+    monkeypatch.setattr(active, "_process_lock", threading.RLock())
     sessions, options = [], Options(activities=("npu",), output=tmp_path)
     for line in count():
         plan = schedule(wait=0, warmup=warmup, active=1)
         sessions.append(Session(options, collector=FakeCollector(), schedule=plan))
-        came = interrupted(sessions[-1].start, {"npuprof.session", "npuprof.runs.running"}, line)
+        came = interrupted(sessions[-1].start, {"npuprof.session.session", "npuprof.session.active"}, line)
         if not came:
             break
         assert not sessions[-1].active, line

@@ -24,7 +24,7 @@ from npuprof.clock import SystemClock
 from npuprof.collectors.model_stream import ModelStream
 from npuprof.errors import CollectorError, NpuprofWarning, SessionBusyError, SessionError
 from npuprof.options import Options
-from npuprof.session import Session
+from npuprof.session.session import Session
 from npuprof.simulator import acl
 from npuprof.simulator.models import perceptron, write_model
 

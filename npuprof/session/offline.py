@@ -88,7 +88,7 @@ def analyse_in_background(path: Path, *, step_list: Iterable[int] | None = None,
     NpuprofError
         If the process cannot be started.
     """
-    arguments = [sys.executable, "-m", "npuprof.runs.offline", str(path)]
+    arguments = [sys.executable, "-m", "npuprof.session.offline", str(path)]
     arguments += [f"--step={step}" for step in step_list or ()] + ["--pretty"] * pretty
     try:
         with ((path if path.is_dir() else path.parent) / "analyse.log").open("wb") as log:

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING
 
 from npuprof.collectors import registry
 from npuprof.machine.environment import ASKING
-from npuprof.runs.awaited_import import AwaitedImport
+from npuprof.session.awaited_import import AwaitedImport
 from npuprof.texts import plain_line
 
 if TYPE_CHECKING:
     from npuprof.options import Options
-    from npuprof.session import Session
+    from npuprof.session.session import Session
 
 
 _VARIABLE, _OF_MINDSPORE = ASKING
@@ -95,7 +95,7 @@ def _start(asked: Options, name: str) -> Session | None:
     global _session
     try:
         from npuprof.options import lenient
-        from npuprof.session import Session
+        from npuprof.session.session import Session
 
         if name == _OF_MINDSPORE:  # what the front end lacks of it is told, and the rest runs
             check = registry.choose(asked.collector).collector.check

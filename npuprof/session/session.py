@@ -24,17 +24,17 @@ from npuprof.collectors.registry import Choice, choose
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError
 from npuprof.options import Options, OptionValues, shows_options
 from npuprof.recording import Recording
-from npuprof.runs.ended import EndedRuns
-from npuprof.runs.metadata import HasMetadata
-from npuprof.runs.running import Running, describe_failure, newest
-from npuprof.runs.schedules import ProfilerAction, Schedule, ScheduleFunction, missing_steps, steps_needed
+from npuprof.session.active import Running, describe_failure, newest
+from npuprof.session.finished import EndedRuns
+from npuprof.session.metadata import HasMetadata
+from npuprof.session.schedule import ProfilerAction, Schedule, ScheduleFunction, missing_steps, steps_needed
 
 if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Unpack
 
     from npuprof.profiles import Profile
-    from npuprof.runs.streams import OperatorStream
+    from npuprof.session.streams import OperatorStream
 
 TraceReady: TypeAlias = Callable[["Session"], object]
 
@@ -50,7 +50,7 @@ class Session(EndedRuns, HasMetadata):
     options
         What to collect.
     schedule
-        Gives the action of each step, as :func:`npuprof.runs.schedules.schedule` makes it; all steps are recorded
+        Gives the action of each step, as :func:`npuprof.session.schedule.schedule` makes it; all steps are recorded
         when not given.
     on_trace_ready
         Called with the session each time a run has ended; see :func:`npuprof.trace_handler`. What it raises is
@@ -351,7 +351,7 @@ class Session(EndedRuns, HasMetadata):
         CollectorError
             If pyACL refuses, such as an unknown model.
         """
-        from npuprof.runs.streams import open_stream
+        from npuprof.session.streams import open_stream
 
         return open_stream(self._collector, models, self._clock, self._title, callback)
 

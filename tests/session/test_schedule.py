@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuprof.errors import OptionsError
-from npuprof.runs.schedules import ProfilerAction, schedule
+from npuprof.session.schedule import ProfilerAction, schedule
 
 _LETTERS = {
     ProfilerAction.NONE: ".",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile
-    from npuprof.runs.recorded import Recorded
+    from npuprof.session.recorded import Recorded
 
 _MOST_RUNS = 1000
 

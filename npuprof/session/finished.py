@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from npuprof.exports.stacks import Metric
     from npuprof.profiles import Profile
     from npuprof.recording import Recording
-    from npuprof.runs.offline import Mode
-    from npuprof.runs.running import Running
+    from npuprof.session.active import Running
+    from npuprof.session.offline import Mode
 
 
 class EndedRuns(ABC):
@@ -93,7 +93,7 @@ class EndedRuns(ABC):
         OptionsError, SessionError, SourceError
             If the mode is neither, no run has begun, or nothing of it can be decoded.
         """
-        from npuprof.runs import offline
+        from npuprof.session import offline
 
         offline.check_mode(mode)
         if offline_path is None:

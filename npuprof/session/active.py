@@ -23,11 +23,11 @@ from npuprof.journal import Journal
 from npuprof.machine import environment
 from npuprof.options import Options
 from npuprof.recording import JOURNAL_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
-from npuprof.runs import history as run_history
-from npuprof.runs.directories import new_directory, remove_traces, told_of_writing
-from npuprof.runs.flushing import flush
-from npuprof.runs.marking import Marking
-from npuprof.runs.recorded import Recorded
+from npuprof.session import history as run_history
+from npuprof.session.directories import new_directory, remove_traces, told_of_writing
+from npuprof.session.flushing import flush
+from npuprof.session.marking import Marking
+from npuprof.session.recorded import Recorded
 from npuprof.texts import encodable, repaired
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Running(Recorded):
     Parameters
     ----------
     collector, options, clock
-        As in :class:`npuprof.session.Session`.
+        As in :class:`npuprof.session.session.Session`.
     title
         Who holds the run, in words for the user whose own start is refused because of it.
     reason
@@ -115,7 +115,7 @@ class Running(Recorded):
         Raises
         ------
         SessionBusyError, OptionsError, CollectorError
-            As :meth:`npuprof.session.Session.start` says.
+            As :meth:`npuprof.session.session.Session.start` says.
         """
         global _current
         with self._lock, _process_lock:
@@ -140,7 +140,7 @@ class Running(Recorded):
         Raises
         ------
         SessionBusyError, OptionsError, CollectorError
-            As :meth:`npuprof.session.Session.start` says.
+            As :meth:`npuprof.session.session.Session.start` says.
         """
         global _current
         self._step = first_step

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from npuprof.errors import NpuprofError, OptionsError
 
 if TYPE_CHECKING:
-    from npuprof.session import Session, TraceReady
+    from npuprof.session.session import Session, TraceReady
 
 
 def trace_handler(

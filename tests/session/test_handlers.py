@@ -11,7 +11,7 @@ import pytest
 
 import npuprof
 from npuprof.errors import NpuprofWarning, OptionsError, SessionError, SourceError
-from npuprof.runs.offline import TABLES_DIRECTORY, TRACE_FILE
+from npuprof.session.offline import TABLES_DIRECTORY, TRACE_FILE
 from npuprof.simulator import npu
 
 PATIENCE_S = 60.0

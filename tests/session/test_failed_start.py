@@ -12,7 +12,7 @@ import pytest
 import npuprof
 from npuprof.errors import CollectorError, NpuprofError
 from npuprof.options import Options
-from npuprof.session import Session
+from npuprof.session.session import Session
 from tests.fakes import FakeCollector
 from tests.full_disk import small_disk
 

@@ -14,7 +14,7 @@ import pytest
 import npuprof
 from npuprof.errors import OptionsError
 from npuprof.options import Options
-from npuprof.runs import from_environment
+from npuprof.session import from_environment
 
 _PROGRAM = """
 import npuprof
