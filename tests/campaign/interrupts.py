@@ -38,10 +38,10 @@ _LOADED = ("text", "database", "msprof", "raw", "framework and device", "kineto"
 
 
 class _Ours:
-    """The names of npuprof's modules."""
+    """The names of npuprof's modules but the simulated NPU's: it stands for native code, which no interrupt enters."""
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.partition(".")[0] == "npuprof"
+        return isinstance(name, str) and name.startswith("npuprof.") and not name.startswith("npuprof.simulator")
 
 
 @dataclass(frozen=True)
