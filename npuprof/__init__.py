@@ -23,13 +23,14 @@ if TYPE_CHECKING:
         supported_profiler_level,
     )
     from npuprof.errors import NpuprofError, NpuprofWarning
+    from npuprof.loading import load, load_set
     from npuprof.markers import mark, pop, push, range_end, range_start
     from npuprof.markers import range as range  # noqa: A004 - public, but not for a star import
     from npuprof.notebook import load_ipython_extension, unload_ipython_extension
     from npuprof.notebook.progress import CellBar
     from npuprof.notebook.views import panel
     from npuprof.options import Options
-    from npuprof.profiles import Profile, load, load_set
+    from npuprof.profiles import Profile
     from npuprof.ranks.profile_set import ProfileSet
     from npuprof.session.handlers import trace_handler
     from npuprof.session.offline import offline_analyse
@@ -74,9 +75,9 @@ _HOMES = {
     "ProfilerAction": "npuprof.session.schedule",
     "Session": "npuprof.session.session",
     "last": "npuprof.session.session",
-    "load": "npuprof.profiles",
+    "load": "npuprof.loading",
     "load_ipython_extension": "npuprof.notebook",
-    "load_set": "npuprof.profiles",
+    "load_set": "npuprof.loading",
     "mark": "npuprof.markers",
     "offline_analyse": "npuprof.session.offline",
     "panel": "npuprof.notebook.views",

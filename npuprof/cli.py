@@ -75,7 +75,8 @@ def _demo(parsed: argparse.Namespace) -> int:
 
 
 def _open(parsed: argparse.Namespace) -> int:
-    from npuprof.profiles import Profile, open_path
+    from npuprof.loading import open_path
+    from npuprof.profiles import Profile
 
     profile = open_path(parsed.path, **reading_arguments(parsed))
     _say(repr(profile))
@@ -87,8 +88,8 @@ def _open(parsed: argparse.Namespace) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
+    from npuprof.loading import load
     from npuprof.notebook.run_arguments import UsageError, run_words, usage
-    from npuprof.profiles import load
     from npuprof.session.applications import run_application
 
     if not parsed.words or parsed.words[0] in ("-h", "--help"):

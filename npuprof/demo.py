@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from npuprof.errors import NpuprofError
-from npuprof.profiles import Profile, load
+from npuprof.loading import load
+from npuprof.profiles import Profile
 from npuprof.recording import FILE_NAME
 
 _NOTEBOOK = "quickstart.ipynb"

@@ -12,7 +12,8 @@ import pytest
 import npuprof
 from npuprof.analysis.overlap import total, union
 from npuprof.errors import SourceError
-from npuprof.profiles import Profile, open_path
+from npuprof.loading import open_path
+from npuprof.profiles import Profile
 from npuprof.sources.base import Preference
 
 FOLDERS = (

@@ -13,7 +13,7 @@ import pytest
 import npuprof
 from npuprof.cli import main
 from npuprof.errors import NpuprofError
-from npuprof.profiles import open_path
+from npuprof.loading import open_path
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.texts import encodable
 from tests.sources.cluster import maker as cluster

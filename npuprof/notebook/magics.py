@@ -179,8 +179,9 @@ class NpuprofMagics(Magics):
     def _load(self, line: str) -> None:
         from IPython.display import display
 
+        from npuprof.loading import open_path
         from npuprof.notebook.load_arguments import load_words
-        from npuprof.profiles import Profile, open_path
+        from npuprof.profiles import Profile
 
         path, wanted = load_words(line)
         opened = open_path(path, **wanted)

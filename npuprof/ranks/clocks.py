@@ -24,8 +24,8 @@ import pandas as pd
 
 from npuprof.notes import Notes
 from npuprof.sources.database.layout import find as find_database
-from npuprof.sources.torch_npu.description import load
-from npuprof.sources.torch_npu.layout import find as find_torch
+from npuprof.sources.result_folder.description import load
+from npuprof.sources.result_folder.layout import find as find_torch
 
 MIN_COLLECTIVES = 5
 _MAX_SPREAD_NS = 1_000_000  # ends that differ by more are not those of the same operators

@@ -66,7 +66,8 @@ def offline_analyse(
         If nothing there can be read, or a run has no step of a wanted number.
     """
     flag("data_simplification", data_simplification)
-    from npuprof.profiles import Profile, open_path
+    from npuprof.loading import open_path
+    from npuprof.profiles import Profile
     from npuprof.sources.files.archives import is_archive
 
     if is_archive(Path(path)):

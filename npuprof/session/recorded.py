@@ -35,7 +35,7 @@ class Recorded:
         """
         with self._lock:
             if self._result is None:
-                from npuprof.profiles import load
+                from npuprof.loading import load
 
                 self._result = load(self.recording.directory)
             return self._result

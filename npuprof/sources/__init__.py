@@ -12,7 +12,7 @@ The way through this folder, from a path on disk to the tables of a run::
       +- cluster/       the vendor's analysis of many ranks
       +- recording/     recordings of npuprof: one of the above, and the sampled Python stacks; saved: its own tables
       +- single_file    one file of a result, loose_folder: some of them
-      |           they share text/ (CSV and JSON), trace/ (timelines), files/ and columns/
+      |           they share text/ (CSV and JSON), trace/ (timelines), result_folder/, files/ and columns/
     base.Decoded  what each of them gives: tables, facts, notes
     cutting       of which only the selection is kept
 

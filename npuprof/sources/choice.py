@@ -22,8 +22,8 @@ from npuprof.sources.framework import reader_of
 from npuprof.sources.framework import torch as torch_files
 from npuprof.sources.raw.control.files import Side, read_sides
 from npuprof.sources.raw.records.folders import read_folder
-from npuprof.sources.torch_npu.description import describe
-from npuprof.sources.torch_npu.layout import OUTPUT, Layout, find
+from npuprof.sources.result_folder.description import describe
+from npuprof.sources.result_folder.layout import OUTPUT, Layout, find
 
 COMPARED_CHIPS = frozenset({"5"})  # 910B and 910C
 """The values of ``platform_version`` whose decoding was compared with the vendor's, table by table."""

@@ -12,7 +12,7 @@ from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.msprof import read_layout
 from npuprof.sources.msprof.layout import find_files
-from npuprof.sources.torch_npu.layout import find_files as find_torch_files
+from npuprof.sources.result_folder.layout import find_files as find_torch_files
 
 
 def recognises(path: Path) -> bool:

@@ -13,8 +13,8 @@ from npuprof.sources.database.analyzer import communication_statistics
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.groups import MATRIX
 from npuprof.sources.msprof.layout import ANALYZED
+from npuprof.sources.result_folder.layout import OUTPUT
 from npuprof.sources.text.communication_json import read_communication_matrix
-from npuprof.sources.torch_npu.layout import OUTPUT
 
 _MAX_BYTES = 64 << 20
 _MATRICES = [

@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 from npuprof.errors import NpuprofError
-from npuprof.profiles import Profile, load
+from npuprof.loading import load
+from npuprof.profiles import Profile
 from npuprof.verification.checks import Check
 
 # What both have; connection ids are each side's own.

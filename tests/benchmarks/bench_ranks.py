@@ -42,7 +42,7 @@ def write_ranks(sample: Path, parent: Path, ranks: int, megabytes: int) -> int:
 
 def read_once(parent: Path, processes: int | None) -> dict[str, Any]:
     """Read all ranks; give seconds, the cores' time, and the peak memory here and in the largest process started."""
-    from npuprof.profiles import open_path
+    from npuprof.loading import open_path
     from npuprof.ranks import parallelism
     from npuprof.ranks.profile_set import ProfileSet
 

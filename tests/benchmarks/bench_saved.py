@@ -43,7 +43,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.read:
         if options.read == "npuprof":
-            import_module("npuprof.profiles")  # what is measured is the opening, not the libraries
+            import_module("npuprof.loading")  # what is measured is the opening, not the libraries
         print(json.dumps(measured(lambda: _READERS[options.read](options.path))))
         return
     samples = Path(os.environ.get("NPUPROF_SAMPLES", Path(__file__).parents[3] / "shared" / "samples"))

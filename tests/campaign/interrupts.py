@@ -20,10 +20,11 @@ from pathlib import Path
 
 import npuprof
 from npuprof.errors import NpuprofError, SessionError
+from npuprof.loading import open_path
 from npuprof.notebook.controller import kept_when_interrupted
 from npuprof.notebook.report import show_run
 from npuprof.options import Options
-from npuprof.profiles import Profile, open_path
+from npuprof.profiles import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.session import active as running
 from npuprof.session.session import Session

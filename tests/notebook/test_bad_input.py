@@ -130,10 +130,10 @@ def test_a_recording_that_cannot_be_decoded_stays_and_says_how_to_open_it(kernel
         "%%npuprof --name spoilt\n"
         "import npuprof.session.active\n"
         "_directory = npuprof.session.active.current().recording.directory\n"
-        "import npuprof.profiles as _profiles\n"
-        "_load = _profiles.load\n"
+        "import npuprof.loading as _loading\n"
+        "_load = _loading.load\n"
         "def _broken(path): raise RuntimeError('<b>no</b>')\n"
-        "_profiles.load = _broken\n"
+        "_loading.load = _broken\n"
         "42"
     )
     assert executed.status == "ok"
@@ -142,7 +142,7 @@ def test_a_recording_that_cannot_be_decoded_stays_and_says_how_to_open_it(kernel
     assert "RuntimeError: <b>no</b>" in message["text/plain"]
     assert "&lt;b&gt;no&lt;/b&gt;" in message["text/html"]
     assert kernel.evaluate("f'npuprof.load({str(_directory)!r})'")[1:-1] in message["text/plain"]
-    kernel.run("_profiles.load = _load")
+    kernel.run("_loading.load = _load")
     again = kernel.run("%npuprof load {_directory}")
     assert again.has_report
     assert "spoilt" in again.displays[0]["text/plain"]

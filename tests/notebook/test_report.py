@@ -108,7 +108,7 @@ def test_a_recording_that_cannot_be_decoded_is_told_with_its_place(
     def fail(path: Path) -> None:
         raise error
 
-    monkeypatch.setattr("npuprof.profiles.load", fail)
+    monkeypatch.setattr("npuprof.loading.load", fail)
     session = Session(Options(activities=("npu",), output=tmp_path), collector=FakeCollector()).start()
     session.stop()
     session.recording.problems.append("the disk was full")
@@ -139,7 +139,7 @@ class InterruptedAt:
 def test_an_interrupt_at_any_line_of_the_end_and_the_report_is_one_line_that_says_where_the_run_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Profile
 ) -> None:
-    monkeypatch.setattr("npuprof.profiles.load", lambda path: run)
+    monkeypatch.setattr("npuprof.loading.load", lambda path: run)
     monkeypatch.setattr("npuprof.exports.text.summary_text", lambda *facts: "summary")
     monkeypatch.setattr("npuprof.exports.html.report_html", lambda *facts: "summary")
     monkeypatch.setattr("npuprof.exports.report_figures.report_figures", fail)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from npuprof import tables
-from npuprof.profiles import open_path
+from npuprof.loading import open_path
 from npuprof.ranks.clocks import MIN_COLLECTIVES, Boot, Offset, boot_of, clock_table, offsets, same_clocks
 from npuprof.ranks.profile_set import ProfileSet
 

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.loading import open_path
 from npuprof.notes import Notes
-from npuprof.profiles import Profile, open_path
+from npuprof.profiles import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.base import Decoded
 from tests import factories

@@ -12,8 +12,9 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.errors import NpuprofError, OptionsError, SourceError
+from npuprof.loading import open_path
 from npuprof.notes import Notes
-from npuprof.profiles import Profile, open_path
+from npuprof.profiles import Profile
 from npuprof.ranks import entries
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.recording import Recording

@@ -13,7 +13,8 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.profiles import Profile, open_path
+from npuprof.loading import open_path
+from npuprof.profiles import Profile
 from npuprof.recording import Recording
 from npuprof.simulator import synthesise
 from npuprof.sources import raw

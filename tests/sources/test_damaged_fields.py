@@ -17,13 +17,14 @@ import pytest
 
 import npuprof
 from npuprof.errors import NpuprofError
+from npuprof.loading import open_path
 from npuprof.notes import Notes
-from npuprof.profiles import Profile, open_path
+from npuprof.profiles import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.recording import FILE_NAME, Recording
 from npuprof.sources import raw, saved
 from npuprof.sources.base import Decoded
-from npuprof.sources.torch_npu.layout import OUTPUT
+from npuprof.sources.result_folder.layout import OUTPUT
 from tests import factories
 from tests.sources.cluster import maker as cluster
 from tests.sources.kineto.traces import KinetoTrace

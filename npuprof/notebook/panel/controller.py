@@ -328,7 +328,8 @@ class PanelController:
 
 
 def _opened(path: str) -> Opened:
-    from npuprof.profiles import Profile, open_path
+    from npuprof.loading import open_path
+    from npuprof.profiles import Profile
 
     opened = open_path(path)
     if isinstance(opened, Profile):

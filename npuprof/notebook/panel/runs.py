@@ -218,6 +218,6 @@ def profile_of(run: EndedRun) -> Profile:
     SourceError
         If nothing of it can be decoded.
     """
-    from npuprof.profiles import load
+    from npuprof.loading import load
 
     return run.profile or load(run.directory)

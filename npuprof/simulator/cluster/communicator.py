@@ -11,12 +11,12 @@ import numpy as np
 from npuprof.simulator.cluster import values
 from npuprof.simulator.cluster.channels import Channel
 from npuprof.simulator.cluster.exchange import Exchange, RankError
-from npuprof.simulator.cluster.links import Topology
-from npuprof.simulator.cluster.plans import Kind, plan
 from npuprof.simulator.cluster.values import ReduceOperator
 from npuprof.simulator.communication import Collective
 from npuprof.simulator.device import Device
+from npuprof.simulator.links import Topology
 from npuprof.simulator.npu.streams import launch_stream
+from npuprof.simulator.plans import Kind, plan
 from npuprof.simulator.streams import Event
 from npuprof.simulator.tensors import Tensor
 

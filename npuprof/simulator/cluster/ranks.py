@@ -13,7 +13,6 @@ from npuprof.recording import Recording
 from npuprof.simulator import codes
 from npuprof.simulator.cluster.communicator import Communicator
 from npuprof.simulator.cluster.exchange import Exchange, RankError
-from npuprof.simulator.cluster.links import LINKS, RANKS_PER_SERVER, Topology
 from npuprof.simulator.collection import (
     ACL_API,
     AICORE_METRICS,
@@ -25,6 +24,7 @@ from npuprof.simulator.collection import (
     TASK_TIME_L0,
 )
 from npuprof.simulator.device import Device
+from npuprof.simulator.links import LINKS, RANKS_PER_SERVER, Topology
 from npuprof.simulator.machine import Simulator, using
 from npuprof.simulator.pmu import PIPE_UTILIZATION
 from npuprof.simulator.virtual_clock import VirtualClock

@@ -10,8 +10,8 @@ from typing import Any
 from npuprof.info import Info
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.layout import Layout
-from npuprof.sources.torch_npu.description import describe
-from npuprof.sources.torch_npu.layout import Layout as TorchLayout
+from npuprof.sources.result_folder.description import describe
+from npuprof.sources.result_folder.layout import Layout as TorchLayout
 from npuprof.texts import json_or_text
 
 _LIMIT = 10_000

@@ -12,7 +12,7 @@ from pathlib import Path
 from npuprof.sources.database.analyzer import READ as ANALYSES
 from npuprof.sources.database.connection import is_database, table_names
 from npuprof.sources.database.counters import READ as SAMPLES
-from npuprof.sources.torch_npu.layout import OUTPUT
+from npuprof.sources.result_folder.layout import OUTPUT
 
 _PROFILE = frozenset(
     [

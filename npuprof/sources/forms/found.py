@@ -18,9 +18,9 @@ from npuprof.sources import raw as raw_data
 from npuprof.sources.base import Decoded
 from npuprof.sources.database import layout as databases
 from npuprof.sources.msprof import layout as exports
-from npuprof.sources.torch_npu import layout as results
+from npuprof.sources.result_folder import layout as results
+from npuprof.sources.result_folder.description import describe as describe_torch
 from npuprof.sources.torch_npu import read_parsed
-from npuprof.sources.torch_npu.description import describe as describe_torch
 from npuprof.sources.torch_npu.unparsed import read_layout
 
 _MAX_LISTED = 10_000

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
-from npuprof.sources.trace.events import Event
+from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.layouts import Layout, Layouts, Text, Whole
 
 _NOTHING = msgspec.Raw(b"")

@@ -13,7 +13,8 @@ from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.msprof.layout import File, Part
 from npuprof.sources.trace.columns import Trace, gather
-from npuprof.sources.trace.events import Event, read_events
+from npuprof.sources.trace.event import Event
+from npuprof.sources.trace.events import read_events
 from npuprof.sources.trace.links import build_links
 from npuprof.sources.trace.marks import add_device_sides
 from npuprof.sources.trace.tables import build_tables, device_ids

@@ -10,8 +10,8 @@ from npuprof.recording import FLOPS_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_
 from npuprof.sources import kineto, raw
 from npuprof.sources.base import Decoded
 from npuprof.sources.kineto.flops import add_flops
+from npuprof.sources.result_folder.layout import FRAMEWORK, Layout, find
 from npuprof.sources.selection import Part, Selection
-from npuprof.sources.torch_npu.layout import FRAMEWORK, Layout, find
 from npuprof.sources.torch_npu.unparsed import read_layout
 
 _OF_FRAMEWORKS = ("*_ascend_pt", "*_ascend_ms")

@@ -19,8 +19,8 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, Source, describe_by_name, size_of_files
-from npuprof.sources.torch_npu.description import describe
-from npuprof.sources.torch_npu.layout import OUTPUT, Layout, find
+from npuprof.sources.result_folder.description import describe
+from npuprof.sources.result_folder.layout import OUTPUT, Layout, find
 from npuprof.sources.torch_npu.reading import Reading
 from npuprof.sources.torch_npu.unparsed import read_layout
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.mindspore import COLLECTOR as MINDSPORE
-from npuprof.sources.torch_npu.layout import OUTPUT, Layout
+from npuprof.sources.result_folder.layout import OUTPUT, Layout
 
 _DONE = "analyse.done"
 _COMMUNICATION = ("communication.json", "communication_matrix.json")

@@ -21,6 +21,7 @@ from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.mindspore import COLLECTOR as MINDSPORE
 from npuprof.sources.mindspore import read_pipeline_summary, take_task_names
+from npuprof.sources.result_folder.layout import Layout
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.control_sums import check_sums
 from npuprof.sources.text.csv_table import read_statistic
@@ -36,7 +37,6 @@ from npuprof.sources.text.memory_csv import (
 )
 from npuprof.sources.text.step_csv import read_step_times
 from npuprof.sources.torch_npu.expected import note_missing
-from npuprof.sources.torch_npu.layout import Layout
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.events import read_events
 from npuprof.sources.trace.links import build_links

@@ -13,7 +13,7 @@ from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded
 from npuprof.sources.database.analyzer import communication_statistics, step_times_table
 from npuprof.sources.database.connection import open_database
-from npuprof.sources.torch_npu.layout import OUTPUT, Layout
+from npuprof.sources.result_folder.layout import OUTPUT, Layout
 from npuprof.sources.torch_npu.reading import Reading
 
 _DATABASE = "analysis.db"

@@ -26,9 +26,9 @@ from npuprof.sources.framework import reader_of
 from npuprof.sources.framework.causes import launch_links
 from npuprof.sources.framework.clock import framework_clock
 from npuprof.sources.raw.control.files import Side, read_sides
+from npuprof.sources.result_folder.description import describe, load
+from npuprof.sources.result_folder.layout import Layout, find
 from npuprof.sources.selection import Part, Selection
-from npuprof.sources.torch_npu.description import describe, load
-from npuprof.sources.torch_npu.layout import Layout, find
 from npuprof.sources.torch_npu.sums import add_sums
 
 _OF_DEVICE = ("kernels", "communication")

@@ -23,7 +23,8 @@ from npuprof.sources.columns.decimals import US_TO_NS, Ints, Mask, column_ns, sc
 from npuprof.sources.columns.gathering import MAX_NAME, Codebook, Columns, floats, whole_numbers
 from npuprof.sources.columns.nullable import Array, Codes
 from npuprof.sources.trace.damage import lost_arguments
-from npuprof.sources.trace.events import UNREADABLE, Event, readable
+from npuprof.sources.trace.event import Event
+from npuprof.sources.trace.events import UNREADABLE, readable
 from npuprof.sources.trace.layouts import VENDOR, Layout, Layouts
 
 _MAX_DURATION_US = 1e15  # 30 years; beyond it a duration is damage

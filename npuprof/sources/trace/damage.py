@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from npuprof.sources.columns.nullable import ABSENT, Array
-from npuprof.sources.trace.events import Event
+from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.layouts import COMMUNICATION, Layout, keys_of
 
 _MOST_LOOKED_AT = 100  # of a batch: damage is rare, and many rows without an argument are no damage

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from npuprof.notes import Notes
 
 if TYPE_CHECKING:
-    from npuprof.sources.trace.events import Event
+    from npuprof.sources.trace.event import Event
 
 Keys: TypeAlias = npt.NDArray[np.int64]
 

@@ -26,6 +26,7 @@ from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.progress import tell
 from npuprof.sources.trace.documents import Documents
+from npuprof.sources.trace.event import Event
 from npuprof.texts import repaired_json
 
 CHUNK_BYTES = 1 << 20  # what is decoded of it stays in the processor's cache until it is in columns
@@ -50,20 +51,6 @@ _NOT_A_NUMBER = re.compile(rb"([:\[,]\s*)(?:NaN|-?Infinity)\b")
 _JSON = json.JSONDecoder()
 _LFS = b"version https://git-lfs"
 _GZIP = b"\x1f\x8b"
-
-
-class Event(msgspec.Struct, gc=False):
-    """One event as it stands in the file; `args` are its undecoded bytes."""
-
-    ph: str
-    name: str = ""
-    pid: int | str | float | None = None
-    tid: int | str | float | None = None
-    ts: str | int | float | None = None
-    dur: int | float | str | None = None
-    cat: str | None = None
-    id: int | str | float | None = None
-    args: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class _ExactEvent(Event, gc=False):

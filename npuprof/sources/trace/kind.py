@@ -18,7 +18,8 @@ from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.progress import watched
 from npuprof.sources.files.zipped import read_head
-from npuprof.sources.trace.events import Event, arguments_of, read_events
+from npuprof.sources.trace.event import Event
+from npuprof.sources.trace.events import arguments_of, read_events
 
 Kind: TypeAlias = Literal["ascend", "kineto", ""]
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from npuprof.sources.trace.events import Event, arguments_of
+from npuprof.sources.trace.event import Event
+from npuprof.sources.trace.events import arguments_of
 
 Whole = int | str | float | None
 Text = str | int | float | None

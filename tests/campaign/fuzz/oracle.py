@@ -10,7 +10,8 @@ from pathlib import Path
 
 from npuprof import tables
 from npuprof.errors import NpuprofError
-from npuprof.profiles import Profile, open_path
+from npuprof.loading import open_path
+from npuprof.profiles import Profile
 from npuprof.ranks.profile_set import ProfileSet
 
 _DERIVED = ("links", "overlap")  # made of other tables, whose rows are accounted for

@@ -8,9 +8,10 @@ from typing import Any
 import ipywidgets as widgets
 import pytest
 
+from npuprof.loading import open_path
 from npuprof.notebook.explorer.set_explorer import SetExplorer
 from npuprof.notes import Notes
-from npuprof.profiles import Profile, open_path
+from npuprof.profiles import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.base import Decoded
 from tests import factories

@@ -14,8 +14,8 @@ from npuprof import simulator
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.simulator import Tensor, npu
 from npuprof.simulator.cluster.exchange import RankError
-from npuprof.simulator.cluster.links import LINKS
 from npuprof.simulator.cluster.ranks import Rank
+from npuprof.simulator.links import LINKS
 
 MATRIX = Tensor((1024, 1024), "float16")
 KIB = 1 << 10

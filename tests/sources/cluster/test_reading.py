@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import npuprof
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.profiles import Profile, open_path
+from npuprof.loading import open_path
+from npuprof.profiles import Profile
 from npuprof.sources import cluster
 from tests.sources.cluster import maker
 

@@ -18,7 +18,7 @@ import pytest
 
 import npuprof
 from npuprof.errors import SourceError
-from npuprof.profiles import open_path
+from npuprof.loading import open_path
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.session.offline import offline_analyse
 from npuprof.sources.files import archives, members
@@ -199,7 +199,7 @@ def test_nothing_stays_of_a_load_that_fails_even_while_its_error_is_held(
     def fail(*_: object) -> None:
         raise fault("no")
 
-    monkeypatch.setattr("npuprof.profiles.decode_run", fail)
+    monkeypatch.setattr("npuprof.loading.decode_run", fail)
     with pytest.raises(fault) as held:
         npuprof.load(archive)
     assert held.traceback

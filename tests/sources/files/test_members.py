@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof.errors import NpuprofError, SourceError
-from npuprof.profiles import open_path
+from npuprof.loading import open_path
 from npuprof.sources.files import archives, members
 from npuprof.sources.files.archives import unpack
 from npuprof.sources.files.members import Limits

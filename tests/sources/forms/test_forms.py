@@ -13,7 +13,7 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.profiles import open_path
+from npuprof.loading import open_path
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.base import Preference
 from npuprof.sources.detect import detect

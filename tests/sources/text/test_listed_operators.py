@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import npuprof
-from npuprof.profiles import Profile, open_path
+from npuprof.loading import open_path
+from npuprof.profiles import Profile
 from npuprof.ranks.profile_set import ProfileSet
 
 START = "1764246877227008.832"  # more digits than a float keeps

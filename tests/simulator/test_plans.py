@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npuprof.simulator.cluster.links import LINKS, Topology
-from npuprof.simulator.cluster.plans import Kind, Plan, plan
+from npuprof.simulator.links import LINKS, Topology
+from npuprof.simulator.plans import Kind, Plan, plan
 
 HCCS, ROCE = LINKS["HCCS"], LINKS["ROCE"]
 MIB = 1 << 20

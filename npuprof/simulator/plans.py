@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from npuprof.simulator.cluster.links import Link, LinkKind, Topology
+from npuprof.simulator.links import Link, LinkKind, Topology
 
 Kind: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "send", "recv"]
 MoveKind: TypeAlias = Literal["copy", "reduce"]

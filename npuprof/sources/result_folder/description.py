@@ -17,7 +17,7 @@ from npuprof.options import FRAMEWORK_NAMES
 from npuprof.options.metric_names import NATIVE
 from npuprof.small_files import convert
 from npuprof.sources.files.zipped import read_head
-from npuprof.sources.torch_npu.layout import Layout
+from npuprof.sources.result_folder.layout import Layout
 from npuprof.texts import repaired_json
 
 _MAX_BYTES = 64 << 20

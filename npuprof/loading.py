@@ -1,0 +1,143 @@
+"""Load what a front end, or npuprof, left on disk: one run, or a set of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from npuprof.errors import OptionsError, SourceError
+from npuprof.options.reading import FORMS
+from npuprof.profiles import Profile
+from npuprof.ranks.profile_set import ProfileSet
+from npuprof.sources.base import Preference
+from npuprof.sources.decoding import decode_run
+from npuprof.sources.detect import Run, detect
+from npuprof.sources.files.walk import Walk
+from npuprof.sources.selection import Moment, Selection, choose
+
+
+def load(
+    path: str | PathLike[str],
+    *,
+    source: Preference = None,
+    steps: int | Iterable[int] | None = None,
+    start: Moment | None = None,
+    end: Moment | None = None,
+) -> Profile | Any:
+    """Read whatever an Ascend front end, or npuprof, left at a path.
+
+    Parameters
+    ----------
+    path
+        A recording of npuprof, a saved profile, a ``PROF_*`` directory, a torch_npu result directory, one
+        CSV or JSON file of a result, a directory around any of these, or an archive of them (``.zip``, ``.tar``,
+        ``.tar.gz``, ``.tgz``), which is unpacked into a private temporary folder. Known by content; never modified.
+    source
+        Which form to read where a run is there in several: ``"raw"`` for raw data, ``"text"`` for the vendor's CSV
+        and JSON files, ``"db"`` for its databases, ``"parsed"`` for both of these. By default raw data if it is
+        complete (nothing that the result was made of is missing, and the run ended in order; see
+        :mod:`npuprof.sources.choice`), since its digits are exact; else each table from the form that has it, the
+        text result first; see :mod:`npuprof.sources.forms`. ``run.info.source`` tells which, a note why. What the
+        vendor summed of a torch_npu run (`step_times`, `statistics`) is taken from the result in either case.
+    steps
+        Numbers of the steps to read, as in ``run.steps``; the rest is left out, and of raw data not joined. A step
+        keeps the rows within its stretch of time, and what it launched, even where the device ran that later.
+    start, end
+        The stretch of time to read, from `start` to before `end`: whole nanoseconds of the UTC epoch as in the
+        tables, a time stamp (``pd.Timestamp``, ``datetime``; UTC where it names no zone), or a ``pd.Timedelta``
+        since the run's beginning (``run.info.started_ns``, or else its first row). A float is refused: it cannot
+        hold such nanoseconds. Rows that overlap the stretch are kept whole, and the calls and operators that
+        launched what the device did in it, so that links stay; intervals of `overlap` are cut at its bounds. Where
+        nothing lies in it, the profile is empty and a note tells when the run was.
+
+    Returns
+    -------
+    The profile; ``run.info.selection`` tells which part was asked for. A directory around several runs gives a
+    :class:`npuprof.ranks.profile_set.ProfileSet` instead, one entry a rank and session, each read as asked for
+    here, for which ``Any`` stands; :func:`load_set` returns one in any case, and its type says so.
+
+    Raises
+    ------
+    SourceError
+        If nothing there can be read; the message says what it is and what would help. Or if the run has no step of a
+        wanted number; the message names those that it has.
+    OptionsError
+        If an argument has a wrong value, or both steps and a stretch of time are given.
+    """
+    return open_path(path, source=source, steps=steps, start=start, end=end)
+
+
+def load_set(
+    path: str | PathLike[str],
+    *,
+    source: Preference = None,
+    steps: int | Iterable[int] | None = None,
+    start: Moment | None = None,
+    end: Moment | None = None,
+) -> ProfileSet:
+    """Open all runs at a path as a set, also where there is only one; each is read when it is first asked for.
+
+    Parameters
+    ----------
+    path, source, steps, start, end
+        As for :func:`load`.
+
+    Raises
+    ------
+    SourceError
+        If nothing there can be read.
+    OptionsError
+        If an argument has a wrong value, or both steps and a stretch of time are given.
+    """
+    root, found, selection = _look(path, source, steps, start, end)
+    return _as_set(root, found, selection)
+
+
+def _look(
+    path: str | PathLike[str],
+    source: Preference,
+    steps: int | Iterable[int] | None,
+    start: Moment | None,
+    end: Moment | None,
+) -> tuple[Path, Walk[Run], Selection | None]:
+    if source is not None and source not in FORMS:
+        raise OptionsError(f"source is {source!r}, but must be 'text', 'db', 'raw', 'parsed' or None")
+    selection = choose(steps, start, end)
+    root = Path(path).expanduser()
+    return root, detect(root, source), selection
+
+
+def _as_set(root: Path, found: Walk[Run], selection: Selection | None) -> ProfileSet:
+    try:
+        return ProfileSet(root, found.found, [*found.problems, *found.left_out], selection)
+    except BaseException:
+        found.found[0].close()
+        raise
+
+
+def open_path(
+    path: str | PathLike[str],
+    *,
+    source: Preference = None,
+    steps: int | Iterable[int] | None = None,
+    start: Moment | None = None,
+    end: Moment | None = None,
+) -> Profile | ProfileSet:
+    """Return what :func:`load` returns: a profile for one run, a set for several."""
+    root, found, selection = _look(path, source, steps, start, end)
+    if len(found.found) > 1:
+        return _as_set(root, found, selection)
+    run = found.found[0]
+    try:
+        decoded = decode_run(run, selection)
+    except BaseException as error:
+        run.close()
+        if run.unpacked is not None and isinstance(error, SourceError):
+            raise SourceError(run.named(str(error))) from error
+        raise
+    run.close()
+    for problem in [f"there may be more runs: {problem}" for problem in found.problems] + found.left_out:
+        decoded.notes.warning(root.name, problem)
+    return Profile(decoded)
