@@ -31,7 +31,27 @@ def lasting(name: str) -> Callable[[Callable[_Parameters, go.Figure]], Callable[
     return decorated
 
 
-class ProfileFigures:
+class TableAttributes:
+    """The tables of :data:`npuprof.tables.SCHEMA` as attributes, for editors and type checkers."""
+
+    steps: pd.DataFrame
+    python: pd.DataFrame
+    operators: pd.DataFrame
+    api: pd.DataFrame
+    tasks: pd.DataFrame
+    kernels: pd.DataFrame
+    communication: pd.DataFrame
+    communication_tasks: pd.DataFrame
+    links: pd.DataFrame
+    overlap: pd.DataFrame
+    step_times: pd.DataFrame
+    memory: pd.DataFrame
+    allocations: pd.DataFrame
+    counters: pd.DataFrame
+    marks: pd.DataFrame
+
+
+class ProfileFigures(TableAttributes):
     """What :class:`npuprof.profiles.Profile` draws. A run without the data gives a figure that says how to get it.
 
     Parameters are those of the function that draws, which explains them, without the run's own data.

@@ -44,22 +44,6 @@ class Profile(ProfileFigures):
         Frames that the vendor had already summed, by file name without suffix.
     """
 
-    steps: pd.DataFrame
-    python: pd.DataFrame
-    operators: pd.DataFrame
-    api: pd.DataFrame
-    tasks: pd.DataFrame
-    kernels: pd.DataFrame
-    communication: pd.DataFrame
-    communication_tasks: pd.DataFrame
-    links: pd.DataFrame
-    overlap: pd.DataFrame
-    step_times: pd.DataFrame
-    memory: pd.DataFrame
-    allocations: pd.DataFrame
-    counters: pd.DataFrame
-    marks: pd.DataFrame
-
     def __init__(self, decoded: Decoded) -> None:
         given = decoded.tables
         self.tables = {name: given[name] if name in given else tables.empty(name) for name in tables.NAMES}
@@ -113,7 +97,7 @@ class Profile(ProfileFigures):
         figures = {"Timeline": timeline, "Flame graph": flame}
         picture = timeline_svg(self.tables, self.info)
         page = page_html(self.summary, self.info, self.notes, figures, picture=picture)
-        return _written(path, page)
+        return written(path, page)
 
     def to_chrome_trace(self, path: str | PathLike[str], *, pretty: bool = False) -> Path:
         """Write the timeline as a Chrome trace, compressed where the name ends in ``.gz``; return its path."""
@@ -134,7 +118,7 @@ class Profile(ProfileFigures):
         """
         from npuprof.exports.stacks import folded_stacks
 
-        return _written(path, "".join(f"{line}\n" for line in folded_stacks(self.tables, metric)))
+        return written(path, "".join(f"{line}\n" for line in folded_stacks(self.tables, metric)))
 
     def to_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
         """Write the memory over time, of one device or all, as ``.json``, ``.json.gz`` or ``.html``.
@@ -152,8 +136,8 @@ class Profile(ProfileFigures):
 
             chosen = {**self.tables, "memory": memory_timeline.select(self.memory, device)}
             figures = {"Memory": plot_memory(chosen, self.info)}
-            return _written(path, page_html(self.summary, self.info, self.notes, figures))
-        return _written(path, memory_timeline.content(Path(path).name, self.memory, device))
+            return written(path, page_html(self.summary, self.info, self.notes, figures))
+        return written(path, memory_timeline.content(Path(path).name, self.memory, device))
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:
         """Write the profile as a directory of Parquet files, which ``npuprof.load`` reads back; return its path.
@@ -165,10 +149,7 @@ class Profile(ProfileFigures):
         NpuprofError
             If the directory exists and is not empty.
         """
-        directory = Path(path)
-        with suppress(OSError):  # which is told when it is written to
-            if next(directory.iterdir(), None) is not None:
-                raise NpuprofError(f"{directory} is not empty: choose a new directory to save the profile in")
+        directory = new_directory(path)
         saved.write(directory, Decoded(self.tables, self.info, self._notes, self.statistics))
         return directory
 
@@ -185,7 +166,22 @@ class Profile(ProfileFigures):
         return report_html(self.summary, self.info, self.notes)
 
 
-def _written(path: str | PathLike[str], content: str) -> Path:
+def new_directory(path: str | PathLike[str]) -> Path:
+    """Check that a directory to save in holds nothing yet.
+
+    Raises
+    ------
+    NpuprofError
+        If the directory exists and is not empty.
+    """
+    directory = Path(path)
+    with suppress(OSError):  # which is told when it is written to
+        if next(directory.iterdir(), None) is not None:
+            raise NpuprofError(f"{directory} is not empty: choose a new directory to save the profile in")
+    return directory
+
+
+def written(path: str | PathLike[str], content: str) -> Path:
     """Write a file of text as a whole, compressed where its name ends in ``.gz``, and return its path."""
     target = Path(path)
     with atomic.replacing(target, like_before=True) as file, _text(file, target) as out:

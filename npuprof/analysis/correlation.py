@@ -57,7 +57,7 @@ def causes(tables: Mapping[str, pd.DataFrame]) -> Causes:
     duration = np.concatenate([tables[name]["duration_ns"].to_numpy(np.int64) for name in LAYERS])
     holders, python_holders = _holders(tables, duration)
     callers = _declared_parents(tables["python"], holders, python_holders)
-    links = _whole(tables)
+    links = whole_links(tables)
     launchers, operators_of = _launchers(tables, links, first)
     callers = _with_links(links, first, callers, launchers, operators_of)
     operators_of = np.where(
@@ -107,7 +107,7 @@ def _declared_parents(python: pd.DataFrame, holders: Int64, python_holders: Int6
     return callers
 
 
-def _whole(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def whole_links(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Keep the links of which both ends are rows that exist."""
     links = tables["links"]
     kept = np.ones(len(links), bool)

@@ -69,6 +69,25 @@ def page_html(
     picture
         An SVG document for a browser that runs no scripts.
     """
+    return _page(_framed(_overview(summary, info)), info, notes, figures, picture)
+
+
+def set_page_html(runs: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure]) -> str:
+    """Write a page of a set of runs, as :func:`page_html` does of one.
+
+    Parameters
+    ----------
+    runs
+        The table of the runs, as HTML.
+    info
+        What is known of all of them.
+    notes, figures
+        As for :func:`page_html`.
+    """
+    return _page(_framed(_head(info)) + runs, info, notes, figures)
+
+
+def _page(head: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure], picture: str = "") -> str:
     title = _text(f"npuprof · {info.name}" if info.name else "npuprof", _LONGEST_LINE)
     unscripted = "<p>The interactive figures need JavaScript; nothing is loaded from elsewhere.</p>" + picture
     drawn = "".join(
@@ -81,7 +100,7 @@ def page_html(
         "style-src 'unsafe-inline'; img-src data: blob:\">"
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{title}</title><style>{_PAGE_STYLE}</style>{library()}</head>"
-        f"<body><main>{_framed(_overview(summary, info))}{drawn}<noscript>{unscripted}</noscript>"
+        f"<body><main>{head}{drawn}<noscript>{unscripted}</noscript>"
         f"{_framed(_notes(notes))}</main></body></html>"
     )
 

@@ -121,7 +121,8 @@ def _panels(samples: pd.DataFrame, wanted: Sequence[str], *, plain: bool) -> lis
 
 
 def _panel(title: str, unit: str, rows: pd.DataFrame) -> _Panel:
-    keys = ["device_id", "counter", "instance"]
+    rows = rows if "rank" in rows else rows.assign(rank=np.nan)
+    keys = ["rank", "device_id", "counter", "instance"]
     groups = list(rows.groupby(keys, observed=True, dropna=False, sort=True))
     groups.sort(key=lambda group: -float(group[1]["value"].mean()))
     several = rows["device_id"].nunique() > 1
@@ -132,9 +133,10 @@ def _panel(title: str, unit: str, rows: pd.DataFrame) -> _Panel:
 
 
 def _name(key: tuple[Any, ...], *, several: bool) -> str:
-    device, counter, instance = key
+    rank, device, counter, instance = key
+    of_rank = "" if pd.isna(rank) else f"rank {rank} "
     place = f"NPU {device} " if several and not pd.isna(device) else ""
-    return label(f"{place}{counter}{f' {instance}' if isinstance(instance, str) else ''}", _LONGEST_NAME)
+    return label(f"{of_rank}{place}{counter}{f' {instance}' if isinstance(instance, str) else ''}", _LONGEST_NAME)
 
 
 def _panel_title(panel: _Panel) -> str:

@@ -45,6 +45,7 @@ _LONGEST_NAME = 40
 class _Series:
     """The samples of one component on one device; `number` counts them, `rows` are in the order of time."""
 
+    rank: int | None
     device: int | None
     component: str
     rows: pd.DataFrame
@@ -54,8 +55,9 @@ class _Series:
 
     @property
     def title(self) -> str:
+        rank = "" if self.rank is None else f"rank {self.rank} "
         place = "" if self.device is None else f"NPU {self.device} "
-        return label(f"{place}{self.component}".strip(), _LONGEST_NAME)
+        return label(f"{rank}{place}{self.component}".strip(), _LONGEST_NAME)
 
     @property
     def dash(self) -> str:
@@ -129,21 +131,26 @@ def _frame(info: Info, drawn: list[_Series], number: int) -> go.Figure:
 
 
 def _series(memory: pd.DataFrame) -> list[_Series]:
-    """Give every component of every device, the fullest first, what is drawn at a click last."""
-    groups: Any = memory.groupby(["device_id", "component"], observed=True, dropna=False, sort=True)
+    """Return every component of every device and rank, the fullest first, what is drawn at a click last."""
+    ranked = memory if "rank" in memory else memory.assign(rank=np.nan)
+    groups: Any = ranked.groupby(["rank", "device_id", "component"], observed=True, dropna=False, sort=True)
     found = []
-    for (device, component), rows in groups:
+    for (rank, device, component), rows in groups:
         peaks = [int(rows[name].max()) for name in _SIZES if rows[name].notna().any()]
         name = component if isinstance(component, str) else ""
         if peaks:
             ordered = rows.sort_values("time_ns", kind="stable")
-            found.append((None if pd.isna(device) else int(device), name, ordered, max(peaks)))
-    allocators = any(one[2]["allocated_bytes"].notna().any() for one in found)
-    found.sort(key=lambda one: (one[1].endswith(_MODULE), allocators and one[1] in _WHOLE, -one[3]))
+            found.append((_number(rank), _number(device), name, ordered, max(peaks)))
+    allocators = any(one[3]["allocated_bytes"].notna().any() for one in found)
+    found.sort(key=lambda one: (one[2].endswith(_MODULE), allocators and one[2] in _WHOLE, -one[4]))
     return [
-        _Series(device, name, rows, at, peak, name.endswith(_MODULE) or (allocators and name in _WHOLE))
-        for at, (device, name, rows, peak) in enumerate(found)
+        _Series(rank, device, name, rows, at, peak, name.endswith(_MODULE) or (allocators and name in _WHOLE))
+        for at, (rank, device, name, rows, peak) in enumerate(found)
     ]
+
+
+def _number(value: Any) -> int | None:
+    return None if pd.isna(value) else int(value)
 
 
 def _lines(series: _Series, axis: TimeAxis, max_points: int) -> Iterator[Any]:
@@ -203,7 +210,8 @@ def _alive(allocations: pd.DataFrame, time_ns: int, series: _Series) -> Iterator
     if not len(allocations):
         yield "no allocations were recorded: which operators held it is not known"
         return
-    alive = alive_at(allocations, time_ns, series.device)
+    own = allocations if series.rank is None else allocations[(allocations["rank"] == series.rank).fillna(value=False)]
+    alive = alive_at(own, time_ns, series.device)
     yield f"blocks of this run alive then: {size(int(alive['size_bytes'].sum()))}"
     for row in alive.head(_MOST_NAMED).itertuples(index=False):
         yield f"{label(row.name, _LONGEST_NAME)}: {size(int(row.size_bytes))} in {count(int(row.blocks))}"

@@ -10,6 +10,7 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.profiles import Profile
 from npuprof.ranks.processes import Failure, Processes, Task, unexpected
+from npuprof.sources.cluster.reading import CLUSTER_ANALYSIS
 from npuprof.sources.decoding import called_as_given, decode_run
 from npuprof.sources.detect import Run
 from npuprof.sources.selection import Selection
@@ -40,7 +41,7 @@ class Entry:
     @property
     def is_cluster(self) -> bool:
         """Whether it is what the vendor's tool made of all ranks."""
-        return self.run.source.of_many_runs
+        return self.run.source.of_many_runs or self.info.source == CLUSTER_ANALYSIS  # which was saved
 
     @property
     def profile(self) -> Profile | None:

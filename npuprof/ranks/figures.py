@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
@@ -32,6 +32,121 @@ class SetFigures:
             """The vendor's analysis of all ranks."""
 
         def __iter__(self) -> Iterator[Profile]: ...
+
+        def _together(self, *, apart: bool = False) -> dict[str, pd.DataFrame]: ...
+
+    def timeline(
+        self,
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        max_slices: int = 2000,
+        longest_name: int = 60,
+    ) -> go.Figure:
+        """Draw the timeline of all ranks, each on lanes of its own, times on the clock of the first rank.
+
+        Lanes of the busiest threads, streams and devices are drawn, the rest folded into one lane each. How far clocks
+        were apart is what :meth:`ProfileSet.clocks` estimates.
+
+        Parameters
+        ----------
+        start_ns, end_ns
+            Window in epoch nanoseconds.
+        max_slices
+            How many bars there may be; short neighbours share one.
+        longest_name
+            Names are cut in the middle to this many characters.
+
+        See Also
+        --------
+        npuprof.timeline.figure.timeline
+        """
+        from npuprof.figures.fallback import LastingFigure
+        from npuprof.timeline.figure import timeline
+        from npuprof.timeline.svg import timeline_svg
+
+        tables, info = self._together(), self._info()
+        figure = timeline(
+            tables, info, start_ns=start_ns, end_ns=end_ns, max_slices=max_slices, longest_name=longest_name
+        )
+        return LastingFigure(
+            figure, name="timeline", picture=lambda: timeline_svg(tables, info, start_ns=start_ns, end_ns=end_ns)
+        )
+
+    @lasting("flame graph")
+    def flamegraph(
+        self,
+        *,
+        weight: Literal["host", "device", "count"] = "host",
+        root: str | Sequence[str] = (),
+        orientation: Literal["icicle", "flame"] = "icicle",
+        search: str = "",
+        regex: bool = False,
+        max_nodes: int = 2000,
+        longest_name: int = 60,
+    ) -> go.Figure:
+        """Draw one flame graph of all ranks: equal paths of calls are one frame, and times add up over the ranks.
+
+        Parameters
+        ----------
+        weight
+            Time on host threads, time of kernels on devices, or number of slices.
+        root
+            The frame to draw at the top: the names from the outermost call to it, or its name alone.
+        orientation
+            ``icicle``, callers above their callees, or ``flame``, callers below them.
+        search, regex
+            A part of names that stand out; whether it is a regular expression.
+        max_nodes
+            How many frames there may be; the smallest are folded.
+        longest_name
+            Names are cut in the middle to this many characters.
+
+        See Also
+        --------
+        npuprof.flame.figure.flamegraph
+        """
+        from npuprof.flame.figure import flamegraph
+
+        return flamegraph(
+            self._together(apart=True),
+            self._info(),
+            weight=weight,
+            root=root,
+            orientation=orientation,
+            search=search,
+            regex=regex,
+            max_nodes=max_nodes,
+            longest_name=longest_name,
+        )
+
+    @lasting("memory")
+    def plot_memory(self, *, max_points: int = 1_000) -> go.Figure:
+        """Draw the memory of all ranks over time; see :func:`npuprof.figures.memory.plot_memory`.
+
+        Parameters
+        ----------
+        max_points
+            The most points of one line; its peaks and troughs are kept.
+        """
+        from npuprof.figures.memory import plot_memory
+
+        return plot_memory(self._together(), self._info(), max_points=max_points)
+
+    @lasting("counters")
+    def plot_counters(self, *, counters: Sequence[str] | None = None, max_points: int = 500) -> go.Figure:
+        """Draw the sampled counters of all ranks; see :func:`npuprof.figures.counters.plot_counters`.
+
+        Parameters
+        ----------
+        counters
+            Beginnings of counters' names, such as ``["HBM", "PCIe post"]``; the usual ones by default.
+        max_points
+            The most points of one line; its peaks and troughs are kept.
+        """
+        from npuprof.figures.counters import plot_counters
+
+        return plot_counters(self._together(), self._info(), counters=counters, max_points=max_points)
 
     @lasting("steps")
     def plot_steps(self, *, max_bars: int = 240) -> go.Figure:

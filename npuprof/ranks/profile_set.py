@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from html import escape
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from npuprof import interactive, tables
-from npuprof.errors import NpuprofError
+from npuprof.analysis.correlation import LAYERS
+from npuprof.errors import NpuprofError, NpuprofWarning
 from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profile_figures import TableAttributes
+from npuprof.profiles import Profile, new_directory, written
 from npuprof.ranks.clocks import boot_of, clock_table
 from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
 from npuprof.ranks.figures import SetFigures
@@ -22,6 +26,7 @@ from npuprof.ranks.labels import labelled, nothing
 from npuprof.ranks.parallelism import processes_for
 from npuprof.ranks.processes import NoProcessesError
 from npuprof.ranks.rank_discovery import host_of, in_words, place_of_ranks, ranks_moving, ranks_told
+from npuprof.ranks.together import Part, together
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.detect import Run
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
 _MAX_SHOWN = 40
 
 
-class ProfileSet(SetFigures):
+class ProfileSet(SetFigures, TableAttributes):
     """The runs below one directory.
 
     ``runs[rank]`` is the :class:`~npuprof.profiles.Profile` of a rank, ``runs.at(row)`` that of a row of
@@ -247,6 +252,68 @@ class ProfileSet(SetFigures):
             if entry.profile is not None and not entry.is_cluster and len(entry.profile.tables[name])
         ]
         return stacked(frames) if frames else nothing(name)
+
+    if not TYPE_CHECKING:  # a type checker knows the tables, and no other name
+
+        def __getattr__(self, name: str) -> pd.DataFrame:
+            """Return the table of that name of all runs, as :meth:`table` stacks it."""
+            if name in tables.NAMES:
+                return self.table(name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def launches(self) -> pd.DataFrame:
+        """Each kernel of every run with what launched it, see :attr:`Profile.launches`; with `rank` and `run`."""
+        frames = [
+            run.launches.assign(rank=pd.array([run.info.rank] * len(run.launches), "Int64"), run=row)
+            for row, run in self._own_runs()
+        ]
+        return stacked(frames) if frames else Profile(Decoded()).launches.assign(rank=pd.array([], "Int64"), run=0)
+
+    def _own_runs(self) -> Iterator[tuple[int, Profile]]:
+        """Yield every run that can be read with its row of :attr:`info`, but no vendor's analysis of all ranks."""
+        for row, entry in enumerate(self.read()._entries):
+            if entry.profile is not None and not entry.is_cluster:
+                yield row, entry.profile
+
+    def _together(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
+        ahead = self.clocks()["offset_ns"].dropna().to_dict()
+        return together([Part(run, ahead.get(row, 0)) for row, run in self._own_runs()], apart=apart)
+
+    def to_parquet(self, path: str | PathLike[str]) -> Path:
+        """Save every run below one directory, each as :meth:`Profile.to_parquet` does, which ``load_set`` opens again.
+
+        :meth:`save` is another name of it. A run that cannot be read is not saved, of which a warning tells.
+
+        Raises
+        ------
+        NpuprofError
+            If the directory exists and is not empty.
+        """
+        directory = new_directory(path)
+        for row, entry in enumerate(self.read()._entries):
+            rank = "cluster" if entry.is_cluster else f"rank{entry.info.rank}" if entry.info.rank is not None else "run"
+            if entry.profile is not None:
+                entry.profile.to_parquet(directory / f"{row:04}_{rank}")
+            else:
+                where = _below(entry.run, self.root)
+                warnings.warn(f"{where} is not saved: {entry.problem}", NpuprofWarning, stacklevel=2)
+        return directory
+
+    save = to_parquet
+
+    def to_html(self, path: str | PathLike[str]) -> Path:
+        """Write one self-contained page with the runs, figures of all ranks together and the notes; return its path."""
+        from npuprof.exports.html import set_page_html
+
+        on_host = any(len(run.tables[name]) for _, run in self._own_runs() for name in LAYERS)
+        figures = {
+            "Steps": self.plot_steps(),
+            "Communication matrix": self.plot_communication_matrix(),
+            "Timeline": self.timeline(),
+            "Flame graph": self.flamegraph(weight="host" if on_host else "device"),
+        }
+        return written(path, set_page_html(self._repr_html_(), self._info(), self.notes, figures))
 
     def explore(self) -> Widget:
         """Make the explorer of the set: any of its runs, and steps and communication of all ranks."""

@@ -75,7 +75,7 @@ class Layer:
 
     def track_title(self, key: Key, keys: list[Key]) -> str:
         """Name a track on the axis; what all tracks share is left out."""
-        words = {"thread_id": "thread", "device_id": "device", "stream_id": "stream"}
+        words = {"rank": "rank", "thread_id": "thread", "device_id": "device", "stream_id": "stream"}
         parts = [
             f"{words[name]} {'?' if value < 0 else value}"
             for position, (name, value) in enumerate(zip(self.by, key, strict=True))
@@ -98,8 +98,9 @@ def _touches(frame: pd.DataFrame, start_ns: int | None, end_ns: int | None) -> n
 
 
 def layers(slices: Slices) -> list[Layer]:
-    """Return the layers that a run has, from top to bottom."""
-    thread, device = ("thread_id",), ("device_id",)
+    """Return the layers of a run, or of all ranks where the tables tell the rank of each row, from top to bottom."""
+    rank = ("rank",) if "rank" in slices.tables["kernels"] else ()
+    thread, device = (*rank, "thread_id"), (*rank, "device_id")
     streams, numbers = _device_slices(slices)
 
     def layer(title: str, kind: str, table: str, by: tuple[str, ...] = (), **most: int) -> Layer:
@@ -107,12 +108,12 @@ def layers(slices: Slices) -> list[Layer]:
 
     overlap = layer("busy", "overlap", "overlap", device, most_tracks=8, most_lanes=1)
     drawn = [
-        layer("steps", "step", "steps"),
+        layer("steps", "step", "steps", rank, most_tracks=8, most_lanes=1) if rank else layer("steps", "step", "steps"),
         layer("marks", "step", "marks", most_lanes=3),
         layer("Python", "python", "python", thread, most_tracks=3, most_lanes=10),
         layer("operators", "operator", "operators", thread, most_tracks=3, most_lanes=4),
         layer("CANN", "api", "api", thread, most_tracks=3, most_lanes=4),
-        Layer("stream", "device", streams, numbers, ("device_id", "stream_id"), most_tracks=12, most_lanes=3),
+        Layer("stream", "device", streams, numbers, (*device, "stream_id"), most_tracks=12, most_lanes=3),
         layer("collectives", "communication", "communication", device, most_tracks=8, most_lanes=2),
         overlap.rows(_busy(slices.tables["overlap"]), "busy"),
     ]
@@ -133,7 +134,8 @@ def _task_keys(frame: pd.DataFrame) -> npt.NDArray[np.uint64]:
     # A mixed 64-bit key instead of a join of five columns: ten times faster for a million tasks. Two different
     # tasks of one key, about one run in ten million of that size, would cost one bar of the picture.
     key = np.zeros(len(frame), np.uint64)
-    for name in ("device_id", "stream_id", "task_id", "batch_id", "start_ns"):
+    ranked = ("rank",) if "rank" in frame else ()
+    for name in (*ranked, "device_id", "stream_id", "task_id", "batch_id", "start_ns"):
         key = (key ^ whole_numbers(frame[name]).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
         key ^= key >> np.uint64(29)
     return key

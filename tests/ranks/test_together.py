@@ -1,0 +1,166 @@
+"""What a set of ranks has as one run has it: tables, figures of all ranks, exports."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import npuprof
+from npuprof import tables
+from npuprof.errors import NpuprofError, NpuprofWarning
+from npuprof.flame.tree import call_tree
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.ranks.together import Part, together
+from npuprof.sources.base import Decoded
+from npuprof.sources.cluster.reading import CLUSTER_ANALYSIS
+from npuprof.timeline.layers import layers
+from npuprof.timeline.slices import Slices
+from tests import factories
+
+_COUNT = 3
+
+
+def rank(number: int, launches: int = 40) -> Profile:
+    """Return a run with the same threads, device, streams and times as every other rank."""
+    run = factories.profile(launches)
+    moments = factories.START_NS + np.arange(5, dtype=np.int64)
+    run["counters"] = tables.build(
+        "counters",
+        {
+            "time_ns": moments,
+            "device_id": pd.array([0] * 5, "Int64"),
+            "counter": factories.names(["HBM read"], np.zeros(5, np.int64)),
+            "value": np.arange(5.0) + number,
+            "unit": factories.names(["MB/s"], np.zeros(5, np.int64)),
+        },
+    )
+    return Profile(Decoded(run, factories.info(rank=number, devices=[0]), Notes()))
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> npuprof.ProfileSet:
+    for number in range(_COUNT):
+        rank(number).save(tmp_path / "job" / f"rank{number}")
+    return npuprof.load_set(tmp_path / "job")
+
+
+def test_every_figure_and_export_of_a_profile_that_makes_sense_is_there() -> None:
+    alone = {"plot_kernel", "plot_roofline", "plot_communication", "to_memory_timeline", "to_chrome_trace"}
+    alone |= {"to_folded_stacks"}
+    public = {name for name in dir(Profile) if name.startswith(("plot_", "to_"))}
+    public |= {"timeline", "flamegraph", "launches", "save", "explore", "notes"}
+    for name in sorted(public - alone):
+        of_set, of_run = getattr(npuprof.ProfileSet, name), getattr(Profile, name)
+        if not callable(of_set):
+            continue
+        known = inspect.signature(of_run).parameters
+        for parameter in inspect.signature(of_set).parameters.values():
+            assert parameter.default == known[parameter.name].default
+            assert parameter.annotation == known[parameter.name].annotation
+
+
+def test_tables_are_attributes_stacked(job: npuprof.ProfileSet) -> None:
+    for name in tables.NAMES:
+        pd.testing.assert_frame_equal(getattr(job, name), job.table(name))
+    assert len(job.kernels) == _COUNT * 40
+    assert job.memory["rank"].nunique() == job.counters["rank"].nunique() == _COUNT
+    with pytest.raises(AttributeError, match="no attribute 'kernel'"):
+        job.kernel  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_launches_of_all_ranks_have_the_rows_of_their_kernels(job: npuprof.ProfileSet) -> None:
+    assert job.launches["duration_ns"].sum() == job.kernels["duration_ns"].sum()
+    assert job.launches["rank"].value_counts().to_dict() == dict.fromkeys(range(_COUNT), 40)
+    assert str(job.launches["start_ns"].dtype) == "int64"
+
+
+def test_each_rank_has_lanes_of_its_own(job: npuprof.ProfileSet) -> None:
+    figure = job.timeline(max_slices=400)
+    titles = figure.layout.yaxis.ticktext
+    for number in range(_COUNT):
+        assert any(f"rank {number}, stream 2" in title for title in titles)
+        assert f"collectives · rank {number}" in titles
+    assert sum(len(trace.x) for trace in figure.data) <= 400
+    assert "simulated" in figure.layout.title.text
+
+
+def test_no_slice_of_any_rank_is_left_out() -> None:
+    run = rank(0)
+    merged = together([Part(rank(number), 0) for number in range(_COUNT)])
+    of_one = {layer.title: len(layer.slices) for layer in layers(Slices(run.tables))}
+    of_all = {layer.title: len(layer.slices) for layer in layers(Slices(merged))}
+    assert of_all == {title: _COUNT * count for title, count in of_one.items()}
+
+
+def test_times_are_on_the_clock_of_the_first_rank_and_stay_whole() -> None:
+    merged = together([Part(rank(0), 0), Part(rank(1), 1_234_567_891)])
+    starts = merged["kernels"].groupby("rank")["start_ns"].min()
+    assert starts[0] - starts[1] == 1_234_567_891
+    assert merged["kernels"]["start_ns"].dtype == np.int64
+
+
+def test_one_flame_graph_adds_up_the_ranks(job: npuprof.ProfileSet) -> None:
+    alone = call_tree(rank(0).tables)
+    merged = call_tree(together([Part(rank(number), 0) for number in range(_COUNT)], apart=True))
+    assert merged[["layer", "name", "depth"]].astype(str).equals(alone[["layer", "name", "depth"]].astype(str))
+    for column in ("count", "host_ns", "device_ns"):
+        assert (merged[column] == _COUNT * alone[column]).all()
+    widths: Any = job.flamegraph(weight="device").data[0].values
+    assert widths[0] == job.kernels["duration_ns"].sum()
+
+
+def test_memory_and_counters_name_the_rank(job: npuprof.ProfileSet) -> None:
+    for figure in (job.plot_memory(), job.plot_counters()):
+        for number in range(_COUNT):
+            assert any(f"rank {number} " in trace.name for trace in figure.data)
+
+
+def test_a_set_is_saved_and_opened_again(job: npuprof.ProfileSet, tmp_path: Path) -> None:
+    again = npuprof.load_set(job.save(tmp_path / "again"))
+    assert again.ranks == job.ranks
+    for number in job.ranks:
+        pd.testing.assert_frame_equal(again[number].kernels, job[number].kernels)
+    with pytest.raises(NpuprofError, match="is not empty"):
+        job.to_parquet(tmp_path / "again")
+
+
+def test_a_saved_analysis_of_all_ranks_is_no_rank(job: npuprof.ProfileSet, tmp_path: Path) -> None:
+    analysis = Decoded(factories.profile(10), factories.info(source=CLUSTER_ANALYSIS), Notes())
+    Profile(analysis).save(tmp_path / "job" / "cluster")
+    again = npuprof.load_set(npuprof.load_set(job.root).save(tmp_path / "again"))
+    assert again.cluster is not None
+    assert again.ranks == job.ranks
+    assert len(again.kernels) == len(job.kernels)
+
+
+def test_a_run_that_cannot_be_saved_is_told(job: npuprof.ProfileSet, tmp_path: Path) -> None:
+    (tmp_path / "job" / "rank1" / "kernels.parquet").write_bytes(b"")
+    with pytest.warns(NpuprofWarning, match="rank1 is not saved"):
+        saved = job.save(tmp_path / "again")
+    assert npuprof.load_set(saved).ranks == [0, 2]
+
+
+def test_the_page_of_a_set_has_its_runs_and_figures_and_needs_nothing_else(
+    job: npuprof.ProfileSet, tmp_path: Path
+) -> None:
+    page = job.to_html(tmp_path / "job.html").read_text(encoding="utf-8")
+    assert page.count("<section>") == 4
+    assert "3 runs below" in page
+    assert "rank 2" in page
+    assert "simulated" in page.lower()
+    assert 'src="http' not in page
+
+
+def test_a_set_without_a_run_that_can_be_read_draws_that_there_is_nothing(tmp_path: Path) -> None:
+    rank(0).save(tmp_path / "job" / "rank0")
+    (tmp_path / "job" / "rank0" / "kernels.parquet").write_bytes(b"")
+    job = npuprof.load_set(tmp_path / "job")
+    assert len(job.launches) == len(job.kernels) == 0
+    for figure in (job.timeline(), job.flamegraph(), job.plot_memory(), job.plot_counters(), job.plot_steps()):
+        assert figure.layout.annotations[0].text
