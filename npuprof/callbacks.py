@@ -3,7 +3,7 @@
 MindSpore runs the methods of any subclass of its ``Callback``. The classes here become one when they are made, so that
 this module needs no MindSpore; without it they are plain objects with the same methods, for other training loops.
 
-Source: ``seeds/000`` (mindspore.Profiler, start and stop) and ``seeds/003`` (Preparing the Training Script).
+Source: MindSpore's page ``mindspore.Profiler`` (start and stop) and its tutorial "Preparing the Training Script".
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A session that exists already is not changed: collection begins with the next on
 What it wrote is below ``options.output`` as ``PROF_*``, for :func:`npuprof.load`. To profile a part of a session,
 such as a cell, ``npuprof.profile(collector="tensorflow")`` opens the adapter's window.
 
-Source: formats/frontends.md section 4; ``seeds/002`` (Collection Operations).
+Source: collectors/FRONTENDS.md section 4; "Collection Operations".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The examples of the vendors' pages, told to npuprof, on the simulated NPU: each in the shape that it has there.
 
 Those of TensorFlow need its doubles: ``test_tensorflow.py`` and ``collectors/test_tensorflow.py``. The vendors' own
-code for pyACL runs on the simulated ``acl`` in ``simulator/``. Source: ``seeds/000``, ``001``, ``003`` and ``004``.
+code for pyACL runs on the simulated ``acl`` in ``simulator/``. Source: collectors/FRONTENDS.md section 7.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def profile(**options: Any) -> npuprof.Session:
     return npuprof.profile(collector="simulator", **{"activities": "npu", **options})
 
 
-# seeds/001: torch_npu.profiler
+# torch_npu.profiler
 
 
 def test_a_with_block_with_a_schedule_and_a_trace_handler() -> None:
@@ -176,7 +176,7 @@ def test_a_training_that_a_file_profiles(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "the recording is" in log.read_text()
 
 
-# seeds/000 and seeds/003: mindspore.Profiler
+# mindspore.Profiler
 
 
 def test_a_training_between_profiler_and_analyse() -> None:
@@ -279,7 +279,7 @@ def test_a_file_of_the_page_profiles_the_tenth_step() -> None:
     assert (recording / "npuprof_tables").is_dir()
 
 
-# seeds/004: acl.prof
+# acl.prof
 
 
 @pytest.fixture

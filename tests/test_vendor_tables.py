@@ -28,8 +28,7 @@ _PAGE = Path(__file__).parents[1] / "notebooks" / "reference" / "vendors.md"
 _METRICS = "AiCoreNone PipeUtilization ArithmeticUtilization Memory MemoryL0 MemoryUB ResourceConflictRatio L2Cache"
 
 # Every class, method, parameter, environment variable and key of the vendors' pages, by the page's section.
-# Source: ``seeds/000`` and ``seeds/003`` (MindSpore), ``seeds/001`` (torch_npu), ``seeds/002`` (TensorFlow),
-# ``seeds/004`` (pyACL).
+# Source: the vendors' pages, collectors/FRONTENDS.md section 7.
 _NAMES = {
     "torch_npu.profiler": f"""
         profile _KinetoProfile with start stop step activities ProfilerActivity.CPU ProfilerActivity.NPU use_cuda

@@ -206,7 +206,7 @@ def _counted_bytes(kernels: pd.DataFrame) -> Float64:
     """Give the bytes between the cores and memory; 0 where they were not counted.
 
     A bandwidth is in units of 2**30 bytes a second and of one core, whose time is that of all blocks over their
-    number. Source: formats/raw.md section 9.
+    number. Source: raw/FORMAT.md section 9.
     """
     moved = 1_024.0 * _sum_of(kernels, _TRANSFERS)
     cores = kernels["core"].astype(str)

@@ -59,7 +59,7 @@ def breakdown(computing: Spans, communication: Spans, others: Spans | None = Non
     -------
     Disjoint intervals by kind: ``computing``, ``communication``, ``communication_not_overlapped`` (outside any
     computing) and ``free``. Computing, communication not overlapped and free add up to the whole span.
-    Source: formats/raw.md section 9 (overlap analysis).
+    Source: raw/FORMAT.md section 9 (overlap analysis).
     """
     compute, communicate = union(*computing), union(*communication)
     busy = union(np.concatenate((compute[0], communicate[0])), np.concatenate((compute[1], communicate[1])))

@@ -3,7 +3,7 @@
 The calls are ``init -> create_config -> set_config* -> start`` and ``stop -> destroy_config -> finalize``,
 always in this order and always all of them, since CANN versions disagree on what a missing or repeated
 call means. A warm-up makes those before the start, and ``warmup`` where pyACL has it.
-Source: formats/frontends.md section 3.
+Source: collectors/FRONTENDS.md section 3.
 """
 
 from __future__ import annotations

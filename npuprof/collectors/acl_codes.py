@@ -1,6 +1,6 @@
 """What pyACL's numbers mean: data type bits, metric groups, configuration kinds and return codes.
 
-Source: formats/frontends.md section 3.
+Source: collectors/FRONTENDS.md section 3.
 """
 
 from __future__ import annotations

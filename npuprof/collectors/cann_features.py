@@ -1,6 +1,6 @@
 """What the installed CANN can collect beyond the ordinary, as it advertises it to front ends.
 
-Front ends drop, with at most a line in a log, what is not advertised. Source: formats/frontends.md section 2.
+Front ends drop, with at most a line in a log, what is not advertised. Source: collectors/FRONTENDS.md section 2.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One object records one window; when to record is the session's affair. The ``*_ascend_ms`` directory that MindSpore
 writes lies in the recording, raw, because npuprof decodes it. Without an NPU, MindSpore records its operators on the
-CPU. Source: formats/frontends.md section 1.
+CPU. Source: collectors/FRONTENDS.md section 1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Our options as MindSpore's profiler takes them, and those that it would change with no more than a warning.
 
-Source: formats/frontends.md sections 1 and 6; ``seeds/000`` (mindspore.Profiler).
+Source: collectors/FRONTENDS.md sections 1 and 6; MindSpore's page ``mindspore.Profiler``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Its methods catch every exception and log a line, and the directory given to a trace handler stays for all
 profilers after it. Nothing of this has a public name, so whatever a release does not have is done without.
 
-Source: formats/frontends.md section 1.
+Source: collectors/FRONTENDS.md section 1.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Subscription and collection exclude each other in one process (EK0007). Versions of pyACL differ in the order in which
 getters give a value and its code, and in the spelling of one call; every form is taken.
-Source: formats/frontends.md section 3; ``seeds/004`` (pyACL APIs for Subscription).
+Source: collectors/FRONTENDS.md section 3; pyACL's page "Profile Data Collection" (subscription).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It can only attach to a process that was started with ``PROFILING_MODE=dynamic`` in its environment; a program of
 one's own is run by it from its beginning instead, see :mod:`npuprof.session.applications`.
-Source: formats/frontends.md section 5.
+Source: collectors/FRONTENDS.md section 5.
 """
 
 from __future__ import annotations

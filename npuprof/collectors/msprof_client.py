@@ -1,6 +1,6 @@
 """The tool msprof as a process: its output read as it comes, every wait bounded, and nothing of it left running.
 
-Source: formats/frontends.md section 5.
+Source: collectors/FRONTENDS.md section 5.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The options in the words of the tool msprof, and what it would refuse or drop, said before it is called.
 
 Its own messages name the wrong option, and some of what it cannot do it leaves out in silence.
-Source: formats/frontends.md sections 5 and 6.
+Source: collectors/FRONTENDS.md sections 5 and 6.
 """
 
 from __future__ import annotations

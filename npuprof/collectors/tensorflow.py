@@ -3,7 +3,7 @@
 The window records what ``tf.Session.run`` does on the NPU in it. More can be collected over a whole session only,
 which the session's configuration asks for: :mod:`npuprof.tensorflow` makes it.
 
-Source: formats/frontends.md section 4; ``seeds/002`` (Collection Operations); the TF Adapter's page on ``Profiler``.
+Source: collectors/FRONTENDS.md section 4; "Collection Operations"; the TF Adapter's page on ``Profiler``.
 """
 
 from __future__ import annotations

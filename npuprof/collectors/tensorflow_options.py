@@ -3,7 +3,7 @@
 Every key of the vendor's options page is checked as its collector checks it, before a session is made: the
 collector itself would end the session, or go on with another value than the one that was asked for.
 
-Source: formats/frontends.md sections 4 and 6; ``seeds/002`` (Collection Operations).
+Source: collectors/FRONTENDS.md sections 4 and 6; "Collection Operations".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The torch_npu collector: ``torch_npu.profiler.profile`` around the profiled code.
 
 One object records one window; when to record is the session's affair. The ``*_ascend_pt`` directory that torch_npu
-writes lies in the recording, raw, because npuprof decodes it. Source: formats/frontends.md section 2.
+writes lies in the recording, raw, because npuprof decodes it. Source: collectors/FRONTENDS.md section 2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Our options as torch_npu's profiler takes them, and those that it would change in silence.
 
-Source: formats/frontends.md sections 2 and 6; ``seeds/001`` (torch_npu.profiler).
+Source: collectors/FRONTENDS.md sections 2 and 6; the Ascend PyTorch Profiler guide.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Its methods catch every exception and print a line; what it coerces is a line to
 lines are taken out of what is printed, so that the collector can raise or tell them. Everything else that is printed
 meanwhile, by whatever thread, goes where it would have gone.
 
-Source: formats/frontends.md section 2.
+Source: collectors/FRONTENDS.md section 2.
 """
 
 from __future__ import annotations

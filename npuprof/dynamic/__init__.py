@@ -15,7 +15,7 @@ steps; in MindSpore's, ``start_step`` and ``stop_step`` are the first and the la
 never.
 ``is_rank`` and ``rank_list`` choose ranks in either. Recordings lie in
 ``<prof_dir or prof_path>/rank<r>_start<first>_stop<last>/``, and what happens is told in ``log/`` beside the file.
-Source: formats/frontends.md sections 1 and 2; ``seeds/001`` (dynamic_profile), ``seeds/003`` (DynamicProfilerMonitor).
+Source: collectors/FRONTENDS.md sections 1 and 2; the vendors' pages (dynamic_profile, DynamicProfilerMonitor).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The keys of ``profiler_config.json``: each with its default, what it may hold, and the option that it becomes.
 
 torch_npu and MindSpore each have a file of that name with keys of their own; both are understood.
-Source: formats/frontends.md sections 1 and 2; ``seeds/001`` and ``seeds/003`` (dynamic profiling).
+Source: collectors/FRONTENDS.md sections 1 and 2; the vendors' pages on dynamic profiling.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The timeline as a Chrome trace: JSON that Perfetto, MindStudio Insight and ``npuprof.load`` open.
 
-Processes and arguments are named as the vendor's ``trace_view.json`` names them (formats/results.md section 2).
+Processes and arguments are named as the vendor's ``trace_view.json`` names them (sources/RESULTS.md section 2).
 Times are microseconds with three decimals, written from integers, as text: numbers would lose digits in most readers.
 """
 

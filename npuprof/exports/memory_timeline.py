@@ -1,6 +1,6 @@
 """Memory over time as a file of its own: JSON lists, or a page with the figure.
 
-Source: ``seeds/001`` (export_memory_timeline), which tells the form by the file's suffix.
+Source: the Ascend PyTorch Profiler guide (export_memory_timeline), which tells the form by the file's suffix.
 """
 
 from __future__ import annotations

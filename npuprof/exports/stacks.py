@@ -1,6 +1,6 @@
 """Stacks as folded text, one path of calls a line, as flame graph tools take them.
 
-Source: ``seeds/001`` (export_stacks).
+Source: the Ascend PyTorch Profiler guide (export_stacks).
 """
 
 from __future__ import annotations

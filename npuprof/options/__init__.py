@@ -6,7 +6,7 @@ From it come the checks, the arguments of the magics and of the command line, th
 collector alone knows how an option is asked of its front end. After a change, run ``python -m npuprof.options``.
 
 Where a vendor silently coerces a wrong combination, :class:`Options` raises instead and names the allowed values.
-Source: formats/frontends.md section 6.
+Source: collectors/FRONTENDS.md section 6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Other names of the AI Core metrics: the native library's, and the numbers of older interfaces.
 
-Source: formats/frontends.md section 6.
+Source: collectors/FRONTENDS.md section 6.
 """
 
 from __future__ import annotations

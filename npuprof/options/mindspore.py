@@ -3,7 +3,7 @@
 MindSpore puts a default in the place of what it does not understand and goes on, and so does this; each such case is
 told. The names that older releases documented are known too.
 
-Source: formats/frontends.md section 1; ``seeds/003`` (Preparing the Training Script, method 2).
+Source: collectors/FRONTENDS.md section 1; MindSpore's tutorial "Preparing the Training Script" (method 2).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ reduce-scatter, an all-to-all or a barrier ends on all of its ranks at about the
 ends that two hosts recorded is therefore an **estimate**, no better than these ends coincide and wrong if the ranks did
 not record the same steps. It is told, and applied only where it is asked for.
 
-Source: formats/results.md sections 1.1 and 2.2.
+Source: sources/RESULTS.md sections 1.1 and 2.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which ranks a job had: what the files of its runs tell of ranks beside their own.
 
-Source: formats/results.md sections 1.1, 4 and 6.
+Source: sources/RESULTS.md sections 1.1, 4 and 6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Programs that the tool msprof runs and profiles from their beginning: ``npuprof run script.py``.
 
-Source: formats/frontends.md section 5 (application mode).
+Source: collectors/FRONTENDS.md section 5 (application mode).
 """
 
 from __future__ import annotations

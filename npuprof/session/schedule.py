@@ -1,6 +1,6 @@
 """When to collect: the schedule of the frameworks' profilers, step by step.
 
-Source: formats/frontends.md sections 1 and 2; ``seeds/001`` (torch_npu.profiler.schedule).
+Source: collectors/FRONTENDS.md sections 1 and 2; the Ascend PyTorch Profiler guide (schedule).
 """
 
 from __future__ import annotations

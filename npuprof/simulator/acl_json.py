@@ -1,6 +1,6 @@
 """The configuration that ``acl.init`` takes as a file: which keys switch what on, and what is refused.
 
-Source: formats/frontends.md section 3 (acl.init json). Its codes are this simulator's reading of the text codes:
+Source: collectors/FRONTENDS.md section 3.7. Its codes are this simulator's reading of the text codes:
 EK0003 (a wrong value) is 100010, EK0005 (a key that is not supported) is 200006.
 """
 

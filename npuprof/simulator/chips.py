@@ -21,7 +21,7 @@ class Chip:
     name, soc_name
         For people, and as ``acl.get_soc_name`` gives it.
     platform_version
-        What the raw format calls it. Source: formats/raw.md section 1.
+        What the raw format calls it. Source: raw/FORMAT.md section 1.
     ai_core_count, aiv_count
         Cube cores and vector cores.
     core_mhz, idle_mhz
@@ -70,7 +70,7 @@ class Chip:
 # cores, 1800 MHz, cubes of 16 x 16 x 16 (4096 multiply-adds a cycle), vector units of 128 half-precision lanes,
 # 64 GiB, 192 MiB of L2. That gives 353.9 TFLOPS for the cubes and, a multiply-add counted as two, 22.1 for the
 # vector units: the published 376 together. A vector operation is counted as one here, so half of 22.1. 1.6 TB/s of
-# HBM: the specification table of CANN's operator library guide (A2 column). The counter of 50 MHz: formats/raw.md
+# HBM: the specification table of CANN's operator library guide (A2 column). The counter of 50 MHz: raw/FORMAT.md
 # section 2.2.
 # Modelled, not published: 25 GB/s for copies (a PCIe 4.0 x16 link carries 31.5 at most), the three launch
 # costs (what traces of such machines commonly show), the idle frequency and the memory of the system.

@@ -1,4 +1,4 @@
-"""Return codes of acl calls. Source: formats/frontends.md section 3; those of the runtime from CANN's headers."""
+"""Return codes of acl calls. Source: collectors/FRONTENDS.md section 3; those of the runtime from CANN's headers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a profiler configuration asks for: the bits of its mask and its settings, as questions with answers.
 
-Source: formats/frontends.md section 3 (data_type_config bits, aclprofSetConfig).
+Source: collectors/FRONTENDS.md sections 3.3 and 3.6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A communication operator on one device: the tasks that its plan becomes, and its records as bytes.
 
-Source: formats/raw.md sections 4.1, 4.2, 4.4, 5.1 and 8.9.
+Source: raw/FORMAT.md sections 4.1, 4.2, 4.4, 5.1 and 8.9.
 """
 
 from __future__ import annotations

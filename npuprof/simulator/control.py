@@ -1,6 +1,6 @@
 """The control files of a recording: who, where, what was asked for, and how the clocks meet.
 
-Source: formats/raw.md sections 2.2 to 2.5 and 11 (traps 3, 14 and 19: which keys the vendor's parser needs,
+Source: raw/FORMAT.md sections 2.2 to 2.5 and 11 (traps 3, 14 and 19: which keys the vendor's parser needs,
 and which values must be strings).
 """
 

@@ -16,7 +16,7 @@ _CUBE_TILE = 128 * 128  # elements of the output that one cube core takes at a t
 _VECTOR_TILE_BYTES = 32 << 10  # bytes that one vector core takes at a time
 _SATURATING_SHARE = 0.5  # the share of the cores that together reach the memory bandwidth
 # Rates relative to half precision. Vector: 64 lanes of 32 bits, 32 of anything wider, as the counters weigh them
-# (formats/raw.md section 9). Cube: twice for 8 bits, a quarter for single precision.
+# (raw/FORMAT.md section 9). Cube: twice for 8 bits, a quarter for single precision.
 _CUBE_RATE = {"float16": 1.0, "bfloat16": 1.0, "int8": 2.0}
 _OTHER_CUBE_RATE = 0.25
 _VECTOR_RATE = {"float16": 1.0, "bfloat16": 1.0, "float32": 0.5, "int32": 0.5, "int16": 0.5, "int8": 0.5}

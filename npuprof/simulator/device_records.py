@@ -1,7 +1,7 @@
 """A device's records of what it runs, as bytes, in the order of its own counter.
 
 A device reports something when it has happened, while the simulator knows it at launch: records wait here
-until the counter has passed them. Source: formats/raw.md section 5.
+until the counter has passed them. Source: raw/FORMAT.md section 5.
 """
 
 from __future__ import annotations

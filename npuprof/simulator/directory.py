@@ -1,4 +1,4 @@
-"""A ``PROF_*`` directory on disk: its folders, control files and streams. Source: formats/raw.md section 2."""
+"""A ``PROF_*`` directory on disk: its folders, control files and streams. Source: raw/FORMAT.md section 2."""
 
 from __future__ import annotations
 

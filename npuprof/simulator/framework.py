@@ -1,7 +1,7 @@
 """The files of torch_npu's own profiler, for what a simulated framework does: calls of operators, and blocks of memory.
 
 They lie in ``FRAMEWORK`` beside the ``PROF_*`` directory and stand on the same clock.
-Source: formats/frontends.md section 2.
+Source: collectors/FRONTENDS.md section 2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The host's records of what happens on the machine, as bytes. Source: formats/raw.md section 4."""
+"""The host's records of what happens on the machine, as bytes. Source: raw/FORMAT.md section 4."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The records of the raw format as this package writes them: one description gives `struct` and NumPy layouts.
 
-Everything is little-endian and packed. Source: formats/raw.md sections 4 to 6.
+Everything is little-endian and packed. Source: raw/FORMAT.md sections 4 to 6.
 """
 
 from __future__ import annotations

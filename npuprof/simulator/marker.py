@@ -1,6 +1,6 @@
 """The msproftx extension: stamps, markers and ranges of the host, and step tags of the device.
 
-Source: formats/frontends.md section 3 (edge semantics), formats/raw.md sections 4.3 and 5.4.
+Source: collectors/FRONTENDS.md section 3.5, raw/FORMAT.md sections 4.3 and 5.4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The dictionaries of a recording: names as 64-bit hashes, and api and task types as numbers.
 
-Source: formats/raw.md sections 2.6 and 4.
+Source: raw/FORMAT.md sections 2.6 and 4.
 """
 
 from __future__ import annotations

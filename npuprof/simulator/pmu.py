@@ -1,7 +1,7 @@
 """The hardware counters of a kernel, derived from what the roofline says it keeps busy.
 
 Each metric set names the events that its eight counters hold, in order. The counters are made so that the
-formulas of formats/raw.md section 9 give back the operations, bytes and busy shares of the model.
+formulas of raw/FORMAT.md section 9 give back the operations, bytes and busy shares of the model.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ _SETS: Mapping[int, tuple[str, dict[int, Counter]]] = {
 }
 METRICS: Mapping[int, MetricSet] = MappingProxyType({key: MetricSet(*value) for key, value in _SETS.items()})
 
-# 910B: two request events, two of hits, one of victims. Source: formats/raw.md section 5.8.
+# 910B: two request events, two of hits, one of victims. Source: raw/FORMAT.md section 5.8.
 L2_EVENTS = "0xfb,0xfc,0x90,0x91,0x9c"
 
 

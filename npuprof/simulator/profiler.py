@@ -1,6 +1,6 @@
 """The native profiler's states and return codes, in today's meaning and in the older one.
 
-Source: formats/frontends.md section 3 (edge semantics).
+Source: collectors/FRONTENDS.md section 3.5.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Samples of device memory and its bandwidth at a fixed rate. Source: formats/raw.md section 6, version 1.0.
+"""Samples of device memory and its bandwidth at a fixed rate. Source: raw/FORMAT.md section 6, version 1.0.
 
 No thread samples anything: the machine says what changed and when, and the samples up to any moment follow.
 """

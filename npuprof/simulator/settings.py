@@ -1,6 +1,6 @@
 """Which ``set_config`` values the collector of a 910B takes.
 
-Source: formats/frontends.md section 3 (aclprofSetConfig).
+Source: collectors/FRONTENDS.md section 3.6.
 """
 
 from __future__ import annotations

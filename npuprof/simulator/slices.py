@@ -10,7 +10,7 @@ _PENDING_BYTES = 1 << 20
 
 
 def mark_done(path: Path) -> None:
-    """Write the mark that the collector closed a file. Source: formats/raw.md section 2."""
+    """Write the mark that the collector closed a file. Source: raw/FORMAT.md section 2."""
     write_file(path.with_name(path.name + ".done"), f"filesize:{path.stat().st_size}\n".encode())
 
 
@@ -50,7 +50,7 @@ class SliceFile:
         Bytes of a record.
     straddling
         Whether a record may lie in two slices, as in the device's streams; the host's must hold whole ones.
-        Source: formats/raw.md section 2.1.
+        Source: raw/FORMAT.md section 2.1.
     """
 
     def __init__(self, folder: Path, name: str, record_size: int, *, straddling: bool = False) -> None:

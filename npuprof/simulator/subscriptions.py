@@ -1,6 +1,6 @@
 """Subscriptions to models: descriptions of the operators that ran, written into a pipe of the subscriber's.
 
-Source: formats/frontends.md section 3 (descriptions of 80 bytes, codes, exclusion of collection).
+Source: collectors/FRONTENDS.md section 3 (descriptions of 80 bytes, codes, exclusion of collection).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-# Name in NumPy's terms, code of the graph engine, bytes of an element. Source: formats/raw.md section 4.2.
+# Name in NumPy's terms, code of the graph engine, bytes of an element. Source: raw/FORMAT.md section 4.2.
 _DTYPES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
         "float32": (0, 4),

@@ -10,7 +10,7 @@ there, so that nothing of their result is missing in ours:
 - of a run of torch_npu one ``PROF_*`` directory, ``profiler_info.json`` with the end of the run, and the files of the
   framework that its options call for.
 
-Source: formats/raw.md section 2, formats/results.md section 1.1 and formats/frontends.md section 2.
+Source: raw/FORMAT.md section 2, sources/RESULTS.md section 1.1 and collectors/FRONTENDS.md section 2.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ run these are is told by ``parallel_group_info`` of the metadata, by the name of
 the hash alone, and a name of an operator its last digits); by the runs of a set, each of which has a number of its own
 in its groups; and by the number of ranks that there are.
 
-Source: formats/results.md sections 1.1, 2.2 and 4.
+Source: sources/RESULTS.md sections 1.1, 2.2 and 4.
 """
 
 from __future__ import annotations

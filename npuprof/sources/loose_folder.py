@@ -1,6 +1,6 @@
 """A folder of result files outside the result that they came from: of ``msprof --export``, torch_npu or MindSpore.
 
-Source: formats/results.md sections 1.1 to 1.3.
+Source: sources/RESULTS.md sections 1.1 to 1.3.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Kernels by which communication is done, on vector cores or on AI CPUs, are commu
 names end in ``AivKernel`` or ``AicpuKernel``. A device's span is that of all its tasks but kernels and what turns
 profiling on and off: a copy before the first kernel or after the last one adds free time.
 
-Source: formats/raw.md section 9, and the results of the vendor's parser.
+Source: raw/FORMAT.md section 9, and the results of the vendor's parser.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One file of a result by itself, known by its content: a CSV by its columns, a JSON by its keys.
 
-Source: formats/results.md sections 2 to 4.
+Source: sources/RESULTS.md sections 2 to 4.
 """
 
 from __future__ import annotations

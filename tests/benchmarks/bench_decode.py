@@ -57,7 +57,7 @@ def _field(records: npt.NDArray[np.uint8], at: int, kind: str) -> npt.NDArray[An
 def floor(path: Path) -> int:
     """Decode calls, operators, launched tasks and device tasks, and join them; give how many tasks got an operator.
 
-    Source: formats/raw.md sections 4.1, 5.1 and 8; offsets are written out here, apart from the decoder's.
+    Source: raw/FORMAT.md sections 4.1, 5.1 and 8; offsets are written out here, apart from the decoder's.
     """
     host = path / "host"
     calls = _stream(host, "api_event", 40)

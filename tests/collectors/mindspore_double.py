@@ -1,6 +1,6 @@
 """A stand-in for MindSpore's profiler: signatures, settings and refusals as tables, and the files of a run on the CPU.
 
-Source: formats/frontends.md section 1, and ``seeds/000`` for the older ``Profiler``.
+Source: collectors/FRONTENDS.md section 1, and MindSpore's page ``mindspore.Profiler`` for the older one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A stand-in for the vendor's tool msprof: its options, refusals and prompts, written down as measured.
 
-Source: formats/frontends.md section 5. What it "collects" is a copy of a raw directory that the test gives it.
+Source: collectors/FRONTENDS.md section 5. What it "collects" is a copy of a raw directory that the test gives it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads raw recordings with plain `struct`, from formats/raw.md and not from the writer's layouts."""
+"""Reads raw recordings with plain `struct`, from raw/FORMAT.md and not from the writer's layouts."""
 
 from __future__ import annotations
 

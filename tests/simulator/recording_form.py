@@ -1,6 +1,6 @@
 """The form of a raw recording, apart from what it tells: its files, the keys of its control files, its records' marks.
 
-Read from formats/raw.md sections 2 and 4 to 6, not from the writer's layouts.
+Read from raw/FORMAT.md sections 2 and 4 to 6, not from the writer's layouts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The programs of the vendor's page on profiling with pyACL, in their order of calls, on the simulated ``acl``.
 
-Source: ``seeds/004`` (Profile Data Collection).
+Source: pyACL's page "Profile Data Collection".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The files of a simulated framework, byte by byte as formats/frontends.md section 2 has them."""
+"""The files of a simulated framework, byte by byte as collectors/FRONTENDS.md section 2 has them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the vendor's parser demands of a recording, as data and as checks that any recording can be put to.
 
-The records are described here once more, from formats/raw.md and not from the writer's layouts.
+The records are described here once more, from raw/FORMAT.md and not from the writer's layouts.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class Recording:
 
 
 def vendor_hash(name: str) -> int:
-    """Give the collector's hash of a name. Source: formats/raw.md section 2.6."""
+    """Give the collector's hash of a name. Source: raw/FORMAT.md section 2.6."""
     high = low = 0
     for byte in struct.unpack(f"{len(name.encode())}b", name.encode()):
         high, low = (high * 29 + byte) % 2**32, (low * 131 + byte) % 2**32

@@ -9,7 +9,7 @@ from pathlib import Path
 _MOST_ENTRIES = 2000  # of one look: some milliseconds
 _DEEPEST = 6
 
-# Bytes of a record, by what a stream's name holds. Source: formats/raw.md sections 3 to 5.
+# Bytes of a record, by what a stream's name holds. Source: raw/FORMAT.md sections 3 to 5.
 _RECORD_BYTES = (
     ("api_event", 40),
     (".compact.", 64),

@@ -1,4 +1,4 @@
-"""``acl.prof``: collection, and the msproftx extension. Source: formats/frontends.md section 3 (pyACL wrappers)."""
+"""``acl.prof``: collection, and the msproftx extension. Source: collectors/FRONTENDS.md section 3.2."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ files do, the sizes of each (``distributed_args``) and where a rank ran (``rank_
 
 Where text files and a database tell the same, the text files are shown.
 
-Source: formats/results.md section 6.
+Source: sources/RESULTS.md section 6.
 """
 
 from __future__ import annotations

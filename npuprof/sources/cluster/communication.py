@@ -1,6 +1,6 @@
 """Read ``cluster_communication.json`` and ``cluster_communication_matrix.json``: communication of every rank.
 
-Source: formats/results.md section 6.
+Source: sources/RESULTS.md section 6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``cluster_analysis.db``: the analysis of a cluster in one database, with the names of tables of 2024 or of later.
 
-Source: formats/results.md sections 5.7 and 6.
+Source: sources/RESULTS.md sections 5.7 and 6.
 """
 
 from __future__ import annotations

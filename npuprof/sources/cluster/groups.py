@@ -1,6 +1,6 @@
 """Read ``communication_group.json``: which ranks talk to each other, and for which kind of parallelism.
 
-Source: formats/results.md section 6.
+Source: sources/RESULTS.md section 6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Find the files of an analysis of a cluster, and tell by their content what they hold.
 
-Source: formats/results.md sections 1.5 and 6.
+Source: sources/RESULTS.md sections 1.5 and 6.
 """
 
 from __future__ import annotations

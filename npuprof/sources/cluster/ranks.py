@@ -1,6 +1,6 @@
 """Sets of ranks as the vendor writes them: ``(0, 1, 2)`` in text, ``[0, 1, 2]`` in JSON.
 
-Source: formats/results.md section 6.
+Source: sources/RESULTS.md section 6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read ``cluster_step_trace_time.csv``: the vendor's breakdown of each step, of every rank and every stage.
 
-Source: formats/results.md section 6.
+Source: sources/RESULTS.md section 6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How long each kernel waited since what started last before it on its device.
 
-Source: formats/raw.md section 9 (op_summary); there in steps of 0.25 µs, here exact.
+Source: raw/FORMAT.md section 9 (op_summary); there in steps of 0.25 µs, here exact.
 """
 
 from __future__ import annotations

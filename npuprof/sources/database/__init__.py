@@ -5,7 +5,7 @@
 read-only and never changed; a viewer's additions to them change nothing of what is read. ``report_*.db`` is the form
 that these had before.
 
-Source: formats/results.md section 5.
+Source: sources/RESULTS.md section 5.
 """
 
 from __future__ import annotations

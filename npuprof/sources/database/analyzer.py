@@ -1,6 +1,6 @@
 """``analysis.db`` and ``communication_analyzer.db``: the vendor's breakdown of steps and of communication.
 
-Source: formats/results.md section 5.3.
+Source: sources/RESULTS.md section 5.3.
 """
 
 from __future__ import annotations

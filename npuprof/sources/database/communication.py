@@ -1,6 +1,6 @@
 """``COMMUNICATION_OP`` and ``COMMUNICATION_TASK_INFO``: collectives and their steps.
 
-Source: formats/results.md section 5.1.
+Source: sources/RESULTS.md section 5.1.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The file is untrusted: only plain tables are read (a view or a virtual table could run anything), names are
 quoted, rows and texts are bounded, and what damage cuts off is counted while the rows before it are kept.
 
-Source: formats/results.md section 5.
+Source: sources/RESULTS.md section 5.
 """
 
 from __future__ import annotations

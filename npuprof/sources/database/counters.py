@@ -1,6 +1,6 @@
 """Sampled values of a file as the table `counters`, named as a timeline's counters are.
 
-Source: formats/results.md sections 2.3 and 5.1.
+Source: sources/RESULTS.md sections 2.3 and 5.1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a database tells of its run besides its tables of rows.
 
-Source: formats/results.md section 5.1.
+Source: sources/RESULTS.md section 5.1.
 """
 
 from __future__ import annotations

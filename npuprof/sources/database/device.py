@@ -4,7 +4,7 @@ The device's view of a task's type (``TASK.taskType``) and the host's (``COMPUTE
 `core`) differ. Which tasks compute is told by ``COMPUTE_TASK_INFO`` alone: the type ``AI_CORE`` of a task
 may also be the parent of a collective's steps.
 
-Source: formats/results.md sections 5.1 and 5.5.
+Source: sources/RESULTS.md sections 5.1 and 5.5.
 """
 
 from __future__ import annotations

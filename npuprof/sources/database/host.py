@@ -1,6 +1,6 @@
 """``PYTORCH_API``: framework operators, the task queue, Python calls and steps; ``CANN_API``.
 
-Source: formats/results.md sections 5.1 and 5.2.
+Source: sources/RESULTS.md sections 5.1 and 5.2.
 """
 
 from __future__ import annotations

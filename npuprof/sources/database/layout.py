@@ -1,6 +1,6 @@
 """Find the databases of a result, and tell by their tables what they hold.
 
-Source: formats/results.md sections 1, 5.4 and 5.7.
+Source: sources/RESULTS.md sections 1, 5.4 and 5.7.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ and the tasks that it launched carry too, and torch's own, which pairs the two s
 forward with backward. Torch's begin at 5 << 28 in new files. In older ones they may be any number, so an
 operator's connection is known by what shares it.
 
-Source: formats/results.md section 5.2.
+Source: sources/RESULTS.md section 5.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``MSTX_EVENTS``: markers and ranges that the user put into the run; ``GC_RECORD``: pauses of Python's collector.
 
-Source: formats/results.md sections 5.1 and 5.2.
+Source: sources/RESULTS.md sections 5.1 and 5.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Memory: allocator samples, what the process and driver modules hold, and the life of blocks.
 
-Source: formats/results.md sections 5.1 and 5.2.
+Source: sources/RESULTS.md sections 5.1 and 5.2.
 """
 
 from __future__ import annotations

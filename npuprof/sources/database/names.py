@@ -1,6 +1,6 @@
 """Numbers that stand for names: ``STRING_IDS`` and the ``ENUM_*`` tables of a file.
 
-Source: formats/results.md section 5.
+Source: sources/RESULTS.md section 5.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Clean files of older versions have no such table, and a viewer adds one when it opens them; what is computed
 is the same for both.
 
-Source: formats/results.md section 5.6.
+Source: sources/RESULTS.md section 5.6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``TASK_PMU_INFO``: the AI Core's counters, a row a kernel and metric, turned into columns of `kernels`.
 
-Source: formats/results.md sections 3 and 5.1.
+Source: sources/RESULTS.md sections 3 and 5.1.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Its tables hold what today's hold under older names, and its times count from a 
 (``baseTimeNs``). Some versions stored times as rounded text or floats: the digits that are left are read, and
 how coarse they are is noted.
 
-Source: formats/results.md section 5.7.
+Source: sources/RESULTS.md section 5.7.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Some are known to be of this kind (``OSRT_API``, ``SAMPLE_PMU_SUMMARY``, ``CCU``, ``UB``, ``LOW_POWER``), others are of
 later versions.
 
-Source: formats/results.md sections 5.1 and 5.6.
+Source: sources/RESULTS.md sections 5.1 and 5.6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What of a file's tables differs from every version that is known: a view in place of a table, columns that are gone.
 
-Source: formats/results.md sections 5.1 to 5.3 and 5.7.
+Source: sources/RESULTS.md sections 5.1 to 5.3 and 5.7.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Call stacks of operators: ``PYTORCH_CALLCHAINS``, a row a frame.
 
-Source: formats/results.md section 5.2.
+Source: sources/RESULTS.md section 5.2.
 """
 
 from __future__ import annotations

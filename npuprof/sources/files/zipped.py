@@ -1,6 +1,6 @@
 """Files that their user may have compressed with gzip: known by their first bytes, read within bounds.
 
-Source: formats/results.md section 0, item 10.
+Source: sources/RESULTS.md section 0, item 10.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ that is not complete (else it is read instead, see :mod:`npuprof.sources.choice`
 together. :mod:`.parsed` is the same without raw data, for ``source="parsed"``, and :mod:`.loose` takes files that
 were copied out of their result.
 
-Source: formats/results.md sections 1 and 5.4.
+Source: sources/RESULTS.md sections 1 and 5.4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which forms of a run lie at a path.
 
-Source: formats/results.md sections 1 and 5.4.
+Source: sources/RESULTS.md sections 1 and 5.4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a database holds beside a text result that was read, by the numbers of its rows: it is read only for more.
 
-Source: formats/results.md section 5.
+Source: sources/RESULTS.md section 5.
 """
 
 from __future__ import annotations

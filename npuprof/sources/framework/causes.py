@@ -1,6 +1,6 @@
 """What caused what: links between operators, and from operators to the CANN calls that launched their tasks.
 
-Source: formats/results.md section 2.4, and formats/raw.md section 8.
+Source: sources/RESULTS.md section 2.4, and raw/FORMAT.md section 8.
 """
 
 from __future__ import annotations

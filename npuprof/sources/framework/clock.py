@@ -6,7 +6,7 @@ one does npuprof's own recording tell it, and without that ``profiler_info.json`
 front end takes that pair from CLOCK_MONOTONIC, which time servers slew, so that it can be off by the difference of both
 clocks, which grows with the uptime of the host.
 
-Source: formats/frontends.md section 2, and formats/raw.md section 3.
+Source: collectors/FRONTENDS.md section 2, and raw/FORMAT.md section 3.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Floating-point operations of torch_npu's operators: the markers of a domain of their own, one around each operator.
 
 With ``with_flops`` and ``mstx``, torch_npu opens a range named ``<operations>-<function>`` (such as ``512-linear``)
-around each call of a function that it has a formula for. Source: formats/frontends.md, corrections at its end.
+around each call of a function that it has a formula for. Source: collectors/FRONTENDS.md section 2.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``torch.gc_record``: pauses of Python's garbage collector, as marks.
 
-Source: formats/frontends.md section 2; a record is the process, the begin and the end, of 8 bytes each.
+Source: collectors/FRONTENDS.md section 2; a record is the process, the begin and the end, of 8 bytes each.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A record is a block that the caching allocator gave out, took back, or that the device stopped using, and the
 allocator's totals after that.
 
-Source: formats/frontends.md section 2.
+Source: collectors/FRONTENDS.md section 2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The FRAMEWORK folder of MindSpore: its text files of CPU operators, of the graph and of the memory pool.
 
-Source: formats/frontends.md section 1.
+Source: collectors/FRONTENDS.md section 1.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A range is a call of a framework operator. Marks are the four moments at which a call enters and leaves the task
 queue: begin and end of an enqueue on the calling thread, of a dequeue on the thread that launches.
 
-Source: formats/frontends.md section 2.
+Source: collectors/FRONTENDS.md section 2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``torch.param_tensor_info``: what the tracer noted of modules' and optimizers' parameters.
 
-Source: formats/frontends.md section 2.
+Source: collectors/FRONTENDS.md section 2.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The first file holds a moment for each call and each return, the second the names of functions by key. Calls and
 returns are matched by the depth of the stack at that moment, which a running sum gives for all of them at once.
 
-Source: formats/frontends.md section 2.
+Source: collectors/FRONTENDS.md section 2.
 """
 
 from __future__ import annotations

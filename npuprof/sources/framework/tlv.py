@@ -4,7 +4,7 @@ A file is a row of records, ``u16 type, u32 length, payload``; a payload is a fi
 form. Records are found one after another, since each tells where the next begins; everything after that works on
 all records at once.
 
-Source: formats/frontends.md section 2.
+Source: collectors/FRONTENDS.md section 2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The FRAMEWORK folder of torch_npu: ``torch.op_range`` and its neighbours to tables.
 
-Source: formats/frontends.md section 2.
+Source: collectors/FRONTENDS.md section 2.
 """
 
 from __future__ import annotations

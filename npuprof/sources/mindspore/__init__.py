@@ -4,7 +4,7 @@
 over its data pipeline. The slices of its timeline are sorted by :mod:`npuprof.sources.trace.mindspore`, the text files
 of its FRAMEWORK folder are :mod:`npuprof.sources.framework.mindspore`.
 
-Source: formats/results.md section 1.2.
+Source: sources/RESULTS.md section 1.2.
 """
 
 from __future__ import annotations

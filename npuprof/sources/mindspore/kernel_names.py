@@ -1,6 +1,6 @@
 """Kernels that are listed under the operator that launched them: ``operator/kernel``, where the task is ``kernel``.
 
-Source: formats/results.md section 1.2.
+Source: sources/RESULTS.md section 1.2.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Both hold lists by name: some have a value for each operator of the pipeline, the others are times of the whole and
 what the vendor found wrong. The CSV has no line of column names, and its rows are of unlike length.
 
-Source: formats/results.md section 1.2.
+Source: sources/RESULTS.md section 1.2.
 """
 
 from __future__ import annotations

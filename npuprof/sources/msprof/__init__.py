@@ -4,7 +4,7 @@ A result may lack any of its files: what is there is read, what is not stays emp
 asked for it is told only where the msprof command started the program; ``run.info.collector`` is empty otherwise, since
 the files of pyACL and of TensorFlow are the same.
 
-Source: formats/results.md.
+Source: sources/RESULTS.md.
 """
 
 from __future__ import annotations

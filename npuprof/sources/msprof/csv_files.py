@@ -1,6 +1,6 @@
 """CSV files of msprof that only it writes: tasks and marks; the step trace has a neighbour of its own.
 
-Source: formats/results.md section 4.
+Source: sources/RESULTS.md section 4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a result of msprof tells of its run: the control files that the collector left beside it.
 
-Source: formats/results.md section 1.3.
+Source: sources/RESULTS.md section 1.3.
 """
 
 from __future__ import annotations

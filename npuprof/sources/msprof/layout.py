@@ -1,6 +1,6 @@
 """Find the files that ``msprof --export`` wrote: newest set of each module, its slices in order.
 
-Source: formats/results.md section 1.3.
+Source: sources/RESULTS.md section 1.3.
 """
 
 from __future__ import annotations

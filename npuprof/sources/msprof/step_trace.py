@@ -3,7 +3,7 @@
 Its rows are of unlike length: after the columns of the iteration come as many pairs of start and duration as it had
 reductions, and the line of names repeats those two names.
 
-Source: formats/results.md section 4.
+Source: sources/RESULTS.md section 4.
 """
 
 from __future__ import annotations

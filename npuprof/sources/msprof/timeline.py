@@ -1,6 +1,6 @@
 """Read the timelines of one part of a result as one: its slices, its iterations, and what only side files hold.
 
-Source: formats/results.md sections 2 and 2.5.
+Source: sources/RESULTS.md sections 2 and 2.5.
 """
 
 from __future__ import annotations

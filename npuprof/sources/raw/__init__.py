@@ -13,7 +13,7 @@
     samples/        streams sampled by time, of either side -> memory and counters
 
 A new record type is a layout in :mod:`.records.layouts`, and a function beside its neighbours that reads it.
-Source: formats/raw.md.
+Source: raw/FORMAT.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a result of torch_npu or MindSpore tells of its run: ``profiler_info*.json`` and ``profiler_metadata.json``.
 
-Source: formats/results.md sections 1.1 and 1.2.
+Source: sources/RESULTS.md sections 1.1 and 1.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Find the files of a torch_npu result, whichever of its paths is given.
 
-Source: formats/results.md section 1.1.
+Source: sources/RESULTS.md section 1.1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read ``communication.json`` and ``communication_matrix.json`` as tables of their own.
 
-Source: formats/results.md section 4.
+Source: sources/RESULTS.md section 4.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A file that was cut at the end of a row, or written while its source was being cut, shows it in no other way.
 
-Source: formats/results.md section 4.
+Source: sources/RESULTS.md section 4.
 """
 
 from __future__ import annotations

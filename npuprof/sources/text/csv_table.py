@@ -3,7 +3,7 @@
 Every cell is read as text, since a type guessed from the file's first rows loses digits of times, and one
 ``N/A`` changes a column. Columns are known by name, never by place.
 
-Source: formats/results.md sections 0 and 4.
+Source: sources/RESULTS.md sections 0 and 4.
 """
 
 from __future__ import annotations

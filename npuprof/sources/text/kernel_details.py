@@ -3,7 +3,7 @@
 Columns are found by any of the names they had over the versions. Communication operators are rows of the
 same file but no kernels: they come apart, since their time is not compute time.
 
-Source: formats/results.md section 3.
+Source: sources/RESULTS.md section 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`communication` of a run of which there are only the vendor's sums over its operators: ``communication.json``.
 
-Source: formats/results.md sections 4 and 5.3.
+Source: sources/RESULTS.md sections 4 and 5.3.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Units differ by front end (torch_npu writes MB, msprof KB) and stand in the colu
 decimals of MB or KB that name whole bytes, and become those bytes exactly. What MindSpore calls an MB in its memory
 record is 1000 KB of 1024 bytes.
 
-Source: formats/results.md sections 1.2 and 4.
+Source: sources/RESULTS.md sections 1.2 and 4.
 """
 
 from __future__ import annotations

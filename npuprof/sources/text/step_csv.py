@@ -1,6 +1,6 @@
 """Read ``step_trace_time.csv``: the vendor's breakdown of each step.
 
-Source: formats/results.md section 4.
+Source: sources/RESULTS.md section 4.
 """
 
 from __future__ import annotations

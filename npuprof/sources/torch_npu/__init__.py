@@ -8,7 +8,7 @@ files that it was made from (``FRAMEWORK`` and ``PROF_*``). ``npuprof.load`` tak
 ``run.info.source`` says which it was. Where nothing of the result can be read, the raw files are. These are
 :mod:`.unparsed`, a source by itself, which takes what the vendor summed from here.
 
-Source: formats/results.md.
+Source: sources/RESULTS.md.
 """
 
 from __future__ import annotations

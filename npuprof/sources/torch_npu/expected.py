@@ -1,6 +1,6 @@
 """The files that a result must have by the options of its run, or by the files beside them, and that are missing.
 
-Source: formats/results.md sections 0, 1.1, 1.2 and 4.
+Source: sources/RESULTS.md sections 0, 1.1, 1.2 and 4.
 """
 
 from __future__ import annotations

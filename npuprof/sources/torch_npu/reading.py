@@ -1,6 +1,6 @@
 """Read the files of one result of torch_npu or MindSpore and join what they tell into one set of tables.
 
-Source: formats/results.md sections 1.1, 1.2 and 4.
+Source: sources/RESULTS.md sections 1.1, 1.2 and 4.
 """
 
 from __future__ import annotations

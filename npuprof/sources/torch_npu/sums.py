@@ -2,7 +2,7 @@
 
 The raw files hold nothing of this: the breakdown of steps (`step_times`) and the statistics of its CSV and JSON files.
 
-Source: formats/results.md sections 4 and 5.3.
+Source: sources/RESULTS.md sections 4 and 5.3.
 """
 
 from __future__ import annotations

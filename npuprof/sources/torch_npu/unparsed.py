@@ -3,7 +3,7 @@
 The tables of both are joined: operators are linked to the CANN calls that they made, and kernels get the step in
 which they were asked for. Times of the framework stand on the collector's clock.
 
-Source: formats/results.md sections 1.1 and 1.2, and formats/frontends.md sections 1 and 2.
+Source: sources/RESULTS.md sections 1.1 and 1.2, and collectors/FRONTENDS.md sections 1 and 2.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Nothing is interpreted here beyond the text: times become exact nanoseconds, names become codes.
 
-Source: formats/results.md section 2.
+Source: sources/RESULTS.md section 2.
 """
 
 from __future__ import annotations

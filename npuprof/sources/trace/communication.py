@@ -1,6 +1,6 @@
 """Communication operators of a timeline, and which of them a step on a plane belongs to.
 
-Source: formats/results.md section 2.2.
+Source: sources/RESULTS.md section 2.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Counter events of a timeline as the ``counters`` table.
 
-Source: formats/results.md section 2.3.
+Source: sources/RESULTS.md section 2.3.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The text is cut into chunks at the borders between events, so memory grows with 
 file; a chunk is decoded in one call into typed structs whose ``args`` stay undecoded bytes. A chunk that
 does not decode is read event by event: what is whole is kept, what is not is counted in the notes.
 
-Source: formats/results.md section 2 and section 7.
+Source: sources/RESULTS.md section 2 and section 7.
 """
 
 from __future__ import annotations

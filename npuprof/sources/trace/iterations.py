@@ -1,6 +1,6 @@
 """The parts of a graph's iterations in a timeline, which no table takes: forward to backward, refresh, reductions.
 
-Source: formats/results.md section 2.5.
+Source: sources/RESULTS.md section 2.5.
 """
 
 from __future__ import annotations

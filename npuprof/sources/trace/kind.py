@@ -3,7 +3,7 @@
 Both may be a plain list or wrapped in an object, with any keys beside the events: merged, converted and cut files
 differ. So the events tell: their processes, categories and arguments, and how they write a time.
 
-Source: formats/results.md section 2, and files as torch 2.13 writes them.
+Source: sources/RESULTS.md section 2, and files as torch 2.13 writes them.
 """
 
 from __future__ import annotations

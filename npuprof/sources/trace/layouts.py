@@ -3,7 +3,7 @@
 An event is known by its category or by the keys of its arguments, never by its process number or its
 place: processes are renumbered between versions, and at Level0 one of them has no name.
 
-Source: formats/results.md section 2.2.
+Source: sources/RESULTS.md section 2.2.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A flow is known by its category **and** id, and one begin can have several ends.
 
-Source: formats/results.md section 2.4 and section 0.
+Source: sources/RESULTS.md section 2.4 and section 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Marks of a timeline: what the user put into the run, and the pauses of Python's garbage collector.
 
-Source: formats/results.md sections 2.2 and 2.3.
+Source: sources/RESULTS.md sections 2.2 and 2.3.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The process tells: ``MindSpore`` and ``CPU OP`` hold operators and steps, ``Scope Layer`` the layers of the network
 around the kernels, one thread a depth. Python calls have no numbers of their own; they nest in time.
 
-Source: formats/results.md section 1.2.
+Source: sources/RESULTS.md section 1.2.
 """
 
 from __future__ import annotations

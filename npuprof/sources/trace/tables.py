@@ -3,7 +3,7 @@
 Every table comes sorted by time, with the lane (process and thread) of each row beside it: flows find
 their ends by lane and time, see :mod:`npuprof.sources.trace.links`.
 
-Source: formats/results.md section 2.
+Source: sources/RESULTS.md section 2.
 """
 
 from __future__ import annotations

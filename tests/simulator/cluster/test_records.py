@@ -14,7 +14,7 @@ from tests.simulator import reading, vendor_checks, vendor_rules
 from tests.simulator.vendor_rules import Layout, Recording
 
 NONE = 0xFFFFFFFF
-# Added to what recordings without communication may hold. Source: formats/raw.md sections 4.1, 4.2, 4.4 and 5.1.
+# Added to what recordings without communication may hold. Source: raw/FORMAT.md sections 4.1, 4.2, 4.4 and 5.1.
 HOST = {
     "additional.hccl_info": Layout(256, 5500, 1, "QQQIIIIIIQIIdQQQIIIII"),
     "compact.hccl_op_info": Layout(64, 10000, 10, "BBQQQ"),

@@ -1,6 +1,6 @@
 """Write FRAMEWORK files and the directory around them, from the specification and not from the decoder.
 
-Source: formats/frontends.md section 2.
+Source: collectors/FRONTENDS.md section 2.
 """
 
 from __future__ import annotations

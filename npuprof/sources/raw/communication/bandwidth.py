@@ -1,6 +1,6 @@
 """Bandwidth of the steps of communication operators.
 
-Source: formats/raw.md section 8.9.
+Source: raw/FORMAT.md section 8.9.
 """
 
 from __future__ import annotations

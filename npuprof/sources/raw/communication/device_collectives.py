@@ -2,7 +2,7 @@
 
 A kernel on a group's issuing stream is the operator; tasks on the group's streams that start while it runs are steps.
 
-Source: formats/raw.md sections 4.2 (mc2_comm_info) and 5.6 (types 10 and 13).
+Source: raw/FORMAT.md sections 4.2 (mc2_comm_info) and 5.6 (types 10 and 13).
 """
 
 from __future__ import annotations

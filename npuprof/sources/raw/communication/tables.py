@@ -1,6 +1,6 @@
 """The tables `communication` and `communication_tasks`: operators between devices, and their steps.
 
-Source: formats/raw.md sections 4.1, 4.2 and 8.9.
+Source: raw/FORMAT.md sections 4.1, 4.2 and 8.9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Families of chips: whose device records have which layouts.
 
-Source: formats/raw.md section 1.
+Source: raw/FORMAT.md section 1.
 """
 
 from __future__ import annotations

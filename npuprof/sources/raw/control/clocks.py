@@ -1,6 +1,6 @@
 """Clocks of a raw directory: counter values to nanoseconds of the UTC epoch, in exact integers.
 
-Source: formats/raw.md section 3.
+Source: raw/FORMAT.md section 3.
 """
 
 from __future__ import annotations

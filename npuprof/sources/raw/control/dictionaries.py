@@ -1,6 +1,6 @@
 """Dictionaries of the host side: hashes to names, and (level, type) to names.
 
-Source: formats/raw.md section 2.6.
+Source: raw/FORMAT.md section 2.6.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Dictionaries:
 def hash_of(name: str) -> int:
     """Give the hash that records carry in the place of a name.
 
-    Source: formats/raw.md section 2.6 (two polynomials over signed characters).
+    Source: raw/FORMAT.md section 2.6 (two polynomials over signed characters).
     """
     high = low = 0
     for byte in name.encode():

@@ -1,6 +1,6 @@
 """What the control files tell of a run, as :class:`npuprof.info.Info`.
 
-Source: formats/raw.md sections 1 and 2.2 to 2.4.
+Source: raw/FORMAT.md sections 1 and 2.2 to 2.4.
 """
 
 from __future__ import annotations

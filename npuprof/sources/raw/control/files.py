@@ -1,6 +1,6 @@
 """Control files of a ``PROF_*`` directory: what ran where, what was asked for, and the anchors of its clocks.
 
-Source: formats/raw.md sections 1, 2.2 to 2.5.
+Source: raw/FORMAT.md sections 1, 2.2 to 2.5.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHIPS: Mapping[str, str] = {
     "9": "Ascend nano",
     "15": "Ascend 950",
 }
-"""Chip names by ``platform_version``; A2 and A3 cards are both 5. Source: formats/raw.md section 1."""
+"""Chip names by ``platform_version``; A2 and A3 cards are both 5. Source: raw/FORMAT.md section 1."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The clock of an old recording that came without control files: times count from its first record.
 
-Source: formats/raw.md sections 3 and 7.
+Source: raw/FORMAT.md sections 3 and 7.
 """
 
 from __future__ import annotations

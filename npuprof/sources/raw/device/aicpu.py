@@ -1,6 +1,6 @@
 """What AI CPUs wrote of themselves: nodes, data preparation, models, queues, fused communication and wraps.
 
-Source: formats/raw.md section 5.6.
+Source: raw/FORMAT.md section 5.6.
 """
 
 from __future__ import annotations

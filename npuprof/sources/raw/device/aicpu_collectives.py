@@ -1,6 +1,6 @@
 """What AI CPUs wrote of the communication that they issue: operators, their first and last steps, and every step.
 
-Source: formats/raw.md section 5.6 (types 10, 12 and 13).
+Source: raw/FORMAT.md section 5.6 (types 10, 12 and 13).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Fields of AI CPU records that only their device can read: moments, and ids of streams.
 
-Source: formats/raw.md section 5.6.
+Source: raw/FORMAT.md section 5.6.
 """
 
 from __future__ import annotations

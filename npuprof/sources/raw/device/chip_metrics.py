@@ -1,6 +1,6 @@
 """The tables of metrics by chip: the same events mean other things on other chips.
 
-Source: formats/raw.md section 9 (PMU) for the chips before the stars v6 family; the tables of the v6 family and of the
+Source: raw/FORMAT.md section 9 (PMU) for the chips before the stars v6 family; the tables of the v6 family and of the
 nano are read in the vendor's own parser (its ``ai_core_config``). None of them is checked against the vendor's
 results.
 """

@@ -1,6 +1,6 @@
 """The vendor's metrics of performance counters, by event number; one line a metric.
 
-Source: formats/raw.md section 9 (PMU). PipeUtilization is checked against the vendor's results; the other
+Source: raw/FORMAT.md section 9 (PMU). PipeUtilization is checked against the vendor's results; the other
 tables are taken from the specification alone.
 """
 

@@ -2,7 +2,7 @@
 
 Times of metrics are estimates (cycles over a sampled frequency, spread over cores) and therefore float64
 nanoseconds; every stamp stays an integer.
-Source: formats/raw.md sections 5.2, 5.3, 8.8 and 9.
+Source: raw/FORMAT.md sections 5.2, 5.3, 8.8 and 9.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Frequencies:
     def at(self, counters: Int64, rated_mhz: float) -> Floats:
         """Give the frequency at each counter value; the rated one where none or a zero was sampled.
 
-        Source: formats/raw.md section 9 (PMU).
+        Source: raw/FORMAT.md section 9 (PMU).
         """
         if not len(self.mhz) or bool((self.mhz == 0).any()):
             return np.full(len(counters), rated_mhz)
@@ -84,7 +84,7 @@ class Frequencies:
 
 
 def read_frequencies(device: Device) -> Frequencies:
-    """Read ``lpmFreqConv``: changes of the AI core frequency. Source: formats/raw.md section 5.3."""
+    """Read ``lpmFreqConv``: changes of the AI core frequency. Source: raw/FORMAT.md section 5.3."""
     stream = f"lpmFreqConv.data.{device.id}"
     blocks = device.streams.read(stream, layouts.FREQUENCIES)
     counts = np.minimum(blocks["count"], layouts.FREQUENCIES_A_RECORD)
@@ -199,7 +199,7 @@ def _owners(device: Device, records: Records, kernels: Kernels) -> Int64:
 
 
 def _on_vector(records: Records) -> npt.NDArray[np.bool_]:
-    """Tell which records a vector core wrote. Source: formats/raw.md section 5.2 (core selection)."""
+    """Tell which records a vector core wrote. Source: raw/FORMAT.md section 5.2 (core selection)."""
     ffts, sub = records["ffts"] >> 13, records["sub_type"]
     plain = (ffts == 0) & (records["head"] >> 10 != _SQE_AIV)
     cube = plain | ((ffts == _FFTS_PLUS) & ((sub == _MIX_AIC) | (sub == 0)))
@@ -248,7 +248,7 @@ def profiling_events(device: Device, core: str, most: int = 8) -> list[int]:
 def cube_utilization(
     device: Device, cycles: npt.NDArray[Any] | None, kernels: Kernels, rated_mhz: float
 ) -> dict[str, npt.NDArray[Any]]:
-    """Give ``cube_utilization_percent`` of total cycles, a value a kernel. Source: formats/raw.md section 9 (PMU)."""
+    """Give ``cube_utilization_percent`` of total cycles, a value a kernel. Source: raw/FORMAT.md section 9 (PMU)."""
     cores = whole_number(device.side.device_fact("ai_core_num"))
     if cycles is None or not cores or not rated_mhz:
         return {}

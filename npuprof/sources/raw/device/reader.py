@@ -1,6 +1,6 @@
 """Reading the records of one device: which of them are sound, and in the time of the collection.
 
-Source: formats/raw.md section 5.
+Source: raw/FORMAT.md section 5.
 """
 
 from __future__ import annotations

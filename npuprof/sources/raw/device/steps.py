@@ -1,6 +1,6 @@
 """Iterations as the device saw them (step tags of ts_track).
 
-Source: formats/raw.md section 5.4 (step tags).
+Source: raw/FORMAT.md section 5.4 (step tags).
 """
 
 from __future__ import annotations

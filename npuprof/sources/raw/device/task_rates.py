@@ -1,6 +1,6 @@
 """Rates of caches by task: L2 cache (``l2_cache``) and address translation (``socpmu``), as the vendor sums them.
 
-Source: formats/raw.md section 5.8.
+Source: raw/FORMAT.md section 5.8.
 """
 
 from __future__ import annotations

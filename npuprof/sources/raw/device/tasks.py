@@ -1,6 +1,6 @@
 """Tasks that one device ran, and its ``ts_track``: wraps of task ids, steps, states of tasks.
 
-Source: formats/raw.md sections 5.1 and 5.4.
+Source: raw/FORMAT.md sections 5.1 and 5.4.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Track:
 
 
 def read_track(device: Device) -> Track:
-    """Read ``ts_track``. Source: formats/raw.md section 5.4."""
+    """Read ``ts_track``. Source: raw/FORMAT.md section 5.4."""
     records = device.read("ts_track", layouts.TS_TRACK)
     records = records[np.argsort(records["counter"], kind="stable")]
     flips = records[(records["function"] == _FLIP) | (records["function"] == _OLD_FLIP)]
@@ -100,7 +100,7 @@ def read_track(device: Device) -> Track:
 
 
 def read_tasks(device: Device, track: Track) -> DeviceTasks:
-    """Read start and end records of tasks and sub-tasks and pair them. Source: formats/raw.md sections 5.1 and 8.7."""
+    """Read start and end records of tasks and sub-tasks and pair them. Source: raw/FORMAT.md sections 5.1 and 8.7."""
     records = device.read("stars_soc", layouts.STARS)
     function = records["head"] & 0x3F
     tasks = _pair(device, track, records, function == _TASK_START, function == _TASK_END, contexts=False)
@@ -116,7 +116,7 @@ def read_tasks(device: Device, track: Track) -> DeviceTasks:
 def fix_up(device: Device, records: Records) -> tuple[Int64, Int64]:
     """Give stream and task ids without the tricks that the hardware plays with their bits.
 
-    Source: formats/raw.md section 5.1 (stream/task fix-up).
+    Source: raw/FORMAT.md section 5.1 (stream/task fix-up).
     """
     stream, task = records["stream"].astype(np.int64), records["task"].astype(np.int64)
     if not device.expanded:
@@ -177,7 +177,7 @@ def pair_rows(
     """Pair the start and end records of each key; give the rows of both. What has no other half is noted.
 
     Where the records are `accounted` for already, the ledger does not change.
-    Source: formats/raw.md section 8.7.
+    Source: raw/FORMAT.md section 8.7.
     """
     starts, ends = np.flatnonzero(is_start), np.flatnonzero(is_end)
     paired, closing = joins.pair(keys[starts], counter[starts], keys[ends], counter[ends])

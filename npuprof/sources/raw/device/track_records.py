@@ -3,7 +3,7 @@
 Each is a frame among the statistics, with a row a record; stars chips tell the same by their task records, so that a
 run rarely has them.
 
-Source: formats/raw.md section 5.4 (functions 0x0B, 0x0C and 0x0F).
+Source: raw/FORMAT.md section 5.4 (functions 0x0B, 0x0C and 0x0F).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Performance counters of chips with a hardware task scheduler: ``aicore`` and ``aiVectorCore``, a record a task.
 
 The records carry no time: the n-th record of a stream and task id belongs to the n-th kernel with these ids.
-Source: formats/raw.md sections 7 and 9.
+Source: raw/FORMAT.md sections 7 and 9.
 """
 
 from __future__ import annotations

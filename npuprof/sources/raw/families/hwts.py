@@ -1,6 +1,6 @@
 """Tasks of chips with a hardware task scheduler (910A, 310P, 610): its log, and AI CPU tasks of the 910A.
 
-Source: formats/raw.md sections 5.4 and 7.
+Source: raw/FORMAT.md sections 5.4 and 7.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _paired(
 
 
 def note_gaps(device: Device, log: str, records: Records) -> None:
-    """Note where the 4-bit count of records does not go on. Source: formats/raw.md section 7."""
+    """Note where the 4-bit count of records does not go on. Source: raw/FORMAT.md section 7."""
     count = (records["tag"] >> 4).astype(np.int64)
     gaps = int(((count[1:] - count[:-1]) % _COUNTS != 1).sum())
     if gaps:

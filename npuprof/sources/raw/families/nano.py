@@ -1,7 +1,7 @@
 """Tasks of the nano (platform version 9): one record a task, with its times and ten counters.
 
 Its records tell a model and a task id, no stream; the host's side of them is not decoded.
-Source: formats/raw.md section 1 names the format; its layout is read in the vendor's own parser (``V5StarsBean``).
+Source: raw/FORMAT.md section 1 names the format; its layout is read in the vendor's own parser (``V5StarsBean``).
 """
 
 from __future__ import annotations

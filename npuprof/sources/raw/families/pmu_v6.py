@@ -1,6 +1,6 @@
 """Performance counters of the stars v6 family (950 and later): ten counters, a record of each core type a task.
 
-Source: formats/raw.md sections 5.7, 8.8 and 9.
+Source: raw/FORMAT.md sections 5.7, 8.8 and 9.
 """
 
 from __future__ import annotations

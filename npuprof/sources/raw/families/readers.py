@@ -1,6 +1,6 @@
 """Which reader reads the device records of which family of chips.
 
-Source: formats/raw.md sections 1, 5 and 7.
+Source: raw/FORMAT.md sections 1, 5 and 7.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Device records of the stars v6 family (950 and later): tasks of 32-bit ids, step tags, blocks, fused tasks.
 
 An id of 32 bits is unique on its device: there are no batches, and the host tells the stream of a task.
-Source: formats/raw.md section 5.7.
+Source: raw/FORMAT.md section 5.7.
 """
 
 from __future__ import annotations

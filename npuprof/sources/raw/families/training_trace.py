@@ -1,6 +1,6 @@
 """Iterations of older recordings (``training_trace``), in the form of ``ts_track``'s step tags.
 
-Source: formats/raw.md sections 5.4 and 7.
+Source: raw/FORMAT.md sections 5.4 and 7.
 """
 
 from __future__ import annotations

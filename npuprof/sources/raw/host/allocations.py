@@ -1,6 +1,6 @@
 """Memory that operators took and gave back (task_memory_info): blocks, and the state of the allocator.
 
-Source: formats/raw.md section 4.2 (task_memory_info).
+Source: raw/FORMAT.md section 4.2 (task_memory_info).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """CANN calls that the host recorded, and which of them holds which.
 
-Source: formats/raw.md sections 4 and 8.1.
+Source: raw/FORMAT.md sections 4 and 8.1.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Calls:
 def read_calls(host: Host) -> Calls:
     """Read the calls: spans, and point events paired to spans. Calls without duration are dropped, as the vendor does.
 
-    Source: formats/raw.md sections 4 and 8.1.
+    Source: raw/FORMAT.md sections 4 and 8.1.
     """
     records, _ = host.read(_STREAM, layouts.API, stamp="begin", used=False)
     records = _known_levels(host, records)

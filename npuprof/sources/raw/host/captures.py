@@ -2,7 +2,7 @@
 
 A captured graph is launched once and run many times, on streams of its own; no launch call is around the runs.
 
-Source: formats/raw.md sections 4 (runtime types 803, 805 and 809), 4.1 and 4.2.
+Source: raw/FORMAT.md sections 4 (runtime types 803, 805 and 809), 4.1 and 4.2.
 """
 
 from __future__ import annotations

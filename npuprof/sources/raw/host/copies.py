@@ -1,6 +1,6 @@
 """Copies: what memcpy_info tells of the tasks that a copy became.
 
-Source: formats/raw.md sections 4.1 and 8.10.
+Source: raw/FORMAT.md sections 4.1 and 8.10.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COPY = "MEMCPY_ASYNC"
 def join_copies(host: Host, records: Records, types: Names) -> tuple[Int64, Int64]:
     """Join memcpy_info to copies by thread and stamp; a copy above its maximum became several tasks, in order.
 
-    Source: formats/raw.md section 8.10.
+    Source: raw/FORMAT.md section 8.10.
     """
     size, direction = np.full(len(records), -1, np.int64), np.full(len(records), -1, np.int64)
     infos, _ = host.read("compact.memcpy_info", layouts.MEMCPY_INFO)

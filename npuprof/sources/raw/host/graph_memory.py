@@ -2,7 +2,7 @@
 
 Frames have the names and columns of the vendor's files, sizes in KB of 1024 bytes.
 
-Source: formats/raw.md section 4.2 and formats/results.md section 4.
+Source: raw/FORMAT.md section 4.2 and sources/RESULTS.md section 4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the host tells of communication: each operator's group, data and algorithm, each step's ranks and links.
 
-Source: formats/raw.md sections 4.1, 4.2 and 8.9.
+Source: raw/FORMAT.md sections 4.1, 4.2 and 8.9.
 """
 
 from __future__ import annotations

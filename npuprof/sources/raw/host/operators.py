@@ -1,6 +1,6 @@
 """Operators that the host launched: names, cores, block numbers and tensors, joined to the launching call.
 
-Source: formats/raw.md sections 4.1, 4.2 and 8.2.
+Source: raw/FORMAT.md sections 4.1, 4.2 and 8.2.
 """
 
 from __future__ import annotations

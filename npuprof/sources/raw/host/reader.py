@@ -1,6 +1,6 @@
 """Reading the records of the host: which of them are sound, and in the time of the collection.
 
-Source: formats/raw.md section 4.
+Source: raw/FORMAT.md section 4.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each is a frame among the statistics, with a row a record. A run has them only where the runtime was told to write them.
 
-Source: formats/raw.md sections 4 (runtime types 806, 807 and 810 to 812), 4.1 and 4.2 (Multi_Thread).
+Source: raw/FORMAT.md sections 4 (runtime types 806, 807 and 810 to 812), 4.1 and 4.2 (Multi_Thread).
 """
 
 from __future__ import annotations

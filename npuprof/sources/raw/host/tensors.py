@@ -1,6 +1,6 @@
 """Tensor descriptions of operators: shapes, data types and formats as text, each distinct operand list once.
 
-Source: formats/raw.md section 4.2 (tensor_info).
+Source: raw/FORMAT.md section 4.2 (tensor_info).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tasks as the host launched them (task_track), with the call, the operator and the copy that each belongs to.
 
-Source: formats/raw.md sections 4.1, 4.4 and 8.3 to 8.6.
+Source: raw/FORMAT.md sections 4.1, 4.4 and 8.3 to 8.6.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def read_launched(host: Host, *, unique_ids: bool = False) -> Launched:
 
 
 def _read(host: Host, *, unique_ids: bool) -> Records:
-    """Read task_track, or where there is any its second form, with 32-bit ids. Source: formats/raw.md section 4.1."""
+    """Read task_track, or where there is any its second form, with 32-bit ids. Source: raw/FORMAT.md section 4.1."""
     narrow, _ = host.read("compact.task_track", layouts.TASK_TRACK)
     wide, _ = host.read("compact.task_track_v2", layouts.TASK_TRACK_V2)
     if not len(wide) and not unique_ids:

@@ -1,6 +1,6 @@
 """The tables of launches: `api`, `tasks`, `kernels` and `links`.
 
-Source: formats/raw.md sections 8 and 9.
+Source: raw/FORMAT.md sections 8 and 9.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def optional(values: Int64, present: Bools) -> pd.arrays.IntegerArray:
 
 
 def api_table(api: Api) -> pd.DataFrame:
-    """Make `api`. Calls are numbered in order from 1: their connection ids. Source: formats/raw.md section 8.4."""
+    """Make `api`. Calls are numbered in order from 1: their connection ids. Source: raw/FORMAT.md section 8.4."""
     levels = Names.lookup(api.level, lambda level: enums.LEVELS[level])
     columns = {
         "start_ns": api.start_ns,

@@ -1,6 +1,6 @@
 """Communication operators as devices ran them: which tasks are their steps, and from when to when they ran.
 
-Source: formats/raw.md sections 8.5 and 8.9.
+Source: raw/FORMAT.md sections 8.5 and 8.9.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Collectives:
 
 
 def gather(tasks: DeviceTasks, launches: Launches, tracks: Tracks, api: Api) -> Collectives:
-    """Gather the steps of each communication operator. Source: formats/raw.md section 8.9."""
+    """Gather the steps of each communication operator. Source: raw/FORMAT.md section 8.9."""
     rows = np.flatnonzero(launches.is_step)
     if not len(rows):
         return Collectives(*[rows] * 7)

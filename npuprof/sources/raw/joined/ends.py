@@ -4,7 +4,7 @@ The last slice of a stream can be gone without a trace: the numbers before it ar
 the host launched last and no device ran shows it, and so do launches that no call holds. What is in one stream only
 (marks, counters, shapes of tensors, memory) shows nothing: such a run is as one that was shorter.
 
-Source: formats/raw.md section 2.1.
+Source: raw/FORMAT.md section 2.1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Device tasks joined with the host's: type, name, operator, and which of them are compute kernels.
 
-Source: formats/raw.md sections 8.4 to 8.7.
+Source: raw/FORMAT.md sections 8.4 to 8.7.
 """
 
 from __future__ import annotations

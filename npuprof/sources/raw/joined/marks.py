@@ -1,6 +1,6 @@
 """Markers and ranges that the user put into the run (msproftx), with their device side.
 
-Source: formats/raw.md sections 4.3 and 5.4.
+Source: raw/FORMAT.md sections 4.3 and 5.4.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class DeviceMarks:
 def read_device_marks(devices: Sequence[Device], tracks: Sequence[Track]) -> DeviceMarks:
     """Read when devices passed marks: the first and the last record of each mark id.
 
-    Source: formats/raw.md section 5.4 (tags 11 and 12).
+    Source: raw/FORMAT.md section 5.4 (tags 11 and 12).
     """
     parts = []
     for device, track in zip(devices, tracks, strict=True):
@@ -90,7 +90,7 @@ def read_device_marks(devices: Sequence[Device], tracks: Sequence[Track]) -> Dev
 
 
 def marks_table(host: Host, device_marks: DeviceMarks) -> pd.DataFrame:
-    """Read markers and ranges. Source: formats/raw.md section 4.3.
+    """Read markers and ranges. Source: raw/FORMAT.md section 4.3.
 
     `kind` tells how it was made (``marker``, ``push/pop``, ``start/end``, ``marker_ex``), `device_id` where its
     device side was seen.

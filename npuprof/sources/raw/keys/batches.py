@@ -1,6 +1,6 @@
 """Batch ids: which turn of a stream's 16-bit task ids a task belongs to.
 
-Source: formats/raw.md section 8.6.
+Source: raw/FORMAT.md section 8.6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Joins by key and time, columnar.
 
-Source: formats/raw.md sections 8.6 to 8.8.
+Source: raw/FORMAT.md sections 8.6 to 8.8.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Int64: TypeAlias = npt.NDArray[np.int64]
 def task_keys(device: Int64, stream: Int64, batch: Int64, task: Int64) -> Int64:
     """Make one integer of the ids of a task: of all of them, or where the batch is -1 of its device and 32-bit id.
 
-    Source: formats/raw.md sections 5.7 and 8.7.
+    Source: raw/FORMAT.md sections 5.7 and 8.7.
     """
     keys = (device & 0x3FFF) << 48 | (stream & 0xFFFF) << 32 | (batch & 0xFFFF) << 16 | (task & 0xFFFF)
     if not bool((batch < 0).any()):
@@ -39,7 +39,7 @@ def pair(start_keys: Int64, starts: Int64, end_keys: Int64, ends: Int64) -> tupl
 
     Returns
     -------
-    Rows of the paired starts, and of their ends. Source: formats/raw.md section 8.7.
+    Rows of the paired starts, and of their ends. Source: raw/FORMAT.md section 8.7.
     """
     start_order, end_order = _by_key(start_keys, starts), _by_key(end_keys, ends)
     if len(start_keys) == len(end_keys) and bool(

@@ -1,6 +1,6 @@
 """Layouts of the records of other chips than the 910B family, as in :mod:`.layouts`.
 
-Source: formats/raw.md sections 5.4, 5.7, 6 and 7. The magic word of a hwts record lies where the real records have it.
+Source: raw/FORMAT.md sections 5.4, 5.7, 6 and 7. The magic word of a hwts record lies where the real records have it.
 """
 
 from __future__ import annotations

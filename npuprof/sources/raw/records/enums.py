@@ -1,6 +1,6 @@
 """Enumerations of raw records and their names as the vendor shows them.
 
-Source: formats/raw.md sections 4, 4.1, 4.2 and 5.1.
+Source: raw/FORMAT.md sections 4, 4.1, 4.2 and 5.1.
 """
 
 from __future__ import annotations

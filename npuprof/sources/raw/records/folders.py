@@ -1,6 +1,6 @@
 """The slices of a ``data`` folder, and whether all are there: by their numbers and their ``.done`` marks.
 
-Source: formats/raw.md sections 2 and 2.1.
+Source: raw/FORMAT.md sections 2 and 2.1.
 """
 
 from __future__ import annotations

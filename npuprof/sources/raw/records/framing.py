@@ -4,7 +4,7 @@ Records of one length lie one after another, so bytes that are missing, or stran
 behind them. Those are found again by their magic word, or, where they have none, by their likeness to the first and
 the last records of the stream. Damage costs the records that it touches, and no others.
 
-Source: formats/raw.md sections 2.1, 4 and 5.
+Source: raw/FORMAT.md sections 2.1, 4 and 5.
 """
 
 from __future__ import annotations

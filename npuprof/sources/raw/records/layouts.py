@@ -1,7 +1,7 @@
 """Layouts of raw records as NumPy structured dtypes: little-endian, fields at the byte offsets of the specification.
 
 A new record type is one more constant here and one function that reads it.
-Source: formats/raw.md sections 4 to 6.
+Source: raw/FORMAT.md sections 4 to 6.
 """
 
 from __future__ import annotations

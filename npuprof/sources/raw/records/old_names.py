@@ -1,6 +1,6 @@
 """Names of slices before 2021, and folders of them without the control files of a ``PROF_*`` directory.
 
-Source: formats/raw.md section 2.1 (real old names).
+Source: raw/FORMAT.md section 2.1 (real old names).
 """
 
 from __future__ import annotations

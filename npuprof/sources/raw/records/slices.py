@@ -1,6 +1,6 @@
 """Streams of a ``data`` folder: their slices joined into whole records, each slice once.
 
-Source: formats/raw.md section 2.1.
+Source: raw/FORMAT.md section 2.1.
 """
 
 from __future__ import annotations

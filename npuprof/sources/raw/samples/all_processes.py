@@ -3,7 +3,7 @@
 One stream a process and kind (``PID-CpuUsage.data``, ``PID-Memory.data``), and two of the machine
 (``SystemCpuUsage.data``, ``Memory.data``). Each sample is a block of lines of ``/proc`` below its time stamp; a usage
 that needs two samples stands at the first of them.
-Source: formats/raw.md section 6.
+Source: raw/FORMAT.md section 6.
 """
 
 from __future__ import annotations

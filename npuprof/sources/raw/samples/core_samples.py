@@ -1,6 +1,6 @@
 """Counters of AI cores sampled by time instead of by task (``ai_core_profiling_mode`` "sample-based").
 
-Source: formats/raw.md section 6 (aicore sample mode).
+Source: raw/FORMAT.md section 6 (aicore sample mode).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sampled usage of the host: CPU, memory, disk and network, from what the collector copied out of ``/proc``.
 
 Times are those of the vendor's timeline: a usage that needs two samples stands at the first of them.
-Source: formats/raw.md section 6.
+Source: raw/FORMAT.md section 6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sampled traffic between chips and networks: PCIe, HCCS, NIC, RoCE, and bandwidth by quality of service.
 
-Source: formats/raw.md section 6.
+Source: raw/FORMAT.md section 6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Samples of the chip's own monitors: ``stars_soc_profile`` and ``lpmInfoConv``.
 
-Source: formats/raw.md sections 5.3, 5.5 and 5.7.
+Source: raw/FORMAT.md sections 5.3, 5.5 and 5.7.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sampled streams of a device: their records and stamps, which have bases of their own.
 
-Source: formats/raw.md section 3 (sample files).
+Source: raw/FORMAT.md section 3 (sample files).
 """
 
 from __future__ import annotations

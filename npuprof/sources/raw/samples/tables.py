@@ -1,6 +1,6 @@
 """Sampled values of a run: memory in use, and the counters of all streams that are sampled.
 
-Source: formats/raw.md sections 3 (sample files), 5.3, 5.5 and 6.
+Source: raw/FORMAT.md sections 3 (sample files), 5.3, 5.5 and 6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sampled streams that are text: lines of numbers, read with bounds and without trust.
 
-Source: formats/raw.md section 6.
+Source: raw/FORMAT.md section 6.
 """
 
 from __future__ import annotations

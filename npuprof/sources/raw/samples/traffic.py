@@ -2,7 +2,7 @@
 
 A row's value is that of the time since the row before of the same series; a series' first row has no such time and
 is NaN, where the vendor shows 0. Rates are the vendor's MB/s: 2**20 bytes a second.
-Source: formats/raw.md section 6.
+Source: raw/FORMAT.md section 6.
 """
 
 from __future__ import annotations
