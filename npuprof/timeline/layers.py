@@ -79,7 +79,7 @@ class Layer:
         parts = [
             f"{words[name]} {'?' if value < 0 else value}"
             for position, (name, value) in enumerate(zip(self.by, key, strict=True))
-            if name == "stream_id" or len({other[position] for other in keys}) > 1
+            if name in ("stream_id", "rank") or len({other[position] for other in keys}) > 1
         ]
         shown = ", ".join(parts)
         if self.kind == "device":

@@ -164,3 +164,10 @@ def test_a_set_without_a_run_that_can_be_read_draws_that_there_is_nothing(tmp_pa
     assert len(job.launches) == len(job.kernels) == 0
     for figure in (job.timeline(), job.flamegraph(), job.plot_memory(), job.plot_counters(), job.plot_steps()):
         assert figure.layout.annotations[0].text
+
+
+def test_a_lane_names_the_rank_where_only_one_has_slices() -> None:
+    merged = together([Part(rank(0), 0), Part(Profile(Decoded(factories.all_tables(), factories.info(rank=1))), 0)])
+    streams = next(layer for layer in layers(Slices(merged)) if layer.title == "stream")
+    _, keys = streams.tracks()
+    assert [streams.track_title(key, keys) for key in keys] == ["rank 0, stream 2", "rank 0, stream 3"]
