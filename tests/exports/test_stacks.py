@@ -60,7 +60,7 @@ def test_functions_of_npuprof_have_no_frame_and_their_time_is_their_callers() ->
     package = Path(npuprof.__file__).parent
     calls = [
         ("train.py(3): main", 0, 100_000, 0, None),
-        (f"{package}/session.py(240): step", 10_000, 40_000, 1, 0),
+        (f"{package}/session/session.py(240): step", 10_000, 40_000, 1, 0),
         (f"{package}/collectors/torch_npu.py(160): step", 15_000, 30_000, 2, 1),
         ("torch_npu/profiler/profiler.py(9): step", 20_000, 20_000, 3, 2),
         ("npuprof/markers.py(50): __exit__", 60_000, 10_000, 4, 0),
