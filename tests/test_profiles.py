@@ -83,11 +83,11 @@ def test_a_table_of_more_rows_than_fit_into_memory_is_refused(
 def test_reading_that_needs_more_memory_than_there_is_says_what_to_do(
     profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def exhausted(_: Path) -> Decoded:
+    def exhausted(*_: object) -> Decoded:
         raise MemoryError("Unable to allocate 60 GiB")
 
     saved = profile.save(tmp_path / "saved")
-    monkeypatch.setattr("npuprof.sources.saved.read", exhausted)
+    monkeypatch.setattr("npuprof.sources.saved._read_frame", exhausted)
     with pytest.raises(SourceError, match=r"needs more memory than there is \(Unable to allocate 60 GiB\): .* steps="):
         npuprof.load(saved)
 
