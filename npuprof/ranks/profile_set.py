@@ -38,6 +38,8 @@ from npuprof.texts import encodable, plain_lines
 if TYPE_CHECKING:
     from ipywidgets import Widget
 
+    from npuprof.exports.stacks import Metric
+
 _MAX_SHOWN = 40
 
 
@@ -314,6 +316,12 @@ class ProfileSet(SetFigures, TableAttributes):
             "Flame graph": self.flamegraph(weight="host" if on_host else "device"),
         }
         return written(path, set_page_html(self._repr_html_(), self._info(), self.notes, figures))
+
+    def to_folded_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
+        """Write the stacks of all ranks as folded text, as :meth:`Profile.to_folded_stacks` does; return its path."""
+        from npuprof.exports.stacks import folded_stacks
+
+        return written(path, "".join(f"{line}\n" for line in folded_stacks(self._together(apart=True), metric)))
 
     def explore(self) -> Widget:
         """Make the explorer of the set: any of its runs, and steps and communication of all ranks."""

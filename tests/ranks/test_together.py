@@ -52,7 +52,6 @@ def job(tmp_path: Path) -> npuprof.ProfileSet:
 
 def test_every_figure_and_export_of_a_profile_that_makes_sense_is_there() -> None:
     alone = {"plot_kernel", "plot_roofline", "plot_communication", "to_memory_timeline", "to_chrome_trace"}
-    alone |= {"to_folded_stacks"}
     public = {name for name in dir(Profile) if name.startswith(("plot_", "to_"))}
     public |= {"timeline", "flamegraph", "launches", "save", "explore", "notes"}
     for name in sorted(public - alone):
@@ -113,6 +112,16 @@ def test_one_flame_graph_adds_up_the_ranks(job: npuprof.ProfileSet) -> None:
         assert (merged[column] == _COUNT * alone[column]).all()
     widths: Any = job.flamegraph(weight="device").data[0].values
     assert widths[0] == job.kernels["duration_ns"].sum()
+
+
+def test_folded_stacks_add_up_the_ranks(job: npuprof.ProfileSet, tmp_path: Path) -> None:
+    def total(path: Path) -> int:
+        return sum(int(line.rsplit(" ", 1)[1]) for line in path.read_text(encoding="utf-8").splitlines())
+
+    alone = total(job[0].to_folded_stacks(tmp_path / "one.txt", "self_npu_time_total"))
+    assert total(job.to_folded_stacks(tmp_path / "all.txt", "self_npu_time_total")) == pytest.approx(
+        3 * alone, rel=0.05
+    )
 
 
 def test_memory_and_counters_name_the_rank(job: npuprof.ProfileSet) -> None:
