@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from npuprof.options import Options
     from npuprof.profiles import Profile
     from npuprof.ranks.profile_set import ProfileSet
+    from npuprof.session.finished import last
     from npuprof.session.handlers import trace_handler
     from npuprof.session.offline import offline_analyse
     from npuprof.session.schedule import ProfilerAction, schedule
-    from npuprof.session.session import Session, last, profile
+    from npuprof.session.session import Session, profile
 
 __all__ = [
     "NpuprofError",
@@ -74,7 +75,7 @@ _HOMES = {
     "ProfileSet": "npuprof.ranks.profile_set",
     "ProfilerAction": "npuprof.session.schedule",
     "Session": "npuprof.session.session",
-    "last": "npuprof.session.session",
+    "last": "npuprof.session.finished",
     "load": "npuprof.loading",
     "load_ipython_extension": "npuprof.notebook",
     "load_set": "npuprof.loading",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from npuprof.texts import plain_lines
+from npuprof.texts import encodable, plain_lines
+
+_MOST_OF_A_MESSAGE = 500
 
 
 def _plain(parts: tuple[object, ...]) -> tuple[object, ...]:
@@ -66,3 +68,14 @@ class NpuprofWarning(UserWarning):
 
     def __init__(self, *parts: object) -> None:
         super().__init__(*_plain(parts))
+
+
+def describe_failure(error: BaseException | None) -> str:
+    """Say what the profiled code raised; empty for None."""
+    if error is None:
+        return ""
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - the message is code of the user's; the recording must not hang on it
+        message = "(its message cannot be printed)"
+    return encodable(f"{type(error).__name__}: {message}"[:_MOST_OF_A_MESSAGE].rstrip(": "))

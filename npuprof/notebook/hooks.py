@@ -91,7 +91,7 @@ def _is_silent(result: ExecutionResult) -> bool:
 
 
 def _failure(result: ExecutionResult | None) -> str:
-    from npuprof.session.active import describe_failure
+    from npuprof.errors import describe_failure
 
     if result is None:
         return "Cancelled: the cell was given up before it ended"

@@ -90,7 +90,7 @@ def _figures(run: Profile) -> list[_Bundle]:
 
 def _failure(what: str, error: BaseException, recording: object, problems: list[str] | None = None) -> _Bundle:
     """Say what failed and that the recording is there to be opened again."""
-    from npuprof.session.active import describe_failure
+    from npuprof.errors import describe_failure
 
     lines = [f"npuprof: {what}: {describe_failure(error)}", *(f"Before that: {problem}" for problem in problems or ())]
     if recording is not None:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuprof import atomic
-from npuprof.clock import Clock
+from npuprof.clock import Clock, step_ns
 from npuprof.collectors.base import Collector, KeepsFacts
 from npuprof.collectors.interrupts import interrupts_kept
-from npuprof.errors import NpuprofError, SessionBusyError
+from npuprof.errors import NpuprofError, SessionBusyError, describe_failure
 from npuprof.journal import Journal
 from npuprof.machine import environment
 from npuprof.options import Options
@@ -28,7 +28,7 @@ from npuprof.session.directories import new_directory, remove_traces, told_of_wr
 from npuprof.session.flushing import flush
 from npuprof.session.marking import Marking
 from npuprof.session.recorded import Recorded
-from npuprof.texts import encodable, repaired
+from npuprof.texts import repaired
 
 if TYPE_CHECKING:
     from npuprof.collectors.python_stacks import PythonStacks
@@ -39,9 +39,6 @@ _newest: Recorded | None = None
 _reserved = ""  # who holds the native profiler without a run, and what to do about it
 
 _SAMPLED_ONLY = "python stacks"  # the collector of a run that asks nothing of a native front end
-_MOST_OF_A_MESSAGE = 500
-# The system's clock is kept in time by making it a little slower or faster, by 0.05 % at most.
-_MOST_DRIFT_NS, _DRIFT_SHARE = 100_000_000, 1_000
 
 
 class Running(Recorded):
@@ -78,6 +75,7 @@ class Running(Recorded):
         self.native = collector.drives(options)
         self.warm = False
         self.collecting = False
+        self._ending = False
         self._undo = ExitStack()  # ends what the warm-up began
         self._abandoned = False
         self._options = options
@@ -89,6 +87,7 @@ class Running(Recorded):
         self._stacks: PythonStacks | None = None
         self._step = self._step_start_ns = 0
         self._flushing = self.native
+        self._to_stop: dict[str, Callable[[], None]] = {"collector": collector.stop} if self.native else {}
         super().__init__(
             Recording(
                 directory=Path(),
@@ -108,6 +107,11 @@ class Running(Recorded):
         since = time.strftime("%H:%M:%S", time.localtime(self.recording.started_ns / 1e9))
         does = "has been warming up" if self.warm else "has been collecting with"
         return f"{self._title} {does} {self.recording.collector} since {since}"
+
+    @property
+    def unended(self) -> bool:
+        """Whether there is something to stop: a collector, or a stop that an interrupt cut short."""
+        return self.collecting or self._ending
 
     def warm_up(self) -> None:
         """Take this process's only place and prepare the start as far as the front end can; a failure undoes it.
@@ -246,25 +250,33 @@ class Running(Recorded):
         """
         with self._lock:
             # A forked child inherits the object but not the native profiler: that is the parent's to end.
-            if not self.collecting or os.getpid() != self._pid:
+            if not self.unended or os.getpid() != self._pid:
                 return
+            self._ending, self.collecting = True, False
             self.recording.failed = failed
-            with ExitStack() as last_first:
-                last_first.callback(note_end, self)
-                for part in (
-                    self._write_recording,
-                    self.recording.write_metadata,
-                    self._write_stacks,
-                    self._stop_native,
-                    self._hand_on_facts,
-                    self._stop_sampling,
-                ):
-                    last_first.callback(_attempt, part, self.recording)
-                self.collecting = False  # an interrupt before this leaves a run that can be stopped again
+            raised: list[BaseException] = []
+            for part in (
+                self._stop_sampling,
+                self._hand_on_facts,
+                self._stop_native,
+                self._stop_collector,  # again: an interrupt may have come before the first did anything
+                self._write_stacks,
+                self.recording.write_metadata,
+                self._write_recording,
+            ):
+                try:
+                    _attempt(part, self.recording)
+                except BaseException as error:  # noqa: BLE001 - raised when the other parts have run
+                    raised.append(error)
+            note_end(self)
+            self._ending = False  # an interrupt before this leaves a run that can be stopped again
+            if raised:
+                raise raised[0]
 
     def _stop_sampling(self) -> None:
         self.recording.stopped_ns = self._now_ns()
-        self.recording.clock_step_ns = clock_step_ns(self._clock, self.recording, self.recording.raw_clock_epoch_ns)
+        told = self.recording
+        told.clock_step_ns = step_ns(self._clock, told.raw_clock_epoch_ns, told.stopped_ns - told.started_ns)
         if self._journal.problem:
             self.recording.problems.append(self._journal.problem)
         if self._stacks is not None:
@@ -277,13 +289,17 @@ class Running(Recorded):
     def _stop_native(self) -> None:
         if self.native:
             # Who abandons it may hold a lock that another thread would wait for.
-            (self.collector.stop if self._abandoned else self._flush)()
+            (self._stop_collector if self._abandoned else self._flush)()
             self._flushing = False
+
+    def _stop_collector(self) -> None:
+        """Stop the collector, once, whichever thread comes first; on one line, so that no interrupt comes between."""
+        self._to_stop.pop("collector", lambda: None)()
 
     def _flush(self) -> None:
         began_ns = self._clock.monotonic_raw_ns()
         try:
-            flush(self.collector, self._hold)
+            flush(self._stop_collector, self._hold, apart=self.collector.stops_apart)
         except KeyboardInterrupt:
             waited_s = (self._clock.monotonic_raw_ns() - began_ns) / 1e9
             self.recording.problems.append(
@@ -312,21 +328,6 @@ class Running(Recorded):
     def _now_ns(self) -> int:
         """Return the UTC epoch time, by a clock that nobody sets, so that durations are right."""
         return self._clock.monotonic_raw_ns() + self.recording.raw_clock_epoch_ns
-
-
-def clock_step_ns(clock: Clock, recording: Recording, epoch_ns: int) -> int:
-    """Return how far the system's clock was set during a run that has ended; 0 where it was only kept in time.
-
-    Parameters
-    ----------
-    clock, recording
-        The clocks, and the run.
-    epoch_ns
-        When the monotonic one stood at 0, by the system's clock at the start.
-    """
-    ahead_ns = clock.realtime_ns() - clock.monotonic_raw_ns() - epoch_ns
-    kept_ns = _MOST_DRIFT_NS + (recording.stopped_ns - recording.started_ns) // _DRIFT_SHARE
-    return ahead_ns if abs(ahead_ns) > kept_ns else 0
 
 
 def note_end(run: Recorded) -> None:
@@ -382,17 +383,6 @@ def newest() -> Recorded | None:
 def front_end_of(collector: Collector, options: Options) -> str:
     """Name what collects: a front end that is asked nothing is not it."""
     return collector.name if collector.drives(options) else _SAMPLED_ONLY
-
-
-def describe_failure(error: BaseException | None) -> str:
-    """Say what the profiled code raised; empty for None."""
-    if error is None:
-        return ""
-    try:
-        message = str(error)
-    except Exception:  # noqa: BLE001 - the message is code of the user's; the recording must not hang on it
-        message = "(its message cannot be printed)"
-    return encodable(f"{type(error).__name__}: {message}"[:_MOST_OF_A_MESSAGE].rstrip(": "))
 
 
 def _attempt(part: Callable[[], None], recording: Recording) -> None:

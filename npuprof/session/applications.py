@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from npuprof import atomic
-from npuprof.clock import Clock, SystemClock
+from npuprof.clock import Clock, SystemClock, step_ns
 from npuprof.collectors import capabilities, msprof_flags
 from npuprof.collectors.msprof import LOG_NAME, find
 from npuprof.collectors.msprof_client import MsprofProcess, has_data
@@ -19,7 +19,7 @@ from npuprof.errors import CollectorError, OptionsError
 from npuprof.machine import cann, environment
 from npuprof.options import Options
 from npuprof.recording import Recording
-from npuprof.session.active import clock_step_ns, note_end
+from npuprof.session.active import note_end
 from npuprof.session.directories import new_directory
 from npuprof.session.recorded import Recorded
 
@@ -88,7 +88,7 @@ def run_application(
     try:
         status = msprof.wait(timeout_s)
         recording.stopped_ns = clock.monotonic_raw_ns() + epoch_ns
-        recording.clock_step_ns = clock_step_ns(clock, recording, epoch_ns)
+        recording.clock_step_ns = step_ns(clock, epoch_ns, recording.stopped_ns - recording.started_ns)
     finally:
         atomic.write(directory / LOG_NAME, msprof.output.encode(errors="backslashreplace"))
     _judge(recording, status, msprof, timeout_s)

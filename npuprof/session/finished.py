@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from npuprof.errors import SessionError
+from npuprof.session.active import newest
 
 if TYPE_CHECKING:
     from npuprof.exports.stacks import Metric
@@ -124,3 +125,19 @@ class EndedRuns(ABC):
         if not ended:
             raise SessionError(self._why_no_result())
         return ended[-1]
+
+
+def last() -> Profile:
+    """Return the newest finished run of this process.
+
+    Raises
+    ------
+    SessionError
+        If none has finished yet.
+    SourceError
+        If its recording cannot be decoded.
+    """
+    run = newest()
+    if run is None:
+        raise SessionError("no run has finished in this process yet: profile a cell with %%npuprof first")
+    return run.result()

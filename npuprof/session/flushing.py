@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from npuprof.collectors.base import Collector
 from npuprof.progress import patience
 
 _WHAT = "the collector is flushing"
 _LOOK_S = 0.2
 
 
-def flush(collector: Collector, hold: Callable[[], Callable[[], None]]) -> None:
+def flush(stop: Callable[[], None], hold: Callable[[], Callable[[], None]], *, apart: bool) -> None:
     """Stop a collector.
 
     Where any thread may stop it, a thread of its own does. An interrupt then ends the waiting: the thread goes on until
@@ -20,17 +19,19 @@ def flush(collector: Collector, hold: Callable[[], Callable[[], None]]) -> None:
 
     Parameters
     ----------
-    collector
-        The collector.
+    stop
+        Stops the collector.
     hold
         Called when the waiting has ended and the collector has not: keeps other runs away from it. What it returns is
         called when the collector has ended too.
+    apart
+        Whether any thread may stop it.
     """
     with patience(_WHAT):
-        if collector.stops_apart:
-            _Apart(collector.stop, hold).wait()
+        if apart:
+            _Apart(stop, hold).wait()
         else:
-            collector.stop()
+            stop()
 
 
 class _Apart:

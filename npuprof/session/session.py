@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from npuprof.clock import Clock, SystemClock
 from npuprof.collectors.base import Collector
 from npuprof.collectors.registry import Choice, choose
-from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError
+from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError, describe_failure
 from npuprof.options import Options, OptionValues, shows_options
 from npuprof.recording import Recording
-from npuprof.session.active import Running, describe_failure, newest
+from npuprof.session.active import Running
 from npuprof.session.finished import EndedRuns
 from npuprof.session.metadata import HasMetadata
 from npuprof.session.schedule import ProfilerAction, Schedule, ScheduleFunction, missing_steps, steps_needed
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Unpack
 
-    from npuprof.profiles import Profile
     from npuprof.session.streams import OperatorStream
 
 TraceReady: TypeAlias = Callable[["Session"], object]
@@ -312,7 +311,7 @@ class Session(EndedRuns, HasMetadata):
 
     def _end(self, failed: str = "") -> None:
         run = self._run
-        if run is None or not run.collecting:
+        if run is None or not run.unended:
             return
         run.stop(failed)
         if self._on_trace_ready is not None:
@@ -398,19 +397,3 @@ def profile(
         on_trace_ready=on_trace_ready,
         start_profile=start_profile,
     )
-
-
-def last() -> Profile:
-    """Give the newest finished run of this process.
-
-    Raises
-    ------
-    SessionError
-        If none has finished yet.
-    SourceError
-        If its recording cannot be decoded.
-    """
-    run = newest()
-    if run is None:
-        raise SessionError("no run has finished in this process yet: profile a cell with %%npuprof first")
-    return run.result()

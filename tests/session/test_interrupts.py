@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
@@ -145,3 +146,28 @@ def test_after_an_interrupt_at_any_line_of_a_start_nothing_runs(
     assert line > 40
     with suppress(SessionError):
         sessions[-1].stop()
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.filterwarnings("ignore::npuprof.errors.NpuprofWarning")
+def test_after_an_interrupt_at_any_line_of_a_stop_the_collector_is_stopped_once(
+    tmp_path: Path, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(active, "_process_lock", threading.RLock())
+    modules = {f"npuprof.session.{name}" for name in ("session", "active", "flushing")}
+    sessions = []
+    for line in count():
+        collector = FakeCollector()
+        collector.stops_apart = apart
+        session = Session(Options(activities=("npu",), output=tmp_path), collector=collector)
+        sessions.append(session.start())  # held: no finalizer of an earlier one is interrupted
+        came = interrupted(session.stop, modules, line)
+        session.stop()
+        deadline = time.monotonic() + 60
+        while not collector.calls.count("stop") and time.monotonic() < deadline:
+            time.sleep(0.01)  # a thread may do it
+        assert collector.calls.count("stop") == 1, line
+        assert (session.recording.directory / "recording.json").is_file(), line
+        if not came:
+            break
+    assert line > 40

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuprof import progress, quantities
 from npuprof.clock import Clock, SystemClock
-from npuprof.errors import NpuprofError, SessionError
+from npuprof.errors import NpuprofError, SessionError, describe_failure
 from npuprof.notebook.controller import Cell, Controller
 from npuprof.notebook.grid.page import Message
 from npuprof.notebook.panel import runs as run_actions
@@ -299,7 +299,7 @@ class PanelController:
         except NpuprofError as error:
             self._failure = str(error)
         except Exception as error:  # noqa: BLE001 - a panel tells what happened, whatever it was
-            self._failure = f"{what}: {running.describe_failure(error)}"
+            self._failure = f"{what}: {describe_failure(error)}"
         else:
             return True
         return False
@@ -318,7 +318,7 @@ class PanelController:
                     opened = read()
                 self.opened = opened if opened is not None else self.opened
             except Exception as error:  # noqa: BLE001 - told by the state
-                why = str(error) if isinstance(error, NpuprofError) else running.describe_failure(error)
+                why = str(error) if isinstance(error, NpuprofError) else describe_failure(error)
                 self._failure = f"{why}; {kept}" if kept else why
             finally:
                 self._readings.remove(reading)
