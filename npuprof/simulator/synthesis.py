@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from npuprof.arrays import Int64, Records, Uint64
 from npuprof.simulator import host_records, layouts, names, pmu
 from npuprof.simulator.collection import ACL_API, AICORE_METRICS, MSPROFTX, RUNTIME_API, TASK_TIME, Collection
 from npuprof.simulator.cost_model import Core, Operator, block_count, estimate
@@ -19,9 +18,6 @@ from npuprof.simulator.machine import Simulator
 from npuprof.simulator.names import LEVEL_ACL, LEVEL_NODE, LEVEL_RUNTIME, Names
 from npuprof.simulator.streams import TASK_IDS
 from npuprof.simulator.tensors import Tensor
-
-Ints = npt.NDArray[np.int64]
-Records = npt.NDArray[Any]
 
 _EPOCH_NS = 1_763_600_000_000_000_000  # fixed, so that the same arguments give the same data
 _MONOTONIC_NS = 36_471_000_000_000
@@ -141,7 +137,7 @@ class _Synthesis:
         records["time"] = self._begin_ns + after_ns
         return records
 
-    def _hashes(self) -> npt.NDArray[np.uint64]:
+    def _hashes(self) -> Uint64:
         return np.array([self._names.hash(operator.name) for operator in self._operators], np.uint64)[self._kind]
 
     def _api(self) -> Records:
@@ -176,7 +172,7 @@ class _Synthesis:
         records["block_num"] = self._blocks()
         return records
 
-    def _blocks(self) -> Ints:
+    def _blocks(self) -> Int64:
         return np.array([operator.block_num for operator in self._operators])[self._kind]
 
     def _task_track(self) -> Records:
@@ -230,7 +226,7 @@ class _Synthesis:
 
     # -- device --------------------------------------------------------------------------------------------
 
-    def _sqe(self) -> Ints:
+    def _sqe(self) -> Int64:
         cube = [operator.core == "AI_CORE" for operator in self._operators]
         return np.where(np.array(cube)[self._kind], SQE_AI_CORE, SQE_AIV)
 
@@ -279,7 +275,7 @@ class _Synthesis:
         )
 
 
-def _take(records: Records, rows: Ints) -> Records:
+def _take(records: Records, rows: Int64) -> Records:
     """Pick records by row number, whole: NumPy's own picking leaves what no field covers undefined."""
     taken: Records = records.view(np.dtype((np.void, records.dtype.itemsize)))[rows].view(records.dtype)
     return taken
@@ -292,7 +288,7 @@ def _in_order(records: Records, field: str) -> Records:
     return ordered
 
 
-def _call_times(thread: Ints, threads: int, launch_host_ns: int, random: np.random.Generator) -> Ints:
+def _call_times(thread: Int64, threads: int, launch_host_ns: int, random: np.random.Generator) -> Int64:
     """Give the beginning of each call: threads run beside each other, the calls of one never overlap."""
     begin_ns = np.zeros(len(thread), np.int64)
     for number in range(threads):
@@ -302,7 +298,7 @@ def _call_times(thread: Ints, threads: int, launch_host_ns: int, random: np.rand
     return begin_ns
 
 
-def _apart(begin_ns: Ints) -> Ints:
+def _apart(begin_ns: Int64) -> Int64:
     """Move calls that begin together apart, so that a wrap of task ids can lie between any two."""
     steps = np.arange(len(begin_ns)) * 2
     return np.asarray(np.maximum.accumulate(begin_ns - steps) + steps)

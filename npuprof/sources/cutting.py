@@ -13,16 +13,14 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Bools, Int64
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.steps import launch_times
 from npuprof.sources.selection import Selection, Windows
 
-Int64: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 Frames: TypeAlias = Mapping[str, pd.DataFrame]
 
 _OF_DEVICE = ("tasks", "kernels", "communication", "communication_tasks")

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from npuprof.arrays import Int64
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import ABSENT, optional
@@ -30,7 +30,6 @@ _SIDES = ("src", "dst")
 _UNNAMED = re.compile(r"Group \d{1,9}")  # what a timeline calls a group
 _DIGITS = re.compile(r".+__(\d{3})(?:_\d+){2,4}", re.DOTALL)  # of the group's hash, in the name of an operator
 
-Int64: TypeAlias = npt.NDArray[np.int64]
 Frames: TypeAlias = Mapping[str, pd.DataFrame]
 
 

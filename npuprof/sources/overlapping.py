@@ -12,12 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.overlap import Spans, breakdown
-from npuprof.arrays import Int64
+from npuprof.arrays import Bools, Int64
 from npuprof.sources.columns.nullable import named
 
 _KINDS = ["computing", "communication", "communication_not_overlapped", "free"]
@@ -33,8 +32,6 @@ WITHOUT_SPAN = frozenset(
     }
 )
 """Types of tasks that do not widen the span by themselves; kernels do as what they compute."""
-
-Bools = npt.NDArray[np.bool_]
 
 
 def overlap_table(kernels: pd.DataFrame, communication: pd.DataFrame, others: pd.DataFrame | None) -> pd.DataFrame:

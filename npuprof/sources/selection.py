@@ -13,14 +13,13 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof.analysis.overlap import union
+from npuprof.arrays import Bools, Int64
 from npuprof.errors import OptionsError, SourceError
 from npuprof.info import Selected
 
-Int64: TypeAlias = npt.NDArray[np.int64]
 Moment: TypeAlias = int | np.integer[Any] | datetime | np.datetime64 | timedelta | np.timedelta64
 """Nanoseconds of the UTC epoch, a time stamp (UTC where it names no zone), or the time since the run's beginning."""
 
@@ -42,13 +41,13 @@ class Windows:
         start = _LIMITS.min if start_ns is None else start_ns
         return cls(np.array([start], np.int64), np.array([_LIMITS.max if end_ns is None else end_ns], np.int64))
 
-    def touch(self, starts: Int64, ends: Int64) -> npt.NDArray[np.bool_]:
+    def touch(self, starts: Int64, ends: Int64) -> Bools:
         """Tell which spans overlap any of them; one without length must lie inside."""
         if not len(self.starts):
             return np.zeros(len(starts), bool)
         at = np.searchsorted(self.ends, starts, side="right")
         begin = self.starts[np.minimum(at, len(self.starts) - 1)]
-        touched: npt.NDArray[np.bool_] = (at < len(self.starts)) & ((begin < ends) | (begin <= starts))
+        touched: Bools = (at < len(self.starts)) & ((begin < ends) | (begin <= starts))
         return touched
 
     def joined(self, starts: Int64, ends: Int64) -> Windows:

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from npuprof.arrays import Records
 from npuprof.simulator.catalogue import CAST
 from npuprof.simulator.npu import functions, indexing, ufuncs
 from npuprof.simulator.npu.launches import copy, launch_on, read_back
 from npuprof.simulator.npu.methods import ArrayMethods
 from npuprof.simulator.npu.operators import kernel
-from npuprof.simulator.npu.storage import DeviceArray, Values
+from npuprof.simulator.npu.storage import DeviceArray
 
 
 class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
@@ -38,7 +39,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
         return super().__new__(cls)
 
     @classmethod
-    def _from_host(cls, values: Values, device_id: int = 0) -> NpuArray:
+    def _from_host(cls, values: Records, device_id: int = 0) -> NpuArray:
         """Copy values that nobody else changes to a device."""
         made = cls._make(values, device_id)
         copy("host_to_device", made.nbytes, device_id)
@@ -91,14 +92,14 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
     ) -> Any:
         return functions.apply(self, func, types, args, kwargs)
 
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Values:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Records:
         if copy is False:
             raise ValueError("the values are on the device: they cannot be had without a copy to the host")
         return np.asarray(self.to_host(), dtype)
 
     # -- to and from the host ------------------------------------------------------------------------------
 
-    def to_host(self) -> Values:
+    def to_host(self) -> Records:
         """Wait for the stream, copy to the host, and give NumPy's own array."""
         read_back(self.nbytes, self._device_id)
         return np.array(self._values)

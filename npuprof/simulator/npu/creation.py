@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Records
 from npuprof.simulator.machine import current
 from npuprof.simulator.npu.array import NpuArray
 from npuprof.simulator.npu.launches import launch_on
 from npuprof.simulator.npu.operators import kernel
-from npuprof.simulator.npu.storage import Values, check_dtype, release_dropped
+from npuprof.simulator.npu.storage import check_dtype, release_dropped
 from npuprof.simulator.npu.streams import Stream, device_of
 from npuprof.simulator.npu.streams import stream as in_stream
 
@@ -67,7 +68,7 @@ def synchronize(device: int | None = None) -> None:
         device_of(device).synchronize()
 
 
-def to_host(values: Any) -> Values:
+def to_host(values: Any) -> Records:
     """Give NumPy's own array: the values of a device's, waited for and copied, or what is on the host."""
     return values.to_host() if isinstance(values, NpuArray) else np.asarray(values)
 

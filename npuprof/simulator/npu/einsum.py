@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from npuprof.arrays import Records
 from npuprof.simulator.npu.launches import cast, launch
 from npuprof.simulator.npu.operands import Operands, delivered, target_of
 from npuprof.simulator.npu.operators import kernel
 from npuprof.simulator.npu.products import Extent, launch_product
-from npuprof.simulator.npu.storage import DeviceArray, Values, wrap
+from npuprof.simulator.npu.storage import DeviceArray, wrap
 from npuprof.simulator.tensors import Tensor
 
 
@@ -62,7 +63,7 @@ class _Contraction:
         What they compute in.
     """
 
-    def __init__(self, device_id: int, subscripts: str, values: Sequence[Values], dtype: np.dtype[Any]) -> None:
+    def __init__(self, device_id: int, subscripts: str, values: Sequence[Records], dtype: np.dtype[Any]) -> None:
         self._device_id = device_id
         self._dtype = dtype.name
         labels, self._output = parse(subscripts, [value.ndim for value in values])

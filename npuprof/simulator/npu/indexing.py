@@ -6,10 +6,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from npuprof.arrays import Records
 from npuprof.simulator.npu.launches import cast, launch, launch_on, read_back, tensor
 from npuprof.simulator.npu.operands import Operands
 from npuprof.simulator.npu.operators import kernel
-from npuprof.simulator.npu.storage import DeviceArray, Values, wrap
+from npuprof.simulator.npu.storage import DeviceArray, wrap
 
 _PUT = kernel("index_put")
 _COUNT_BYTES = 8
@@ -61,11 +62,11 @@ def _plain(operands: Operands, index: Any) -> Any:
     return plain if isinstance(index, tuple) else plain[0]
 
 
-def _index_arrays(plain: Any) -> list[Values]:
+def _index_arrays(plain: Any) -> list[Records]:
     return [part for part in (plain if isinstance(plain, tuple) else (plain,)) if isinstance(part, np.ndarray)]
 
 
-def _counted(indices: list[Values], device_id: int) -> list[Values]:
+def _counted(indices: list[Records], device_id: int) -> list[Records]:
     """Turn masks into indices; how many there are decides the result's shape, so the host waits for it."""
     counted = []
     for index in indices:
@@ -79,14 +80,14 @@ def _counted(indices: list[Values], device_id: int) -> list[Values]:
     return counted
 
 
-def _is_whole(part: Values, values: Values) -> bool:
+def _is_whole(part: Records, values: Records) -> bool:
     """Tell whether a view shows every element in place: full slices and new axes only."""
     return part.size == values.size and _start(part) == _start(values)
 
 
-def _is_same(source: Values, target: Values) -> bool:
+def _is_same(source: Records, target: Records) -> bool:
     return source.shape == target.shape and source.strides == target.strides and _start(source) == _start(target)
 
 
-def _start(values: Values) -> int:
+def _start(values: Records) -> int:
     return int(values.__array_interface__["data"][0])

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from npuprof.arrays import Records
 from npuprof.simulator.catalogue import CAST, Kernel
 from npuprof.simulator.launches import Launch
-from npuprof.simulator.npu.storage import Values
 from npuprof.simulator.npu.streams import device_of, launch_stream
 from npuprof.simulator.streams import CopyKind
 from npuprof.simulator.tensors import Tensor
 
 
-def tensor(values: Values | np.generic) -> Tensor:
+def tensor(values: Records | np.generic) -> Tensor:
     """Describe an operand."""
     return Tensor(values.shape, values.dtype.name)
 
@@ -29,12 +29,14 @@ def launch(
     (launched if flops is None else launched._replace(flops=flops)).run(device, launch_stream(device))
 
 
-def launch_on(kernel: Kernel, inputs: Iterable[Values | np.generic], outputs: Sequence[Values], device_id: int) -> None:
+def launch_on(
+    kernel: Kernel, inputs: Iterable[Records | np.generic], outputs: Sequence[Records], device_id: int
+) -> None:
     """Launch a kernel on values."""
     launch(kernel, map(tensor, inputs), map(tensor, outputs), device_id=device_id)
 
 
-def cast(values: Values, dtype: np.dtype[Any], device_id: int) -> Tensor:
+def cast(values: Records, dtype: np.dtype[Any], device_id: int) -> Tensor:
     """Launch the cast that brings an operand to the type an operator computes in, if it needs one.
 
     Returns

@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from npuprof.arrays import Records
 from npuprof.simulator.npu.launches import cast, copy, launch, read_back, tensor
 from npuprof.simulator.npu.operators import Rule
-from npuprof.simulator.npu.storage import DeviceArray, Values, check_dtype, wrap
+from npuprof.simulator.npu.storage import DeviceArray, check_dtype, wrap
 
 _COUNT_BYTES = 8
 
@@ -35,8 +36,8 @@ class Operands:
     def __init__(self, device_id: int) -> None:
         self.device_id = device_id
         self.arrays: list[DeviceArray] = []
-        self.values: list[Values] = []
-        self._host: list[Values] = []
+        self.values: list[Records] = []
+        self._host: list[Records] = []
 
     def take(self, value: Any) -> Any:
         """Give the values of an array, or of the arrays in a list or tuple; anything else as it is.
@@ -58,13 +59,13 @@ class Operands:
         """Take one operand of a ufunc, of which a sequence is an array too."""
         return self.take(np.asarray(value) if isinstance(value, (list, tuple)) else value)
 
-    def _take_array(self, array: DeviceArray) -> Values:
+    def _take_array(self, array: DeviceArray) -> Records:
         check_device(array, self.device_id)
         self.arrays.append(array)
         self.values.append(array._values)
         return array._values
 
-    def _take_host(self, values: Values) -> Any:
+    def _take_host(self, values: Records) -> Any:
         if not values.ndim:
             return values[()]  # a scalar travels with the launch
         check_dtype(values.dtype)
@@ -115,7 +116,7 @@ def run(rule: Rule, like: _Array, function: Callable[..., Any], args: Sequence[A
     return delivered(made, like._device_id)
 
 
-def _launch(rule: Rule, operands: Operands, outputs: list[Values]) -> None:
+def _launch(rule: Rule, operands: Operands, outputs: list[Records]) -> None:
     inputs = [tensor(values) for values in operands.values]
     if rule.promotes and outputs:
         inputs = [cast(values, outputs[0].dtype, operands.device_id) for values in operands.values]
@@ -149,7 +150,7 @@ def check_device(array: DeviceArray, device_id: int) -> None:
         )
 
 
-def target_of(out: Any, device_id: int) -> Values:
+def target_of(out: Any, device_id: int) -> Records:
     """Give the values that a result is to be written to.
 
     Raises

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from npuprof.arrays import Records
 from npuprof.simulator.catalogue import BATCHED, DOT, MATMUL, Kernel
 from npuprof.simulator.npu.launches import cast, launch
 from npuprof.simulator.npu.operands import Operands, delivered, target_of, unsupported
-from npuprof.simulator.npu.storage import DeviceArray, Values
+from npuprof.simulator.npu.storage import DeviceArray
 from npuprof.simulator.tensors import Tensor
 
 _CUBE_DTYPES = ("float16", "bfloat16", "float32")
@@ -108,7 +109,7 @@ def compute(
     function: Callable[..., Any],
     inputs: tuple[Any, ...],
     options: Mapping[str, Any],
-    extent_of: Callable[[Values, Values, Values], Extent],
+    extent_of: Callable[[Records, Records, Records], Extent],
     out: Any = None,
 ) -> Any:
     """Compute a product of two operands by NumPy and launch its operator.
@@ -140,7 +141,7 @@ def compute(
 # -- lengths -------------------------------------------------------------------------------------------------
 
 
-def _matmul_extent(first: Values, second: Values, result: Values) -> Extent:
+def _matmul_extent(first: Records, second: Records, result: Records) -> Extent:
     k = first.shape[-1]
     if second.ndim <= 2:
         # The leading axes of the first operand are rows of one matrix.
@@ -152,33 +153,33 @@ def _matmul_extent(first: Values, second: Values, result: Values) -> Extent:
     return Extent(math.prod(batch), m, k, n)
 
 
-def _dot_extent(first: Values, second: Values, _: Values) -> Extent:
+def _dot_extent(first: Records, second: Records, _: Records) -> Extent:
     k = first.shape[-1]
     n = math.prod(second.shape[:-2]) * (second.shape[-1] if second.ndim > 1 else 1)
     return Extent(1, math.prod(first.shape[:-1]), k, n)
 
 
-def _inner_extent(first: Values, second: Values, _: Values) -> Extent:
+def _inner_extent(first: Records, second: Records, _: Records) -> Extent:
     return Extent(1, math.prod(first.shape[:-1]), first.shape[-1], math.prod(second.shape[:-1]))
 
 
-def _vdot_extent(first: Values, _second: Values, _: Values) -> Extent:
+def _vdot_extent(first: Records, _second: Records, _: Records) -> Extent:
     return Extent(1, 1, first.size, 1)
 
 
-def _vecdot_extent(first: Values, _second: Values, result: Values) -> Extent:
+def _vecdot_extent(first: Records, _second: Records, result: Records) -> Extent:
     return Extent(result.size, 1, first.shape[-1], 1)
 
 
-def _matvec_extent(first: Values, _second: Values, result: Values) -> Extent:
+def _matvec_extent(first: Records, _second: Records, result: Records) -> Extent:
     return Extent(math.prod(result.shape[:-1]), first.shape[-2], first.shape[-1], 1)
 
 
-def _vecmat_extent(first: Values, second: Values, result: Values) -> Extent:
+def _vecmat_extent(first: Records, second: Records, result: Records) -> Extent:
     return Extent(math.prod(result.shape[:-1]), 1, first.shape[-1], second.shape[-1])
 
 
-_UFUNC_EXTENTS: Mapping[str, Callable[[Values, Values, Values], Extent]] = {
+_UFUNC_EXTENTS: Mapping[str, Callable[[Records, Records, Records], Extent]] = {
     "matmul": _matmul_extent,
     "vecdot": _vecdot_extent,
     "matvec": _matvec_extent,
@@ -211,7 +212,7 @@ def vdot(like: DeviceArray, a: Any, b: Any) -> Any:
 def tensordot(like: DeviceArray, a: Any, b: Any, axes: Any = 2) -> Any:
     """Compute ``np.tensordot``, one matrix product of the flattened operands."""
 
-    def extent_of(first: Values, second: Values, _: Values) -> Extent:
+    def extent_of(first: Records, second: Records, _: Records) -> Extent:
         summed = first.shape[first.ndim - axes :] if isinstance(axes, int) else _lengths(first, axes[0])
         k = math.prod(summed)
         return Extent(1, first.size // k if k else 0, k, second.size // k if k else 0)
@@ -219,5 +220,5 @@ def tensordot(like: DeviceArray, a: Any, b: Any, axes: Any = 2) -> Any:
     return compute(like, np.tensordot, (a, b), {"axes": axes}, extent_of)
 
 
-def _lengths(values: Values, axes: Any) -> tuple[int, ...]:
+def _lengths(values: Records, axes: Any) -> tuple[int, ...]:
     return tuple(values.shape[axis] for axis in ((axes,) if isinstance(axes, int) else axes))

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from npuprof.arrays import Records
 from npuprof.simulator.device import Device
 from npuprof.simulator.npu.streams import device_of
 
-Values = npt.NDArray[Any]
 _Array = TypeVar("_Array", bound="DeviceArray")
 
 _KINDS = "biufc"
@@ -84,7 +83,7 @@ class DeviceArray:
 
     __slots__ = ("__weakref__", "_block", "_device_id", "_values")
 
-    _values: Values
+    _values: Records
     _block: Block
     _device_id: int
 

@@ -7,12 +7,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from npuprof.arrays import Records
 from npuprof.simulator.catalogue import CAST, Kernel, generic
 from npuprof.simulator.npu import operators, products
 from npuprof.simulator.npu.launches import cast, launch, launch_on
 from npuprof.simulator.npu.operands import Operands, delivered, run, target_of, unsupported
 from npuprof.simulator.npu.operators import Rule
-from npuprof.simulator.npu.storage import DeviceArray, Values
+from npuprof.simulator.npu.storage import DeviceArray
 from npuprof.simulator.tensors import Tensor
 
 _Inputs: TypeAlias = tuple[Any, ...]
@@ -92,7 +93,7 @@ def _call(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options
     return results if isinstance(result, tuple) else results[0]
 
 
-def _computed_in(values: list[Any], outputs: list[Values], options: Mapping[str, Any], written: bool) -> np.dtype[Any]:
+def _computed_in(values: list[Any], outputs: list[Records], options: Mapping[str, Any], written: bool) -> np.dtype[Any]:
     """Tell in which type an operator computes: neither a comparison's result nor a given ``out`` shows it."""
     dtype: np.dtype[Any]
     if options.get("dtype") is not None:
@@ -103,7 +104,7 @@ def _computed_in(values: list[Any], outputs: list[Values], options: Mapping[str,
 
 
 def _launch(
-    kernel: Kernel, values: list[Any], outputs: list[Values], dtype: np.dtype[Any], device_id: int, *, written: bool
+    kernel: Kernel, values: list[Any], outputs: list[Records], dtype: np.dtype[Any], device_id: int, *, written: bool
 ) -> None:
     """Launch an elementwise operator, after the casts of its operands and before that of what is given as ``out``."""
     inputs = [

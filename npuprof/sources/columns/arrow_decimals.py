@@ -13,13 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from npuprof.sources.columns.decimals import Ints, Mask, scaled
+from npuprof.arrays import Bools, Int64
+from npuprof.sources.columns.decimals import scaled
 
 _DIGITS = {1: 0, 1000: 3, 1_000_000: 6}  # by multiplier: digits behind the point that it makes whole
 _PRECISION = 38  # of Arrow's 128 bit decimals: no int64 is too long
 
 
-def scaled_column(column: Any, multiplier: int, *, exponents: bool = True) -> tuple[Ints, Mask]:
+def scaled_column(column: Any, multiplier: int, *, exponents: bool = True) -> tuple[Int64, Bools]:
     """Do what :func:`npuprof.sources.columns.decimals.scaled` does for an Arrow array of text; null is not valid."""
     quick = _as_decimals(column, multiplier) if multiplier in _DIGITS and len(column) else None
     if quick is not None:
@@ -36,7 +37,7 @@ def characters(column: Any) -> npt.NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8)[first:last]
 
 
-def _as_decimals(column: Any, multiplier: int) -> tuple[Ints, Mask] | None:
+def _as_decimals(column: Any, multiplier: int) -> tuple[Int64, Bools] | None:
     data = characters(column)
     # Arrow takes exponents and hexadecimals too, but whether one is allowed is for the long way to say.
     if len(data) and int(data.max()) >= ord("E"):
@@ -64,7 +65,7 @@ def _filled(column: Any) -> Any:
     return column.fill_null(0) if column.null_count else column
 
 
-def _valid(column: Any) -> Mask:
+def _valid(column: Any) -> Bools:
     if not column.null_count:
         return np.ones(len(column), np.bool_)
     return np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), np.bool_)

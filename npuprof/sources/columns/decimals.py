@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Ints: TypeAlias = npt.NDArray[np.int64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
+from npuprof.arrays import Bools, Int64, Uint8
 
 US_TO_NS = 1000
 MS_TO_NS = 1_000_000
@@ -29,7 +28,7 @@ _MAX = np.iinfo(np.int64).max
 _DECIMAL = re.compile(r"[+-]?(?=[0-9.])([0-9]{0,40})(?:\.([0-9]{0,60}))?(?:[eE]([+-]?[0-9]{1,2}))?", re.ASCII)
 
 
-def scaled(texts: Sequence[str], multiplier: int, *, exponents: bool = True) -> tuple[Ints, Mask]:
+def scaled(texts: Sequence[str], multiplier: int, *, exponents: bool = True) -> tuple[Int64, Bools]:
     """Multiply decimal texts by an integer, exactly, and round to the nearest integer (halves away from 0).
 
     Parameters
@@ -79,7 +78,7 @@ def scaled_one(text: str, multiplier: int, *, exponents: bool = True) -> int | N
     return -rounded if stripped.startswith("-") else rounded
 
 
-def _alike(texts: Sequence[str], multiplier: int) -> Ints | None:
+def _alike(texts: Sequence[str], multiplier: int) -> Int64 | None:
     """Do it at once where all texts are of one length and have their point at one place; None where they are not."""
     joined = "\n".join([*texts, ""]).encode("ascii", "replace")
     width, rest = divmod(len(joined), len(texts))
@@ -105,7 +104,7 @@ def _alike(texts: Sequence[str], multiplier: int) -> Ints | None:
     return whole
 
 
-def _plain_digits(texts: Sequence[str], lengths: Ints, multiplier: int, values: Ints, valid: Mask) -> Mask:
+def _plain_digits(texts: Sequence[str], lengths: Int64, multiplier: int, values: Int64, valid: Bools) -> Bools:
     """Fill in the rows that are plain digits with at most one point; tell which those are."""
     plain = np.zeros(len(texts), np.bool_)
     short = np.flatnonzero((lengths > 0) & (lengths <= _WIDTH))
@@ -124,7 +123,7 @@ def _plain_digits(texts: Sequence[str], lengths: Ints, multiplier: int, values: 
     return plain
 
 
-def _characters(texts: Sequence[str], lengths: Ints) -> npt.NDArray[np.uint8] | None:
+def _characters(texts: Sequence[str], lengths: Int64) -> Uint8 | None:
     """Give texts as rows of bytes, filled up with zero bytes; None where they hold zero bytes themselves."""
     joined = "".join(texts).encode("ascii", "replace")
     if b"\0" in joined:
@@ -136,7 +135,7 @@ def _characters(texts: Sequence[str], lengths: Ints) -> npt.NDArray[np.uint8] | 
     return encoded.view(np.uint8).reshape(len(texts), width)
 
 
-def _same_point(characters: npt.NDArray[np.uint8], lengths: Ints) -> list[tuple[npt.NDArray[np.intp], int]]:
+def _same_point(characters: Uint8, lengths: Int64) -> list[tuple[npt.NDArray[np.intp], int]]:
     """Group rows by where their decimal point is (their length where they have none)."""
     points = characters == ord(".")
     first = int(points[0].argmax()) if points[0].any() else -1
@@ -147,7 +146,7 @@ def _same_point(characters: npt.NDArray[np.uint8], lengths: Ints) -> list[tuple[
     return [(np.flatnonzero(where == point), int(point)) for point in np.unique(where).tolist()]
 
 
-def _amounts(group: npt.NDArray[np.uint8], point: int, lengths: Ints, multiplier: int) -> tuple[Ints, Mask]:
+def _amounts(group: Uint8, point: int, lengths: Int64, multiplier: int) -> tuple[Int64, Bools]:
     """Multiply rows of digits with the decimal point at one place; tell which rows are such digits."""
     digits = group - np.uint8(ord("0"))  # anything but a digit wraps to 10 or more
     padding = np.arange(group.shape[1]) >= lengths[:, None]
@@ -168,7 +167,7 @@ def _amounts(group: npt.NDArray[np.uint8], point: int, lengths: Ints, multiplier
     return np.where(negative, -amounts, amounts), good
 
 
-def _number(digits: npt.NDArray[np.uint8], limit: int) -> Ints:
+def _number(digits: Uint8, limit: int) -> Int64:
     number = np.zeros(len(digits), np.int64)
     for column in digits.T[-limit:]:
         number *= 10
@@ -176,7 +175,7 @@ def _number(digits: npt.NDArray[np.uint8], limit: int) -> Ints:
     return number
 
 
-def column_ns(values: list[Any], *, exponents: bool = False) -> tuple[Ints, Mask]:
+def column_ns(values: list[Any], *, exponents: bool = False) -> tuple[Int64, Bools]:
     """Turn microseconds of JSON (text, integers, or floats by their shortest decimal) into nanoseconds.
 
     Parameters

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import ABSENT, Array, Codes
+from npuprof.arrays import Int32, Int64, Records
+from npuprof.sources.columns.nullable import ABSENT
 
 MAX_NAME = 64 << 10
 """The longest text kept of a name, a stack or shapes."""
@@ -32,7 +32,7 @@ class Codebook:
         self._numbers: defaultdict[Any, int] = defaultdict(count().__next__, {None: -1})
         self._texts: list[str] = []
 
-    def codes(self, values: Iterable[Hashable], length: int = -1) -> Codes:
+    def codes(self, values: Iterable[Hashable], length: int = -1) -> Int32:
         """Give each value its number; None is -1. To know the `length` before makes it quicker."""
         return np.fromiter(map(self._numbers.__getitem__, values), np.int32, length)
 
@@ -68,15 +68,15 @@ class Columns:
     """
 
     def __init__(self, shared: Mapping[str, Codebook] | None = None) -> None:
-        self._parts: defaultdict[str, list[Array]] = defaultdict(list)
+        self._parts: defaultdict[str, list[Records]] = defaultdict(list)
         self.books: defaultdict[str, Codebook] = defaultdict(Codebook, shared or {})
 
-    def add(self, columns: dict[str, Array]) -> None:
+    def add(self, columns: dict[str, Records]) -> None:
         """Append a batch: arrays of one length by column name, the same names every time."""
         for name, values in columns.items():
             self._parts[name].append(values)
 
-    def __getitem__(self, name: str) -> Array:
+    def __getitem__(self, name: str) -> Records:
         parts = self._parts[name]
         if len(parts) > 1:
             parts[:] = [np.concatenate(parts)]
@@ -90,7 +90,7 @@ class Columns:
         return self.books[column].texts()
 
 
-def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = None) -> Ints:
+def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = None) -> Int64:
     """Give an int64 array of numbers or digits; :data:`ABSENT` where there is none or it does not fit.
 
     `lost` is told how many are there and are none, or do not fit, if there are any.
@@ -112,7 +112,7 @@ def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = No
     return found
 
 
-def _lost(values: Sequence[Any], absent: Array) -> int:
+def _lost(values: Sequence[Any], absent: Records) -> int:
     """Count what was not taken, though it does not stand for no value."""
     return sum(values[row] not in _STAND_FOR_NONE for row in np.flatnonzero(absent).tolist())
 

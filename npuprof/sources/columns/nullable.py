@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Bools, Records
 
 ABSENT = int(np.iinfo(np.int64).min)
 """Stands for "no value" in arrays of whole numbers while a file is read; tables get <NA> instead."""
@@ -30,9 +31,6 @@ _NUMBERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "mixed-integer-float": (float, "float64"),
 }
 
-Array: TypeAlias = npt.NDArray[Any]
-Codes: TypeAlias = npt.NDArray[np.int32]
-
 
 def recoded(codes: npt.NDArray[np.integer[Any]], names: list[str | None]) -> pd.Categorical:
     """Make a name column of codes into a list in which names may repeat; None, an empty name and code -1 are absent."""
@@ -42,14 +40,14 @@ def recoded(codes: npt.NDArray[np.integer[Any]], names: list[str | None]) -> pd.
     return tables.categorical(table[codes], distinct)  # code -1 takes the last entry
 
 
-def named(names: pd.Series[Any], what: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+def named(names: pd.Series[Any], what: Callable[[str], bool]) -> Bools:
     """Tell where a name column holds one of the names that are so; each name is asked once, absent ones are not."""
     table = np.array([*(what(str(name)) for name in names.cat.categories), False], np.bool_)
-    rows: npt.NDArray[np.bool_] = table[names.cat.codes]
+    rows: Bools = table[names.cat.codes]
     return rows
 
 
-def optional(values: Array, absent: tuple[int, ...] = ()) -> Any:
+def optional(values: Records, absent: tuple[int, ...] = ()) -> Any:
     """Make an Int64 array that is <NA> where the value is :data:`ABSENT` or one of the file's own "none" values."""
     mask = np.isin(values, (ABSENT, *absent))
     return pd.arrays.IntegerArray(np.where(mask, 0, values).astype(np.int64), mask)
@@ -60,7 +58,7 @@ def missing(count: int) -> Any:
     return optional(np.full(count, ABSENT))
 
 
-def whole(values: Array) -> Any:
+def whole(values: Records) -> Any:
     """Make an Int64 array of floats, rounded to whole numbers; <NA> for what is none, or is too large for one."""
     sound = np.abs(values) < 1 << 62  # false for NaN too
     return pd.arrays.IntegerArray(np.rint(np.where(sound, values, 0)).astype(np.int64), ~sound)

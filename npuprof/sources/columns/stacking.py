@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int64
 
 _ROWS = {"communication_tasks": {"op_id": "communication"}}  # columns that hold row numbers of another table
-
-Rows = npt.NDArray[np.int64]
 
 
 def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -40,7 +38,7 @@ def merged(parts: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFram
     if len(parts) == 1:
         return dict(parts[0])
     joined: dict[str, pd.DataFrame] = {}
-    moved: dict[str, list[Rows]] = {}
+    moved: dict[str, list[Int64]] = {}
     for name in dict.fromkeys(name for part in parts for name in part if name != "links"):
         frames = [part.get(name, tables.empty(name)) for part in parts]
         whole = stacked([frame for frame in frames if len(frame)] or frames[:1])
@@ -102,7 +100,7 @@ def _nothing(count: int) -> pd.Categorical:
     return tables.categorical(np.full(count, -1), [])
 
 
-def _order(frame: pd.DataFrame) -> Rows:
+def _order(frame: pd.DataFrame) -> Int64:
     key = next((name for name in ("start_ns", "time_ns") if name in frame), None)
     if key is None:
         return np.arange(len(frame))
@@ -110,7 +108,7 @@ def _order(frame: pd.DataFrame) -> Rows:
     return np.lexsort((ends, frame[key].to_numpy()))
 
 
-def _moved(part: Mapping[str, pd.DataFrame], name: str, column: str, places: Sequence[Rows], at: int) -> Any:
+def _moved(part: Mapping[str, pd.DataFrame], name: str, column: str, places: Sequence[Int64], at: int) -> Any:
     """Give a part's row numbers of another table their new values; <NA> where the other table is not there."""
     values = part[name][column].array if name in part else pd.array([], dtype="Int64")
     if not len(places) or not len(places[at]):
@@ -120,7 +118,7 @@ def _moved(part: Mapping[str, pd.DataFrame], name: str, column: str, places: Seq
     return pd.arrays.IntegerArray(places[at][rows], absent)
 
 
-def _moved_links(links: pd.DataFrame, moved: Mapping[str, list[Rows]], at: int) -> pd.DataFrame:
+def _moved_links(links: pd.DataFrame, moved: Mapping[str, list[Int64]], at: int) -> pd.DataFrame:
     changed: pd.DataFrame = links.copy(deep=False)
     for side in ("source", "target"):
         rows = links[f"{side}_row"].to_numpy().copy()

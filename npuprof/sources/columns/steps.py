@@ -10,14 +10,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from npuprof.arrays import Int64
 from npuprof.notes import Notes
-from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import missing
-
-Int64 = npt.NDArray[np.int64]
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -44,7 +41,7 @@ def step_numbers(names: Iterable[tuple[Key, str | None]], notes: Notes, source: 
     return found
 
 
-def step_of(steps: pd.DataFrame | None, start_ns: Ints) -> Any:
+def step_of(steps: pd.DataFrame | None, start_ns: Int64) -> Any:
     """Tell the step during which each moment lies; <NA> outside all steps."""
     if steps is None or not len(steps):
         return missing(len(start_ns))

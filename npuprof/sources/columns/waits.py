@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuprof.sources.columns.decimals import Ints
+from npuprof.arrays import Int64
 
 
-def waits(device: Ints, start: Ints, end: Ints, kernels: int) -> Ints:
+def waits(device: Int64, start: Int64, end: Int64, kernels: int) -> Int64:
     """Return the time from the end of what started last before each kernel on its device to the kernel's start.
 
     Parameters

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import ABSENT, SENTINELS, Array, optional
+from npuprof.arrays import Int64, Records
+from npuprof.sources.columns.nullable import ABSENT, SENTINELS, optional
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
 from npuprof.sources.database.names import Names
@@ -73,18 +73,18 @@ def read_communication(database: Database, strings: Names, tasks: Tasks) -> dict
     return found
 
 
-def _devices(operators: dict[str, Array], steps: dict[str, Array], tasks: Tasks) -> Ints:
+def _devices(operators: dict[str, Records], steps: dict[str, Records], tasks: Tasks) -> Int64:
     """Give the device of each operator: the file's, or that of its first step, or the only one with tasks."""
     device = operators["deviceId"]
     step = first_of(steps["opId"], operators["opId"])
     on = tasks.rows["deviceId"]
     of_step = on[steps["task"][step]] if len(steps["task"]) else np.zeros(len(step), np.int64)
     only = int(on[0]) if len(on) and (on == on[0]).all() else 0
-    found: Ints = np.where(device >= 0, device, np.where(step >= 0, of_step, only))
+    found: Int64 = np.where(device >= 0, device, np.where(step >= 0, of_step, only))
     return found
 
 
-def _operators(database: Database, strings: Names, rows: dict[str, Array], device: Ints) -> pd.DataFrame:
+def _operators(database: Database, strings: Names, rows: dict[str, Records], device: Int64) -> pd.DataFrame:
     columns: dict[str, Any] = {
         **span(rows),
         "device_id": device,
@@ -100,13 +100,13 @@ def _operators(database: Database, strings: Names, rows: dict[str, Array], devic
     return tables.build("communication", columns)
 
 
-def _later(rows: dict[str, Array]) -> dict[str, Any]:
+def _later(rows: dict[str, Records]) -> dict[str, Any]:
     """Give how many ranks took part, and whether the data went a detour or had to be sent again, where it is told."""
     flags = {name: pd.arrays.BooleanArray(rows[name] == 1, ~np.isin(rows[name], (0, 1))) for name in ("relay", "retry")}
     return {"rank_size": optional(rows["rankSize"], _NONE), **flags}
 
 
-def _types(strings: Names, rows: dict[str, Array]) -> pd.Categorical:
+def _types(strings: Names, rows: dict[str, Records]) -> pd.Categorical:
     """Give operator types; at Level0, where the file has none, by the operators' names."""
     told = strings.column(rows["opType"])
     named = strings.column(rows["opName"], operator_type)
@@ -114,7 +114,7 @@ def _types(strings: Names, rows: dict[str, Array]) -> pd.Categorical:
 
 
 def _tasks(
-    database: Database, strings: Names, steps: dict[str, Array], operators: dict[str, Array], tasks: Tasks
+    database: Database, strings: Names, steps: dict[str, Records], operators: dict[str, Records], tasks: Tasks
 ) -> pd.DataFrame:
     on = take(tasks.rows, steps["task"])
     operator = first_of(operators["opId"], steps["opId"])
@@ -142,7 +142,7 @@ def _tasks(
     return tables.build("communication_tasks", columns)
 
 
-def _bandwidth(database: Database, told: Array, size: Ints, duration_ns: Ints) -> Any:
+def _bandwidth(database: Database, told: Records, size: Int64, duration_ns: Int64) -> Any:
     """Give GB/s: the file's bytes a second, or in older files size by time, which is what they were made of."""
     if database.has(_INFO, "bandwidth"):
         return told / _BYTES_PER_GB

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Int64, Records
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.progress import tell
-from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import ABSENT, Array
+from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.database.accounts import Accounts
 
 _HEAD_BYTES = 100
@@ -89,7 +89,7 @@ class Database:
         known = self.tables.get(table, {})
         return next((column for column in columns if column in known), columns[0])
 
-    def rows(self, table: str, whole: Sequence[str], floats: Sequence[str] = ()) -> dict[str, Array]:
+    def rows(self, table: str, whole: Sequence[str], floats: Sequence[str] = ()) -> dict[str, Records]:
         """Read columns of a table, in the order of its rows.
 
         Parameters
@@ -101,7 +101,7 @@ class Database:
             :data:`~npuprof.sources.columns.nullable.ABSENT` or NaN.
         """
         known = self.tables.get(table, {})
-        found: dict[str, Array] = {}
+        found: dict[str, Records] = {}
         for columns, dtype in ((whole, np.int64), (floats, np.float64)):
             present = [column for column in columns if column in known]
             if present:
@@ -116,7 +116,7 @@ class Database:
             values[~np.isfinite(values)] = np.nan
         return {name: found.get(name, np.full(count, ABSENT)) for name in (*whole, *floats)}
 
-    def texts(self, table: str, number: str, text: str) -> tuple[Ints, list[str]]:
+    def texts(self, table: str, number: str, text: str) -> tuple[Int64, list[str]]:
         """Read a table of numbered texts: the numbers and the texts, cut where they are longer than a name is."""
         if not self.has(table, number, text):
             return np.empty(0, np.int64), []

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Records
 from npuprof.sources.columns.decimals import KB_TO_BYTES, MB_TO_BYTES, US_TO_NS
-from npuprof.sources.columns.nullable import Array, optional, recoded
+from npuprof.sources.columns.nullable import optional, recoded
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.memory import process_kinds, process_samples
 from npuprof.sources.database.names import Names, memory_names
@@ -221,18 +222,18 @@ def _series(database: Database, described: _Sampled, strings: Names) -> Iterator
         }
 
 
-def _modes(database: Database, strings: Names, numbers: Array) -> pd.Categorical:
+def _modes(database: Database, strings: Names, numbers: Records) -> pd.Categorical:
     return memory_names(database, strings, numbers, _MODES).column(numbers)
 
 
-def _instances(rows: dict[str, Array], described: _Sampled, strings: Names) -> pd.Categorical:
+def _instances(rows: dict[str, Records], described: _Sampled, strings: Names) -> pd.Categorical:
     if not described.instance:
         return _constant(None, len(rows["timestampNs"]))
     numbers = rows[described.instance]
     return strings.column(numbers) if described.named else _numbered(numbers)
 
 
-def _numbered(numbers: Array) -> pd.Categorical:
+def _numbered(numbers: Records) -> pd.Categorical:
     """Name instances by their number; -1 is none."""
     codes, used = pd.factorize(numbers)
     return recoded(codes.astype(np.int32), [str(number) if number >= 0 else None for number in used.tolist()])

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import ABSENT, SENTINELS, Array, optional
+from npuprof.arrays import Int64, Records
+from npuprof.sources.columns.nullable import ABSENT, SENTINELS, optional
 from npuprof.sources.columns.waits import waits
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
@@ -55,13 +55,13 @@ _OPERANDS = tuple(
 class Tasks:
     """Device tasks in order of time: the file's numbers, and the table of the same rows."""
 
-    rows: dict[str, Array]
+    rows: dict[str, Records]
     table: pd.DataFrame
 
     @property
-    def end_ns(self) -> Ints:
+    def end_ns(self) -> Int64:
         """When each task ended."""
-        ends: Ints = self.rows["startNs"] + self.rows["duration"]
+        ends: Int64 = self.rows["startNs"] + self.rows["duration"]
         return ends
 
 
@@ -124,7 +124,7 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
     return tables.build("kernels", columns)
 
 
-def _waits(kernels: pd.DataFrame, collectives: pd.DataFrame | None) -> Ints:
+def _waits(kernels: pd.DataFrame, collectives: pd.DataFrame | None) -> Int64:
     frames = [kernels] if collectives is None else [kernels, collectives]
     start, duration, device = (
         np.concatenate([frame[name].to_numpy(np.int64) for frame in frames])
@@ -133,8 +133,8 @@ def _waits(kernels: pd.DataFrame, collectives: pd.DataFrame | None) -> Ints:
     return waits(device, start, start + duration, len(kernels))
 
 
-def _name_numbers(database: Database, rows: dict[str, Array]) -> Ints:
-    names: Ints = np.where(rows["name"] != ABSENT, rows["name"], rows["taskType"])
+def _name_numbers(database: Database, rows: dict[str, Records]) -> Int64:
+    names: Int64 = np.where(rows["name"] != ABSENT, rows["name"], rows["taskType"])
     for table in (_SCHEDULED, _INFO):
         info = database.rows(table, ["globalTaskId", "name"])
         row = first_of(info["globalTaskId"], rows["globalTaskId"])
@@ -144,7 +144,7 @@ def _name_numbers(database: Database, rows: dict[str, Array]) -> Ints:
     return names
 
 
-def _copies(database: Database, tasks: Ints) -> dict[str, Any]:
+def _copies(database: Database, tasks: Int64) -> dict[str, Any]:
     """Give the size and direction of copies, where the file tells."""
     copies = database.rows("MEMCPY_INFO", ["globalTaskId", "size", "memcpyOperation"])
     row = first_of(copies["globalTaskId"], tasks)
@@ -161,7 +161,7 @@ def _copies(database: Database, tasks: Ints) -> dict[str, Any]:
     }
 
 
-def _flags(numbers: Array, strings: Names) -> Any:
+def _flags(numbers: Records, strings: Names) -> Any:
     texts = strings.column(numbers)
     values = np.array([text == "YES" for text in texts.categories] + [False], np.bool_)
     return pd.arrays.BooleanArray(values[texts.codes], texts.codes < 0)

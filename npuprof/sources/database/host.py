@@ -15,8 +15,8 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.nesting import Nesting
-from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import ABSENT, SENTINELS, Array, missing, optional, recoded
+from npuprof.arrays import Int64, Records
+from npuprof.sources.columns.nullable import ABSENT, SENTINELS, missing, optional, recoded
 from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
@@ -56,8 +56,8 @@ class HostCalls:
     """
 
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
-    operator: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    connection: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    operator: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    connection: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 def read_framework(database: Database, strings: Names) -> HostCalls:
@@ -98,7 +98,7 @@ def api_table(database: Database, strings: Names) -> pd.DataFrame | None:
     )
 
 
-def _kinds(database: Database, types: Array) -> npt.NDArray[np.object_]:
+def _kinds(database: Database, types: Records) -> npt.NDArray[np.object_]:
     """Tell queue and Python rows from operators, which have no kind."""
     names = Names(database, "ENUM_API_TYPE").column(types)
     told = database.has(_API, "type")
@@ -110,7 +110,7 @@ def _kinds(database: Database, types: Array) -> npt.NDArray[np.object_]:
     return kinds
 
 
-def _step_marks(names: Array, strings: Names, database: Database) -> tuple[npt.NDArray[np.bool_], Ints]:
+def _step_marks(names: Records, strings: Names, database: Database) -> tuple[npt.NDArray[np.bool_], Int64]:
     """Tell the rows that mark a step, and its number."""
     marks = strings.numbers_of(lambda text: text.startswith("ProfilerStep#"))
     numbers = step_numbers(marks.items(), database.notes, database.path.name)
@@ -120,7 +120,7 @@ def _step_marks(names: Array, strings: Names, database: Database) -> tuple[npt.N
     return marked, found
 
 
-def _add_steps(database: Database, calls: HostCalls, marks: dict[str, Array]) -> None:
+def _add_steps(database: Database, calls: HostCalls, marks: dict[str, Records]) -> None:
     rows = in_order(database, "STEP_TIME", database.rows("STEP_TIME", ["id", "startNs", "endNs"]), "steps")
     database.accounts.keep("STEP_TIME", "steps", len(rows["id"]))
     if len(rows["id"]):
@@ -133,7 +133,7 @@ def _add_steps(database: Database, calls: HostCalls, marks: dict[str, Array]) ->
 
 
 def _add_operators(
-    database: Database, calls: HostCalls, rows: dict[str, Array], queued: npt.NDArray[np.bool_], strings: Names
+    database: Database, calls: HostCalls, rows: dict[str, Records], queued: npt.NDArray[np.bool_], strings: Names
 ) -> None:
     ids = database.rows("CONNECTION_IDS", ["id", "connectionId"])
     database.accounts.use("CONNECTION_IDS", len(ids["id"]))
@@ -161,12 +161,12 @@ def _add_operators(
     calls.tables["operators"] = tables.build("operators", columns)
 
 
-def _operator_kinds(names: Array, queued: npt.NDArray[np.bool_], strings: Names) -> pd.Categorical:
+def _operator_kinds(names: Records, queued: npt.NDArray[np.bool_], strings: Names) -> pd.Categorical:
     dequeues = strings.numbers_of(lambda text: text.startswith("Dequeue"))
     return recoded(np.where(queued, 1 + np.isin(names, list(dequeues)), 0), ["op", "enqueue", "dequeue"])
 
 
-def _operands(database: Database, rows: dict[str, Array], strings: Names) -> tuple[pd.Categorical, pd.Categorical]:
+def _operands(database: Database, rows: dict[str, Records], strings: Names) -> tuple[pd.Categorical, pd.Categorical]:
     """Give shapes and dtypes of the inputs; some writers exchange the two columns, and only dtypes have letters."""
     shapes, dtypes = (
         strings.column(rows[column], lambda text: _LINE.sub(";", text)) for column in ("inputShapes", "inputDtypes")
@@ -180,7 +180,7 @@ def _operands(database: Database, rows: dict[str, Array], strings: Names) -> tup
     return shapes, dtypes
 
 
-def _python(rows: dict[str, Array], strings: Names) -> pd.DataFrame:
+def _python(rows: dict[str, Records], strings: Names) -> pd.DataFrame:
     """Make `python`: the file tells no callers, so a call's parent is the one that holds it in time."""
     nesting = Nesting.build(rows["startNs"], rows["startNs"] + rows["duration"], rows["globalTid"])
     count = len(rows["startNs"])

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int64
 from npuprof.notes import Notes
-from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.database.host import HostCalls
 from npuprof.sources.database.spans import first_of, pairs_of
@@ -30,9 +30,9 @@ _KINDS = ["operator_api", "api_task", "enqueue", "forward_backward", "mark"]
 
 @dataclass
 class _Links:
-    parts: list[tuple[str, str, Ints, str, Ints]] = field(default_factory=list)
+    parts: list[tuple[str, str, Int64, str, Int64]] = field(default_factory=list)
 
-    def add(self, kind: str, source: tuple[str, Ints], target: tuple[str, Ints]) -> None:
+    def add(self, kind: str, source: tuple[str, Int64], target: tuple[str, Int64]) -> None:
         self.parts.append((kind, *source, *target))
 
     def table(self) -> pd.DataFrame:
@@ -62,7 +62,7 @@ class _Links:
         return distinct
 
 
-def links_table(found: dict[str, pd.DataFrame], calls: HostCalls, marks: Ints, notes: Notes) -> pd.DataFrame:
+def links_table(found: dict[str, pd.DataFrame], calls: HostCalls, marks: Int64, notes: Notes) -> pd.DataFrame:
     """Make `links` of the rows of the tables found.
 
     Parameters
@@ -89,7 +89,7 @@ def links_table(found: dict[str, pd.DataFrame], calls: HostCalls, marks: Ints, n
 
 
 def _operator_links(
-    links: _Links, found: dict[str, pd.DataFrame], calls: HostCalls, effects: dict[str, Ints], notes: Notes
+    links: _Links, found: dict[str, pd.DataFrame], calls: HostCalls, effects: dict[str, Int64], notes: Notes
 ) -> None:
     operators = found.get("operators")
     if operators is None:
@@ -112,8 +112,8 @@ def _operator_links(
 
 
 def _forward_backward(
-    operators: pd.DataFrame, rows: Ints, connection: Ints, notes: Notes
-) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
+    operators: pd.DataFrame, rows: Int64, connection: Int64, notes: Notes
+) -> tuple[Int64, Int64, npt.NDArray[np.bool_]]:
     """Pair a forward operator with the backward ones of its sequence number that share its connection.
 
     Also tell which of the connections are torch's.
@@ -130,16 +130,16 @@ def _forward_backward(
     return rows[begins], rows[ends], torch
 
 
-def _paired(causes: Ints, effects: Ints) -> tuple[Ints, Ints]:
+def _paired(causes: Int64, effects: Int64) -> tuple[Int64, Int64]:
     """Pair rows of one connection: each effect with the first cause that has it."""
     cause = first_of(causes, effects)
     row = np.flatnonzero((cause >= 0) & (effects != ABSENT))
     return cause[row], row
 
 
-def _connections(found: dict[str, pd.DataFrame], name: str) -> Ints:
+def _connections(found: dict[str, pd.DataFrame], name: str) -> Int64:
     frame = found.get(name)
     if frame is None:
         return np.empty(0, np.int64)
-    numbers: Ints = frame["connection_id"].to_numpy(np.int64, na_value=ABSENT)
+    numbers: Int64 = frame["connection_id"].to_numpy(np.int64, na_value=ABSENT)
     return numbers

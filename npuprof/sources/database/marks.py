@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns.decimals import Ints
+from npuprof.arrays import Int64
 from npuprof.sources.columns.nullable import ABSENT, FIRST_MARK_CONNECTION, PYTHON_GC, SENTINELS, optional, recoded
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.database.connection import Database
@@ -22,7 +22,7 @@ from npuprof.sources.database.spans import first_of, in_order, span, thread_ids
 _COLUMNS = ["startNs", "endNs", "eventType", "rangeId", "category", "message", "globalTid", "domainId", "connectionId"]
 
 
-def marks_table(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFrame | None, Ints]:
+def marks_table(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFrame | None, Int64]:
     """Make `marks`, and give the connection of each row to its device side.
 
     `kind` tells how it was made (``marker``, ``push/pop``, ``start/end``, ``marker_ex``), `device_id` where its device
@@ -54,7 +54,7 @@ def _pauses(database: Database) -> pd.DataFrame | None:
     return tables.build("marks", columns)
 
 
-def _marks(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFrame | None, Ints]:
+def _marks(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFrame | None, Int64]:
     rows = in_order(database, "MSTX_EVENTS", database.rows("MSTX_EVENTS", _COLUMNS), "marks")
     database.accounts.keep("MSTX_EVENTS", "marks", len(rows["startNs"]))
     connection = np.where(np.isin(rows["connectionId"], SENTINELS), ABSENT, rows["connectionId"])
@@ -81,8 +81,8 @@ def _marks(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFra
     return tables.build("marks", columns), connection
 
 
-def _ids(ranges: Ints, connection: Ints) -> Ints:
+def _ids(ranges: Int64, connection: Int64) -> Int64:
     """Give the number of each mark: that of its range, or what its connection is made of."""
     of_connection = np.where(connection >= FIRST_MARK_CONNECTION, connection - FIRST_MARK_CONNECTION, ABSENT)
-    ids: Ints = np.where(np.isin(ranges, SENTINELS), of_connection, ranges)
+    ids: Int64 = np.where(np.isin(ranges, SENTINELS), of_connection, ranges)
     return ids

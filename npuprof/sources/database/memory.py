@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import ABSENT, Array, missing, module_component, optional
+from npuprof.arrays import Int64, Records
+from npuprof.sources.columns.nullable import ABSENT, missing, module_component, optional
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names, memory_names
@@ -126,7 +126,7 @@ def _process(database: Database, strings: Names) -> dict[str, Any]:
     return {**columns, "hbm_bytes": optional(rows["hbm"], _UNKNOWN), "ddr_bytes": optional(rows["ddr"], _UNKNOWN)}
 
 
-def process_samples(database: Database, strings: Names) -> dict[str, Array]:
+def process_samples(database: Database, strings: Names) -> dict[str, Records]:
     """Read ``NPU_MEM``: what the process (app) and the whole device hold, in bytes.
 
     `in_memory` marks the rows of the table `memory`: those of the process only, where its allocators are recorded too.
@@ -138,13 +138,13 @@ def process_samples(database: Database, strings: Names) -> dict[str, Array]:
     return {**rows, "in_memory": np.asarray(kinds == "APP", np.bool_) if by_allocator else kinds.codes >= 0}
 
 
-def _engine_events(database: Database) -> dict[str, Array]:
+def _engine_events(database: Database) -> dict[str, Records]:
     """Read ``NPU_OP_MEM``: blocks that the graph engine took and gave back, and what it held then."""
     rows = database.rows("NPU_OP_MEM", _OPERATOR)
     return sampled(database, "NPU_OP_MEM", rows, "timestampNs", "memory and allocations")
 
 
-def process_kinds(database: Database, strings: Names, rows: dict[str, Array]) -> pd.Categorical:
+def process_kinds(database: Database, strings: Names, rows: dict[str, Records]) -> pd.Categorical:
     """Return whose memory each row of ``NPU_MEM`` tells: ``APP``, ``Device``, or another name of the file's."""
     names = memory_names(database, strings, rows["type"], _KINDS)
     return names.column(rows["type"], lambda kind: _KINDS.get(kind.lower(), kind))
@@ -158,7 +158,7 @@ def _modules(database: Database) -> dict[str, Any]:
     return _reserved(rows, rows["totalReserved"], modules)
 
 
-def _reserved(rows: dict[str, Array], held: Ints, component: pd.Categorical) -> dict[str, Any]:
+def _reserved(rows: dict[str, Records], held: Int64, component: pd.Categorical) -> dict[str, Any]:
     return {
         "time_ns": rows["timestampNs"],
         "device_id": optional(rows["deviceId"], _UNKNOWN),
@@ -167,7 +167,7 @@ def _reserved(rows: dict[str, Array], held: Ints, component: pd.Categorical) -> 
     }
 
 
-def _paired_blocks(database: Database, strings: Names) -> dict[str, Array]:
+def _paired_blocks(database: Database, strings: Names) -> dict[str, Records]:
     """Pair what ``NPU_OP_MEM`` tells of an address: taken, and given back by the next row of the address."""
     rows, release = _block_events(database, strings)
     same = (rows["addr"][1:] == rows["addr"][:-1]) & (rows["deviceId"][1:] == rows["deviceId"][:-1])
@@ -176,9 +176,9 @@ def _paired_blocks(database: Database, strings: Names) -> dict[str, Array]:
     lonely = release & ~np.concatenate(([False], follows[:-1]))[: len(release)]
     chosen = np.flatnonzero(~release | lonely)
 
-    def at_release(column: str) -> Ints:
+    def at_release(column: str) -> Int64:
         own = np.where(lonely, rows[column], ABSENT)
-        found: Ints = np.where(follows, rows[column][given_back], own)
+        found: Int64 = np.where(follows, rows[column][given_back], own)
         return found
 
     blocks = {
@@ -202,7 +202,7 @@ def _paired_blocks(database: Database, strings: Names) -> dict[str, Array]:
     return take(blocks, chosen[np.argsort(rows["timestampNs"][chosen], kind="stable")])
 
 
-def _block_events(database: Database, strings: Names) -> tuple[dict[str, Array], Array]:
+def _block_events(database: Database, strings: Names) -> tuple[dict[str, Records], Records]:
     """Return the rows of ``NPU_OP_MEM`` by device, address and time, and which of them give a block back."""
     rows = _engine_events(database)
     words = memory_names(database, strings, rows["type"], _EVENTS).column(rows["type"], str.lower)
@@ -227,5 +227,5 @@ def _note_no_blocks(database: Database, reason: str, count: int) -> None:
         database.notes.warning(database.path.name, f"NPU_OP_MEM: {reason}; left out of allocations", count)
 
 
-def _times(values: Ints) -> Any:
+def _times(values: Int64) -> Any:
     return optional(np.where((values > 0) & (values < MAX_TIME_NS), values, ABSENT))

@@ -11,7 +11,8 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from npuprof.sources.columns.nullable import ABSENT, Array, recoded
+from npuprof.arrays import Records
+from npuprof.sources.columns.nullable import ABSENT, recoded
 from npuprof.sources.database.connection import Database
 
 Change: TypeAlias = Callable[[str], str | None]
@@ -31,7 +32,7 @@ class Names:
     def __len__(self) -> int:
         return len(self._by_number)
 
-    def column(self, numbers: Array, change: Change | None = None) -> pd.Categorical:
+    def column(self, numbers: Records, change: Change | None = None) -> pd.Categorical:
         """Make a name column: absent where there is no number, no such name, or one that stands for none.
 
         Parameters
@@ -59,7 +60,7 @@ class Names:
         return {number: text for number, text in self._by_number.items() if wanted(text)}
 
 
-def memory_names(database: Database, strings: Names, numbers: Array, words: Collection[str]) -> Names:
+def memory_names(database: Database, strings: Names, numbers: Records, words: Collection[str]) -> Names:
     """Return the numbering of a column of the memory tables that holds a few fixed words, such as ``release``.
 
     Files of 2024 number these words in a table of their own, others in ``STRING_IDS``; a number may stand for a name

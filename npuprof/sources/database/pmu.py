@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from npuprof.sources.columns.decimals import Ints
+from npuprof.arrays import Int64
 from npuprof.sources.columns.nullable import whole
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
@@ -24,7 +24,7 @@ _ELSEWHERE = re.compile(r"aic_vec_.*|aiv_(mac|mte1|fixpipe)_.*")
 """Metrics of units that only the other kind of core has; they are written as 0."""
 
 
-def read_pmu(database: Database, strings: Names, kernels: Ints) -> dict[str, Any]:
+def read_pmu(database: Database, strings: Names, kernels: Int64) -> dict[str, Any]:
     """Read the counters of kernels.
 
     Parameters

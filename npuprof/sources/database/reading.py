@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from npuprof.arrays import Int64
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.columns.steps import assign_steps
 from npuprof.sources.database import analyzer, counters
@@ -153,7 +153,7 @@ class Reading:
             found["kernels"] = kernels
         _name_items(found)
 
-    def _links(self, calls: HostCalls, marks: Ints) -> None:
+    def _links(self, calls: HostCalls, marks: Int64) -> None:
         links = links_table(self.decoded.tables, calls, marks, self.notes)
         if len(links):
             self.decoded.tables["links"] = links

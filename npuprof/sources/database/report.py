@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from npuprof.sources.columns.decimals import Ints, scaled_one
-from npuprof.sources.columns.nullable import ABSENT, Array
+from npuprof.arrays import Int64, Records
+from npuprof.sources.columns.decimals import scaled_one
+from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.database.connection import Database
 
 _TABLES = {
@@ -62,7 +63,7 @@ class ReportDatabase(Database):
         }
         self._base_ns = self._read_base()
 
-    def rows(self, table: str, whole: Sequence[str], floats: Sequence[str] = ()) -> dict[str, Array]:
+    def rows(self, table: str, whole: Sequence[str], floats: Sequence[str] = ()) -> dict[str, Records]:
         """Read columns of a table; see :meth:`Database.rows`."""
         columns = self._columns_of.get(table, {})
         timed = [name for name in whole if columns.get(name) in _TIMES.values()]
@@ -73,7 +74,7 @@ class ReportDatabase(Database):
             rows[name] = self._on_epoch(self._with_rounded(table, old[name], rows[name]))
         return rows
 
-    def texts(self, table: str, number: str, text: str) -> tuple[Ints, list[str]]:
+    def texts(self, table: str, number: str, text: str) -> tuple[Int64, list[str]]:
         """Read a table of numbered texts; see :meth:`Database.texts`."""
         return self._database.texts(self._old(table), number, text)
 
@@ -104,11 +105,11 @@ class ReportDatabase(Database):
         base = bases[0][0] if bases else None
         return base if isinstance(base, int) and 0 < base < 1 << 62 else 0
 
-    def _on_epoch(self, times: Ints) -> Ints:
+    def _on_epoch(self, times: Int64) -> Int64:
         counted = (times != ABSENT) & (times < self._base_ns)
         return np.where(counted, times + self._base_ns, times)
 
-    def _with_rounded(self, table: str, column: str, times: Ints) -> Ints:
+    def _with_rounded(self, table: str, column: str, times: Int64) -> Int64:
         """Fill in the times that are no whole numbers in the file, as far as their digits reach."""
         missing = np.flatnonzero(times == ABSENT)
         if not len(missing):

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import Array
 from npuprof.sources.database.connection import Database
 
 MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
@@ -18,7 +17,7 @@ _THREAD = 0xFFFFFFFF
 _ENOUGH_PAIRS = 1_000_000
 
 
-def in_order(database: Database, table: str, rows: dict[str, Array], affects: str) -> dict[str, Array]:
+def in_order(database: Database, table: str, rows: dict[str, Records], affects: str) -> dict[str, Records]:
     """Put rows with ``startNs`` and ``endNs`` in order of time, longer ones first; they get ``duration``.
 
     A row without a readable start is left out, one that ends before it starts has no length; both are noted.
@@ -38,8 +37,8 @@ def in_order(database: Database, table: str, rows: dict[str, Array], affects: st
 
 
 def sampled(
-    database: Database, table: str, rows: dict[str, Array], column: str, affects: str = "counters"
-) -> dict[str, Array]:
+    database: Database, table: str, rows: dict[str, Records], column: str, affects: str = "counters"
+) -> dict[str, Records]:
     """Keep the rows of which the time in a column can be read; the others are noted."""
     timed = (rows[column] >= 0) & (rows[column] < MAX_TIME_NS)
     if timed.all():
@@ -48,33 +47,33 @@ def sampled(
     return {name: values[timed] for name, values in rows.items()}
 
 
-def span(rows: dict[str, Array]) -> dict[str, Any]:
+def span(rows: dict[str, Records]) -> dict[str, Any]:
     """Give the first two columns of most tables."""
     return {"start_ns": rows["startNs"], "duration_ns": rows["duration"]}
 
 
-def thread_ids(global_ids: Array) -> Ints:
+def thread_ids(global_ids: Records) -> Int64:
     """Give the thread's own number of ``pid << 32 | tid``."""
-    numbers: Ints = global_ids & _THREAD
+    numbers: Int64 = global_ids & _THREAD
     return numbers
 
 
-def take(rows: dict[str, Array], chosen: Array) -> dict[str, Array]:
+def take(rows: dict[str, Records], chosen: Records) -> dict[str, Records]:
     """Give some of the rows."""
     return {name: values[chosen] for name, values in rows.items()}
 
 
-def first_of(keys: Array, wanted: Array) -> Ints:
+def first_of(keys: Records, wanted: Records) -> Int64:
     """Find the first row with each wanted key; -1 where there is none."""
     if not len(keys):
         return np.full(len(wanted), -1, np.int64)
     order = np.argsort(keys, kind="stable")
     at = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
-    found: Ints = np.where(keys[order][at] == wanted, order[at], -1)
+    found: Int64 = np.where(keys[order][at] == wanted, order[at], -1)
     return found
 
 
-def pairs_of(keys: Array, wanted: Array, notes: Notes) -> tuple[Ints, Ints]:
+def pairs_of(keys: Records, wanted: Records, notes: Notes) -> tuple[Int64, Int64]:
     """Pair every wanted key with every row that has it: positions in `wanted`, and rows.
 
     Of keys that stand for nothing, since far too many rows share them, each wanted one keeps its first rows; `notes`
@@ -93,6 +92,6 @@ def pairs_of(keys: Array, wanted: Array, notes: Notes) -> tuple[Ints, Ints]:
     return which, order[first[which] + offset]
 
 
-def steps_table(rows: dict[str, Array]) -> pd.DataFrame:
+def steps_table(rows: dict[str, Records]) -> pd.DataFrame:
     """Make `steps` of rows in order, with the step's number in ``id``."""
     return tables.build("steps", {"step": pd.array(rows["id"], dtype="Int64"), **span(rows)})

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import Array, recoded
+from npuprof.arrays import Int64, Records
+from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.spans import first_of
@@ -19,7 +19,7 @@ _MAX_TEXT = 64 << 10
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def stack_names(database: Database, chains: Array, strings: Names) -> pd.Categorical:
+def stack_names(database: Database, chains: Records, strings: Names) -> pd.Categorical:
     """Give the stack of each chain's number, innermost frame first, a frame a line."""
     rows = database.rows("PYTORCH_CALLCHAINS", ["id", "stack", "stackDepth"])
     database.accounts.use("PYTORCH_CALLCHAINS", len(rows["id"]))
@@ -32,7 +32,7 @@ def stack_names(database: Database, chains: Array, strings: Names) -> pd.Categor
     return recoded(codes.astype(np.int32), texts)
 
 
-def _distinct_stacks(frames: Ints, starts: npt.NDArray[np.intp], strings: Names) -> tuple[list[str | None], Ints]:
+def _distinct_stacks(frames: Int64, starts: npt.NDArray[np.intp], strings: Names) -> tuple[list[str | None], Int64]:
     """Join the frames of each distinct chain once: texts, and which of them each chain has.
 
     Thousands of operators share a stack, and every one writes its own chain. Equal chains are found by a

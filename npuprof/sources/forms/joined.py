@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int64
 from npuprof.info import Info
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.forms.look import are_apart, extent, far_more
-
-Rows: TypeAlias = npt.NDArray[np.int64]
 
 _LINKED = ("operators", "api", "tasks", "communication", "marks")
 _STRUCTURED = ("counters", "overlap", "links")  # of which the numbers of rows differ between forms of the same run
@@ -116,9 +113,9 @@ class _Rows:
 
     def __init__(self, parts: Sequence[Part], chosen: Mapping[str, int]) -> None:
         self._parts, self._chosen = parts, chosen
-        self._known: dict[tuple[int, str], Rows] = {}
+        self._known: dict[tuple[int, str], Int64] = {}
 
-    def of(self, place: int, table: str) -> Rows:
+    def of(self, place: int, table: str) -> Int64:
         """Return, for each row of a part's table, the same row in the table that was chosen; -1 for none."""
         if (place, table) not in self._known:
             theirs, ours = (self._parts[at].decoded.tables.get(table) for at in (place, self._chosen[table]))
@@ -165,14 +162,14 @@ class _Rows:
         return kept
 
 
-def _taken(rows: Rows, numbers: Rows) -> Rows:
+def _taken(rows: Int64, numbers: Int64) -> Int64:
     if not len(rows):
         return np.full(len(numbers), -1, np.int64)
     inside = (numbers >= 0) & (numbers < len(rows))
     return np.where(inside, rows[np.where(inside, numbers, 0)], -1)
 
 
-def _same_rows(theirs: pd.DataFrame, ours: pd.DataFrame) -> Rows:
+def _same_rows(theirs: pd.DataFrame, ours: pd.DataFrame) -> Int64:
     """Find the rows that begin at the same nanosecond on the same device or thread; of several, in their order."""
     start = "start_ns" if "start_ns" in ours else "time_ns"
     keys = [start, *(name for name in _LANES if name in ours and name in theirs)]

@@ -6,17 +6,14 @@ Source: sources/RESULTS.md section 2.4, and raw/FORMAT.md section 8.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Bools, Int64
 from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.framework.spans import NONE, lanes_of, latest_before
-from npuprof.sources.framework.tlv import Int64
 from npuprof.sources.trace.calls import innermost
-
-Mask = npt.NDArray[np.bool_]
 
 
 def operator_links(operators: pd.DataFrame) -> pd.DataFrame:
@@ -66,7 +63,7 @@ def launch_links(operators: pd.DataFrame, api: pd.DataFrame, links: pd.DataFrame
     return _links("operator_api", "operators", operator_rows(operators, threads, moments), "api", calls)
 
 
-def operator_rows(operators: pd.DataFrame, threads: Int64, moments: Int64, chosen: Mask | None = None) -> Int64:
+def operator_rows(operators: pd.DataFrame, threads: Int64, moments: Int64, chosen: Bools | None = None) -> Int64:
     """Find the operator that caused what happened on some threads at some moments.
 
     Parameters

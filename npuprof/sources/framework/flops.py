@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from npuprof.arrays import Int64
 from npuprof.notes import Notes
 from npuprof.recording import FLOPS_DOMAIN
-from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import ABSENT, optional
 
 _MESSAGE = r"^([0-9]{1,18})-"
@@ -53,7 +53,7 @@ def add_flops(frames: dict[str, pd.DataFrame], notes: Notes) -> None:
     frames["operators"] = operators.assign(flops=optional(column))
 
 
-def _outermost(operators: pd.DataFrame, ranges: pd.DataFrame) -> Ints:
+def _outermost(operators: pd.DataFrame, ranges: pd.DataFrame) -> Int64:
     """Find the row of the longest operator within each range; -1 where there is none."""
     result = np.full(len(ranges), ABSENT, np.int64)
     threads = operators["thread_id"].to_numpy(np.int64)

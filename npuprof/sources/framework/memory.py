@@ -16,12 +16,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int64
 from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import ABSENT, optional
 from npuprof.sources.framework.causes import operator_rows
 from npuprof.sources.framework.files import read_content
 from npuprof.sources.framework.spans import reached, to_ns
-from npuprof.sources.framework.tlv import Int64, Records, scan
+from npuprof.sources.framework.tlv import Records, scan
 from npuprof.sources.raw.control.clocks import Clock
 
 _FILE, _KIND, _BYTES = "torch.memory_usage", 3, 77

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int64
 from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
@@ -23,7 +24,6 @@ from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.files.zipped import read_head, read_whole
 from npuprof.sources.framework.files import MINDSPORE_RANGES, note_unread
 from npuprof.sources.framework.spans import by_time
-from npuprof.sources.framework.tlv import Int64
 from npuprof.sources.raw.control.clocks import Clock
 from npuprof.sources.text.csv_table import read_statistic
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.nesting import Nesting
+from npuprof.arrays import Bools, Int32, Int64
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.nullable import ABSENT, optional, recoded
@@ -26,8 +26,8 @@ from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.framework import mindspore
 from npuprof.sources.framework.files import MINDSPORE_RANGES, read_content
 from npuprof.sources.framework.spans import by_time, durations, reached, to_ns
-from npuprof.sources.framework.texts import Codes, read_texts
-from npuprof.sources.framework.tlv import Int64, Records, scan
+from npuprof.sources.framework.texts import read_texts
+from npuprof.sources.framework.tlv import Records, scan
 from npuprof.sources.raw.control.clocks import Clock
 
 COLLECTOR = mindspore.COLLECTOR
@@ -60,8 +60,7 @@ _EVENTS = _numbered(
     "AclnnMissCacheStage2 AclnnUpdateAddress AclnnRunOp RunExpanderFunc EmitOp Execute ReleaseResource NativeFunc"
 )
 
-Names: TypeAlias = tuple[Codes, list["str | None"]]
-Bools: TypeAlias = npt.NDArray[np.bool_]
+Names: TypeAlias = tuple[Int32, list["str | None"]]
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int32, Int64
 from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import ABSENT, optional, recoded
 from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.framework.files import read_content
 from npuprof.sources.framework.spans import by_time, durations, reached, to_ns
-from npuprof.sources.framework.texts import Codes, read_texts
-from npuprof.sources.framework.tlv import Int64, scan
+from npuprof.sources.framework.texts import read_texts
+from npuprof.sources.framework.tlv import scan
 from npuprof.sources.raw.control.clocks import Clock
 
 _RANGES, _RANGE_KIND, _RANGE_BYTES = "torch.op_range", 1, 58
@@ -34,7 +35,7 @@ _MARK_NAME = 1
 _KINDS = ["op", "enqueue", "dequeue"]
 _BEGIN_OF_ENQUEUE, _LAST_CATEGORY = 0, 3
 
-Names = tuple[Codes, list["str | None"]]
+Names = tuple[Int32, list["str | None"]]
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def _read_queue(folder: Path, clock: Clock, notes: Notes) -> Calls:
     )
 
 
-def _pair(kind: Int64, thread: Int64, names: Codes, time_ns: Int64, notes: Notes) -> tuple[Int64, Int64]:
+def _pair(kind: Int64, thread: Int64, names: Int32, time_ns: Int64, notes: Notes) -> tuple[Int64, Int64]:
     """Find begins and the ends that follow them directly: of one side of the queue, on one thread, under one name."""
     side = kind // 2
     order = np.lexsort((time_ns, names, thread, side))
@@ -157,7 +158,7 @@ def _pair(kind: Int64, thread: Int64, names: Codes, time_ns: Int64, notes: Notes
     return before[pairs], after[pairs]
 
 
-def _queue_names(is_dequeue: npt.NDArray[np.bool_], codes: Codes, names: list[str | None], ids: Int64) -> Names:
+def _queue_names(is_dequeue: npt.NDArray[np.bool_], codes: Int32, names: list[str | None], ids: Int64) -> Names:
     """Name both sides of the queue after the operator that the dequeue launches, as the vendor's timeline does."""
     enqueues = np.flatnonzero(~is_dequeue)
     dequeues = np.flatnonzero(is_dequeue)

@@ -11,24 +11,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Bools, Int64, Uint64
 from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.framework.files import read_content, read_rows
 from npuprof.sources.framework.spans import reached, to_ns
 from npuprof.sources.framework.texts import read_texts
-from npuprof.sources.framework.tlv import Int64, scan
+from npuprof.sources.framework.tlv import scan
 from npuprof.sources.raw.control.clocks import Clock
 
 _EVENTS, _NAMES, _NAME_KIND = "torch.python_tracer_func", "torch.python_tracer_hash", 4
 _LAYOUT = [("time", "<u8"), ("thread", "<i8"), ("process", "<u8"), ("key", "<u8"), ("tag", "u1")]
 _LAST_TAG = 3  # call and return of a Python function, call and return of a C function
 _MODULE = "######"  # between the name of an nn.Module's class and the number of the object
-
-Uint64 = npt.NDArray[np.uint64]
 
 
 def read_python(folder: Path, clock: Clock, notes: Notes) -> pd.DataFrame:
@@ -65,9 +63,7 @@ def read_hash(folder: Path, notes: Notes) -> tuple[Uint64, list[str]]:
     return keys.astype(np.uint64), [texts[code] or "" if code >= 0 else "" for code in codes[::-1][last].tolist()]
 
 
-def _replay(
-    time_ns: Int64, thread: Int64, is_call: npt.NDArray[np.bool_], notes: Notes
-) -> tuple[Int64, Int64, Int64, Int64]:
+def _replay(time_ns: Int64, thread: Int64, is_call: Bools, notes: Notes) -> tuple[Int64, Int64, Int64, Int64]:
     """Match calls with returns.
 
     Parameters
@@ -100,7 +96,7 @@ def _replay(
     return call, time_ns[end], level[call] - 1, _parents(call, level[call], count)
 
 
-def _levels(thread: Int64, is_call: npt.NDArray[np.bool_]) -> tuple[Int64, npt.NDArray[np.bool_]]:
+def _levels(thread: Int64, is_call: Bools) -> tuple[Int64, Bools]:
     """Give the depth of the stack, from 1 on, at each call and return; and which returns had no call before them."""
     change = np.where(is_call, 1, -1)
     total = np.cumsum(change)

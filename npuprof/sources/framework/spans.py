@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Int64
 from npuprof.notes import Notes
-from npuprof.sources.framework.tlv import Int64
 from npuprof.sources.raw.control.clocks import Clock
 
 NONE = -1

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from npuprof.arrays import Int32, Int64, Uint64
 from npuprof.notes import Notes
-from npuprof.sources.framework.tlv import Content, Int64
-
-Codes: TypeAlias = npt.NDArray[np.int32]
+from npuprof.sources.framework.tlv import Content
 
 _MAX_TEXT_BYTES = 1 << 20  # a name, shape list or stack that is longer is damage
 _FEW = 64  # so few texts are faster one by one
@@ -21,7 +17,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 def read_texts(
     content: Content, start: Int64, length: Int64, notes: Notes, source: str
-) -> tuple[Codes, list[str | None]]:
+) -> tuple[Int32, list[str | None]]:
     """Give the texts that lie at some places.
 
     Parameters
@@ -58,7 +54,7 @@ def read_texts(
     return codes, _decode(book, notes, source)
 
 
-def _codes(content: Content, start: Int64, size: int, book: dict[bytes, int]) -> Codes:
+def _codes(content: Content, start: Int64, size: int, book: dict[bytes, int]) -> Int32:
     """Give the codes of texts of one length, adding new ones to the book."""
     if len(start) >= _FEW and size:
         words = _words(content, start, size)
@@ -75,13 +71,13 @@ def _codes(content: Content, start: Int64, size: int, book: dict[bytes, int]) ->
     return _one_by_one(content, start, size, book)
 
 
-def _one_by_one(content: Content, start: Int64, size: int, book: dict[bytes, int]) -> Codes:
+def _one_by_one(content: Content, start: Int64, size: int, book: dict[bytes, int]) -> Int32:
     buffer = content.padded.data
     texts = (bytes(buffer[at : at + size]) for at in start.tolist())
     return np.fromiter((book.setdefault(text, len(book)) for text in texts), np.int32, len(start))
 
 
-def _words(content: Content, start: Int64, size: int) -> list[npt.NDArray[np.uint64]]:
+def _words(content: Content, start: Int64, size: int) -> list[Uint64]:
     """Give the texts as columns of eight bytes; the last is filled up with zeros."""
     view = content.words("<u8")
     words = [view[start + at].astype(np.uint64) for at in range(0, size, 8)]

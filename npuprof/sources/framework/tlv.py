@@ -12,15 +12,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Int64, Uint8
 from npuprof.notes import Notes
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 PADDING_BYTES = 8
 """Zeros that stand behind the content, so that a word may be read at each of its bytes."""
@@ -35,7 +33,7 @@ _MAX_FIELDS = 32  # the longest record has nine
 class Content:
     """The bytes of a file with :data:`PADDING_BYTES` zeros behind them."""
 
-    padded: Bytes
+    padded: Uint8
 
     @property
     def size(self) -> int:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from npuprof.arrays import Int64
 from npuprof.notes import Notes
-from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import ABSENT, optional
 from npuprof.sources.kineto.rows import row_of
 
@@ -50,7 +50,7 @@ def add_flops(operators: pd.DataFrame, path: Path, notes: Notes) -> pd.DataFrame
     return result
 
 
-def _whole_numbers(values: object) -> Ints:
+def _whole_numbers(values: object) -> Int64:
     if not isinstance(values, list) or any(type(value) is not int for value in values):
         raise ValueError("it must hold lists of whole numbers")
     return np.array(values, np.int64)

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int64
 from npuprof.notes import Notes
-from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.kineto.rows import row_of
 from npuprof.sources.trace import links as trace_links
@@ -56,6 +56,6 @@ def _joined(frames: dict[str, pd.DataFrame], kind: str, source: str, target: str
     )
 
 
-def _keys(frame: pd.DataFrame, key: str) -> Ints:
-    keys: Ints = frame[key].to_numpy(dtype=np.int64, na_value=ABSENT)
+def _keys(frame: pd.DataFrame, key: str) -> Int64:
+    keys: Int64 = frame[key].to_numpy(dtype=np.int64, na_value=ABSENT)
     return keys

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.gathering import Columns
-from npuprof.sources.columns.nullable import ABSENT, Array, missing, optional
+from npuprof.sources.columns.nullable import ABSENT, missing, optional
 
 _CPU = 0
 _COMPONENTS = {0: "CPU", 1: "CUDA"}  # torch's numbers of kinds of devices
@@ -46,13 +46,13 @@ def read_memory(slices: Columns, notes: Notes, source: str) -> dict[str, pd.Data
     return {"memory": tables.build("memory", columns), "allocations": allocations}
 
 
-def _components(kind: Ints) -> pd.Categorical:
+def _components(kind: Int64) -> pd.Categorical:
     distinct, codes = np.unique(kind, return_inverse=True)
     told = [_COMPONENTS.get(number, f"device type {number}") for number in distinct.tolist()]
     return tables.categorical(codes, told)
 
 
-def _allocations(slices: Columns, rows: Array) -> pd.DataFrame:
+def _allocations(slices: Columns, rows: Records) -> pd.DataFrame:
     """Join each block's beginning with its end: the next event of its address."""
     address, size, time_ns = (slices[name][rows] for name in ("address", "size_bytes", "start_ns"))
     kind, device = slices["device_type"][rows], slices["device"][rows]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import ABSENT, Array
+from npuprof.arrays import Int64, Records
+from npuprof.sources.columns.nullable import ABSENT
 
 
-def row_of(ids: Ints, wanted: Ints) -> Array:
+def row_of(ids: Int64, wanted: Int64) -> Records:
     """Find the first row that has each id; -1 where none has, or where there is no id."""
     if not len(ids):
         return np.full(len(wanted), -1)

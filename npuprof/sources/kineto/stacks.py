@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pandas as pd
 
-from npuprof.sources.columns.nullable import ABSENT, Array, recoded
+from npuprof.arrays import Records
+from npuprof.sources.columns.nullable import ABSENT, recoded
 from npuprof.sources.kineto.rows import row_of
 from npuprof.sources.trace.calls import innermost
 from npuprof.sources.trace.tables import TraceTables
@@ -35,7 +36,7 @@ def add_stacks(built: TraceTables) -> None:
     operators["stack"] = recoded(codes, list(texts))
 
 
-def _stacks(calls: pd.DataFrame, around: Array) -> tuple[Array, list[str]]:
+def _stacks(calls: pd.DataFrame, around: Records) -> tuple[Records, list[str]]:
     """Give the stack of each call of `around` as a code into texts; calls with the same stack share one."""
     up = row_of(calls["id"].to_numpy(), calls["parent_id"].to_numpy(dtype=np.int64, na_value=ABSENT))
     names = [str(name) for name in calls["name"].cat.categories]

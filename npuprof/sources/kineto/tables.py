@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.gathering import Columns
-from npuprof.sources.columns.nullable import ABSENT, Array, missing, optional
+from npuprof.sources.columns.nullable import ABSENT, missing, optional
 from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.kineto.memory import read_memory
 from npuprof.sources.kineto.rows import row_of
@@ -80,7 +80,7 @@ class _Maker:
         if (~is_step).any():
             self._put("marks", self._marks(slices, ~is_step), slices["lane"][~is_step])
 
-    def _marks(self, slices: Columns, chosen: Array) -> pd.DataFrame:
+    def _marks(self, slices: Columns, chosen: Records) -> pd.DataFrame:
         start, lasting = self._on_device(slices["external_id"][chosen])
         return tables.build(
             "marks",
@@ -94,7 +94,7 @@ class _Maker:
             },
         )
 
-    def _on_device(self, external_id: Ints) -> tuple[Any, Any]:
+    def _on_device(self, external_id: Int64) -> tuple[Any, Any]:
         """Find the first stretch that a GPU spent on each range."""
         device = self._trace.slices["device_annotation"]
         if not len(device):
@@ -174,7 +174,7 @@ class _Maker:
         for name, chosen in (("kernels", computed), ("communication", collective)):
             self._notes.ledger.make(self._source, name, int(chosen.sum()))
 
-    def _kernels(self, slices: Columns, task: pd.DataFrame, rows: Array) -> pd.DataFrame:
+    def _kernels(self, slices: Columns, task: pd.DataFrame, rows: Records) -> pd.DataFrame:
         own = task.iloc[rows].reset_index(drop=True)
         columns: dict[str, Any] = {
             name: own[name] for name in own.columns if name not in ("external_id", "copied_bytes")
@@ -189,7 +189,7 @@ class _Maker:
         columns["occupancy_percent"] = slices["occupancy_percent"][rows]
         return tables.build("kernels", columns)
 
-    def _product(self, slices: Columns, column: str, rows: Array) -> Any:
+    def _product(self, slices: Columns, column: str, rows: Records) -> Any:
         """Return the products of the three sizes of a grid or a block."""
         codes = slices[column][rows]
         products = np.array([*map(_multiplied, slices.names(column)), ABSENT], np.int64)[codes]
@@ -197,7 +197,7 @@ class _Maker:
             self._notes.warning(self._source, f"the sizes of a {column} cannot be read or are too large", unread)
         return optional(products)
 
-    def _communication(self, slices: Columns, task: pd.DataFrame, rows: Array) -> pd.DataFrame:
+    def _communication(self, slices: Columns, task: pd.DataFrame, rows: Records) -> pd.DataFrame:
         own = task.iloc[rows].reset_index(drop=True)
         columns: dict[str, Any] = {
             name: own[name] for name in ("start_ns", "duration_ns", "device_id", "name", "connection_id")
@@ -221,8 +221,8 @@ class _Maker:
         names_of = operators["name"].array.take(row, allow_fill=True)
         return names_of.remove_unused_categories(), operators["step"].array.take(row, allow_fill=True)
 
-    def _put(self, name: str, frame: pd.DataFrame, lane: Array) -> Array:
-        order: Array = np.lexsort((-frame["duration_ns"].to_numpy(), frame["start_ns"].to_numpy()))
+    def _put(self, name: str, frame: pd.DataFrame, lane: Records) -> Records:
+        order: Records = np.lexsort((-frame["duration_ns"].to_numpy(), frame["start_ns"].to_numpy()))
         self._built.tables[name] = frame.iloc[order].reset_index(drop=True)
         self._built.lanes[name] = lane[order]
         self._notes.ledger.keep(self._source, name, len(frame))

@@ -19,10 +19,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Bools, Int64
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
-
-Ints = npt.NDArray[np.int64]
 
 SOURCE = "python_stacks"
 """Whose notes they are."""
@@ -79,24 +78,24 @@ class Samples:
         Shape (nodes,): the caller's node, which comes earlier (-1 for none), and the function.
     """
 
-    time_ns: Ints
-    thread_id: Ints
-    node: Ints
+    time_ns: Int64
+    thread_id: Int64
+    node: Int64
     stopped_ns: int
-    node_parent: Ints
-    node_frame: Ints
+    node_parent: Int64
+    node_frame: Int64
 
 
 @dataclass(frozen=True)
 class Calls:
     """Calls as arrays of one length, callers before what they called; ``parent`` is a row, -1 for none."""
 
-    start_ns: Ints
-    duration_ns: Ints
-    thread_id: Ints
-    node: Ints
-    parent: Ints
-    depth: Ints
+    start_ns: Int64
+    duration_ns: Int64
+    thread_id: Int64
+    node: Int64
+    parent: Int64
+    depth: Int64
 
 
 def read(path: Path, notes: Notes) -> pd.DataFrame:
@@ -260,12 +259,12 @@ def merge(samples: Samples) -> Calls:
     return _in_order(_levels(start, end, thread, node, follows, samples.node_parent))
 
 
-def _levels(start: Ints, end: Ints, thread: Ints, node: Ints, follows: npt.NDArray[np.bool_], parents: Ints) -> Calls:
+def _levels(start: Int64, end: Int64, thread: Int64, node: Int64, follows: Bools, parents: Int64) -> Calls:
     reach = node_depths(parents)[node] if len(node) else np.zeros(0, np.int64)
     current = node.copy()
     row_of = np.full(len(node), -1, np.int64)  # the row that a stretch got at the level below
-    rows: list[tuple[Ints, ...]] = []
-    parent_parts: list[Ints] = []
+    rows: list[tuple[Int64, ...]] = []
+    parent_parts: list[Int64] = []
     count = 0
     for level in range(int(reach.max(initial=-1)), -1, -1):
         active = np.flatnonzero(reach >= level)
@@ -313,7 +312,7 @@ def _in_order(calls: Calls) -> Calls:
     )
 
 
-def node_depths(parents: Ints) -> Ints:
+def node_depths(parents: Int64) -> Int64:
     """Give the depth of every node of a tree, 0 for those without a parent, at most 1,000."""
     depth = np.zeros(len(parents), np.int64)
     above = parents.copy()
@@ -380,7 +379,7 @@ def _name(file: str, line: int, function: str) -> str:
     return f"{short}({line}): {function}"
 
 
-def _table(calls: Calls, node_frame: Ints, names: list[str]) -> pd.DataFrame:
+def _table(calls: Calls, node_frame: Int64, names: list[str]) -> pd.DataFrame:
     codes: dict[str, int] = {}
     code_of_frame = np.array([codes.setdefault(name, len(codes)) for name in names], np.int64)
     code = code_of_frame[node_frame[calls.node]] if len(calls.node) else np.zeros(0, np.int64)

@@ -22,12 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from npuprof.arrays import Bools, Int64
 from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.progress import tell
 from npuprof.sources.columns.arrow_decimals import characters, scaled_column
-from npuprof.sources.columns.decimals import US_TO_NS, Ints, Mask
+from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.files.room import refuse_too_large
 from npuprof.sources.files.zipped import is_zipped, read_head, read_whole
@@ -143,7 +144,7 @@ class CsvTable:
         """Account for rows of the file that are rows of a table: all that are left by default."""
         self._notes.ledger.keep(self.source, table, len(self) if rows is None else rows)
 
-    def drop(self, dropped: Mask, reason: str, affects: str) -> None:
+    def drop(self, dropped: Bools, reason: str, affects: str) -> None:
         """Leave out rows, which a note counts; see :meth:`npuprof.notes.Notes.leave_out`."""
         count = int(np.count_nonzero(dropped))
         if not count:
@@ -165,7 +166,7 @@ class CsvTable:
         column = self._cells.column(self.names.index(name))
         return column.combine_chunks() if column.num_chunks else pa.array([], pa.string())
 
-    def time_ns(self, name: str) -> tuple[Ints, Mask]:
+    def time_ns(self, name: str) -> tuple[Int64, Bools]:
         """Give a column of epoch microseconds as exact nanoseconds, and where it has one.
 
         A time with an exponent has been through a spreadsheet: its digits are gone, so it counts as absent.

@@ -19,9 +19,10 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from npuprof import tables
+from npuprof.arrays import Bools
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
-from npuprof.sources.columns.decimals import US_TO_NS, Mask
+from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.overlapping import COMMUNICATION_KERNELS
 from npuprof.sources.text.csv_table import CsvTable, without_quotes
 
@@ -120,7 +121,7 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
     )
 
 
-def _communication_rows(columns: dict[str, Any]) -> Mask:
+def _communication_rows(columns: dict[str, Any]) -> Bools:
     """Return the rows of communication operators: by their core, and at Level0, where it is N/A, by their name.
 
     The kernels by which communication is done have the same core, but are kernels: their operators have rows too.
@@ -134,10 +135,10 @@ def _communication_rows(columns: dict[str, Any]) -> Mask:
     return (of_core | (named & np.asarray(core.codes < 0))) & ~kernels
 
 
-def _is(names: pd.Categorical, what: Callable[[str], bool]) -> Mask:
+def _is(names: pd.Categorical, what: Callable[[str], bool]) -> Bools:
     """Tell where a column holds one of the names that are so; each name is asked once."""
     table = np.array([*map(what, names.categories), False], np.bool_)
-    rows: Mask = table[names.codes]  # code -1, absent, takes the last entry
+    rows: Bools = table[names.codes]  # code -1, absent, takes the last entry
     return rows
 
 
@@ -211,7 +212,7 @@ def column_name(header: str) -> tuple[str, str]:
     return "_".join(word for word in words if word), unit
 
 
-def _rows(columns: dict[str, Any], chosen: Mask) -> dict[str, Any]:
+def _rows(columns: dict[str, Any], chosen: Bools) -> dict[str, Any]:
     """Take rows of all columns, and of names only those that are still there."""
     taken = {name: values[chosen] for name, values in columns.items()}
     return {

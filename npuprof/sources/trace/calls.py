@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import ABSENT, Array, optional
+from npuprof.sources.columns.nullable import ABSENT, optional
 
 _MAX_ID = 1 << 62
 _MAX_LEVELS = 256  # deeper nesting than this is not searched
 
 
-def call_depth(ids: Ints, parents: Ints) -> tuple[Ints, int]:
+def call_depth(ids: Int64, parents: Int64) -> tuple[Int64, int]:
     """Tell how many calls are around each, by the chain of parents.
 
     Parameters
@@ -44,7 +44,7 @@ def call_depth(ids: Ints, parents: Ints) -> tuple[Ints, int]:
     return np.where(endless, -1, steps), int(endless.sum())
 
 
-def python_calls(ids: Ints, parents: Ints, notes: Notes, source: str) -> dict[str, Array]:
+def python_calls(ids: Int64, parents: Int64, notes: Notes, source: str) -> dict[str, Records]:
     """Make the columns `id`, `parent_id` and `depth` of Python calls; what has to be mended is noted.
 
     Parameters
@@ -67,7 +67,7 @@ def python_calls(ids: Ints, parents: Ints, notes: Notes, source: str) -> dict[st
     return {"id": own, "parent_id": optional(parent), "depth": depth}
 
 
-def innermost(lanes: Array, starts: Ints, ends: Ints, at_lanes: Array, at: Ints) -> npt.NDArray[np.intp]:
+def innermost(lanes: Records, starts: Int64, ends: Int64, at_lanes: Records, at: Int64) -> npt.NDArray[np.intp]:
     """Find the innermost slice that is running on a lane at a moment.
 
     Parameters
@@ -105,7 +105,7 @@ def innermost(lanes: Array, starts: Ints, ends: Ints, at_lanes: Array, at: Ints)
     return found
 
 
-def starting_at(lanes: Array, starts: Ints, at_lanes: Array, at: Ints) -> Ints:
+def starting_at(lanes: Records, starts: Int64, at_lanes: Records, at: Int64) -> Int64:
     """Find the first row that starts on a lane at a moment.
 
     Parameters

@@ -18,10 +18,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Bools, Int32, Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.decimals import US_TO_NS, Ints, Mask, column_ns, scaled
+from npuprof.sources.columns.decimals import US_TO_NS, column_ns, scaled
 from npuprof.sources.columns.gathering import MAX_NAME, Codebook, Columns, floats, whole_numbers
-from npuprof.sources.columns.nullable import Array, Codes
 from npuprof.sources.trace.damage import lost_arguments
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import UNREADABLE, readable
@@ -114,10 +114,10 @@ class _Batch:
     """Events, and what all of them have, whatever their kind."""
 
     events: list[Event]
-    kind: Codes
-    name: Codes
-    start_ns: Ints
-    timed: Mask
+    kind: Int32
+    name: Int32
+    start_ns: Int64
+    timed: Bools
 
     def chosen(self, rows: npt.NDArray[np.intp]) -> list[Event]:
         """Give the events of some rows."""
@@ -139,7 +139,7 @@ class _Kinds:
     phase: list[int] = field(default_factory=list)
     lane: list[int] = field(default_factory=list)
     pid: list[int] = field(default_factory=list)
-    _arrays: dict[str, Codes] = field(default_factory=dict)
+    _arrays: dict[str, Int32] = field(default_factory=dict)
 
     def add(self, trace: Trace, phase: str, category: str | None, pid: Any, tid: Any) -> None:
         """Take in a kind that was not seen before."""
@@ -150,7 +150,7 @@ class _Kinds:
         self.lane.append(trace.lane_book.code((pid, tid)) if on_lane else -1)
         self.pid.append(trace.pid_book.code(pid) if phase == "C" else -1)
 
-    def of(self, name: str, kinds: Codes) -> Codes:
+    def of(self, name: str, kinds: Int32) -> Int32:
         """Give one of the lists for events of these kinds."""
         values: list[int] = getattr(self, name)
         known = self._arrays.get(name)
@@ -196,7 +196,7 @@ class _Gatherer:
         for rows in np.split(order, starts[1:]):
             self._add_group(batch, keys[group[rows[0]]][0], rows)
 
-    def _meet(self, kind: Codes) -> None:
+    def _meet(self, kind: Int32) -> None:
         """Look up the kinds that are new."""
         known, book = len(self._kinds.group), self._kinds.book
         if int(kind.max()) >= known:
@@ -252,11 +252,11 @@ class _Gatherer:
             }
         )
 
-    def _arguments(self, layout: Layout, columns: Columns, events: list[Event]) -> dict[str, Array]:
+    def _arguments(self, layout: Layout, columns: Columns, events: list[Event]) -> dict[str, Records]:
         if not layout.fields:
             return {}
         args = self._decode(events, layout.args)
-        found: dict[str, Array] = {}
+        found: dict[str, Records] = {}
         for name in layout.fields:
             values = list(map(attrgetter(name), args))
             if name in layout.raw:
@@ -347,7 +347,7 @@ class _Gatherer:
             elif event.name == "thread_name":
                 trace.threads[event.pid, event.tid] = str(value)[:MAX_NAME]
 
-    def _times(self, values: list[Any]) -> tuple[Ints, Mask]:
+    def _times(self, values: list[Any]) -> tuple[Int64, Bools]:
         """Give exact starts, and which of them are valid."""
         kinds = set(map(type, values))
         start_ns, valid = scaled(values, US_TO_NS, exponents=False) if kinds == {str} else column_ns(values)
@@ -366,7 +366,7 @@ class _Gatherer:
         self._relative |= bool((batch.start_ns[rows] < _RELATIVE_BEFORE_NS).any())
         return rows
 
-    def _durations(self, values: list[Any]) -> Ints:
+    def _durations(self, values: list[Any]) -> Int64:
         if str in set(map(type, values)):
             duration_ns, valid = column_ns(values, exponents=True)
             valid &= duration_ns < _MAX_DURATION_US * 1000

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import ABSENT, Codes, optional
+from npuprof.arrays import Int32, Int64
+from npuprof.sources.columns.nullable import ABSENT, optional
 from npuprof.sources.trace.calls import innermost
 
 _PLANE = re.compile(r"Plane (\d{1,9})")
@@ -42,7 +42,7 @@ def plane_ids(threads: list[str]) -> Any:
     return pd.array([int(match[1]) if match else pd.NA for match in matches], dtype="Int64")
 
 
-def operators_of(operators: pd.DataFrame, operator_lanes: Codes, lanes: list[Lane], lane: Codes, at: Ints) -> Any:
+def operators_of(operators: pd.DataFrame, operator_lanes: Int32, lanes: list[Lane], lane: Int32, at: Int64) -> Any:
     """Tell the communication operator (a row) that runs in the group of each step when the step starts.
 
     Parameters
@@ -61,7 +61,7 @@ def operators_of(operators: pd.DataFrame, operator_lanes: Codes, lanes: list[Lan
     return optional(np.where((row >= 0) & (group >= 0), row, ABSENT))
 
 
-def _group_of_lane(operator_lanes: Codes, lanes: list[Lane]) -> Ints:
+def _group_of_lane(operator_lanes: Int32, lanes: list[Lane]) -> Int64:
     """Give the group's lane of every lane: the threads of a process are a group, its planes, the next group ..."""
     groups: defaultdict[Any, list[tuple[int, int]]] = defaultdict(list)
     for code in np.unique(operator_lanes).tolist():

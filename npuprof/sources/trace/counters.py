@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int64
 from npuprof.notes import Notes
-from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.gathering import Columns
 from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.trace.columns import Trace
@@ -73,7 +73,7 @@ def counters_table(trace: Trace, devices: dict[Any, int], notes: Notes, source: 
     return tables.sort_by_time(frame)
 
 
-def _account(event: Ints, chosen: Any, filled_in: Any, notes: Notes, source: str) -> None:
+def _account(event: Int64, chosen: Any, filled_in: Any, notes: Notes, source: str) -> None:
     """Tell the ledger which events are rows: one may hold several numbers, or none that was measured."""
     # They come in order.
     kept, measured, every = (
@@ -92,7 +92,7 @@ def _filled_in(counters: Columns) -> Any:
     return event & key
 
 
-def _in_percent(values: Any, names: list[str], row: Ints) -> Any:
+def _in_percent(values: Any, names: list[str], row: Int64) -> Any:
     """Give shares in percent.
 
     Ports' shares are fractions. The hit rates of most versions are fractions too, under a name that says percent;
@@ -111,7 +111,7 @@ def _instances(events: Any, values: Any, chosen: Any) -> Any:
     return found
 
 
-def _distinct(columns: list[Ints]) -> tuple[Ints, Ints]:
+def _distinct(columns: list[Int64]) -> tuple[Int64, Int64]:
     """Give the number of each row's combination of values, and the first row of each number."""
     code = np.zeros(len(columns[0]), np.int64)
     for column in columns:

@@ -13,7 +13,8 @@ from itertools import islice
 import msgspec
 import numpy as np
 
-from npuprof.sources.columns.nullable import ABSENT, Array
+from npuprof.arrays import Records
+from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.layouts import COMMUNICATION, Layout, keys_of
 
@@ -21,7 +22,7 @@ _MOST_LOOKED_AT = 100  # of a batch: damage is rare, and many rows without an ar
 _SIMILAR = 0.8
 
 
-def lost_arguments(layout: Layout, events: Sequence[Event], columns: Mapping[str, Array]) -> tuple[int, int]:
+def lost_arguments(layout: Layout, events: Sequence[Event], columns: Mapping[str, Records]) -> tuple[int, int]:
     """Count the events that lack an argument which most have, and show why.
 
     Parameters
@@ -53,9 +54,9 @@ def lost_arguments(layout: Layout, events: Sequence[Event], columns: Mapping[str
     return renamed, without
 
 
-def _absent(values: Array) -> Array:
+def _absent(values: Records) -> Records:
     none = ABSENT if values.dtype == np.int64 else -1
-    absent: Array = np.isnan(values) if values.dtype == np.float64 else values == none
+    absent: Records = np.isnan(values) if values.dtype == np.float64 else values == none
     return absent
 
 

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import chain, islice, pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from npuprof.arrays import Bools, Int64
 from npuprof.notes import Notes
 
 if TYPE_CHECKING:
     from npuprof.sources.trace.event import Event
-
-Keys: TypeAlias = npt.NDArray[np.int64]
 
 
 class Documents:
@@ -38,8 +36,8 @@ class Documents:
         self._again, self._notes, self._source = again, notes, source
         self._given = 0
         self._documents = 1
-        self._earlier: list[Keys] = []  # keys of earlier documents, sorted, each array less than half of the one before
-        self._current: list[Keys] = []  # of the document that is being read
+        self._earlier: list[Int64] = []  # keys of earlier documents, sorted, each less than half of the one before
+        self._current: list[Int64] = []  # of the document that is being read
         self._repeated = 0
 
     def once(self, events: list[Event], begins: list[int]) -> list[Event]:
@@ -93,7 +91,7 @@ class Documents:
         while len(self._earlier) > 1 and 2 * len(self._earlier[-1]) >= len(self._earlier[-2]):
             self._earlier[-2:] = [np.union1d(*self._earlier[-2:])]
 
-    def _are_earlier(self, keys: Keys) -> npt.NDArray[np.bool_]:
+    def _are_earlier(self, keys: Int64) -> Bools:
         found = np.zeros(len(keys), np.bool_)
         for earlier in self._earlier:
             place = np.minimum(np.searchsorted(earlier, keys), max(len(earlier) - 1, 0))
@@ -101,7 +99,7 @@ class Documents:
         return found
 
 
-def _keys(events: list[Event]) -> Keys:
+def _keys(events: list[Event]) -> Int64:
     """Return a number for each event that only equal events share."""
     fields = (
         (event.ph, event.name, event.pid, event.tid, str(event.ts), event.dur, event.cat, event.id, bytes(event.args))

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Bools, Int64
 from npuprof.notes import Notes
 from npuprof.sources.trace.calls import innermost, starting_at
 from npuprof.sources.trace.columns import Trace
@@ -28,14 +28,12 @@ _MARKS = "MsTx"
 _READ = (*_KINDS, _LAUNCHES, _TORCH, _MARKS)
 _BY_IDS = ("ac2g",)  # of torch's own traces, where ids of calls and tasks tell the same
 
-Rows = npt.NDArray[np.int64]
-
 
 class Ends(NamedTuple):
     """Where one side of flows lies: an index into the tables asked for, and the row; -1 where nowhere."""
 
-    table: Rows
-    row: Rows
+    table: Int64
+    row: Int64
 
 
 def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> pd.DataFrame:
@@ -88,7 +86,7 @@ class _Finder:
         self._notes, self._source = notes, source
         self._categories = {name: code for code, name in enumerate(trace.flows.books["category"].values)}
 
-    def pairs(self, category: str) -> tuple[Rows, Rows]:
+    def pairs(self, category: str) -> tuple[Int64, Int64]:
         """Give the flow events that begin and end each flow of a category; a begin once for each of its ends."""
         flows = self._flows
         mine = flows["category"] == self._categories.get(category, -2)
@@ -117,12 +115,12 @@ class _Finder:
         others = int((~np.isin(category, codes)).sum())
         self._notes.leave_out(self._source, "a flow is of no kind that links tell", others, severity="info")
 
-    def ids(self, flow: Rows) -> list[str]:
+    def ids(self, flow: Int64) -> list[str]:
         """Give the id of each flow, as the file has it."""
         texts = self._flows.books["id"].values
         return [texts[code] for code in self._flows["id"][flow].tolist()]
 
-    def at(self, flow: Rows, names: tuple[str, ...]) -> Ends:
+    def at(self, flow: Int64, names: tuple[str, ...]) -> Ends:
         """Find the rows that start on the flow's lane at its very moment, in the first table that has one."""
         lanes, moments = self._flows["lane"][flow], self._flows["start_ns"][flow]
         found = Ends(np.full(len(flow), -1), np.full(len(flow), -1))
@@ -135,7 +133,7 @@ class _Finder:
             found.table[new], found.row[new] = number, rows[new]
         return found
 
-    def around(self, flow: Rows, names: tuple[str, ...]) -> Ends:
+    def around(self, flow: Int64, names: tuple[str, ...]) -> Ends:
         """Find the innermost rows that are running on the flow's lane at its moment."""
         lanes, moments = self._flows["lane"][flow], self._flows["start_ns"][flow]
         found = Ends(np.full(len(flow), -1), np.full(len(flow), -1))
@@ -150,7 +148,7 @@ class _Finder:
         return found
 
 
-def _launcher_of(effects: Ends, launches: Ends, launched: Ends) -> Rows:
+def _launcher_of(effects: Ends, launches: Ends, launched: Ends) -> Int64:
     """Give the CANN call (a row) that launched each effect; -1 where the result does not tell."""
     good = (launches.row >= 0) & (launched.row >= 0)
     keys = launched.row[good] * len(_DEVICE) + launched.table[good]
@@ -163,7 +161,7 @@ def _launcher_of(effects: Ends, launches: Ends, launched: Ends) -> Rows:
     return np.where(match, launches.row[good][order][position], -1)
 
 
-def _only(ends: Ends, chosen: npt.NDArray[np.bool_]) -> Ends:
+def _only(ends: Ends, chosen: Bools) -> Ends:
     return Ends(ends.table, np.where(chosen, ends.row, -1))
 
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns.decimals import Ints
-from npuprof.sources.columns.nullable import ABSENT, FIRST_MARK_CONNECTION, PYTHON_GC, SENTINELS, Codes, optional
+from npuprof.arrays import Int32, Int64
+from npuprof.sources.columns.nullable import ABSENT, FIRST_MARK_CONNECTION, PYTHON_GC, SENTINELS, optional
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.slices import names, span
@@ -22,7 +22,7 @@ _MOST_DIGITS = 18
 _DEVICE_SIDE = {"device_start_ns": "start_ns", "device_duration_ns": "duration_ns", "device_id": "device_id"}
 
 
-def marks_rows(trace: Trace, threads: Ints) -> tuple[pd.DataFrame, Codes]:
+def marks_rows(trace: Trace, threads: Int64) -> tuple[pd.DataFrame, Int32]:
     """Make the rows of ``marks``, in no order, with the lane of each.
 
     Pauses of Python's garbage collector are ranges of the domain ``python_gc``, as raw data and databases have them.

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int64
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
-from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.gathering import Columns
 from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.trace.columns import Trace
@@ -103,5 +103,5 @@ def _nest_python(trace: Trace) -> None:
     _replace(calls, "parent_id", parent)
 
 
-def _replace(columns: Columns, name: str, values: Ints) -> None:
+def _replace(columns: Columns, name: str, values: Int64) -> None:
     columns[name][:] = values

@@ -8,27 +8,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from npuprof.sources.columns.decimals import Ints
+from npuprof.arrays import Int64, Records
 from npuprof.sources.columns.gathering import Columns
-from npuprof.sources.columns.nullable import Array, recoded
+from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.trace.columns import LAST_THREAD, Trace
 
 
-def thread_numbers(trace: Trace) -> Ints:
+def thread_numbers(trace: Trace) -> Int64:
     """Give each lane's thread number; one that is no number gets the next free one above all others."""
     numbers = [tid if isinstance(tid, int) and abs(tid) < LAST_THREAD else None for _, tid in trace.lanes]
     free = max((number for number in numbers if number is not None), default=0) + 1
     return np.array([free + row if number is None else number for row, number in enumerate(numbers)], np.int64)
 
 
-def span(slices: Columns, chosen: Array | None = None) -> dict[str, Any]:
+def span(slices: Columns, chosen: Records | None = None) -> dict[str, Any]:
     """Give start and duration of the chosen rows, or of all."""
     rows = slice(None) if chosen is None else chosen
     return {"start_ns": slices["start_ns"][rows], "duration_ns": slices["duration_ns"][rows]}
 
 
 def names(
-    slices: Columns, column: str, chosen: Array | None = None, change: Callable[[str], str | None] | None = None
+    slices: Columns, column: str, chosen: Records | None = None, change: Callable[[str], str | None] | None = None
 ) -> pd.Categorical:
     """Make a name column of the chosen rows; `change` is applied to each distinct text once."""
     codes = slices[column] if chosen is None else slices[column][chosen]

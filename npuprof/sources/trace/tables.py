@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int32, Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.decimals import Ints
 from npuprof.sources.columns.gathering import Columns
-from npuprof.sources.columns.nullable import ABSENT, SENTINELS, Array, Codes, missing, optional, recoded
+from npuprof.sources.columns.nullable import ABSENT, SENTINELS, missing, optional, recoded
 from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.trace.calls import python_calls
 from npuprof.sources.trace.columns import Trace
@@ -52,7 +52,7 @@ class TraceTables:
     """The tables of one timeline, the lane of every row of those that flows can touch, and what no table holds."""
 
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
-    lanes: dict[str, Codes] = field(default_factory=dict)
+    lanes: dict[str, Int32] = field(default_factory=dict)
     statistics: dict[str, pd.DataFrame] = field(default_factory=dict)
 
 
@@ -133,7 +133,7 @@ class _Maker:
         self._put("operators", frame, lane)
         self._built.tables["operators"]["id"] = np.arange(len(frame))  # a row's number is its id
 
-    def _steps(self, slices: Columns, chosen: Array, steps: dict[int, int]) -> None:
+    def _steps(self, slices: Columns, chosen: Records, steps: dict[int, int]) -> None:
         if not chosen.any():
             return
         numbers = pd.array([steps[code] for code in slices["name"][chosen].tolist()], dtype="Int64")
@@ -141,7 +141,7 @@ class _Maker:
         self._built.tables["steps"] = tables.sort_by_time(frame)
         self._notes.ledger.keep(self._source, "steps", len(frame))
 
-    def _operator_rows(self, slices: Columns, chosen: Array) -> dict[str, Any]:
+    def _operator_rows(self, slices: Columns, chosen: Records) -> dict[str, Any]:
         count = int(chosen.sum())
         return {
             **_span(slices, chosen),
@@ -240,7 +240,7 @@ class _Maker:
         if is_task.any():
             self._communication_tasks(slices, is_task)
 
-    def _communication_operators(self, slices: Columns, chosen: Array) -> None:
+    def _communication_operators(self, slices: Columns, chosen: Records) -> None:
         columns = {
             **_span(slices, chosen),
             "device_id": self._device_of(slices)[chosen],
@@ -257,7 +257,7 @@ class _Maker:
         }
         self._put("communication", tables.build("communication", columns), slices["lane"][chosen])
 
-    def _communication_tasks(self, slices: Columns, chosen: Array) -> None:
+    def _communication_tasks(self, slices: Columns, chosen: Records) -> None:
         lanes, lane = self._trace.lanes, slices["lane"][chosen]
         columns = {
             **_span(slices, chosen),
@@ -320,19 +320,19 @@ class _Maker:
         self._notes.ledger.keep(self._source, "steps", len(steps))
         leave_out_repeated(len(slices) - len(steps), self._notes, self._source)
 
-    def _put(self, name: str, frame: pd.DataFrame, lane: Codes) -> None:
+    def _put(self, name: str, frame: pd.DataFrame, lane: Int32) -> None:
         order = np.lexsort((-frame["duration_ns"].to_numpy(), frame["start_ns"].to_numpy()))
         self._built.tables[name] = frame.iloc[order].reset_index(drop=True)
         self._built.lanes[name] = lane[order]
         self._notes.ledger.keep(self._source, name, len(frame))
 
-    def _device_of(self, slices: Columns) -> Ints:
+    def _device_of(self, slices: Columns) -> Int64:
         known = set(self._devices.values())
         default = known.pop() if len(known) == 1 else 0  # of a process without a label
         devices = np.array([self._devices.get(pid, default) for pid, _ in self._trace.lanes], np.int64)
         return devices[slices["lane"]]
 
-    def _per_lane(self, lane: Codes, name_of: Callable[[str], str | None]) -> pd.Categorical:
+    def _per_lane(self, lane: Int32, name_of: Callable[[str], str | None]) -> pd.Categorical:
         used, lanes = np.unique(lane), self._trace.lanes
         names = [name_of(self._trace.threads.get(lanes[code], "")) for code in used.tolist()]
         return recoded(np.searchsorted(used, lane), names)

@@ -5,22 +5,17 @@ Source: raw/FORMAT.md section 8.9.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 
-Int64: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
-Floats: TypeAlias = npt.NDArray[np.float64]
+from npuprof.arrays import Bools, Float64, Int64
 
 _CLOSING_STEPS = 4  # after RDMA payloads: the notifications that tell their arrival, and a barrier
 _CLOSING_STEPS_POINT_TO_POINT = 2  # without the barrier
 
 
 def bandwidth_gb_s(
-    start_ns: Int64, end_ns: Int64, size: Floats, lane: Int64, payload: Bools, point_to_point: Bools
-) -> Floats:
+    start_ns: Int64, end_ns: Int64, size: Float64, lane: Int64, payload: Bools, point_to_point: Bools
+) -> Float64:
     """Give the bandwidth of each step in GB/s: 10**9 bytes a second.
 
     Parameters
@@ -61,5 +56,5 @@ def bandwidth_gb_s(
     return result
 
 
-def _ratio(size: Floats, duration_ns: Int64) -> Floats:
+def _ratio(size: Float64, duration_ns: Int64) -> Float64:
     return size / np.where(duration_ns > 0, duration_ns.astype(np.float64), np.nan)

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Bools, Int64, Uint64
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.raw.host.captures import CaptureStreams
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.keys import joins
 from npuprof.sources.raw.records import layouts
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _AI_CPU = "AI_CPU"
 _MARK = "MsTx"
@@ -46,7 +44,7 @@ class Groups:
         the stream of the kernels that issue them.
     """
 
-    group: npt.NDArray[np.uint64]
+    group: Uint64
     rank_size: Int64
     stream: Int64
     issuer: Int64
@@ -113,7 +111,7 @@ def add_rows(
     return {"mc2_comm_info": listed}
 
 
-def are_issuers(kernels: pd.DataFrame, graphs: CaptureStreams, listed: pd.DataFrame | None) -> npt.NDArray[np.bool_]:
+def are_issuers(kernels: pd.DataFrame, graphs: CaptureStreams, listed: pd.DataFrame | None) -> Bools:
     """Tell which kernels run on a stream that issues communication, by ``mc2_comm_info``; they compute nothing."""
     if listed is None:
         return np.zeros(len(kernels), bool)

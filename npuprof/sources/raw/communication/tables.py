@@ -6,13 +6,14 @@ Source: raw/FORMAT.md sections 4.1, 4.2 and 8.9.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Bools, Float64, Int64, Records, Uint64
 from npuprof.sources.columns.nullable import optional, recoded
 from npuprof.sources.raw.communication import bandwidth
 from npuprof.sources.raw.control.dictionaries import Dictionaries, Names
@@ -22,10 +23,6 @@ from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.joined.assemble import Run
 from npuprof.sources.raw.keys import joins
 from npuprof.sources.raw.records import enums
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _NO_RANK = 0xFFFFFFFF
 _MOST = 1 << 62  # more is no size of anything: an absent or damaged value
@@ -119,9 +116,7 @@ class Communication:
         }
         return tables.build("communication_tasks", columns)
 
-    def _bandwidth(
-        self, start: Int64, duration: Int64, size: pd.arrays.IntegerArray, records: Records
-    ) -> npt.NDArray[np.float64]:
+    def _bandwidth(self, start: Int64, duration: Int64, size: pd.arrays.IntegerArray, records: Records) -> Float64:
         operator = self._operators.operator
         return bandwidth.bandwidth_gb_s(
             start,
@@ -139,12 +134,12 @@ class Communication:
         first[self._operators.operator[known][::-1]] = self._record[known][::-1]
         return first
 
-    def _groups(self, records: Records, known: Bools, first: Int64) -> tuple[npt.NDArray[np.uint64], Bools]:
+    def _groups(self, records: Records, known: Bools, first: Int64) -> tuple[Uint64, Bools]:
         by_operator = known & (records["group"] != 0)
         group = np.where(by_operator, records["group"], self._hccl.steps["group"][first])
         return group, group != 0
 
-    def _called(self, group: npt.NDArray[np.uint64], has_group: Bools) -> tuple[Names, Names]:
+    def _called(self, group: Uint64, has_group: Bools) -> tuple[Names, Names]:
         """Name operators as the vendor does: by call, last digits of the group, number in it, and execution."""
         own, api = self._operators, self._api
         rows = api.rows[own.call]

@@ -9,16 +9,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from npuprof.arrays import Bools, Int64, Uint64
 from npuprof.notes import Notes
 from npuprof.sources.raw.control.files import Side, whole_number
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Uint64: TypeAlias = npt.NDArray[np.uint64]
 
 _FREQUENCY = re.compile(r"\d{1,4}(\.\d{0,6})?")
 _MAX_MHZ = 9000  # with six decimals, the arithmetic below stays in 63 bits
@@ -62,11 +59,11 @@ class Clock:
     anchor_ns: int
     ns_per_tick: Fraction
 
-    def reaches(self, counters: Uint64) -> npt.NDArray[np.bool_]:
+    def reaches(self, counters: Uint64) -> Bools:
         """Tell which values lie within a year of the anchor: the others can only be damage."""
         ticks = int(_REACH_NS / self.ns_per_tick)
         low, high = max(0, self.anchor_counter - ticks), max(0, self.anchor_counter + ticks)
-        within: npt.NDArray[np.bool_] = (counters >= np.uint64(low)) & (counters <= np.uint64(min(high, _MAX_COUNTER)))
+        within: Bools = (counters >= np.uint64(low)) & (counters <= np.uint64(min(high, _MAX_COUNTER)))
         return within
 
     def to_ns(self, counters: Uint64) -> Int64:

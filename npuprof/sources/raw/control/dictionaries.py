@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Bools, Int64
 from npuprof.notes import Notes
 from npuprof.sources.raw.records.slices import Streams
 
-Codes: TypeAlias = npt.NDArray[np.int64]
 HASHES = "unaging.additional.hash_dic"
 TYPES = "unaging.additional.type_info_dic"
 FORMATS = "unaging.additional.data_format_dic"
@@ -38,7 +38,7 @@ class Names:
         The distinct names.
     """
 
-    codes: Codes
+    codes: Int64
     names: list[str]
 
     @classmethod
@@ -60,13 +60,13 @@ class Names:
         codes = codes.astype(np.int64, copy=False)
         return cls(codes if len(index) == len(names) else merged[codes], list(index))
 
-    def take(self, rows: Codes) -> Names:
+    def take(self, rows: Int64) -> Names:
         """Give the names at other rows; row -1 is absent."""
         if not len(self.codes):
             return Names.absent(len(rows))
         return Names(np.where(rows >= 0, self.codes[rows], -1), self.names)
 
-    def where(self, wanted: npt.NDArray[np.bool_]) -> Names:
+    def where(self, wanted: Bools) -> Names:
         """Make the rows that are not wanted absent."""
         return Names(np.where(wanted, self.codes, -1), self.names)
 

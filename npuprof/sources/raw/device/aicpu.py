@@ -6,12 +6,13 @@ Source: raw/FORMAT.md section 5.6.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.arrays import Float64, Int64, Records
 from npuprof.ledger import STATISTICS
 from npuprof.sources.columns.nullable import ABSENT, optional
 from npuprof.sources.raw.control.dictionaries import Dictionaries
@@ -20,9 +21,6 @@ from npuprof.sources.raw.device.aicpu_fields import moments, stream_ids
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.keys import joins
 from npuprof.sources.raw.records import layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _NODE, _DATA, _MODEL, _QUEUE, _KFC_COMMUNICATION, _KFC_COMPUTE, _FLIP = 0, 1, 2, 3, 4, 5, 11
 _OPERATORS, _ENDS, _STEPS = 10, 12, 13
@@ -112,7 +110,7 @@ def _node_rows(device: Device, records: Records, kernels: pd.DataFrame) -> pd.Da
     return frame
 
 
-def _passed_us(begin: npt.NDArray[Any], end: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _passed_us(begin: npt.NDArray[Any], end: npt.NDArray[Any]) -> Float64:
     passed = (end - begin).astype(np.float64)  # unsigned: what went backwards is huge
     return np.where((end >= begin) & (passed <= _LONGEST_US), passed, np.nan)
 

@@ -6,20 +6,18 @@ Source: raw/FORMAT.md section 5.6 (types 10, 12 and 13).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.arrays import Bools, Records
 from npuprof.sources.columns.nullable import optional
 from npuprof.sources.raw.control.dictionaries import Dictionaries, Names, hash_of
 from npuprof.sources.raw.device.aicpu_fields import moments, stream_ids
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.records import enums
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _NO_RANK = 0xFFFFFFFF
 _MOST = 1 << 62  # more is no size of anything
@@ -113,5 +111,5 @@ def _named(values: npt.NDArray[Any], names: Mapping[int, str]) -> pd.Categorical
     return Names.distinct(codes, known).where(~absent).categorical()
 
 
-def _whole(values: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> pd.arrays.IntegerArray:
+def _whole(values: npt.NDArray[Any], present: Bools) -> pd.arrays.IntegerArray:
     return pd.arrays.IntegerArray(np.where(present, values, 0).astype(np.int64), ~present)

@@ -5,16 +5,14 @@ Source: raw/FORMAT.md section 5.6.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Int64, Records
 from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.raw.device.reader import Device
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 
 def stream_ids(device: Device, records: Records, field: str = "stream") -> Int64:

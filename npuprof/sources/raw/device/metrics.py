@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-Floats: TypeAlias = npt.NDArray[np.float64]
+from npuprof.arrays import Float64
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,11 @@ def metric_columns(
     core: str,
     events: Sequence[int],
     counters: npt.NDArray[Any],
-    cycles: Floats,
-    total_ns: Floats,
-    mhz: Floats,
+    cycles: Float64,
+    total_ns: Float64,
+    mhz: Float64,
     metrics: Sequence[Metric] = METRICS,
-) -> dict[str, Floats]:
+) -> dict[str, Float64]:
     """Derive the metrics whose events were counted.
 
     Parameters
@@ -134,7 +134,7 @@ def metric_columns(
     """
     prefix = f"{core}_" if core else ""
     place = {event: column for column, event in enumerate(events)}
-    columns: dict[str, Floats] = {}
+    columns: dict[str, Float64] = {}
     with np.errstate(divide="ignore", invalid="ignore"):
         for metric in metrics:
             if core in metric.cores and all(event in place for event in metric.events):
@@ -147,10 +147,10 @@ def _values(
     metric: Metric,
     place: Mapping[int, int],
     counters: npt.NDArray[Any],
-    cycles: Floats,
-    total_ns: Floats,
-    mhz: Floats,
-) -> Iterator[tuple[str, Floats]]:
+    cycles: Float64,
+    total_ns: Float64,
+    mhz: Float64,
+) -> Iterator[tuple[str, Float64]]:
     present = np.where(np.isnan(cycles), np.nan, 1.0)
     columns = [counters[:, place[event]] * weight * present for event, weight in metric.events.items()]
     if metric.form == "quotient":
@@ -169,6 +169,6 @@ def _values(
         yield "_kb" if metric.form == "kb" else "", value
 
 
-def _finite(values: Floats) -> Floats:
+def _finite(values: Float64) -> Float64:
     values[np.isinf(values)] = np.nan
     return values

@@ -8,11 +8,12 @@ Source: raw/FORMAT.md sections 5.2, 5.3, 8.8 and 9.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Bools, Float64, Int64, Records, Uint8
 from npuprof.sources.raw.control.clocks import parse_frequency
 from npuprof.sources.raw.control.files import whole_number
 from npuprof.sources.raw.device.chip_metrics import metrics_of
@@ -21,10 +22,6 @@ from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks, fix_up
 from npuprof.sources.raw.keys import joins
 from npuprof.sources.raw.records import layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 _STREAM = "ffts_profile"
 _MOST_MHZ = 10_000
@@ -72,7 +69,7 @@ class Frequencies:
     counters: Int64
     mhz: Int64
 
-    def at(self, counters: Int64, rated_mhz: float) -> Floats:
+    def at(self, counters: Int64, rated_mhz: float) -> Float64:
         """Give the frequency at each counter value; the rated one where none or a zero was sampled.
 
         Source: raw/FORMAT.md section 9 (PMU).
@@ -100,7 +97,7 @@ def read_frequencies(device: Device) -> Frequencies:
     return Frequencies(counters[last], values["mhz"].astype(np.int64)[last])
 
 
-def _changes_in(content: npt.NDArray[np.uint8], device: Device) -> Records:
+def _changes_in(content: Uint8, device: Device) -> Records:
     """Find the changes of frequency in blocks that were cut: each is a possible stamp before a possible frequency.
 
     A block holds 55 of them and a run has few blocks, so that a cut would cost all that is known of it.
@@ -159,7 +156,7 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
 class _Totals:
     """Counters of one core type by kernel: which kernels have any, and their sums."""
 
-    present: npt.NDArray[np.bool_]
+    present: Bools
     cycles: Int64
     counters: Int64
     end: Int64
@@ -198,7 +195,7 @@ def _owners(device: Device, records: Records, kernels: Kernels) -> Int64:
     return np.where((owner >= 0) & (end <= tasks.end[rows][owner]), owner, -1)
 
 
-def _on_vector(records: Records) -> npt.NDArray[np.bool_]:
+def _on_vector(records: Records) -> Bools:
     """Tell which records a vector core wrote. Source: raw/FORMAT.md section 5.2 (core selection)."""
     ffts, sub = records["ffts"] >> 13, records["sub_type"]
     plain = (ffts == 0) & (records["head"] >> 10 != _SQE_AIV)

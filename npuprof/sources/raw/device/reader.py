@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Records
 from npuprof.notes import Notes
 from npuprof.sources.raw.control.chips import Family, family_of
 from npuprof.sources.raw.control.clocks import DeviceClock
 from npuprof.sources.raw.control.files import Side
-from npuprof.sources.raw.records.slices import Records, Streams
+from npuprof.sources.raw.records.slices import Streams
 
 _Rows = TypeVar("_Rows", bound=Sized)
 STREAM_BITS = 11

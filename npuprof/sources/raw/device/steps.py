@@ -6,19 +6,15 @@ Source: raw/FORMAT.md section 5.4 (step tags).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int64, Records
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import Track
 from npuprof.sources.raw.keys import joins
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _STEP_BEGIN, _STEP_END = 60000, 60001
 _MODEL_START, _MODEL_END, _ITERATION_END = 0, 1, 4

@@ -6,21 +6,18 @@ Source: raw/FORMAT.md section 5.8.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.arrays import Float64, Int64, Records
 from npuprof.ledger import STATISTICS
 from npuprof.sources.raw.control.chips import Family
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.keys import joins
 from npuprof.sources.raw.records import layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 _STREAM_BITS = 11
 _MOST_EVENTS = 8
@@ -86,7 +83,7 @@ def _soc_pmu(device: Device) -> pd.DataFrame | None:
 
 def _sums(
     device: Device, stream: str, records: Records, events: str, wanted: dict[str, tuple[int, ...]]
-) -> dict[str, Floats] | None:
+) -> dict[str, Float64] | None:
     """Sum up the counters of the events that a rate needs; None, and a note, where one was not counted."""
     if not len(records):
         return None
@@ -103,13 +100,13 @@ def _sums(
     return {name: counters[:, [place[event] for event in group]].sum(axis=1) for name, group in wanted.items()}
 
 
-def _share(part: Floats, whole: Floats) -> Floats:
+def _share(part: Float64, whole: Float64) -> Float64:
     share = np.full(len(part), np.nan)
     np.divide(part, whole, out=share, where=whole > 0)
     return share
 
 
-def _frame(device: Device, records: Records, rates: dict[str, Floats]) -> pd.DataFrame:
+def _frame(device: Device, records: Records, rates: dict[str, Float64]) -> pd.DataFrame:
     stream = records["stream"].astype(np.int64)
     columns: dict[str, Any] = {
         "Device_id": np.full(len(records), device.id),

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from npuprof.analysis.nesting import time_order
+from npuprof.arrays import Bools, Int64, Records
 from npuprof.sources.raw.control.chips import Family
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.reader import STREAM_BITS, Device
 from npuprof.sources.raw.keys import joins
 from npuprof.sources.raw.keys.batches import Flips, batch_ids
 from npuprof.sources.raw.records import chip_layouts, enums, layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _TASK_START, _TASK_END, _SUB_START, _SUB_END = 0, 1, 0b100010, 0b100011
 _STEP, _TASK_STATE, _OLD_FLIP, _FLIP = 0x0A, 0x0C, 0x0D, 0x0E
@@ -137,8 +133,8 @@ def _pair(
     device: Device,
     track: Track,
     records: Records,
-    is_start: npt.NDArray[np.bool_],
-    is_end: npt.NDArray[np.bool_],
+    is_start: Bools,
+    is_end: Bools,
     *,
     contexts: bool,
 ) -> DeviceTasks:
@@ -169,8 +165,8 @@ def pair_rows(
     source: str,
     keys: Int64,
     counter: Int64,
-    is_start: npt.NDArray[np.bool_],
-    is_end: npt.NDArray[np.bool_],
+    is_start: Bools,
+    is_end: Bools,
     *,
     accounted: bool = False,
 ) -> tuple[Int64, Int64]:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from npuprof.arrays import Records
 from npuprof.ledger import STATISTICS
 from npuprof.sources.raw.control.chips import Family
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.aicpu_fields import moments, stream_ids
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.records import enums, layouts
-from npuprof.sources.raw.records.slices import Records
 
 _COPY_STATES = {0: "created", 1: "started", 2: "ended"}
 _CHIPS = (Family.STARS, Family.HWTS)  # those whose records are of this length

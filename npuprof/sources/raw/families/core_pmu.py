@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Int64, Records
 from npuprof.sources.raw.control.clocks import parse_frequency
 from npuprof.sources.raw.control.files import whole_number
 from npuprof.sources.raw.device.chip_metrics import UNSPLIT, metrics_of
@@ -19,9 +20,7 @@ from npuprof.sources.raw.device.pmu import Frequencies, Kernels, cube_utilizatio
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.families.hwts import STREAM_MASK, note_gaps
 from npuprof.sources.raw.records import chip_layouts
-from npuprof.sources.raw.records.slices import Records
 
-Int64: TypeAlias = npt.NDArray[np.int64]
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 
 _STREAMS = (("aicore", "aic", "ai_core_num"), ("aiVectorCore", "aiv", "aiv_num"))

@@ -5,19 +5,14 @@ Source: raw/FORMAT.md sections 5.4 and 7.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 
+from npuprof.arrays import Bools, Int64, Records
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks, Track, join, pair_rows
 from npuprof.sources.raw.keys.batches import batch_ids
 from npuprof.sources.raw.records import chip_layouts, enums
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 STREAM_MASK = 0x7FF
 _LOGS = ("hwts.data", "hwts.aiv_data")  # the second is the vector cores' own, on the 610
@@ -66,7 +61,7 @@ def _paired(
     source: str,
     records: Records,
     ids: tuple[Int64, Int64],
-    marks: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
+    marks: tuple[Bools, Bools],
     kinds: Names,
 ) -> DeviceTasks:
     stream, task = ids

@@ -7,11 +7,12 @@ Source: raw/FORMAT.md section 1 names the format; its layout is read in the vend
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Records, Uint64
 from npuprof.notes import Notes
 from npuprof.sources.raw.control.clocks import parse_frequency
 from npuprof.sources.raw.control.dictionaries import Names
@@ -22,10 +23,6 @@ from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks, join
 from npuprof.sources.raw.keys import joins
 from npuprof.sources.raw.records import chip_layouts, enums
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Uint64: TypeAlias = npt.NDArray[np.uint64]
 
 _STREAM = "nano_stars_profile"
 _COUNTERS = 10

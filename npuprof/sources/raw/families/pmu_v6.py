@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Float64, Int64, Records
 from npuprof.sources.raw.control.clocks import parse_frequency
 from npuprof.sources.raw.control.files import whole_number
 from npuprof.sources.raw.device.chip_metrics import METRICS_V6
@@ -19,9 +20,7 @@ from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.families.stars_v6 import BLOCK_PMU, CONTEXT_PMU
 from npuprof.sources.raw.keys import joins
 from npuprof.sources.raw.records import chip_layouts
-from npuprof.sources.raw.records.slices import Records
 
-Int64: TypeAlias = npt.NDArray[np.int64]
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 
 COUNTERS = 10
@@ -92,9 +91,7 @@ def _metrics(
     return {f"{core}_total_time_ns": total_ns, f"{core}_total_cycles": cycles, **derived}
 
 
-def _by_cycles(
-    device: Device, core: str, cycles: npt.NDArray[np.float64], mhz: npt.NDArray[np.float64], blocks: Int64
-) -> npt.NDArray[np.float64]:
+def _by_cycles(device: Device, core: str, cycles: Float64, mhz: Float64, blocks: Int64) -> Float64:
     """Estimate the time on the core that follows. The vendor tells none for a cube core; nor is there one here."""
     cores = whole_number(device.side.device_fact("aiv_num")) or 0
     if core == "aic" or not cores:

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks, Track, join, pair_rows
 from npuprof.sources.raw.keys.batches import Flips
 from npuprof.sources.raw.records import chip_layouts, enums, layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _TASK_START, _TASK_END = 0, 1
 _FUSED_START, _FUSED_END = 0b010110, 0b010111

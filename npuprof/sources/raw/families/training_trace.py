@@ -5,17 +5,12 @@ Source: raw/FORMAT.md sections 5.4 and 7.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 
+from npuprof.arrays import Records
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.records import chip_layouts, layouts
 from npuprof.sources.raw.records.framing import frame
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 STREAM = "training_trace"
 _STEP = 0x0A

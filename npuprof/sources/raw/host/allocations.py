@@ -6,20 +6,16 @@ Source: raw/FORMAT.md section 4.2 (task_memory_info).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Int64, Records
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.keys import joins
 from npuprof.sources.raw.records import layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _STREAM = "additional.task_memory_info"
 _COMPONENT = "GE"  # whoever allocated: the vendor names no other

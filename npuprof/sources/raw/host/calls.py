@@ -6,18 +6,16 @@ Source: raw/FORMAT.md sections 4 and 8.1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from npuprof.analysis.nesting import Nesting, time_order
+from npuprof.arrays import Bools, Int64, Records, Uint64
 from npuprof.sources.raw.control.dictionaries import Dictionaries, Names
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.records import enums, layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _STREAM = "api_event.data"
 _MAIN_STREAM = frozenset({"master", str(0x010001)})  # the latter where the dictionary does not name it
@@ -51,12 +49,12 @@ class Api:
     duration_ns: Int64
     level: npt.NDArray[np.uint16]
     thread: npt.NDArray[np.uint32]
-    item: npt.NDArray[np.uint64]
+    item: Uint64
     name: Names
     model: npt.NDArray[np.uint32]
     tree: Nesting
     rows: Int64
-    on_side_stream: npt.NDArray[np.bool_]
+    on_side_stream: Bools
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -137,9 +135,7 @@ def _models(level: npt.NDArray[np.uint16], records: Records) -> npt.NDArray[np.u
     return models
 
 
-def _on_side_streams(
-    names: Dictionaries, level: npt.NDArray[np.uint16], records: Records, rows: Int64
-) -> npt.NDArray[np.bool_]:
+def _on_side_streams(names: Dictionaries, level: npt.NDArray[np.uint16], records: Records, rows: Int64) -> Bools:
     on_side_stream = np.zeros(len(rows), bool)
     steps = np.flatnonzero(level[rows] == enums.COMMUNICATION)
     if len(steps):

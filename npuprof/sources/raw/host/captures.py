@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from npuprof.arrays import Bools, Int64, Records, Uint8
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.host import tensors
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.keys import joins
 from npuprof.sources.raw.records import enums, layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _STREAMS, _STREAMS_V2, _V2 = "compact.capture_stream_info", "compact.capture_stream_info_v2", 809
 _OPERATORS, _LONG_OPERATORS = "additional.capture_op_info", "variable.capture_op_info"
@@ -225,8 +221,8 @@ def _walk(host: Host, content: bytes) -> tuple[Int64, Int64]:
     return np.array(starts, np.int64), np.array(lengths, np.int64)
 
 
-def _cut(content: npt.NDArray[np.uint8], starts: Int64, record: np.dtype[Any]) -> Records:
-    rows: npt.NDArray[np.uint8] = content[starts[:, None] + np.arange(record.itemsize)]
+def _cut(content: Uint8, starts: Int64, record: np.dtype[Any]) -> Records:
+    rows: Uint8 = content[starts[:, None] + np.arange(record.itemsize)]
     cut: Records = np.ascontiguousarray(rows).view(record).reshape(len(starts))
     return cut
 

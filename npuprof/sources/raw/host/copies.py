@@ -5,19 +5,14 @@ Source: raw/FORMAT.md sections 4.1 and 8.10.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from npuprof.arrays import Int64, Records
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.keys import joins
 from npuprof.sources.raw.records import layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _COPY = "MEMCPY_ASYNC"
 

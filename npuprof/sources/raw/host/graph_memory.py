@@ -7,18 +7,15 @@ Source: raw/FORMAT.md section 4.2 and sources/RESULTS.md section 4.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.records import enums, layouts
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _KB = 1024.0
 _END_OF_GRAPH = 0xFFFFFFFF

@@ -6,21 +6,16 @@ Source: raw/FORMAT.md sections 4.1, 4.2 and 8.9.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from npuprof.arrays import Bools, Int64, Records
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.host.tracks import Tracks
 from npuprof.sources.raw.keys import joins
 from npuprof.sources.raw.records import enums, layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _NO_CONTEXT = 0xFFFFFFFF
 _RANGE = 2  # ids of a context_id_info record of this level: the first and the last context

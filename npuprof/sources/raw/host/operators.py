@@ -6,21 +6,18 @@ Source: raw/FORMAT.md sections 4.1, 4.2 and 8.2.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Bools, Int64, Records
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.host import tensors
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.captures import CapturedOperators
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.records import enums, layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Records
 from npuprof.notes import Notes
 from npuprof.sources.raw.control.clocks import Clock
 from npuprof.sources.raw.control.dictionaries import Dictionaries
-from npuprof.sources.raw.records.slices import Records, Streams
+from npuprof.sources.raw.records.slices import Streams
 from npuprof.sources.selection import Windows
 
 JOINED = frozenset(

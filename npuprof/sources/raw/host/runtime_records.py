@@ -8,19 +8,17 @@ Source: raw/FORMAT.md sections 4 (runtime types 806, 807 and 810 to 812), 4.1 an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.arrays import Records
 from npuprof.ledger import STATISTICS
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.records import enums, layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _STREAM_SQ, _DPU, _COPY, _FILL, _MEMORY = 807, 806, 810, 811, 812
 _STATES = {0: "created", 1: "destroyed"}

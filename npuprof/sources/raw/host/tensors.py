@@ -6,18 +6,16 @@ Source: raw/FORMAT.md section 4.2 (tensor_info).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 COLUMNS = ("input_shapes", "input_dtypes", "input_formats", "output_shapes", "output_dtypes", "output_formats")
 """The columns of `kernels` that tensors fill."""

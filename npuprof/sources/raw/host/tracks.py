@@ -6,11 +6,10 @@ Source: raw/FORMAT.md sections 4.1, 4.4 and 8.3 to 8.6.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from npuprof.arrays import Bools, Int64, Records, Uint64
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.copies import join_copies
@@ -18,10 +17,6 @@ from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.keys.batches import Flips, batch_ids
 from npuprof.sources.raw.records import enums, layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _FLIP, _OLD_FLIP = "FLIP_TASK", "FLIP"  # the collector's name, and what a dictionary may call it too
 _IGNORED = frozenset({_FLIP, "MAINTENANCE"})
@@ -65,7 +60,7 @@ class Tracks:
     task: Int64
     batch: Int64
     task_type: Names
-    kernel_name: npt.NDArray[np.uint64]
+    kernel_name: Uint64
     blocks: Int64
     ratio: Int64
     extended: Bools

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Bools, Int64
 from npuprof.sources.columns.nullable import recoded, whole
 from npuprof.sources.columns.waits import waits
 from npuprof.sources.raw.control.dictionaries import Names
@@ -27,9 +27,6 @@ from npuprof.sources.raw.host.tracks import Tracks
 from npuprof.sources.raw.joined.collectives import Collectives
 from npuprof.sources.raw.joined.launches import Launches
 from npuprof.sources.raw.records import enums
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _FIRST_MARK_CONNECTION = 4_000_000_001  # connection ids of marks lie far above those of calls
 

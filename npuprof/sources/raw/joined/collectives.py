@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from npuprof.analysis.nesting import time_order
+from npuprof.arrays import Bools, Int64
 from npuprof.sources.raw.device.tasks import DeviceTasks
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.host.tracks import Tracks
 from npuprof.sources.raw.joined.launches import Launches
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _CONTEXT_BITS = 17  # 16 bits of context id, and none
 

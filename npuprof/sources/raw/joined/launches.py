@@ -6,13 +6,13 @@ Source: raw/FORMAT.md sections 8.4 to 8.7.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof.analysis.nesting import time_order
+from npuprof.arrays import Bools, Int64
 from npuprof.sources.raw.control.dictionaries import Dictionaries, Names
 from npuprof.sources.raw.device.tasks import DeviceTasks
 from npuprof.sources.raw.host.captures import CapturedOperators, CaptureStreams
@@ -22,9 +22,6 @@ from npuprof.sources.raw.host.tracks import Launched, Tracks
 from npuprof.sources.raw.joined.marks import DeviceMarks
 from npuprof.sources.raw.keys import joins
 from npuprof.sources.raw.records import enums
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _CORES = frozenset(enums.KERNEL_TASK_TYPES.values())
 _MARK = "MsTx"

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Bools, Int64, Records
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import Track
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.records import layouts
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _EX = 1
 _MARK_TAGS = (11, 12)
@@ -143,6 +139,6 @@ def _whole_messages(records: Records) -> tuple[Records, Names]:
     return whole, Names.distinct(np.arange(len(messages)), messages)
 
 
-def _optional(values: Int64, at: Int64, present: npt.NDArray[np.bool_]) -> pd.arrays.IntegerArray:
+def _optional(values: Int64, at: Int64, present: Bools) -> pd.arrays.IntegerArray:
     filled = values[at] if len(values) else np.zeros(len(at), np.int64)
     return pd.arrays.IntegerArray(filled, ~present)

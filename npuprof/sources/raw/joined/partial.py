@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof.analysis.overlap import Spans, union
+from npuprof.arrays import Bools, Int64
 from npuprof.info import Info
 from npuprof.sources.overlapping import WITHOUT_SPAN
 from npuprof.sources.raw.control.chips import Family
@@ -30,9 +29,6 @@ from npuprof.sources.raw.host.tracks import Launched
 from npuprof.sources.raw.joined.launches import may_be_kernels
 from npuprof.sources.raw.records import enums
 from npuprof.sources.selection import Part, Selection, Windows
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _MARGIN_NS = 10_000  # more than a tick of any host counter
 _COVERED = frozenset(

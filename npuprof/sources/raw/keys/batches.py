@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-Int64: TypeAlias = npt.NDArray[np.int64]
+from npuprof.arrays import Int64
 
 _DESTROYED = 0xFFFF  # the count that a flip carries when its stream ends; a new stream may get its id
 _NEAR = 512  # tasks around a flip that another thread may have stamped on its wrong side

@@ -5,12 +5,9 @@ Source: raw/FORMAT.md sections 8.6 to 8.8.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 
-Int64: TypeAlias = npt.NDArray[np.int64]
+from npuprof.arrays import Int64
 
 
 def task_keys(device: Int64, stream: Int64, batch: Int64, task: Int64) -> Int64:

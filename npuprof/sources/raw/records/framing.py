@@ -16,12 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Bools, Float64, Int64, Records, Uint8
 from npuprof.sources.raw.records.layouts import magic_word
 
-Records: TypeAlias = npt.NDArray[Any]
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Int64: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 Segment: TypeAlias = tuple[int, Bools]
 """The first byte of records that follow each other, and which of them are sound."""
 
@@ -47,7 +44,7 @@ class Framed:
     lost: int
 
 
-def frame(content: Bytes, record: np.dtype[Any], ends: Sequence[int] = (), shifts: Iterable[int] = ()) -> Framed:
+def frame(content: Uint8, record: np.dtype[Any], ends: Sequence[int] = (), shifts: Iterable[int] = ()) -> Framed:
     """Cut the bytes of a stream into records.
 
     Parameters
@@ -74,7 +71,7 @@ def frame(content: Bytes, record: np.dtype[Any], ends: Sequence[int] = (), shift
     return _assembled(content, record, _ByMagic(content, record, magic, ends).segments())
 
 
-def _assembled(content: Bytes, record: np.dtype[Any], segments: Sequence[Segment]) -> Framed:
+def _assembled(content: Uint8, record: np.dtype[Any], segments: Sequence[Segment]) -> Framed:
     whole = np.dtype(f"V{record.itemsize}")  # fields may overlap or leave gaps, which copies of them do not keep
     parts: list[Records] = []
     at = lost = 0
@@ -96,7 +93,7 @@ def _records(size_bytes: int, record: np.dtype[Any]) -> int:
 class _ByMagic:
     """The records of a stream by their magic word (its offset, and the word)."""
 
-    def __init__(self, content: Bytes, record: np.dtype[Any], magic: tuple[int, int], ends: Sequence[int]) -> None:
+    def __init__(self, content: Uint8, record: np.dtype[Any], magic: tuple[int, int], ends: Sequence[int]) -> None:
         self._content, self._record, self._size = content, record, record.itemsize
         self._last_start = len(content) - self._size
         words: npt.NDArray[Any] = np.ndarray((max(len(content) - 1, 0),), "<u2", content.data, 0, (1,))
@@ -198,7 +195,7 @@ class _ByMagic:
         return bool(strange > other + (0 if overlap else _MUCH_STRANGER))
 
 
-def _by_values(content: Bytes, record: np.dtype[Any], shifts: Iterable[int]) -> list[Segment]:
+def _by_values(content: Uint8, record: np.dtype[Any], shifts: Iterable[int]) -> list[Segment]:
     """Find records without a magic word: they look like those at the stream's begin or at its end."""
     size, count = record.itemsize, len(content) // record.itemsize
     phases = _phases(len(content), size, shifts)
@@ -210,7 +207,7 @@ def _by_values(content: Bytes, record: np.dtype[Any], shifts: Iterable[int]) -> 
     return _divided(content, record, phases, places[even])
 
 
-def _divided(content: Bytes, record: np.dtype[Any], phases: list[int], known: Int64) -> list[Segment]:
+def _divided(content: Uint8, record: np.dtype[Any], phases: list[int], known: Int64) -> list[Segment]:
     """Divide a stream into stretches, in each of which records begin where they look most like known ones."""
     size, count = record.itemsize, len(content) // record.itemsize
     step = max(1, count // _MOST_LOOKED_AT)
@@ -247,7 +244,7 @@ def _phases(length: int, size: int, shifts: Iterable[int]) -> list[int]:
     return [phase for phase in dict.fromkeys(found) if phase + size <= length][:_MOST_PHASES]
 
 
-def _known(content: Bytes, record: np.dtype[Any], count: int) -> Int64:
+def _known(content: Uint8, record: np.dtype[Any], count: int) -> Int64:
     """Return places of records that show what the others look like: the first and the last ones.
 
     Where these do not look alike, one of the stream's ends is cut: it is not the one whose values are small.
@@ -262,12 +259,12 @@ def _known(content: Bytes, record: np.dtype[Any], count: int) -> Int64:
     return ends[0] if costs[0] < costs[1] else ends[1]
 
 
-def _seam(content: Bytes, record: np.dtype[Any], known: Int64, phases: tuple[int, int], among: tuple[int, int]) -> int:
+def _seam(content: Uint8, record: np.dtype[Any], known: Int64, phases: tuple[int, int], among: tuple[int, int]) -> int:
     """Find the number of the first record that is cut: some of those `among`, before which phases change."""
     size, (before, after) = record.itemsize, phases
     numbers = np.arange(among[0], min(among[1], (len(content) - before) // size))
 
-    def costs(start: int) -> npt.NDArray[np.float64]:
+    def costs(start: int) -> Float64:
         places = start + numbers * size
         places = places[places + size <= len(content)]
         values = _magnitudes(_at(content, places, record))
@@ -280,7 +277,7 @@ def _seam(content: Bytes, record: np.dtype[Any], known: Int64, phases: tuple[int
     return among[0] + int((kept + rest).argmin())
 
 
-def _strangeness(content: Bytes, places: Int64, known: Int64, size: int) -> Int64:
+def _strangeness(content: Uint8, places: Int64, known: Int64, size: int) -> Int64:
     """Count the bytes of records that no known record has at this place, where these hardly differ."""
     strange = np.zeros(len(places), np.int64)
     if not len(known):
@@ -294,13 +291,13 @@ def _strangeness(content: Bytes, places: Int64, known: Int64, size: int) -> Int6
     return strange
 
 
-def _at(content: Bytes, places: Int64, record: np.dtype[Any]) -> Records:
+def _at(content: Uint8, places: Int64, record: np.dtype[Any]) -> Records:
     """Return the records that begin at some places."""
     found: Records = content[places[:, None] + np.arange(record.itemsize)].view(record).reshape(-1)
     return found
 
 
-def _costs(records: Records) -> npt.NDArray[np.float64]:
+def _costs(records: Records) -> Float64:
     """Return how large the values of each record are: those of a shifted one are huge, or its stamps go backwards."""
     costs = _magnitudes(records)
     while (name := next((name for name in _STAMPS if name in (records.dtype.names or ())), "")) == "values":
@@ -311,11 +308,11 @@ def _costs(records: Records) -> npt.NDArray[np.float64]:
     return costs
 
 
-def _magnitudes(records: Records) -> npt.NDArray[np.float64]:
+def _magnitudes(records: Records) -> Float64:
     """Return the sum of the bits that the integers of each record need."""
     if records.dtype.names:
         parts = [_magnitudes(records[name]) for name in records.dtype.names]
-        total: npt.NDArray[np.float64] = np.sum([part.sum(axis=tuple(range(1, part.ndim))) for part in parts], axis=0)
+        total: Float64 = np.sum([part.sum(axis=tuple(range(1, part.ndim))) for part in parts], axis=0)
         return total
     if records.dtype.kind not in "ui":
         return np.zeros(records.shape)

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from npuprof.arrays import Records, Uint8
 from npuprof.notes import Notes
 from npuprof.progress import tell
 from npuprof.sources.files.holes import written_parts
@@ -23,9 +23,6 @@ from npuprof.sources.files.room import ALWAYS_BYTES, too_large
 from npuprof.sources.raw.records.folders import Folder, Slice, read_folder
 from npuprof.sources.raw.records.framing import Framed, frame
 from npuprof.sources.raw.records.layouts import magic_word
-
-Records: TypeAlias = npt.NDArray[Any]
-Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 _MAX_SLICES = 5  # that a note names
 _MAX_NAMED = 60  # streams, and other files, that notes of unread ones name
@@ -119,11 +116,11 @@ class Streams:
         """Return what the ledger calls a stream: both of its parts, of age or not, are one input."""
         return f"{self._label}/{_DATA.sub('', _bare(name))}"
 
-    def read_bytes(self, name: str) -> Bytes:
+    def read_bytes(self, name: str) -> Uint8:
         """Read the slices of a stream; empty if it is absent."""
         return self._join(name, _HEAD_BYTES)[0]
 
-    def _join(self, name: str, head_bytes: int) -> tuple[Bytes, list[tuple[Slice, int]]]:
+    def _join(self, name: str, head_bytes: int) -> tuple[Uint8, list[tuple[Slice, int]]]:
         """Read the slices of a stream, each once; return the bytes, and how many of them are of which slice."""
         is_new = name in self._unread  # what is asked for again has been told of
         self._unread.discard(name)
@@ -173,7 +170,7 @@ class Streams:
             )
         return replace(one, size=written)
 
-    def _repeated(self, name: str, one: Slice, content: Bytes, head_bytes: int) -> int:
+    def _repeated(self, name: str, one: Slice, content: Uint8, head_bytes: int) -> int:
         """Count the bytes at the front of a slice that are a copy of another one, which may have been cut."""
         if len(content) < head_bytes:
             return 0
@@ -196,7 +193,7 @@ class Streams:
         if len(self._unread) > _MAX_NAMED:
             self._notes.info(self._label, "more streams are not decoded", len(self._unread) - _MAX_NAMED)
 
-    def _read_slice(self, path: Path, place: Bytes) -> int:
+    def _read_slice(self, path: Path, place: Uint8) -> int:
         """Read a slice into its place; return how many bytes it had."""
         try:
             with path.open("rb") as file:
@@ -234,7 +231,7 @@ def _named(slices: list[Slice]) -> str:
     return ", ".join(names[:_MAX_SLICES]) + (f" and {len(names) - _MAX_SLICES} more" * (len(names) > _MAX_SLICES))
 
 
-def _begins_with(path: Path, content: Bytes) -> bool:
+def _begins_with(path: Path, content: Uint8) -> bool:
     try:
         with path.open("rb") as file:
             parts = (content[at : at + _PART_BYTES].tobytes() for at in range(0, len(content), _PART_BYTES))

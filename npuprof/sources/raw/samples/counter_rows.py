@@ -17,18 +17,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.arrays import Float64, Int64
 from npuprof.sources.columns.nullable import ABSENT, optional
 from npuprof.sources.raw.control.dictionaries import Names
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class CounterRows:
 
     time_ns: Int64
     device: int | None
-    value: Floats
+    value: Float64
     counter: Names
     instance: Names
     unit: Names
@@ -84,7 +82,7 @@ def _names(name: Names | str | None, count: int) -> Names:
     return Names.absent(count) if name is None else Names(np.zeros(count, np.int64), [name])
 
 
-def passed_ns(series: Int64, time_ns: Int64) -> Floats:
+def passed_ns(series: Int64, time_ns: Int64) -> Float64:
     """Give the time since the row before of the same series; NaN for a first row, and where time stands still.
 
     Parameters

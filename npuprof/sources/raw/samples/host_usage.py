@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from npuprof.arrays import Bools, Int64
 from npuprof.sources.raw.control.clocks import parse_frequency
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.control.files import Side, whole_number
@@ -21,8 +21,6 @@ from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.samples.all_processes import read_all_processes
 from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
 from npuprof.sources.raw.samples.text import counted_lines, number, whole
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _CLOCK_TICKS = 100  # of /proc, a second, where info.json does not tell
 _PAGE_KIB = 4
@@ -49,7 +47,7 @@ def read_host_usage(host: Host, side: Side | None) -> list[CounterRows]:
     return [*own, *read_all_processes(host, side)]
 
 
-def _placed(host: Host, stream: str, stamps: list[int]) -> tuple[Int64, npt.NDArray[np.bool_]]:
+def _placed(host: Host, stream: str, stamps: list[int]) -> tuple[Int64, Bools]:
     """Turn host counter values into UTC nanoseconds, and tell which are possible."""
     counters = np.array(stamps, np.uint64)
     good = host.clock.reaches(counters)

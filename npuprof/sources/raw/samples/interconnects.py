@@ -5,19 +5,15 @@ Source: raw/FORMAT.md section 6.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 
+from npuprof.arrays import Float64
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.records import layouts
-from npuprof.sources.raw.samples.counter_rows import CounterRows, Floats, passed_ns, rows
+from npuprof.sources.raw.samples.counter_rows import CounterRows, passed_ns, rows
 from npuprof.sources.raw.samples.streams import impossible, read_device_ns
 from npuprof.sources.raw.samples.text import device_table
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _PCIE_GROUPS = ("post Tx", "nonpost Tx", "cpl Tx", "nonpost_latency Tx", "post Rx", "nonpost Rx", "cpl Rx")
 _PCIE_STATISTICS = (" min", " max", "")  # the vendor's timeline shows the averages
@@ -112,7 +108,7 @@ def qos_names(device: Device) -> list[str]:
     return [name[:64] for name in names]
 
 
-def _percent(part: Floats, whole: Floats) -> Floats:
+def _percent(part: Float64, whole: Float64) -> Float64:
     share = np.full(len(part), np.nan)
     np.divide(part * 100, whole, out=share, where=whole > 0)
     return share

@@ -5,20 +5,15 @@ Source: raw/FORMAT.md sections 5.3, 5.5 and 5.7.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 
+from npuprof.arrays import Int64, Records
 from npuprof.sources.raw.control.chips import Family
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.records import layouts
-from npuprof.sources.raw.records.slices import Records
 from npuprof.sources.raw.samples.counter_rows import CounterRows, passed_ns, rows
 from npuprof.sources.raw.samples.interconnects import qos_names
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _STREAM = "stars_soc_profile"
 _QOS, _SIO, _ACC, _CHIP, _SOC, _POWER = 0b011000, 0b011001, 0b011010, 0b011011, 0b011100, 0b011101

@@ -5,15 +5,13 @@ Source: raw/FORMAT.md section 3 (sample files).
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.arrays import Bools, Int64, Records
 from npuprof.sources.raw.device.reader import Device
-from npuprof.sources.raw.records.slices import Records
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _REACH_NS = 366 * 86_400_000_000_000  # as for counters: no profile is a year long
 _VERSIONS = ("1.0", "2.0")
@@ -102,7 +100,7 @@ def device_mono_ns(device: Device) -> int | None:
     return value if value is not None and 0 <= value < 1 << 62 else None
 
 
-def impossible(device: Device, stream: str, what: str, bad: npt.NDArray[np.bool_]) -> None:
+def impossible(device: Device, stream: str, what: str, bad: Bools) -> None:
     """Note records that are skipped, if there are any."""
     device.skip(stream, f"{what} skipped", int(np.count_nonzero(bad)))
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
@@ -27,8 +26,6 @@ from npuprof.sources.raw.samples import core_samples, host_usage, interconnects,
 from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
 from npuprof.sources.raw.samples.counter_rows import counters_table as join_counters
 from npuprof.sources.raw.samples.streams import impossible, layout_version, read_host_ns, read_us
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _COMPONENTS = ["APP", "Device"]
 _MAX_BYTES = 1 << 62

@@ -6,18 +6,14 @@ Source: raw/FORMAT.md section 6.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from npuprof.arrays import Float64, Int64
 from npuprof.notes import Notes
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.records.slices import Streams
 from npuprof.sources.raw.samples.streams import device_mono_ns, impossible
-
-Int64: TypeAlias = npt.NDArray[np.int64]
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 _MAX_BYTES = 256 << 20
 _MAX_LINE = 4096
@@ -70,7 +66,7 @@ def number(text: str) -> float | None:
     return value if 0 <= value < _LARGEST else None
 
 
-def device_table(device: Device, stream: str, needed: int, optional: int = 0) -> tuple[Int64, Floats]:
+def device_table(device: Device, stream: str, needed: int, optional: int = 0) -> tuple[Int64, Float64]:
     """Read a text stream of a device: a stamp (CLOCK_MONOTONIC_RAW, ns) and numbers a line, below a header line.
 
     Parameters
@@ -109,7 +105,7 @@ def _is_header(fields: list[str]) -> bool:
     return words[:1].isalpha() and not any(map(str.isdigit, words)) and fields[0].lower() not in ("nan", "inf")
 
 
-def _placed(device: Device, stream: str, stamps: Int64, values: Floats) -> tuple[Int64, Floats]:
+def _placed(device: Device, stream: str, stamps: Int64, values: Float64) -> tuple[Int64, Float64]:
     base = device_mono_ns(device)
     good = np.zeros(len(stamps), bool) if base is None else np.abs(stamps - base) <= _REACH_NS
     impossible(device, stream, "impossible time stamps", ~good)

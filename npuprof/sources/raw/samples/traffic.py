@@ -7,19 +7,16 @@ Source: raw/FORMAT.md section 6.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from npuprof.arrays import Float64, Int64, Records
 from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.records import layouts
-from npuprof.sources.raw.records.slices import Records
-from npuprof.sources.raw.samples.counter_rows import CounterRows, Floats, passed_ns, rows
+from npuprof.sources.raw.samples.counter_rows import CounterRows, passed_ns, rows
 from npuprof.sources.raw.samples.streams import impossible, layout_version, read_host_ns, read_us
-
-Int64: TypeAlias = npt.NDArray[np.int64]
 
 _HBM_BYTES = 256 // 8
 _DDR_BYTES = 128 // 8  # the bus of every stars chip; older ones have 256 bits
@@ -85,8 +82,8 @@ def read_llc(device: Device) -> list[CounterRows]:
     row = row.reshape(-1)
     cache, moment_ns = moments[0], moments[1]
 
-    def total(events: tuple[int, ...]) -> Floats:
-        summed: Floats = np.sum([_of_event(records, row, event, len(cache)) for event in events], axis=0)
+    def total(events: tuple[int, ...]) -> Float64:
+        summed: Float64 = np.sum([_of_event(records, row, event, len(cache)) for event in events], axis=0)
         return summed
 
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,7 +98,7 @@ def read_llc(device: Device) -> list[CounterRows]:
     return device.keep_counters("llc", len(records), parts)
 
 
-def _of_event(records: Records, row: Int64, event: int, count: int) -> Floats:
+def _of_event(records: Records, row: Int64, event: int, count: int) -> Float64:
     values = np.full(count, np.nan)
     chosen = records["event"] == event
     values[row[chosen]] = records["count"][chosen]
@@ -126,5 +123,5 @@ def _with_instances(device: Device, stream: str, stamped: tuple[Records, Int64])
     return records[good], time_ns[good]
 
 
-def _mb_a_second(size_bytes: Floats, interval_ns: Floats) -> Floats:
+def _mb_a_second(size_bytes: Float64, interval_ns: Float64) -> Float64:
     return size_bytes / 2**20 / (interval_ns / 1e9)
