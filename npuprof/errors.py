@@ -23,7 +23,7 @@ class NpuprofError(Exception):
         super().__init__(*_plain(parts))
 
     def _render_traceback_(self) -> list[str]:
-        """Give IPython the lines to show instead of a traceback (IPython's custom display hook)."""
+        """Return IPython the lines to show instead of a traceback (IPython's custom display hook)."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -71,7 +71,7 @@ class NpuprofWarning(UserWarning):
 
 
 def describe_failure(error: BaseException | None) -> str:
-    """Say what the profiled code raised; empty for None."""
+    """Return what the profiled code raised; empty for None."""
     if error is None:
         return ""
     try:

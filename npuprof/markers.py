@@ -146,6 +146,6 @@ def _taken(message: str, domain: str) -> tuple[str, str]:
 
 
 def _run() -> running.Running | None:
-    """Give the run whose front end is collecting natively in this process, if one is."""
+    """Return the run whose front end is collecting natively in this process, if one is."""
     run = running.current()
     return run if run is not None and run.native else None

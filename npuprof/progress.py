@@ -75,7 +75,7 @@ class Display(Protocol):
 
 
 def tell(name: str, done: int, total: int, unit: str = "bytes") -> None:
-    """Tell whoever watches how far the reading of a file has come; see :class:`Progress`."""
+    """Report to the watcher how far the reading of a file has come; see :class:`Progress`."""
     watcher = _watcher.get()
     if watcher is not None:
         watcher(Progress(plain_line(name), done, total, unit))

@@ -185,7 +185,7 @@ def _sizes(directory: str, inner: str = "") -> Iterator[tuple[str, int]]:
 
 
 def kept_message(message: str) -> str:
-    """Give a marker's message in the form that is the same before and after any front end has kept it.
+    """Return a marker's message in the form that is the same before and after any front end has kept it.
 
     pyACL keeps its first bytes, and torch writes other characters for those that would end its JSON text.
     """

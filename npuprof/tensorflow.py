@@ -35,7 +35,7 @@ _CONFIG_MODULE = "npu_bridge.estimator.npu.npu_config"
 
 
 def profiling_options(options: Options | None = None, *, chip: str = "", training: bool = True) -> str:
-    """Give the JSON text that all inlets take.
+    """Return the JSON text that all inlets take.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def global_options(options: Options | None = None, *, chip: str = "", training: 
 def environment(
     options: Options | None = None, *, chip: str = "", training: bool = True, graph_engine: bool = False
 ) -> dict[str, str]:
-    """Give the variables by which a process that starts with them collects, without a change to its code.
+    """Return the variables by which a process that starts with them collects, without a change to its code.
 
     Parameters
     ----------

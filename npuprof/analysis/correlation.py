@@ -68,7 +68,7 @@ def causes(tables: Mapping[str, pd.DataFrame]) -> Causes:
 
 
 def _holders(tables: Mapping[str, pd.DataFrame], duration: Int64) -> tuple[Int64, Int64]:
-    """Give for each host row the innermost slice that holds it, and the innermost Python call that does."""
+    """Return for each host row the innermost slice that holds it, and the innermost Python call that does."""
     start = np.concatenate([tables[name]["start_ns"].to_numpy(np.int64) for name in LAYERS])
     thread = np.concatenate([tables[name]["thread_id"].to_numpy(np.int64) for name in LAYERS])
     python = len(tables["python"])
@@ -95,7 +95,7 @@ def _lookup(values: Int64, positions: Int64) -> Int64:
 
 
 def _declared_parents(python: pd.DataFrame, holders: Int64, python_holders: Int64) -> Int64:
-    """Let a Python call's own ``parent_id`` win where the Python call that holds it in time is another one."""
+    """Prefer a Python call's own ``parent_id`` where the Python call that holds it in time is another one."""
     callers: Int64 = holders.copy()
     ids = pd.Index(python["id"].to_numpy())
     if not len(ids) or not ids.is_unique:
@@ -122,7 +122,7 @@ def whole_links(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 def _launchers(
     tables: Mapping[str, pd.DataFrame], links: pd.DataFrame, first: Mapping[str, int]
 ) -> tuple[Int64, Int64]:
-    """Give for each kernel the API row, and the operator row, that the links name as its cause."""
+    """Return for each kernel the API row, and the operator row, that the links name as its cause."""
     targets = np.where((links["target_table"] == "kernels").to_numpy(), links["target_row"].to_numpy(), -1)
     of_task = np.flatnonzero((links["target_table"] == "tasks").to_numpy())
     if len(of_task):
@@ -137,7 +137,7 @@ def _launchers(
 
 
 def _kernels_of(tables: Mapping[str, pd.DataFrame], task_rows: Int64) -> Int64:
-    """Give the row of ``kernels`` that is each task; -1 for a task that is no kernel."""
+    """Return the row of ``kernels`` that is each task; -1 for a task that is no kernel."""
     kernels = tables["kernels"][_TASK_KEY].assign(row=np.arange(len(tables["kernels"])))
     tasks = tables["tasks"][_TASK_KEY].iloc[task_rows]
     joined = tasks.merge(kernels.drop_duplicates(_TASK_KEY), on=_TASK_KEY, how="left")["row"]

@@ -64,7 +64,7 @@ class _Call:
 
 
 def kernel_work(kernels: pd.DataFrame, most: int) -> pd.DataFrame:
-    """Tell of kernels that are alike what they computed and moved.
+    """Return what kernels that are alike computed and moved.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def kernel_work(kernels: pd.DataFrame, most: int) -> pd.DataFrame:
 
 
 def flops_from_shapes(kernel: Mapping[str, object]) -> float:
-    """Give the operations of a kernel by its definition; NaN for an operator or shapes that are not known.
+    """Return the operations of a kernel by its definition; NaN for an operator or shapes that are not known.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def flops_from_shapes(kernel: Mapping[str, object]) -> float:
 
 
 def bytes_from_shapes(kernel: Mapping[str, object]) -> float:
-    """Give the bytes of all operands of a kernel, each once; NaN where a shape or data type is not known."""
+    """Return the bytes of all operands of a kernel, each once; NaN where a shape or data type is not known."""
     moved = 0
     for side in ("input", "output"):
         sizes = shapes(kernel.get(f"{side}_shapes"))
@@ -166,14 +166,14 @@ def _texts(text: object) -> list[str]:
 
 
 def _plain_type(op_type: object) -> str:
-    """Give an operator's type without the version at its end: ``MatMulV3`` is ``matmul``."""
+    """Return an operator's type without the version at its end: ``MatMulV3`` is ``matmul``."""
     name = op_type.lower() if isinstance(op_type, str) else ""
     head, mark, version = name.rpartition("v")
     return head if mark and version.isdecimal() else name
 
 
 def _matrix_flops(call: _Call) -> float:
-    """Give 2 m n k for each product of a batch, whichever of the operands is transposed.
+    """Return 2 m n k for each product of a batch, whichever of the operands is transposed.
 
     The sizes of the three matrices, m k, k n and m n, multiply to the square of m n k.
     """
@@ -193,7 +193,7 @@ def _matrix_flops(call: _Call) -> float:
 
 
 def _convolution_flops(call: _Call) -> float:
-    """Give two operations for each weight and place of the output (5 dimensions: channels are split in two)."""
+    """Return two operations for each weight and place of the output (5 dimensions: channels are split in two)."""
     if len(call.inputs) < 2 or len(call.outputs[0]) not in (4, 5):
         return math.nan
     if call.formats[:1] not in (["NCHW"], ["NC1HWC0"]):
@@ -203,7 +203,7 @@ def _convolution_flops(call: _Call) -> float:
 
 
 def _counted_bytes(kernels: pd.DataFrame) -> Float64:
-    """Give the bytes between the cores and memory; 0 where they were not counted.
+    """Return the bytes between the cores and memory; 0 where they were not counted.
 
     A bandwidth is in units of 2**30 bytes a second and of one core, whose time is that of all blocks over their
     number. Source: raw/FORMAT.md section 9.

@@ -65,7 +65,7 @@ class Nesting:
         return cls(order, codes, starts, ends, _parents(codes, ends), labels)
 
     def depths(self) -> Int64:
-        """Give how many intervals hold each, in sorted order: 0 at the top."""
+        """Return how many intervals hold each, in sorted order: 0 at the top."""
         depths = (self.parents >= 0).astype(np.int64)
         above = self.parents.copy()
         rows = np.flatnonzero(above >= 0)
@@ -131,7 +131,7 @@ class Nesting:
 
 
 def time_order(starts: Int64, ends: Int64) -> Int64:
-    """Give the rows ordered by start and, at one start, longer first; ties keep their order."""
+    """Return the rows ordered by start and, at one start, longer first; ties keep their order."""
     order = np.argsort(starts, kind="stable")
     ordered = starts[order]
     tied = np.zeros(len(order), bool)

@@ -26,7 +26,7 @@ def union(starts: Int64, ends: Int64) -> Spans:
 
 
 def subtract(whole: Spans, part: Spans) -> Spans:
-    """Give what of `whole` is not covered by `part`; both sorted and disjoint, as :func:`union` gives them."""
+    """Return what of `whole` is not covered by `part`; both sorted and disjoint, as :func:`union` gives them."""
     edges = np.concatenate((*whole, *part))
     n_whole, n_part = len(whole[0]), len(part[0])
     # Walking along all edges, time counts where one more `whole` than `part` is open and none of `part` is.

@@ -94,12 +94,12 @@ def _ends(frame: pd.DataFrame) -> Spans:
 
 
 def _within(spans: Spans, starts: Int64, ends: Int64) -> Int64:
-    """Give how much of disjoint, sorted intervals lies within each window; windows may overlap."""
+    """Return how much of disjoint, sorted intervals lies within each window; windows may overlap."""
     return _until(spans, ends) - _until(spans, starts)
 
 
 def _until(spans: Spans, moments: Int64) -> Int64:
-    """Give how much of disjoint, sorted intervals lies before each moment."""
+    """Return how much of disjoint, sorted intervals lies before each moment."""
     begins, ends = spans
     if not len(begins):
         return np.zeros(len(moments), np.int64)

@@ -132,7 +132,7 @@ def summarise(tables: Mapping[str, pd.DataFrame], info: Info, *, top: int = 5) -
 
 
 def covered(tables: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
-    """Give the first start and the last end of all slices, in epoch nanoseconds; None without any slice."""
+    """Return the first start and the last end of all slices, in epoch nanoseconds; None without any slice."""
     bounds = [
         (int(starts.min()), int((starts + frame["duration_ns"].to_numpy()).max()))
         for frame in (tables[name] for name in _SPANS)

@@ -126,7 +126,7 @@ def code(view: View, frame: pd.DataFrame, origin_ns: int = 0, *, run: str = "run
 
 
 def members(view: View, frame: pd.DataFrame, row: pd.Series[Any], origin_ns: int = 0) -> npt.NDArray[np.int64]:
-    """Give the numbers of the table's rows that one row of the view stands for.
+    """Return the numbers of the table's rows that one row of the view stands for.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def members(view: View, frame: pd.DataFrame, row: pd.Series[Any], origin_ns: int
 
 
 def _conditions(view: View, frame: pd.DataFrame, origin_ns: int) -> tuple[list[Condition], list[Condition]]:
-    """Tell filters of rows from filters of groups."""
+    """Return filters of rows from filters of groups."""
     _check(frame, view.group)
     groups = None
     before, after = [], []

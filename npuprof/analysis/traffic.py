@@ -60,7 +60,7 @@ def rank_traffic(tables: Tables, statistics: Statistics) -> pd.DataFrame:
 
 
 def link_packets(tables: Tables, statistics: Statistics) -> pd.DataFrame:
-    """Give the bandwidth of each link by the size of what was sent at once.
+    """Return the bandwidth of each link by the size of what was sent at once.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def _by_operator(rows: pd.DataFrame, *, known: bool) -> pd.DataFrame:
 
 
 def _inside(operators: pd.DataFrame, tasks: pd.DataFrame) -> tuple[Int64, Int64]:
-    """Give for each operator the time in which it moved something, and that in which it only waited.
+    """Return for each operator the time in which it moved something, and that in which it only waited.
 
     Planes of an operator work side by side, so their tasks are united. Operators are laid one after the other on a
     line of their own, which keeps those that ran at the same time apart.
@@ -178,7 +178,7 @@ def _kinds(operators: pd.DataFrame) -> list[str]:
 
 
 def _kind(name: str) -> str:
-    """Give the type in an operator's name: ``hcom_allReduce__586_0_1`` is an ``hcom_allReduce_``."""
+    """Return the type in an operator's name: ``hcom_allReduce__586_0_1`` is an ``hcom_allReduce_``."""
     return name.partition("__")[0] + "_" * ("__" in name)
 
 

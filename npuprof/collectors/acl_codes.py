@@ -117,7 +117,7 @@ CODES: Mapping[int, Meaning] = {
 
 
 def explain(call: str, code: int) -> str:
-    """Say which call returned what, what that means, and what to do."""
+    """Return which call returned what, what that means, and what to do."""
     known = CODES.get(code)
     if known is None:
         return f"acl.prof.{call} returned {code}, which is not a documented code: see CANN's log (~/ascend/log)"

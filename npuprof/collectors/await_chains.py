@@ -22,7 +22,7 @@ _MAX_HOPS = 64  # a chain of tasks or futures longer than this is a cycle or not
 
 
 def running_loop(loop_frame: types.FrameType) -> asyncio.AbstractEventLoop | None:
-    """Give the loop whose ``run_forever`` a frame is."""
+    """Return the loop whose ``run_forever`` a frame is."""
     loop = loop_frame.f_locals.get("self")
     return loop if isinstance(loop, asyncio.AbstractEventLoop) else None
 
@@ -47,7 +47,7 @@ class MainTasks:
             self._tasks[loop] = weakref.ref(task)
 
     def of(self, loop: asyncio.AbstractEventLoop) -> asyncio.Task[Any] | None:
-        """Give the main task of a loop, if it is known and not done."""
+        """Return the main task of a loop, if it is known and not done."""
         known = self._tasks.get(loop)
         task = None if known is None else known()
         if task is not None and not task.done():
@@ -65,7 +65,7 @@ def _is_loop_stopper(callback: object) -> bool:
 
 
 def waiting_frames(task: asyncio.Task[Any]) -> Iterator[types.FrameType]:
-    """Give the frames in which a suspended task waits, outermost first, on through the task that it awaits."""
+    """Yield the frames in which a suspended task waits, outermost first, on through the task that it awaits."""
     for _ in range(_MAX_HOPS):
         yield from _suspended_frames(task)
         awaited = getattr(task, "_fut_waiter", None)
@@ -75,7 +75,7 @@ def waiting_frames(task: asyncio.Task[Any]) -> Iterator[types.FrameType]:
 
 
 def awaiting_frames(task: asyncio.Task[Any]) -> Iterator[types.FrameType]:
-    """Give the frames of all tasks that directly or indirectly await a task, outermost first."""
+    """Yield the frames of all tasks that directly or indirectly await a task, outermost first."""
     chain: list[asyncio.Task[Any]] = []
     awaiter = _awaiter(task)
     while awaiter is not None and len(chain) < _MAX_HOPS:
@@ -122,7 +122,7 @@ def _callbacks(future: asyncio.Future[Any]) -> list[object]:
 
 
 def _futures_of(callback: object, owner: object) -> Iterator[asyncio.Future[Any]]:
-    """Give the futures that a callback of asyncio's own completes."""
+    """Yield the futures that a callback of asyncio's own completes."""
     held: list[object] = []
     if isinstance(callback, functools.partial):  # wait_for, before 3.12
         held = list(callback.args)

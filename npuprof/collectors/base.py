@@ -43,11 +43,11 @@ class Collector(Protocol):
         ...
 
     def drives(self, options: Options) -> bool:
-        """Tell whether the options ask anything of this front end, rather than of npuprof's own sampler alone."""
+        """Return whether the options ask anything of this front end, rather than of npuprof's own sampler alone."""
         ...
 
     def takes_stacks(self, options: Options) -> bool:
-        """Tell whether it records Python calls itself, so that they need not be sampled as well."""
+        """Return whether it records Python calls itself, so that they need not be sampled as well."""
         ...
 
     def warmup(self, options: Options, directory: Path) -> None:
@@ -105,7 +105,7 @@ class Collector(Protocol):
         ...
 
     def versions(self) -> Mapping[str, str]:
-        """Tell the software versions that this front end knows of."""
+        """Return the software versions that this front end knows of."""
         ...
 
 

@@ -18,7 +18,7 @@ _MOST = 1024  # more is no list of features
 
 
 def advertised() -> frozenset[str]:
-    """Give the names of the features that CANN advertises; none where it cannot be asked."""
+    """Return the names of the features that CANN advertises; none where it cannot be asked."""
     try:
         return features_of(ctypes.CDLL(_LIBRARY))
     except OSError:
@@ -40,7 +40,7 @@ def features_of(library: Any) -> frozenset[str]:
 
 
 def can_load(library: str) -> bool:
-    """Tell whether the dynamic linker finds a library."""
+    """Return whether the dynamic linker finds a library."""
     try:
         ctypes.CDLL(library)
     except OSError:

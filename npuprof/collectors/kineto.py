@@ -74,11 +74,11 @@ class KinetoCollector:
             )
 
     def drives(self, options: Options) -> bool:
-        """Tell that torch is always asked: the ``cpu`` activity is its operators."""
+        """Return that torch is always asked: the ``cpu`` activity is its operators."""
         return True
 
     def takes_stacks(self, options: Options) -> bool:
-        """Tell whether torch's own tracer records every Python call; it does not for the modules alone."""
+        """Return whether torch's own tracer records every Python call; it does not for the modules alone."""
         return options.stacks
 
     def warmup(self, options: Options, directory: Path) -> None:
@@ -183,7 +183,7 @@ class KinetoCollector:
             opened.__exit__(None, None, None)
 
     def versions(self) -> Mapping[str, str]:
-        """Tell the versions of torch and of CUDA, and the GPU."""
+        """Return the versions of torch and of CUDA, and the GPU."""
         found: dict[str, str] = {}
         if (torch := self._torch) is not None:
             found["torch"] = str(torch.__version__)

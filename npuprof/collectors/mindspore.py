@@ -105,11 +105,11 @@ class MindSporeCollector:
             )
 
     def drives(self, options: Options) -> bool:
-        """Tell that MindSpore is always asked: the ``cpu`` activity is its operators."""
+        """Return that MindSpore is always asked: the ``cpu`` activity is its operators."""
         return True
 
     def takes_stacks(self, options: Options) -> bool:
-        """Tell whether MindSpore records Python calls itself, which it does on an NPU alone."""
+        """Return whether MindSpore records Python calls itself, which it does on an NPU alone."""
         return options.stacks and self._device_target() == _NPU
 
     def warmup(self, options: Options, directory: Path) -> None:
@@ -287,7 +287,7 @@ class MindSporeCollector:
             _warn(message)
 
     def versions(self) -> Mapping[str, str]:
-        """Tell MindSpore's version, and the kind of device that it runs on."""
+        """Record MindSpore's version, and the kind of device that it runs on."""
         if self._mindspore is None:
             return {}
         return {"mindspore": str(self._mindspore.__version__), "mindspore_device": self._device_target()}
@@ -327,7 +327,7 @@ def _make_profile(
 
 
 def _known(profiler: ModuleType) -> frozenset[str]:
-    """Give the names of what this release can be asked."""
+    """Return the names of what this release can be asked."""
     if hasattr(profiler, "profile"):
         return _parameters(profiler.profile) | _parameters(profiler._ExperimentalConfig)
     return state.parameters() or settings.DOCUMENTED

@@ -66,18 +66,18 @@ def logged_messages() -> Iterator[LoggedMessages]:
 
 
 def parameters() -> frozenset[str]:
-    """Give the names that this release's profilers take; empty where it does not list them."""
+    """Return the names that this release's profilers take; empty where it does not list them."""
     listed = _find(f"{_PACKAGE}.common.profiler_parameters", "ProfilerParameters")
     return frozenset(getattr(listed, "PARAMS", ()))
 
 
 def interface() -> Any:
-    """Give the class that drives all profilers of the process; None where this release has none."""
+    """Return the class that drives all profilers of the process; None where this release has none."""
     return _find(f"{_PACKAGE}.profiler_interface", "ProfilerInterface")
 
 
 def is_collecting() -> bool:
-    """Tell whether a profiler of MindSpore's holds the process already."""
+    """Return whether a profiler of MindSpore's holds the process already."""
     return bool(getattr(interface(), "is_initialized", False))
 
 
@@ -111,12 +111,12 @@ class Place:
         self._kept = [(keeper, name, getattr(keeper, name)) for keeper, name in _places()]
 
     def clear(self) -> None:
-        """Let a profiler write where it is told to, whatever an earlier trace handler said."""
+        """Make a profiler write where it is told to, whatever an earlier trace handler said."""
         for keeper, name, _ in self._kept:
             setattr(keeper, name, None)
 
     def restore(self) -> None:
-        """Let later profilers of the user's write where they would have written without ours."""
+        """Make later profilers of the user write where they would have written without ours."""
         for keeper, name, value in self._kept:
             setattr(keeper, name, value)
 

@@ -106,7 +106,7 @@ class ModelStream:
             self._subscribed.append(model)
 
     def take(self, timeout_s: float | None) -> list[Row]:
-        """Give the rows that have arrived; wait for some, and give none when it has ended or the time is over."""
+        """Return the rows that have arrived; wait for some, and give none when it has ended or the time is over."""
         with self._news:
             self._news.wait_for(lambda: self._rows or self._ended, timeout_s)
             rows = list(self._rows)
@@ -248,7 +248,7 @@ class ModelStream:
         return rows
 
     def _context(self) -> int:
-        """Give the calling thread's context, which the reading thread takes too; 0 where there is none."""
+        """Return the calling thread's context, which the reading thread takes too; 0 where there is none."""
         if self._rt is None or not hasattr(self._rt, "get_context"):
             return 0
         context, code = self._rt.get_context()

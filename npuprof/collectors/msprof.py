@@ -32,7 +32,7 @@ _STOPPED = re.compile(r"stop success|stop fail|profiling has not started", re.IG
 
 
 def find() -> Path:
-    """Give the path of msprof.
+    """Return the path of msprof.
 
     Raises
     ------
@@ -138,13 +138,13 @@ class MsprofCollector(AclCollector):
             raise CollectorError(f"msprof ended with status {status}. {msprof.last_words()}")
 
     def versions(self) -> Mapping[str, str]:
-        """Tell the version of the CANN toolkit, and the tool that was used."""
+        """Return the version of the CANN toolkit, and the tool that was used."""
         found = {"msprof": str(tool)} if (tool := cann.msprof()) is not None else {}
         return found | ({"cann": version} if (version := cann.toolkit_version()) else {})
 
 
 def _mode_at_start() -> str:
-    """Give the mode of profiling that this process was started with; what was set since then comes too late."""
+    """Return the mode of profiling that this process was started with; what was set since then comes too late."""
     try:
         entries = Path("/proc/self/environ").read_bytes().split(b"\0")
     except OSError:

@@ -117,7 +117,7 @@ class MsprofProcess:
                 stream.flush()
 
     def quit(self, timeout_s: float) -> int | None:
-        """Tell it to end, and wait; None when it had to be killed."""
+        """Ask it to end, and wait; None when it had to be killed."""
         self._say("quit")
         return self.wait(timeout_s)
 
@@ -154,7 +154,7 @@ class MsprofProcess:
                     stream.close()
 
     def last_words(self) -> str:
-        """Say what it wrote last, with the warning that it deserves."""
+        """Return what it wrote last, with the warning that it deserves."""
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
         if not lines:
             return "It said nothing"
@@ -162,5 +162,5 @@ class MsprofProcess:
 
 
 def has_data(directory: Path) -> bool:
-    """Tell whether msprof has left raw data in a directory."""
+    """Return whether msprof has left raw data in a directory."""
     return any(directory.glob("PROF_*"))

@@ -293,7 +293,7 @@ class _Sampler:
         self._nodes.append(node)
 
     def _node(self, leaf: types.FrameType) -> int:
-        """Give the tree's node of a thread's stack, with the coroutines that await what it runs."""
+        """Return the tree's node of a thread's stack, with the coroutines that await what it runs."""
         path: list[int] = []  # leaf first
         loop_at = 0
         loop_frame: types.FrameType | None = None
@@ -340,7 +340,7 @@ class _NativeIds:
         self._foreign: set[int] = set()
 
     def native_id(self, ident: int) -> int | None:
-        """Give the system's id of a thread, or its ident where the threading module does not know it.
+        """Return the system's id of a thread, or its ident where the threading module does not know it.
 
         A thread that is about to be registered is not known yet either: None the first time.
         """

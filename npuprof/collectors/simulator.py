@@ -16,7 +16,7 @@ class SimulatorCollector(AclCollector):
     simulated = True
 
     def load(self) -> ModuleType:
-        """Give the simulated ``acl``."""
+        """Return the simulated ``acl``."""
         from npuprof.simulator import acl
 
         return acl

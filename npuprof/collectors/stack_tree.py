@@ -60,7 +60,7 @@ class StackTree:
         return len(self._parents) >= _MAX_NODES or len(self._frames) >= _MAX_FRAMES
 
     def frame(self, frame: types.FrameType) -> int:
-        """Give the index of a frame's function."""
+        """Return the index of a frame's function."""
         code = frame.f_code
         known = self._codes.get(id(code))
         if known is not None and known[0]() is code:  # an id is used again once its owner is gone
@@ -79,7 +79,7 @@ class StackTree:
         return index
 
     def node(self, path: list[int]) -> int:
-        """Give the node of a stack of frame indices, outermost first; :data:`NOTHING` for an empty one."""
+        """Return the node of a stack of frame indices, outermost first; :data:`NOTHING` for an empty one."""
         node = NOTHING
         for frame in path:
             key = (node + 1) << _FRAME_BITS | frame

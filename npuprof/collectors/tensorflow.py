@@ -91,11 +91,11 @@ class TensorFlowCollector:
                 )
 
     def drives(self, options: Options) -> bool:
-        """Tell whether the device is asked for; the window knows nothing else."""
+        """Return whether the device is asked for; the window knows nothing else."""
         return "npu" in options.activities
 
     def takes_stacks(self, options: Options) -> bool:
-        """Tell that Python calls are not recorded by the window."""
+        """Return that Python calls are not recorded by the window."""
         return False
 
     def warmup(self, options: Options, directory: Path) -> None:
@@ -146,7 +146,7 @@ class TensorFlowCollector:
             )
 
     def range_start(self, message: str, domain: str = "") -> int:
-        """Give 0, because markers are not collected."""
+        """Return 0, because markers are not collected."""
         self.mark(message, domain)
         return 0
 
@@ -154,7 +154,7 @@ class TensorFlowCollector:
         """Do nothing, because there are no ranges."""
 
     def versions(self) -> Mapping[str, str]:
-        """Tell the versions of TensorFlow and the adapter, as far as they are imported and tell them."""
+        """Return the versions of TensorFlow and the adapter, as far as they are imported and tell them."""
         names = ("tensorflow", "npu_bridge", "npu_device")
         told = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
         return {name: str(version) for name, version in told.items() if version is not None}

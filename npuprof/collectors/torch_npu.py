@@ -92,11 +92,11 @@ class TorchNpuCollector:
             )
 
     def drives(self, options: Options) -> bool:
-        """Tell that torch_npu is always asked: the ``cpu`` activity is PyTorch's operators."""
+        """Return that torch_npu is always asked: the ``cpu`` activity is PyTorch's operators."""
         return True
 
     def takes_stacks(self, options: Options) -> bool:
-        """Tell whether PyTorch's own tracer records every Python call."""
+        """Return whether PyTorch's own tracer records every Python call."""
         return options.stacks or options.modules
 
     def warmup(self, options: Options, directory: Path) -> None:
@@ -233,7 +233,7 @@ class TorchNpuCollector:
         return handle
 
     def _marked(self, domain: str) -> Any:
-        """Give ``torch_npu.npu`` where markers of a domain are collected; else None.
+        """Return ``torch_npu.npu`` where markers of a domain are collected; else None.
 
         Torch_npu hands moments on whatever their domain is, so domains are chosen here.
         """
@@ -248,7 +248,7 @@ class TorchNpuCollector:
             self._torch_npu.npu.mstx.range_end(number, domain=domain)
 
     def versions(self) -> Mapping[str, str]:
-        """Tell the versions of torch and torch_npu, and the chip."""
+        """Return the versions of torch and torch_npu, and the chip."""
         found: dict[str, str] = {}
         if (torch_npu := self._torch_npu) is not None:
             found["torch"] = str(importlib.import_module("torch").__version__)
@@ -323,7 +323,7 @@ def _raise_errors(call: str, messages: VendorMessages) -> None:
 
 
 def _creator() -> Any:
-    """Give the process's only maker of result directories; None where this version has none."""
+    """Return the process's only maker of result directories; None where this version has none."""
     try:
         return importlib.import_module(_PATHS).ProfPathCreator()
     except (ImportError, AttributeError):
@@ -341,7 +341,7 @@ def _set_creator_state(state: Mapping[str, Any]) -> None:
 
 
 def _stream(npu: Any, handle: Any) -> Any:
-    """Give the stream object of a native handle, which is what mstx takes."""
+    """Return the stream object of a native handle, which is what mstx takes."""
     if not isinstance(handle, int):
         return handle
     current = npu.current_stream()

@@ -17,7 +17,7 @@ from npuprof.options.values import listed
 
 
 def config_path(path: str | PathLike[str]) -> Path:
-    """Give the path of the file in a directory, or of the file itself where that is given."""
+    """Return the path of the file in a directory, or of the file itself where that is given."""
     given = Path(path).expanduser().absolute()
     return given if given.suffix == ".json" else given / requests.FILE_NAME
 

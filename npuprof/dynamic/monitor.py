@@ -139,7 +139,7 @@ class Monitor:
                     self._failed(error)
 
     def _changed(self) -> bool:
-        """Tell whether the file is another than at the last look."""
+        """Return whether the file is another than at the last look."""
         began_ns = self._clock_ns()
         try:
             seen = _signature(self._stat(self._path))
@@ -185,7 +185,7 @@ class Monitor:
                 self._begin(request)
 
     def _accepted(self, plain: dict[str, Any], *, changed: bool) -> Request | None:
-        """Give the request if it means this rank and the front end can do it."""
+        """Return the request if it means this rank and the front end can do it."""
         request = requests.understand(
             plain, changed=changed, collector=self._collector, output=self._output, tell=self._left_out
         )

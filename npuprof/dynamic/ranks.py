@@ -10,7 +10,7 @@ VARIABLES = ("RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
 
 
 def rank() -> int:
-    """Give this process's rank; 0 where no launcher tells."""
+    """Return this process's rank; 0 where no launcher tells."""
     for name in VARIABLES:
         value = os.environ.get(name, "")
         if value.isascii() and value.isdecimal():

@@ -148,7 +148,7 @@ def _slices(lane: _Lane, frame: pd.DataFrame) -> Iterator[str]:
 
 
 def _places(lane: _Lane, frame: pd.DataFrame) -> tuple[list[int], list[int]]:
-    """Give the process and the thread of each row."""
+    """Return the process and the thread of each row."""
     rows = len(frame)
     devices = frame["device_id"].fillna(0).astype("int64").tolist() if "device_id" in frame else None
     pids = [lane.order] * rows if devices is None else [_DEVICE_PIDS * (device + 1) + lane.order for device in devices]

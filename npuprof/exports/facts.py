@@ -45,7 +45,7 @@ class Grid:
 
 
 def origin(info: Info) -> list[str]:
-    """Say what ran where: chip, devices, rank, level, collector, source and start, as far as they are known."""
+    """Return what ran where: chip, devices, rank, level, collector, source and start, as far as they are known."""
     devices = ", ".join(map(str, info.devices))
     level = info.options.get("level")
     parts = [
@@ -61,7 +61,7 @@ def origin(info: Info) -> list[str]:
 
 
 def key_figures(summary: Summary) -> list[tuple[str, str]]:
-    """Give the figures of the whole run by name; those that the run does not tell are dashes."""
+    """Return the figures of the whole run by name; those that the run does not tell are dashes."""
     one = summary.devices[0] if len(summary.devices) == 1 else None
     peak = summary.memory_peaks["allocated_bytes"].max() if len(summary.memory_peaks) else None
     figures = [("wall time", duration(summary.wall_ns))]
@@ -93,7 +93,7 @@ def _of_host(summary: Summary, figures: Sequence[tuple[str, str]]) -> list[tuple
 
 
 def grids(summary: Summary) -> list[Grid]:
-    """Give the tables of a report: devices, the ops with the most time, the longest kernels, the top CANN calls.
+    """Return the tables of a report: devices, the ops with the most time, the longest kernels, the top CANN calls.
 
     Of a run without a device, these are the operators and the Python functions with the most time, and CANN calls.
     """
@@ -107,7 +107,7 @@ def grids(summary: Summary) -> list[Grid]:
 
 
 def note_rows(notes: pd.DataFrame, most: int) -> list[tuple[str, str, str]]:
-    """Give severity, source and message (with its number of times) of the gravest `most` notes."""
+    """Return severity, source and message (with its number of times) of the gravest `most` notes."""
     gravity = notes["severity"].map({"error": 0, "warning": 1, "info": 2}).to_numpy()
     columns = (notes[name].tolist() for name in ("severity", "source", "message", "count"))
     rows = list(zip(*columns, strict=True))

@@ -25,7 +25,7 @@ _OWN = re.compile(rf"(?:^|[/\\]){_PACKAGE.name}[/\\]([\w/\\]+\.py)\(\d+\): ")
 
 
 def folded_stacks(tables: Mapping[str, pd.DataFrame], metric: Metric = "self_cpu_time_total") -> Iterator[str]:
-    """Give the lines: the names from the outermost call inwards, joined by ``;``, a space, whole microseconds.
+    """Yield the lines: the names from the outermost call inwards, joined by ``;``, a space, whole microseconds.
 
     Python functions of npuprof's own, which a framework's tracer records as any other, have no frame: their time is
     their callers'.
@@ -71,7 +71,7 @@ def _path(node: int, parents: list[int], names: list[str]) -> Iterator[str]:
 
 
 def _is_own(name: str) -> bool:
-    """Tell whether a name is that of a function of npuprof: ``<somewhere>/npuprof/session/session.py(240): step``."""
+    """Return whether a name is that of a function of npuprof: ``<somewhere>/npuprof/session/session.py(240): step``."""
     found = _OWN.search(name)
     return found is not None and (_PACKAGE / found[1]).is_file()
 

@@ -75,7 +75,7 @@ def device_family(op_type: str, task_type: str, name: str) -> str:
 
 
 def shade(family: str, name: str) -> str:
-    """Give the family's colour, a little lighter for some names; a name has one shade in every run."""
+    """Return the family's colour, a little lighter for some names; a name has one shade in every run."""
     white = _SHADES[zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(_SHADES)]
     colour = FAMILIES[family].colour
     channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))

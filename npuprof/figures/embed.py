@@ -21,7 +21,7 @@ CONFIG: Mapping[str, Any] = {
 
 
 def mimebundle(figure: go.Figure) -> dict[str, Any]:
-    """Give a figure as the output that Jupyter front ends draw with their own plotly.js."""
+    """Return a figure as the output that Jupyter front ends draw with their own plotly.js."""
     return {MIMETYPE: {**json.loads(figure.to_json()), "config": dict(CONFIG)}}
 
 
@@ -32,14 +32,14 @@ def saved_bytes(figure: go.Figure) -> int:
 
 
 def library() -> str:
-    """Give plotly.js, whole, as one script element."""
+    """Return plotly.js, whole, as one script element."""
     from plotly.offline import get_plotlyjs
 
     return f"<script>{get_plotlyjs()}</script>"
 
 
 def element(figure: go.Figure, element_id: str, title: str) -> str:
-    """Give the elements that draw a figure on a page which holds :func:`library`.
+    """Return the elements that draw a figure on a page which holds :func:`library`.
 
     No text in the figure can end the script element: ``<``, ``>`` and ``&`` are written as escapes of JSON.
     """

@@ -114,7 +114,7 @@ def _frame(kernel: pd.Series, info: Info, pipes: int, *, with_point: bool) -> go
 
 
 def _shares(kernel: pd.Series) -> dict[tuple[str, str], float]:
-    """Give the share of each core and pipe in percent: of the pipes where there are any, else of what was counted."""
+    """Return the share of each core and pipe in percent: of the pipes where there are any, else of what was counted."""
     found: dict[tuple[str, str], float] = {}
     for core in _CORES:
         cycles = kernel.get(f"{core}_total_cycles")
@@ -175,7 +175,7 @@ def _time(kernel: pd.Series, core: str, pipe: str) -> str:
 
 
 def _facts(kernel: pd.Series) -> str:
-    """Say which kernel it is, in one line."""
+    """Return which kernel it is, in one line."""
     blocks = kernel.get("block_num")
     parts = [
         label(kernel["name"], 48),

@@ -13,7 +13,7 @@ UNNAMED = "(unnamed)"
 
 
 def label(name: object, longest: int) -> str:
-    """Give a name for a figure: at most `longest` characters, control characters as spaces, markup escaped.
+    """Return a name for a figure: at most `longest` characters, control characters as spaces, markup escaped.
 
     Plotly reads a subset of HTML in every text, and formulas between dollar signs where MathJax is loaded.
     """

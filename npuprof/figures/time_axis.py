@@ -17,7 +17,7 @@ _UNITS = ((10_000_000_000, 1_000_000_000, "s"), (2_000_000, 1_000_000, "ms"), (2
 
 
 def unit_of(span_ns: int) -> tuple[int, str]:
-    """Give the unit that a stretch of time is shown in: its nanoseconds and its sign."""
+    """Return the unit that a stretch of time is shown in: its nanoseconds and its sign."""
     return next((size, name) for least, size, name in _UNITS if span_ns >= least)
 
 
@@ -39,7 +39,7 @@ class TimeAxis:
     unit: str
 
     def places(self, times_ns: Int64) -> npt.NDArray[np.float64]:
-        """Give moments as numbers on the axis; the subtraction is of integers."""
+        """Return moments as numbers on the axis; the subtraction is of integers."""
         places: npt.NDArray[np.float64] = (times_ns - self.first_ns) / self.unit_ns
         return places
 

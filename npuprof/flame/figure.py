@@ -165,5 +165,5 @@ def _layout(info: Info, picture: Picture, search: str, found: Found | None, long
 
 
 def nothing(picture: Picture) -> str:
-    """Say that there is nothing to draw."""
+    """Return that there is nothing to draw."""
     return f"no {TITLES[picture.weight]} in {scope_text(picture.scope) or 'this run'}"

@@ -58,12 +58,12 @@ class Frames:
         return len(self.path)
 
     def below(self, frame: int) -> Int64:
-        """Give the frames right below one."""
+        """Return the frames right below one."""
         return np.flatnonzero(self.above == frame)
 
 
 def amount(sums: Sums, root: Root) -> tuple[int, int]:
-    """Give what is at the top of a view has in total, and of its own."""
+    """Return what the top of a view has in total, and of its own."""
     if root.path < 0:
         whole, own = int(sums.own.sum()), 0
     else:
@@ -74,7 +74,7 @@ def amount(sums: Sums, root: Root) -> tuple[int, int]:
 
 
 def inside(calls: MergedCalls, root: Root) -> tuple[int, npt.NDArray[np.bool_]]:
-    """Give the first path below the root of a view, and for it and those that follow whether they are below."""
+    """Return the first path below the root of a view, and for it and those that follow whether they are below."""
     low, high = calls.span(root.path)
     if not root.without:
         return low, np.ones(high - low, bool)
@@ -131,7 +131,7 @@ def fold(calls: MergedCalls, sums: Sums, root: Root, most: int, levels: int | No
 
 
 def rest_of(frames: Frames, frame: int, root: Root) -> Root:
-    """Give the root of the view of what a folded frame stands for."""
+    """Return the root of the view of what a folded frame stands for."""
     caller = int(frames.above[frame])
     shown = [int(frames.path[one]) for one in frames.below(caller) if not frames.folded[one]]
     return Root(int(frames.path[frame]), (*(root.without if caller == 0 else ()), *shown))
@@ -143,7 +143,7 @@ def _callees(sums: Sums, root: Root) -> int:
 
 
 def _widest(total: Int64, paths: Int64, most: int) -> Int64:
-    """Give the widest of some paths, widest first; a caller, being no narrower and earlier, precedes its callees."""
+    """Return the widest of some paths, widest first; a caller, being no narrower and earlier, precedes its callees."""
     width = total[paths]
     if len(paths) > most:
         least = np.partition(width, len(paths) - most)[len(paths) - most]
@@ -154,7 +154,7 @@ def _widest(total: Int64, paths: Int64, most: int) -> Int64:
 
 
 def _ranks(ranked: Int64, parents: Int64, root: int) -> Int64:
-    """Give the rank of each one's caller, from 1 on; 0 is the root's."""
+    """Return the rank of each one's caller, from 1 on; 0 is the root's."""
     order = np.argsort(ranked)
     at = np.searchsorted(ranked[order], parents)
     found: Int64 = np.where(parents == root, 0, np.append(order, 0)[at] + 1)

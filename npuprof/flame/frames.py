@@ -59,7 +59,7 @@ class Picture:
         return int(self.sums[self.weight].own.sum())
 
     def name(self, frame: int) -> str:
-        """Give a frame's name, whole and not escaped."""
+        """Return a frame's name, whole and not escaped."""
         folded, path = int(self.frames.folded[frame]), int(self.frames.path[frame])
         if folded:
             return f"({folded:,} more)"
@@ -68,19 +68,19 @@ class Picture:
         return self.calls.name(path) if path >= 0 else "all"
 
     def layer(self, frame: int) -> str:
-        """Give a frame's layer; empty where it is no path of its own."""
+        """Return a frame's layer; empty where it is no path of its own."""
         path = int(self.frames.path[frame])
         if path < 0 or self.frames.folded[frame] or (frame == 0 and self.root.without):
             return ""
         return self.calls.layer(path)
 
     def look(self, frame: int) -> tuple[str, str]:
-        """Give a frame's colour, and that of text upon it."""
+        """Return a frame's colour, and that of text upon it."""
         layer = self.layer(frame)
         return _look(layer, self.name(frame)) if layer else (FAINT, FOREGROUND)
 
     def facts(self, frame: int) -> list[str]:
-        """Tell a frame's amounts, a line each; nothing that is told comes from the recording."""
+        """Return a frame's amounts, a line each; nothing that is told comes from the recording."""
         frames = self.frames
         lines = [amount_text(int(frames.total[frame]), self.weight)]
         if layer := self.layer(frame):
@@ -105,11 +105,11 @@ class Picture:
         return [*lines, share]
 
     def hover(self, frame: int, longest: int) -> str:
-        """Give a frame's name, escaped, and its facts."""
+        """Return a frame's name, escaped, and its facts."""
         return "<br>".join([f"<b>{label(self.name(frame), longest)}</b>", *self.facts(frame)])
 
     def found(self, found: Found) -> str:
-        """Tell how many frames match and what they account for; nothing that is told comes from the recording."""
+        """Return how many frames match and what they account for; nothing that is told comes from the recording."""
         if not found.frames:
             return "no match"
         number = f"{count_text(found.frames)} frame{'s' if found.frames != 1 else ''}"
@@ -132,6 +132,6 @@ def amount_text(amount: int, weight: Weight) -> str:
 
 
 def scope_text(scope: Scope) -> str:
-    """Say what part of the run is looked at; empty for all of it."""
+    """Return what part of the run is looked at; empty for all of it."""
     parts = [("step", scope.step), ("thread", scope.thread)]
     return ", ".join(f"{what} {number}" for what, number in parts if number is not None)

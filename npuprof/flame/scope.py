@@ -36,13 +36,13 @@ class Scope:
 
 
 def steps(tables: Mapping[str, pd.DataFrame]) -> list[int]:
-    """Give the numbers of a run's steps."""
+    """Return the numbers of a run's steps."""
     numbers = pd.concat([tables["steps"]["step"], tables["kernels"]["step"]]).dropna()
     return sorted(int(number) for number in numbers.unique())
 
 
 def threads(tables: Mapping[str, pd.DataFrame]) -> list[int]:
-    """Give the host threads of a run, those with the most calls first."""
+    """Return the host threads of a run, those with the most calls first."""
     return [int(thread) for thread in pd.Series(_host(tables, "thread_id")).value_counts().index]
 
 
@@ -101,14 +101,14 @@ def _demand(number: int, known: list[int], what: str) -> None:
 
 
 def _windows(steps: pd.DataFrame, number: int) -> tuple[Int64, Int64]:
-    """Give when a step was, in disjoint stretches: several devices may tell of it."""
+    """Return when a step was, in disjoint stretches: several devices may tell of it."""
     own = steps[(steps["step"] == number).fillna(value=False).to_numpy(bool)]
     starts = own["start_ns"].to_numpy(np.int64)
     return union(starts, starts + own["duration_ns"].to_numpy(np.int64))
 
 
 def _covered(windows: tuple[Int64, Int64], moments: Int64) -> Int64:
-    """Give how much of the windows lies before each moment."""
+    """Return how much of the windows lies before each moment."""
     starts, ends = windows
     before = np.concatenate([[0], np.cumsum(ends - starts)])
     begun = np.searchsorted(starts, moments, side="right")
@@ -125,7 +125,7 @@ def _inside(windows: tuple[Int64, Int64], moments: Int64) -> Bools:
 
 
 def _of_step(kernels: pd.DataFrame, number: int, launchers: Int64, begun: Bools, windows: tuple[Int64, Int64]) -> Bools:
-    """Tell which kernels belong to a step; `begun` tells which host slices began in it."""
+    """Return which kernels belong to a step; `begun` tells which host slices began in it."""
     known = kernels["step"].notna().to_numpy(bool)
     told = (kernels["step"] == number).fillna(value=False).to_numpy(bool)
     launched = np.append(begun, False)[launchers]  # the last one is for -1: it is not known what launched it
@@ -135,7 +135,7 @@ def _of_step(kernels: pd.DataFrame, number: int, launchers: Int64, begun: Bools,
 
 
 def _launched(calls: MergedCalls, on_thread: Bools) -> Bools:
-    """Tell which kernels were caused by a call that is on a thread, directly or by what it called or enqueued."""
+    """Return which kernels were caused by a call that is on a thread, directly or by what it called or enqueued."""
     caused = np.append(on_thread, False)  # the last one is for -1, no caller
     above = np.append(calls.causes.callers, -1)
     while (above >= 0).any():  # every round doubles how far up each row has looked

@@ -38,7 +38,7 @@ class Found:
 
 
 def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
-    """Tell which paths' names contain a text, whatever the case of its letters.
+    """Return which paths' names contain a text, whatever the case of its letters.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
 
 
 def found_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, matches: Bools) -> Found:
-    """Tell what of the matches is in a view.
+    """Return what of the matches is in a view.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def _union(calls: MergedCalls, sums: Sums, paths: Int64) -> int:
 
 
 def _hidden(calls: MergedCalls, frames: Frames, low: int, lit: Bools) -> Bools:
-    """Tell which frames stand for callees of which one, or something below it, matches."""
+    """Return which frames stand for callees of which one, or something below it, matches."""
     before = np.concatenate([[0], np.cumsum(lit)])
     itself = frames.folded == 0
     start = frames.path - low

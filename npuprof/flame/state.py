@@ -82,7 +82,7 @@ class FlameGraph(Observed):
         return merged_calls(self._tables)
 
     def picture(self) -> Picture:
-        """Give what there is to see: at most :data:`MOST_FRAMES` frames."""
+        """Return what there is to see: at most :data:`MOST_FRAMES` frames."""
         if self._picture is None:
             sums = self._scoped()
             frames = fold(self.calls, sums[self.weight], self.root, MOST_FRAMES, MOST_LEVELS)
@@ -90,7 +90,7 @@ class FlameGraph(Observed):
         return self._picture
 
     def found(self) -> Found | None:
-        """Give what the search found in what is shown; None without a search."""
+        """Return what the search found in what is shown; None without a search."""
         if self._matches is None:
             return None
         picture = self.picture()
@@ -99,7 +99,7 @@ class FlameGraph(Observed):
         return self._found
 
     def path(self) -> list[str]:
-        """Give the names from the outermost call to the root, not escaped; empty for the whole of it."""
+        """Return the names from the outermost call to the root, not escaped; empty for the whole of it."""
         names = [self.calls.name(path) for path in self.calls.callers(self.root.path)]
         return [*names, "the rest"] if self.root.without else names
 
@@ -126,7 +126,7 @@ class FlameGraph(Observed):
         self._look_at(self.weight, scope)
 
     def turn(self, orientation: Orientation) -> None:
-        """Let callees hang below their caller, or stand upon it.
+        """Draw callees below their caller, or above it.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class FlameGraph(Observed):
         self._set_root(Root())
 
     def search(self, text: str, *, regex: bool = False) -> None:
-        """Let the frames stand out whose names contain a text, or match a regular expression; an empty one: none.
+        """Highlight the frames whose names contain a text, or match a regular expression; an empty one: none.
 
         Raises
         ------
@@ -178,7 +178,7 @@ class FlameGraph(Observed):
             self._tell()
 
     def resize(self, pixels: int) -> None:
-        """Tell how wide the picture is."""
+        """Set how wide the picture is."""
         self.pixels = min(max(pixels, 200), 8_000)
         self._tell()
 
@@ -246,7 +246,7 @@ class FlameGraph(Observed):
 
 
 def lefts(frames: Frames) -> npt.NDArray[np.float64]:
-    """Give where each frame begins, from 0 at the left to 1: siblings side by side from where their caller begins."""
+    """Return where each frame begins, from 0 at the left to 1: siblings side by side from where their caller begins."""
     whole = max(int(frames.total[0]), 1)
     begins = [0] * len(frames)
     free = [0] * len(frames)  # how much of each frame is taken by callees that are placed

@@ -124,15 +124,15 @@ class MergedCalls:
         return self.labels["layer"].to_numpy(object)
 
     def name(self, path: int) -> str:
-        """Give the name of a path."""
+        """Return the name of a path."""
         return str(self.names[self.label[path]])
 
     def layer(self, path: int) -> str:
-        """Give the layer of a path."""
+        """Return the layer of a path."""
         return str(self.layers[self.label[path]])
 
     def callers(self, path: int) -> list[int]:
-        """Give a path's callers, outermost first, and itself; nothing for -1."""
+        """Return a path's callers, outermost first, and itself; nothing for -1."""
         found: list[int] = []
         while path >= 0:
             found.append(path)
@@ -140,7 +140,7 @@ class MergedCalls:
         return found[::-1]
 
     def span(self, path: int) -> tuple[int, int]:
-        """Give the rows of everything below a path, or of everything for -1."""
+        """Return the rows of everything below a path, or of everything for -1."""
         return (path + 1, int(self.end[path])) if path >= 0 else (0, len(self))
 
     def sums(self, slices: Int64, host_ns: Int64, kernels: Int64, kernel_ns: Int64) -> dict[Weight, Sums]:
@@ -225,7 +225,7 @@ class _Growing:
 
 
 def _name_codes(tables: Mapping[str, pd.DataFrame]) -> tuple[Int64, pd.DataFrame]:
-    """Give every slice a number for its name, and the names; a name in two layers has two numbers."""
+    """Return a number for the name of each slice, and the names; a name in two layers has two numbers."""
     codes, labels, first = [], [], 0
     for layer in (*LAYERS, "kernels"):
         names = tables[layer]["name"].cat
@@ -245,7 +245,7 @@ def _merge_host(grown: _Growing, callers: Int64, codes: Int64) -> Int64:
 
 
 def _levels(depths: Int64) -> Iterator[Int64]:
-    """Give the rows of each depth, 0 first."""
+    """Return the rows of each depth, 0 first."""
     order = np.argsort(depths, kind="stable")
     bounds = np.flatnonzero(np.diff(depths[order], prepend=-1, append=-1))
     return (order[low:high] for low, high in pairwise(bounds))
@@ -270,7 +270,7 @@ def _sizes(parents: Int64, depths: Int64) -> Int64:
 
 
 def _places(parents: Int64, depths: Int64, sizes: Int64) -> Int64:
-    """Give each row its place: a caller is right before all that is below it, and siblings keep their order."""
+    """Return the place of each row: a caller is right before all that is below it, and siblings keep their order."""
     places = np.zeros(len(parents), np.int64)
     for level, rows in enumerate(_levels(depths)):
         first = places[parents[rows]] + 1 if level else np.zeros(len(rows), np.int64)

@@ -79,7 +79,7 @@ class FlameView:
 
 
 def flame_view(picture: Picture, found: Found | None, pixels: int) -> FlameView:
-    """Say where the frames lie, how they look and what they tell.
+    """Return where the frames lie, how they look and what they tell.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def flame_view(picture: Picture, found: Found | None, pixels: int) -> FlameView:
 
 
 def _label(name: str, pixels: float, *, whole: bool) -> str:
-    """Give as much of a name as there is room for, or all of it or nothing; escaped."""
+    """Return as much of a name as there is room for, or all of it or nothing; escaped."""
     wide = 2 if any(letter >= _WIDE_CHARACTER for letter in name) else 1
     characters = int(pixels / (_CHARACTER_PIXELS * wide) - 1)
     if characters < (len(name) if whole else min(len(name), _LEAST_CHARACTERS)):
@@ -128,7 +128,7 @@ def _label(name: str, pixels: float, *, whole: bool) -> str:
 
 
 def _hover(picture: Picture, pixels: Float64) -> list[str]:
-    """Tell all of the widest frames, and the names of the others that the pointer can find."""
+    """Return all of the widest frames, and the names of the others that the pointer can find."""
     texts = [""] * len(pixels)
     room = _ROOM_FOR_HOVER
     for frame in np.argsort(-pixels, kind="stable").tolist():

@@ -17,13 +17,13 @@ _MAX_BYTES = 1 << 16
 
 
 def home() -> Path | None:
-    """Give the directory of the CANN toolkit that the environment names, or the usual one; None without it."""
+    """Return the directory of the CANN toolkit that the environment names, or the usual one; None without it."""
     named = [Path(os.environ[name]) for name in _HOMES if os.environ.get(name)]
     return next((place for place in (*named, _USUAL_HOME) if place.is_dir()), None)
 
 
 def toolkit_version(place: Path | None = None) -> str:
-    """Give the version of the CANN toolkit; empty where it does not tell."""
+    """Return the version of the CANN toolkit; empty where it does not tell."""
     place = place if place is not None else home()
     if place is None:
         return ""
@@ -35,12 +35,12 @@ def toolkit_version(place: Path | None = None) -> str:
 
 
 def driver_version(path: Path = _DRIVER_FILE) -> str:
-    """Give the version of the NPU's driver; empty where there is none."""
+    """Return the version of the NPU's driver; empty where there is none."""
     return _version_in(path)
 
 
 def msprof() -> Path | None:
-    """Give the path of the vendor's tool msprof; None where it is not installed."""
+    """Return the path of the vendor's tool msprof; None where it is not installed."""
     if found := shutil.which("msprof"):
         return Path(found)
     place = home()

@@ -103,7 +103,7 @@ def _disk(output: Path) -> Finding:
 
 
 def _existing(path: Path) -> Path:
-    """Give the path, or the closest one above it that this user can see."""
+    """Return the path, or the closest one above it that this user can see."""
     path = path.absolute()
     while not os.path.exists(path):  # noqa: PTH110 - Path.exists() raises below a directory that is closed to the user
         path = path.parent

@@ -12,17 +12,17 @@ ASKING = ("NPUPROF_OPTIONS", "MS_PROFILER_OPTIONS")
 
 
 def of_own_process() -> dict[str, str]:
-    """Give the environment for a process of npuprof's own, which collects nothing whatever the user's says."""
+    """Return the environment for a process of npuprof's own, which collects nothing whatever the user's says."""
     return {name: value for name, value in os.environ.items() if name not in ASKING}
 
 
 def versions() -> dict[str, str]:
-    """Give the versions of npuprof and Python; a collector adds those of its front end."""
+    """Return the versions of npuprof and Python; a collector adds those of its front end."""
     return {"npuprof": metadata.version("npuprof"), "python": platform.python_version()}
 
 
 def describe() -> dict[str, str]:
-    """Give the facts about this machine and process that help to read a recording elsewhere."""
+    """Return the facts about this machine and process that help to read a recording elsewhere."""
     return {
         "hostname": platform.node(),
         "os": platform.platform(),

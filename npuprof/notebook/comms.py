@@ -12,7 +12,7 @@ from typing import Any
 
 
 def answer_at_once(widget: Any) -> None:
-    """Let the messages of a widget, and of all within it, arrive where the front end sends them.
+    """Deliver the messages of a widget, and of all within it, where the front end sends them.
 
     Does nothing with kernels that do so by themselves.
     """
@@ -37,5 +37,5 @@ def close_all(widget: Any) -> None:
 
 
 def on_main_thread() -> bool:
-    """Tell whether this is the thread that runs cells."""
+    """Return whether this is the thread that runs cells."""
     return threading.current_thread() is threading.main_thread()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def current_cell(shell: InteractiveShell) -> Cell | None:
-    """Tell which cell the shell has just begun to run; None outside of one.
+    """Return which cell the shell has just begun to run; None outside of one.
 
     Right for the first statement of a cell, which is where ``%%npuprof`` puts its call; IPython forgets
     the outer cell once a cell inside it has run.
@@ -70,7 +70,7 @@ class CellHooks:
 
 
 def failure_of(result: ExecutionResult) -> BaseException | None:
-    """Give what a cell raised, before it ran or while it ran."""
+    """Return what a cell raised, before it ran or while it ran."""
     # Not `or`: an exception of the user's may be false.
     return result.error_in_exec if result.error_before_exec is None else result.error_before_exec
 

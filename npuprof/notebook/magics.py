@@ -46,7 +46,7 @@ class NpuprofMagics(Magics):
 
     @classmethod
     def installed_in(cls, shell: InteractiveShell) -> NpuprofMagics | None:
-        """Give the magics that a shell has, if it has them."""
+        """Return the magics that a shell has, if it has them."""
         found: NpuprofMagics | None = shell.magics_manager.registry.get(cls.__name__)
         return found
 

@@ -34,7 +34,7 @@ class CellBar:
 
 
 def cell_display() -> CellBar | None:
-    """Give a place under the running cell; None where no kernel runs this code."""
+    """Return a place under the running cell; None where no kernel runs this code."""
     from IPython import get_ipython
 
     shell = get_ipython()

@@ -89,7 +89,7 @@ def _figures(run: Profile) -> list[_Bundle]:
 
 
 def _failure(what: str, error: BaseException, recording: object, problems: list[str] | None = None) -> _Bundle:
-    """Say what failed and that the recording is there to be opened again."""
+    """Return what failed and that the recording is there to be opened again."""
     from npuprof.errors import describe_failure
 
     lines = [f"npuprof: {what}: {describe_failure(error)}", *(f"Before that: {problem}" for problem in problems or ())]

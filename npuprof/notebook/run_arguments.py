@@ -72,7 +72,7 @@ def run_words(given: str | Sequence[str]) -> RunWords:
 
 
 def usage() -> str:
-    """Give the help text."""
+    """Return the help text."""
     text: str = _form.parser.format_help()
     return text.replace("::\n", "", 1).replace("%%npuprof", "npuprof", 1).strip()
 

@@ -30,7 +30,7 @@ class CellTransformer:
     has_side_effects = True
 
     def __call__(self, lines: list[str]) -> list[str]:
-        """Give the lines to run for the lines of a cell."""
+        """Return the lines to run for the lines of a cell."""
         match = _FIRST_LINE.match(lines[0]) if lines else None
         if match is None:
             return lines
@@ -45,6 +45,6 @@ class CellTransformer:
 
 
 def start_line(arguments: str) -> str:
-    """Give the line of Python that starts the session of a cell."""
+    """Return the line of Python that starts the session of a cell."""
     words = f"{PRIVATE_WORD} {arguments}".rstrip()
     return f"get_ipython().run_line_magic('npuprof', {words!r})\n"

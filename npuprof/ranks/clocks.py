@@ -42,7 +42,7 @@ class Boot:
     told_ns: int
 
     def fits(self, other: Boot) -> bool:
-        """Tell whether this may be the same start of the same host."""
+        """Return whether this may be the same start of the same host."""
         allowed = _SAME_START_NS + abs(self.told_ns - other.told_ns) * _DRIFT
         return abs(self.started_ns - other.started_ns) <= allowed
 
@@ -80,7 +80,7 @@ def boot_of(path: Path) -> Boot | None:
 
 
 def same_clocks(hosts: Sequence[str | None], boots: Sequence[Boot | None]) -> list[int | None]:
-    """Give each run the number of its clock, which others may share; None where nothing is known of it."""
+    """Return the number of each run's clock, which others may share; None where nothing is known of it."""
     number: list[int | None] = [None] * len(hosts)
     by_host: dict[str, int] = {}
     count = 0
@@ -138,7 +138,7 @@ def clock_table(
     boots: Sequence[Boot | None],
     communication: Sequence[pd.DataFrame],
 ) -> pd.DataFrame:
-    """Tell whose clock each run kept and how far it was ahead of the first run's; a row for each run.
+    """Return whose clock each run kept and how far it was ahead of the first run's; a row for each run.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def _same(boot: Boot, other: Boot | None, host: str | None, other_host: str | No
 
 
 def _ends(frames: Sequence[pd.DataFrame]) -> pd.Series[int]:
-    """Give when each collective ended by a clock, the latest of its ranks; its key is name, group and occurrence."""
+    """Return when each collective ended by a clock, the latest of its ranks; its key is name, group and occurrence."""
     parts = []
     for frame in frames:
         names = frame["name"].astype(object)

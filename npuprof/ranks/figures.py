@@ -202,7 +202,7 @@ class SetFigures:
         return plot_traffic(all_traffic(parts), self._info(), value=value, max_ranks=max_ranks)
 
     def _runs(self) -> Iterator[Profile]:
-        """Give the ranks' own runs: not the vendor's analyses of all of them."""
+        """Return the ranks' own runs: not the vendor's analyses of all of them."""
         return (run for run in self if run.info.source != CLUSTER_ANALYSIS)
 
     def _info(self) -> Info:

@@ -18,7 +18,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def processes_for(sizes: Sequence[int]) -> int:
-    """Tell how many processes to read runs of these sizes with; 1 means to read them here, one after another.
+    """Return how many processes to read runs of these sizes with; 1 means to read them here, one after another.
 
     No more than there are runs and cores, nor than fit into half of the free memory together.
     """

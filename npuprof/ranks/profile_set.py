@@ -200,7 +200,7 @@ class ProfileSet(SetFigures, TableAttributes):
         return self
 
     def clocks(self) -> pd.DataFrame:
-        """Tell whose clock each run kept, and estimate how far apart clocks were; reads every run.
+        """Return whose clock each run kept, and estimate how far apart clocks were; reads every run.
 
         Returns
         -------
@@ -371,7 +371,7 @@ class ProfileSet(SetFigures, TableAttributes):
         return f'<div class="{AS_TEXT}">{head}{shown}{more}{absent}</div>'
 
     def _hosts(self) -> list[str | None]:
-        """Give the host of each row of `info`: of the run's own files, or of an analysis of all ranks."""
+        """Return the host of each row of `info`: of the run's own files, or of an analysis of all ranks."""
         places = place_of_ranks(entry.info for entry in self._entries if entry.is_cluster)
         told = (host_of(entry.known) or places.get(entry.info.rank, {}).get("host") for entry in self._entries)
         return [

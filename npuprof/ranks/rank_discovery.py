@@ -16,7 +16,7 @@ _HOST_KEYS = ("host", "hostname")
 
 
 def ranks_told(info: Info) -> set[int]:
-    """Give every rank that a run or an analysis of a cluster tells of.
+    """Return every rank that a run or an analysis of a cluster tells of.
 
     They come from the world's size, from the groups of ranks that talk to each other, and from its own rank.
     """
@@ -37,12 +37,12 @@ def ranks_moving(runs: Iterable[Run]) -> set[int]:
 
 
 def host_of(info: Info) -> str | None:
-    """Give the name of the host that a run was recorded on, where a file tells it."""
+    """Return the name of the host that a run was recorded on, where a file tells it."""
     return next((info.environment[key] for key in _HOST_KEYS if info.environment.get(key)), None)
 
 
 def place_of_ranks(clusters: Iterable[Info]) -> dict[int | None, dict[str, Any]]:
-    """Give host and device of each rank, as analyses of the whole cluster tell them."""
+    """Return host and device of each rank, as analyses of the whole cluster tell them."""
     told = [info.metadata.get("rank_devices") for info in clusters]
     places = [one for devices in told if isinstance(devices, list) for one in devices if isinstance(one, dict)]
     return {one["rank"]: one for one in places if isinstance(one.get("rank"), int)}

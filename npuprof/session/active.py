@@ -103,7 +103,7 @@ class Running(Recorded):
         self.marking = Marking(collector, options, self.recording, self._journal, self._now_ns)
 
     def describe(self) -> str:
-        """Say who holds the native profiler since when."""
+        """Return who holds the native profiler since when."""
         since = time.strftime("%H:%M:%S", time.localtime(self.recording.started_ns / 1e9))
         does = "has been warming up" if self.warm else "has been collecting with"
         return f"{self._title} {does} {self.recording.collector} since {since}"
@@ -370,13 +370,13 @@ def _give_back() -> None:
 
 
 def current() -> Running | None:
-    """Give the run that is collecting in this process, if one is."""
+    """Return the run that is collecting in this process, if one is."""
     run = _current  # read once: another thread may end it meanwhile
     return run if run is not None and run.collecting else None
 
 
 def newest() -> Recorded | None:
-    """Give the newest run of this process that has finished, if one has."""
+    """Return the newest run of this process that has finished, if one has."""
     return _newest
 
 

@@ -125,7 +125,7 @@ def _check(options: Options) -> None:
 
 
 def _command(program: Sequence[str]) -> list[str]:
-    """Give the words that msprof is to run: a script is run by this Python."""
+    """Return the words that msprof is to run: a script is run by this Python."""
     if not program:
         raise OptionsError("there is no program to run: give a script and its arguments")
     path = Path(program[0]).expanduser()

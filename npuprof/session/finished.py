@@ -24,7 +24,7 @@ class EndedRuns(ABC):
 
     @abstractmethod
     def _ended(self) -> list[Running]:
-        """Give the runs that have ended, in their order."""
+        """Return the runs that have ended, in their order."""
 
     @property
     @abstractmethod
@@ -37,7 +37,7 @@ class EndedRuns(ABC):
 
     @abstractmethod
     def _why_no_result(self) -> str:
-        """Say why no run has ended, and what to do."""
+        """Return why no run has ended, and what to do."""
 
     @property
     def result(self) -> Profile:

@@ -54,7 +54,7 @@ _listeners: list[Callable[[], None]] = []
 
 
 def ended_runs() -> list[EndedRun]:
-    """Give the runs that have ended, the oldest first: the newest thousand."""
+    """Return the runs that have ended, the oldest first: the newest thousand."""
     with _lock:
         return list(_ended)
 
@@ -99,7 +99,7 @@ def listen(listener: Callable[[], None]) -> Callable[[], None]:
 
 
 def tell() -> None:
-    """Tell that a run has started or ended."""
+    """Notify listeners that a run has started or ended."""
     with _lock:
         listeners = list(_listeners)
     for listener in listeners:

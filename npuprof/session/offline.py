@@ -118,7 +118,7 @@ def _leave_alone() -> None:
 
 
 def tables_of(recording: Path) -> Path:
-    """Tell where the saved tables of a recording or a result go."""
+    """Return where the saved tables of a recording or a result go."""
     return (recording if recording.is_dir() else recording.parent) / TABLES_DIRECTORY
 
 

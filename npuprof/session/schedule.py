@@ -49,7 +49,7 @@ class Schedule:
     skip_first_wait: bool = False
 
     def __call__(self, step: int) -> ProfilerAction:
-        """Give the action of a step, counted from 0."""
+        """Return the action of a step, counted from 0."""
         cycle = self.wait + self.warmup + self.active
         step -= self.skip_first
         if step < 0:
@@ -127,7 +127,7 @@ def schedule(
 
 
 def missing_steps(schedule: ScheduleFunction | None, steps: int, action: ProfilerAction) -> str:
-    """Say of a session that it stopped before its schedule had ended.
+    """Return the message for a session that stopped before its schedule had ended.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def missing_steps(schedule: ScheduleFunction | None, steps: int, action: Profile
 
 
 def steps_needed(schedule: ScheduleFunction | None) -> str:
-    """Give the end of a message that tells how many steps a schedule needs; empty where only a function knows."""
+    """Return the end of a message that tells how many steps a schedule needs; empty where only a function knows."""
     if not isinstance(schedule, Schedule):
         return ""
     return (

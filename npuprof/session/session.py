@@ -327,7 +327,7 @@ class Session(EndedRuns, HasMetadata):
     def stream(
         self, models: int | Iterable[int], callback: Callable[[pd.DataFrame], object] | None = None
     ) -> OperatorStream:
-        """Give the operators of pyACL models as they run, instead of recording them.
+        """Return the operators of pyACL models as they run, instead of recording them.
 
         Parameters
         ----------

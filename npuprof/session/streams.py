@@ -45,7 +45,7 @@ class OperatorStream:
         return [*self._native.problems, *lost]
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
-        """Give batches until the stream is closed and all has been given; waits for each."""
+        """Yield batches until the stream is closed and all has been given; waits for each."""
         while True:
             rows = self._native.take(None)
             if not rows:
@@ -53,7 +53,7 @@ class OperatorStream:
             yield _table(rows)
 
     def take(self, timeout_s: float = 0.0) -> pd.DataFrame:
-        """Give what has arrived since the last time, waiting so long for the first row; it may be empty."""
+        """Return what has arrived since the last time, waiting so long for the first row; it may be empty."""
         return _table(self._native.take(timeout_s))
 
     def close(self) -> None:

@@ -80,7 +80,7 @@ class _RefusedError(Exception):
 
 
 def understand(plain: object) -> tuple[Configured | None, int]:
-    """Give what a file's object asks for, and the code that ``acl.init`` answers with.
+    """Return what a file's object asks for, and the code that ``acl.init`` answers with.
 
     Returns
     -------

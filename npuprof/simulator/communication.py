@@ -113,7 +113,7 @@ class Step:
 
 
 def steps_of(plan: Plan, notify_ns: int) -> list[Step]:
-    """Give the tasks of a plan in the order of their launches.
+    """Return the tasks of a plan in the order of their launches.
 
     In each stage a rank tells the others that it is ready, waits until they are, and moves its data; at last it waits
     until all have ended.
@@ -147,12 +147,12 @@ def _steps(plan: Plan, notify_ns: int) -> Iterator[Step]:
 
 
 def call_duration_ns(steps: int) -> int:
-    """Give the host time of a call with so many steps."""
+    """Return the host time of a call with so many steps."""
     return CALL_NS + STEP_NS * steps
 
 
 def sqe_of(step: Step) -> int:
-    """Give the kind of queue entry of a step's task."""
+    """Return the kind of queue entry of a step's task."""
     return _TASKS[step.kind][1]
 
 
@@ -163,12 +163,12 @@ class CommunicationRecords:
         self._names = dictionary
 
     def library_call(self, collective: Collective, call: HostCall) -> bytes:
-        """Give the api record of the communication library's call."""
+        """Return the api record of the communication library's call."""
         number = self._names.api_type(LEVEL_ACL, collective.api, names.CLASS_COMMUNICATION)
         return _api(LEVEL_ACL, number, call, call.begin_ns, call.end_ns, 0)
 
     def node_call(self, collective: Collective, call: HostCall) -> bytes:
-        """Give the api record of the operator that holds its steps."""
+        """Return the api record of the operator that holds its steps."""
         self._names.communicate()
         number = self._names.api_type(LEVEL_NODE, collective.name, names.CLASS_COLLECTIVE)
         span = (call.begin_ns + NODE_AFTER_NS, call.end_ns - _NODE_END_BEFORE_NS)
@@ -192,7 +192,7 @@ class CommunicationRecords:
         )
 
     def operator(self, collective: Collective, call: HostCall) -> bytes:
-        """Give the record of the operator's data, algorithm and group."""
+        """Return the record of the operator's data, algorithm and group."""
         return layouts.HCCL_OP_INFO.pack(
             layouts.HOST_MAGIC,
             LEVEL_NODE,
@@ -208,13 +208,13 @@ class CommunicationRecords:
         )
 
     def step_call(self, number: int, step: Step, call: HostCall) -> bytes:
-        """Give the api record of a step, on the main stream (plane 0) or a side stream."""
+        """Return the api record of a step, on the main stream (plane 0) or a side stream."""
         at = _step_ns(number, call)
         stream = names.COMMUNICATION_SLAVE if step.plane else names.COMMUNICATION_MASTER
         return _api(LEVEL_COMMUNICATION, stream, call, at, at + STEP_NS - 50, self._names.hash(step.kind))
 
     def step_track(self, number: int, step: Step, task: Task, call: HostCall) -> bytes:
-        """Give the task track of a step."""
+        """Return the task track of a step."""
         return layouts.TASK_TRACK.pack(
             layouts.HOST_MAGIC,
             LEVEL_RUNTIME,
@@ -231,7 +231,7 @@ class CommunicationRecords:
         )
 
     def step_info(self, number: int, step: Step, collective: Collective, call: HostCall) -> bytes:
-        """Give the record of a step's ranks, data and link."""
+        """Return the record of a step's ranks, data and link."""
         moves = bool(step.size_bytes)
         return layouts.HCCL_INFO.pack(
             layouts.HOST_MAGIC,

@@ -25,7 +25,7 @@ _CANN_VERSION = "8.3.0"
 
 
 def info(chip: Chip, device_id: int | None, monotonic_ns: int, rank_id: int = -1) -> dict[str, Any]:
-    """Give ``info.json`` of the host (`device_id` is ``None``) or of a device; it says that it is simulated."""
+    """Return ``info.json`` of the host (`device_id` is ``None``) or of a device; it says that it is simulated."""
     cpus = os.cpu_count() or 1
     return {
         "version": "1.0",
@@ -84,7 +84,7 @@ def _memory_kib() -> int:
 
 
 def sample(collection: Collection, device_id: int | None, result_dir: str) -> dict[str, Any]:
-    """Give ``sample.json``: what was asked for."""
+    """Return ``sample.json``: what was asked for."""
     number = str(HOST_DEVICE_ID if device_id is None else device_id)
     metric = METRICS[collection.metric] if collection.counters else None
     name, events = ("", "") if metric is None else (metric.name, metric.events)
@@ -130,7 +130,7 @@ def _switch(on: bool) -> str:
 
 
 def moment(which: str, realtime_ns: int, monotonic_ns: int) -> dict[str, str]:
-    """Give ``start_info`` (`which` is ``Begin``) or ``end_info`` (``End``)."""
+    """Return ``start_info`` (`which` is ``Begin``) or ``end_info`` (``End``)."""
     date = datetime.fromtimestamp(realtime_ns // 10**9, timezone.utc)
     return {
         f"collectionDate{which}": f"{date:%Y-%m-%d %H:%M:%S}.{realtime_ns // 1000 % 10**6:06d}",
@@ -140,7 +140,7 @@ def moment(which: str, realtime_ns: int, monotonic_ns: int) -> dict[str, str]:
 
 
 def anchor(monotonic_ns: int, counter: int, section: str = "") -> bytes:
-    """Give a ``*_start.log``: one moment on a monotonic clock and on a counter; `section` for the host's files."""
+    """Return a ``*_start.log``: one moment on a monotonic clock and on a counter; `section` for the host's files."""
     lines = [f"clock_monotonic_raw: {monotonic_ns}", f"cntvct: {counter}"]
     if section:
         lines = [f"[{section}]", *lines, "cntvct_diff: 0"]
@@ -148,5 +148,5 @@ def anchor(monotonic_ns: int, counter: int, section: str = "") -> bytes:
 
 
 def to_json(content: dict[str, Any]) -> bytes:
-    """Give one line of JSON, as the collector writes it."""
+    """Return one line of JSON, as the collector writes it."""
     return json.dumps(content, separators=(",", ":")).encode()

@@ -76,7 +76,7 @@ class Device(DeviceView):
                 recorder.stream_destroyed(self, stream, self.host.call_now())
 
     def record_event(self, event: Event, stream: Stream | None = None) -> Task:
-        """Let `event` happen when what is in the stream so far has run."""
+        """Record `event` when what is in the stream so far has run."""
         stream = self._with_room(stream)
         with self.host.lock:
             call = self._begin_call()
@@ -88,7 +88,7 @@ class Device(DeviceView):
         return task
 
     def wait_event(self, event: Event, stream: Stream | None = None) -> Task:
-        """Let the stream wait until `event` has happened; one that was never recorded holds nothing up."""
+        """Block the stream until `event` has happened; one that was never recorded holds nothing up."""
         stream = self._with_room(stream)
         with self.host.lock:
             call = self._begin_call()
@@ -115,7 +115,7 @@ class Device(DeviceView):
         self.host.end_call(call)
 
     def tag_step(self, index: int, tag: int, stream: Stream | None = None) -> Task:
-        """Let the device note that a step begins or ends, when the stream reaches this point."""
+        """Record that a step begins or ends, when the stream reaches this point."""
         stream = self._with_room(stream)
         with self.host.lock:
             task = self._enqueue(stream, self._begin_call(), _EVENT_TICKS)
@@ -124,7 +124,7 @@ class Device(DeviceView):
         return task
 
     def mark(self, mark: Mark, stream: Stream | None = None) -> Task:
-        """Let the device note a marker of the host, when the stream reaches this point."""
+        """Record a marker of the host, when the stream reaches this point."""
         stream = self._with_room(stream)
         with self.host.lock:
             task = self._enqueue(stream, self._begin_call(), _EVENT_TICKS)
@@ -135,7 +135,7 @@ class Device(DeviceView):
     # -- memory --------------------------------------------------------------------------------------------
 
     def allocate(self, size_bytes: int) -> int:
-        """Give the address of a new block of device memory, or 0 when there is not enough."""
+        """Return the address of a new block of device memory, or 0 when there is not enough."""
         with self.host.lock:
             call = self._begin_call()
             address = self.memory.allocate(size_bytes)
@@ -238,7 +238,7 @@ class Device(DeviceView):
         return call._replace(end_ns=call.begin_ns + duration_ns)
 
     def ready_ns(self, streams: Sequence[Stream], call: HostCall) -> int:
-        """Give when streams have run what they hold and a task of `call` could begin, on the host's clock."""
+        """Return when streams have run what they hold and a task of `call` could begin, on the host's clock."""
         with self.host.lock:
             earliest = self.tick_at(call.begin_ns + self.chip.launch_latency_ns)
             return self.ns_at(max([earliest, *(stream.end_tick for stream in streams)]))
@@ -315,7 +315,7 @@ class Device(DeviceView):
         return -(-(round(seconds * 1e9) + _COPY_FLOOR_NS) // self.chip.tick_ns)
 
     def _with_room(self, stream: Stream | None) -> Stream:
-        """Give the stream to launch on, the default one for ``None``, as soon as its queue has room."""
+        """Return the stream to launch on, the default one for ``None``, as soon as its queue has room."""
         stream = self.default_stream if stream is None else stream
         if stream.destroyed:
             raise ValueError(f"stream {stream.stream_id} of device {self.device_id} was destroyed: create another")
@@ -328,7 +328,7 @@ class Device(DeviceView):
         return self.host.call_now()
 
     def _enqueue(self, stream: Stream, call: HostCall, ticks: int, until_tick: int = 0) -> Task:
-        """Give the next task of a stream its id and its time; the caller holds the lock."""
+        """Return the next task of a stream its id and its time; the caller holds the lock."""
         earliest = self.tick_at(call.begin_ns + self.chip.launch_latency_ns)
         start = max(earliest, stream.end_tick)
         task_id = stream.next_task_id

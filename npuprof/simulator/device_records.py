@@ -37,7 +37,7 @@ _NO_MODEL = 0xFFFFFFFF
 
 
 def pmu_flags(core: Core) -> int:
-    """Give the byte of a counter record that says what kind of kernel wrote it. Section 5.2."""
+    """Return the byte of a counter record that says what kind of kernel wrote it. Section 5.2."""
     if core in MIX_RATIOS:
         return _FFTSPLUS << 5
     return 1 << 5 if core == "AI_VECTOR_CORE" else 0

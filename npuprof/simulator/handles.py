@@ -18,18 +18,18 @@ class Handles:
         self._numbers = itertools.count(_FIRST + _STEP, _STEP)
 
     def add(self, value: object) -> int:
-        """Give a new handle for an object."""
+        """Return a new handle for an object."""
         handle = next(self._numbers)
         self._objects[handle] = value
         return handle
 
     def get(self, handle: int, kind: type[_T]) -> _T | None:
-        """Give the object of a handle, or ``None`` if there is none of this kind."""
+        """Return the object of a handle, or ``None`` if there is none of this kind."""
         value = self._objects.get(handle)
         return value if isinstance(value, kind) else None
 
     def remove(self, handle: int, kind: type[_T]) -> _T | None:
-        """Give the object of a handle and forget the handle."""
+        """Return the object of a handle and forget the handle."""
         value = self.get(handle, kind)
         if value is not None:
             del self._objects[handle]

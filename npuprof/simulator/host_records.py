@@ -73,24 +73,24 @@ class HostRecords:
         self._names = dictionary
 
     def acl_call(self, name: str, call: HostCall, *, operator: bool = False) -> bytes:
-        """Give the api record of an acl call, of the operator library or of the runtime."""
+        """Return the api record of an acl call, of the operator library or of the runtime."""
         api_class = names.CLASS_OPERATOR if operator else names.CLASS_RUNTIME
         number = self._names.api_type(LEVEL_ACL, name, api_class)
         return self._api(LEVEL_ACL, number, call, call.begin_ns, call.end_ns, 0)
 
     def node_launch(self, operator: Operator, call: HostCall) -> bytes:
-        """Give the api record of the node's launch, inside the acl call."""
+        """Return the api record of the node's launch, inside the acl call."""
         begin_ns, end_ns = call.begin_ns + NODE_AFTER_NS, call.begin_ns + NODE_END_AFTER_NS
         item = self._names.hash(operator.name)
         return self._api(LEVEL_NODE, names.NODE_LAUNCH, call, begin_ns, end_ns, item)
 
     def runtime_call(self, name: str, call: HostCall) -> bytes:
-        """Give the api record of the runtime call that makes the task."""
+        """Return the api record of the runtime call that makes the task."""
         begin_ns, end_ns = call.begin_ns + RUNTIME_AFTER_NS, call.begin_ns + RUNTIME_END_AFTER_NS
         return self._api(LEVEL_RUNTIME, self._names.api_type(LEVEL_RUNTIME, name), call, begin_ns, end_ns, 0)
 
     def kernel_track(self, task: Task, operator: Operator, call: HostCall) -> bytes:
-        """Give the task track of a kernel."""
+        """Return the task track of a kernel."""
         return self._track(
             task.device_id,
             task.stream_id,
@@ -104,20 +104,20 @@ class HostRecords:
         )
 
     def task_track(self, task_type: str, task: Task, call: HostCall) -> bytes:
-        """Give the task track of anything else."""
+        """Return the task track of anything else."""
         time_ns = call.begin_ns + TRACK_AFTER_NS
         number = _TASK_TYPES[task_type]
         return self._track(task.device_id, task.stream_id, task.task_id, call.thread_id, time_ns, task_type=number)
 
     def flip(self, stream: Stream, count: int, call: HostCall) -> bytes:
-        """Give the task track that says that a stream's task ids begin again."""
+        """Return the task track that says that a stream's task ids begin again."""
         time_ns = call.begin_ns + FLIP_AFTER_NS
         return self._track(
             stream.device_id, stream.stream_id, 0, call.thread_id, time_ns, task_type=names.TASK_FLIP, flip=count
         )
 
     def node_basic_info(self, operator: Operator, call: HostCall) -> bytes:
-        """Give the record of an operator's type and block count."""
+        """Return the record of an operator's type and block count."""
         mix = MIX_RATIOS.get(operator.core, 0)
         return layouts.NODE_BASIC_INFO.pack(
             layouts.HOST_MAGIC,
@@ -134,7 +134,7 @@ class HostRecords:
         )
 
     def tensor_info(self, operator: Operator, call: HostCall) -> bytes:
-        """Give the records of an operator's operands, five to a record; nothing when it has none."""
+        """Return the records of an operator's operands, five to a record; nothing when it has none."""
         words = [tensor_words(0, tensor) for tensor in operator.inputs]
         words += [tensor_words(1, tensor) for tensor in operator.outputs]
         parts = []
@@ -145,13 +145,13 @@ class HostRecords:
         return b"".join(parts)
 
     def context_ids(self, operator: Operator, call: HostCall) -> bytes:
-        """Give the record of a mixed kernel's context; nothing for others."""
+        """Return the record of a mixed kernel's context; nothing for others."""
         if operator.core not in MIX_RATIOS:
             return b""
         return self._node_list(names.NODE_CONTEXT_ID_INFO, layouts.CONTEXT_ID_INFO, operator, call, 1, [0])
 
     def memcpy_info(self, kind: CopyKind, size_bytes: int, call: HostCall) -> bytes:
-        """Give the record of a copy's size and direction."""
+        """Return the record of a copy's size and direction."""
         return layouts.MEMCPY_INFO.pack(
             layouts.HOST_MAGIC,
             LEVEL_RUNTIME,
@@ -165,7 +165,7 @@ class HostRecords:
         )
 
     def allocation(self, device: DeviceView, address: int, size_bytes: int, call: HostCall) -> bytes:
-        """Give the record of an allocation, or of a release (`size_bytes` below 0)."""
+        """Return the record of an allocation, or of a release (`size_bytes` below 0)."""
         return layouts.TASK_MEMORY_INFO.pack(
             layouts.HOST_MAGIC,
             LEVEL_NODE,
@@ -183,7 +183,7 @@ class HostRecords:
         )
 
     def mark(self, mark: Mark, mark_id: int) -> bytes:
-        """Give the records of a marker or range; a long message of a stream's marker takes several."""
+        """Return the records of a marker or range; a long message of a stream's marker takes several."""
         extended = mark.kind == "marker_ex"
         room = layouts.MARK_MESSAGE_BYTES - 1  # a zero ends the text
         pieces = [mark.message[at : at + room] for at in range(0, len(mark.message), room)] or [b""]
@@ -268,6 +268,6 @@ class HostRecords:
 
 
 def tensor_words(kind: int, tensor: Tensor) -> list[int]:
-    """Give the 11 words of an operand: a scalar counts as one element, as the format has no empty shape."""
+    """Return the 11 words of an operand: a scalar counts as one element, as the format has no empty shape."""
     shape = [min(length, _MAX_LENGTH) for length in tensor.shape[:_MAX_AXES]] or [1]
     return [kind, tensor.format_code, tensor.dtype_code, *shape, *[0] * (_MAX_AXES - len(shape))]

@@ -136,5 +136,5 @@ HBM = Layout(24, "time_us:Q count:Q event:I hbm_id:I")
 
 
 def head(function: int, counter: int, sqe_type: int) -> int:
-    """Give the first word of a device record: function, loss counter (modulo 16) and kind of queue entry."""
+    """Return the first word of a device record: function, loss counter (modulo 16) and kind of queue entry."""
     return function | (counter & 15) << 6 | sqe_type << 10

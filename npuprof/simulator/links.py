@@ -38,7 +38,7 @@ class Link:
     latency_ns: int
 
     def duration_ns(self, size_bytes: int) -> int:
-        """Give how long a step with so many bytes takes."""
+        """Return how long a step with so many bytes takes."""
         return self.latency_ns + round(size_bytes / self.bytes_per_s * 1e9)
 
 
@@ -63,7 +63,7 @@ class Topology:
     links: Mapping[LinkKind, Link] = field(default_factory=lambda: LINKS)
 
     def link(self, one: int, other: int) -> Link:
-        """Give the link between two ranks."""
+        """Return the link between two ranks."""
         return self.links["HCCS" if one // self.per_server == other // self.per_server else "ROCE"]
 
     def servers(self, ranks: Sequence[int]) -> list[list[int]]:

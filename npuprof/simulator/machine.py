@@ -84,7 +84,7 @@ def current() -> Simulator:
 
 @contextmanager
 def using(machine: Simulator) -> Iterator[Simulator]:
-    """Let `machine` be the current one of this thread (and asynchronous task) in the ``with`` block."""
+    """Make `machine` the current one of this thread (and asynchronous task) in the ``with`` block."""
     token = _of_thread.set(machine)
     try:
         yield machine

@@ -58,7 +58,7 @@ class Marker:
         return recorder is not None and recorder.collection.marks
 
     def create_stamp(self) -> int:
-        """Give the handle of a new stamp; 0 while no markers are recorded."""
+        """Return the handle of a new stamp; 0 while no markers are recorded."""
         return self._host.handles.add(Stamp()) if self._on else 0
 
     def destroy_stamp(self, handle: int) -> None:
@@ -136,7 +136,7 @@ class Marker:
         return self._end("range", message, thread_id, start_ns)
 
     def create_step_info(self) -> int:
-        """Give the handle of a step counter."""
+        """Return the handle of a step counter."""
         return self._host.handles.add(StepInfo())
 
     def destroy_step_info(self, handle: int) -> int:

@@ -30,7 +30,7 @@ class DeviceMemory:
         self._contents: dict[int, dict[int, bytearray]] = {}
 
     def allocate(self, size_bytes: int) -> int:
-        """Give the address of a new block, or 0 when the memory is used up."""
+        """Return the address of a new block, or 0 when the memory is used up."""
         rounded = -(-max(size_bytes, 1) // _ALIGNMENT) * _ALIGNMENT
         if self.allocated_bytes + rounded > self.size_bytes:
             return 0
@@ -51,15 +51,15 @@ class DeviceMemory:
         return size
 
     def size_of(self, address: int) -> int:
-        """Give the size of the block at an address, or 0."""
+        """Return the size of the block at an address, or 0."""
         return self._sizes.get(address, 0)
 
     def holds(self, address: int, size_bytes: int) -> bool:
-        """Tell whether a range lies in one block."""
+        """Return whether a range lies in one block."""
         return self._block(address, size_bytes) is not None
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Give the contents of a range that :meth:`holds`; zeros where nothing was written."""
+        """Return the contents of a range that :meth:`holds`; zeros where nothing was written."""
         start = self._start(address, size_bytes)
         pages = self._contents.get(start, {})
         parts = []

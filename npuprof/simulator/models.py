@@ -82,7 +82,7 @@ def write_model(path: str | PathLike[str], nodes: Sequence[Node]) -> Path:
 
 
 def perceptron(batch: int = 32, widths: Sequence[int] = (256, 512, 128)) -> tuple[Node, ...]:
-    """Give the operators of a perceptron: a matrix product, an addition and an activation for each layer."""
+    """Return the operators of a perceptron: a matrix product, an addition and an activation for each layer."""
     nodes: list[Node] = []
     for layer, (inside, outside) in enumerate(itertools.pairwise(widths)):
         result = (batch, outside)
@@ -96,7 +96,7 @@ def perceptron(batch: int = 32, widths: Sequence[int] = (256, 512, 128)) -> tupl
 
 
 def parse_model(content: bytes) -> Model | None:
-    """Give the model of a file's content; None if it is no model of the simulated NPU."""
+    """Return the model of a file's content; None if it is no model of the simulated NPU."""
     if len(content) > _MAX_BYTES:
         return None
     try:

@@ -81,7 +81,7 @@ _FIRST_RUNTIME_API = 1001
 
 @lru_cache(maxsize=65536)
 def name_hash(name: str) -> int:
-    """Give the collector's hash of a name: two polynomials over signed bytes, one in each half."""
+    """Return the collector's hash of a name: two polynomials over signed bytes, one in each half."""
     high = low = 0
     for byte in _encoded(name):
         signed = byte - 256 if byte > 127 else byte
@@ -91,7 +91,7 @@ def name_hash(name: str) -> int:
 
 
 def _encoded(name: str) -> bytes:
-    """Give the bytes of a name; what has none in UTF-8, as half of a surrogate pair, becomes a question mark."""
+    """Return the bytes of a name; what has none in UTF-8, as half of a surrogate pair, becomes a question mark."""
     return name.encode(errors="replace")
 
 
@@ -106,7 +106,7 @@ class Names:
         self._communicates = False
 
     def hash(self, name: str) -> int:
-        """Give the hash of a name and remember it for the dictionary."""
+        """Return the hash of a name and remember it for the dictionary."""
         known = self._hashes.get(name)
         if known is None:
             known = self._hashes[name] = name_hash(name)
@@ -115,7 +115,7 @@ class Names:
         return known
 
     def api_type(self, level: int, name: str, api_class: int = 0) -> int:
-        """Give the number of an api, a new one when it is first used."""
+        """Return the number of an api, a new one when it is first used."""
         known = self._types.get((level, api_class, name))
         if known is None:
             serial = len(self._types) + 1
@@ -131,7 +131,7 @@ class Names:
             self._type_lines += _lines(_COMMUNICATION_TYPES)
 
     def take_lines(self) -> tuple[bytes, bytes]:
-        """Give the new lines of the hash and the type dictionary, and forget that they are new."""
+        """Return the new lines of the hash and the type dictionary, and forget that they are new."""
         lines = _encoded("".join(self._hash_lines)), _encoded("".join(self._type_lines))
         self._hash_lines, self._type_lines = [], []
         return lines

@@ -144,7 +144,7 @@ def _broadcast(servers: Sequence[Sequence[int]], rank: int, root: int, size_byte
 
 
 def _send(one: int, other: int, rank: int, size_bytes: int, topology: Topology) -> Stage:
-    """Let one rank send to another; the rest of the group waits for it."""
+    """Send from one rank to another; the rest of the group waits for it."""
     link = topology.link(one, other)
     move = Move(0, other if rank == one else one, size_bytes if rank == one else 0, "copy", link.kind)
     return Stage((move,), link.duration_ns(size_bytes))

@@ -54,7 +54,7 @@ class Usage:
     cube: bool
 
     def busy(self, pipe: str) -> int:
-        """Give the cycles in which a pipe was busy."""
+        """Return the cycles in which a pipe was busy."""
         return round(self.cycles * min(1.0, self.share[pipe]))
 
     @property
@@ -63,7 +63,7 @@ class Usage:
         return self.flops // 8192 if self.cube else 0
 
     def vector_cycles(self, width: int) -> int:
-        """Give the cycles of vector work of this width; 0 when the kernel works in another."""
+        """Return the cycles of vector work of this width; 0 when the kernel works in another."""
         return self.flops // width if not self.cube and self.width == width else 0
 
 
@@ -240,7 +240,7 @@ UsageKey: TypeAlias = tuple[Chip, Operator, Estimate, int, int, bool]
 
 @lru_cache(maxsize=4096)
 def usage_of(chip: Chip, operator: Operator, work: Estimate, duration_ns: int, blocks: int, cube: bool) -> Usage:
-    """Say what the cube cores or the vector cores did in a kernel of this duration."""
+    """Return what the cube cores or the vector cores did in a kernel of this duration."""
     shares = {
         "cube": work.cube_ns / duration_ns if cube else 0.0,
         "vector": 0.0 if cube else work.vector_ns / duration_ns,
@@ -267,7 +267,7 @@ def usage_of(chip: Chip, operator: Operator, work: Estimate, duration_ns: int, b
 
 @lru_cache(maxsize=4096)
 def counters_of(metric: int, usage_key: UsageKey) -> tuple[int, ...]:
-    """Give the total cycles and the eight counters of a metric set (unused ones are 0)."""
+    """Return the total cycles and the eight counters of a metric set (unused ones are 0)."""
     usage = usage_of(*usage_key)
     values = [count(usage) for count in METRICS[metric].counters.values()]
     return (usage.cycles, *values, *[0] * (COUNTERS - len(values)))
@@ -275,7 +275,7 @@ def counters_of(metric: int, usage_key: UsageKey) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4096)
 def l2_counters_of(usage_key: UsageKey) -> tuple[int, ...]:
-    """Give the eight counters of the second-level cache record: requests, hits and victims."""
+    """Return the eight counters of the second-level cache record: requests, hits and victims."""
     usage = usage_of(*usage_key)
     requests = (usage.read_bytes + usage.written_bytes) // _CACHE_LINE_BYTES
     hits = round(requests * usage.hit_share)

@@ -109,7 +109,7 @@ class NativeProfiler:
         return code
 
     def create_config(self, device_ids: Sequence[int], metric: int, mask: int) -> int:
-        """Give the handle of a configuration, or 0 for a device list that cannot be."""
+        """Return the handle of a configuration, or 0 for a device list that cannot be."""
         known = range(len(self._devices))
         if not device_ids or len(set(device_ids)) < len(device_ids) or any(each not in known for each in device_ids):
             return 0
@@ -165,7 +165,7 @@ class NativeProfiler:
         return self._begin(handle, collection)
 
     def _collection(self, handle: int) -> Collection | None:
-        """Give the configuration of a handle; the null handle means defaults on the devices in use."""
+        """Return the configuration of a handle; the null handle means defaults on the devices in use."""
         if handle:
             return self._host.handles.get(handle, Collection)
         devices = tuple(device.device_id for device in self._host.opened)
@@ -232,7 +232,7 @@ class NativeProfiler:
         self._host.clock.sleep_until_ns(max(ends_ns, default=0))
 
     def _detach(self) -> Recorder | None:
-        """Give the recorder of the recording that runs and record nothing more.
+        """Return the recorder of the recording that runs and record nothing more.
 
         From here on other threads launch unrecorded, so what is recorded ends before the recording does.
         """

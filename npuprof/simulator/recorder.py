@@ -337,7 +337,7 @@ class Recorder:
 
 
 def _same_moment(clock: Clock, *, later: bool = False) -> tuple[int, int]:
-    """Give one moment on both clocks, at the last or the next whole microsecond: the format keeps no more."""
+    """Return one moment on both clocks, at the last or the next whole microsecond: the format keeps no more."""
     # The tightest of several looks: the moment lies somewhere between the two readings around it.
     _, monotonic_ns, realtime_ns = min(_look(clock) for _ in range(_LOOKS))
     shift_ns = -realtime_ns % 1000 if later else -(realtime_ns % 1000)
@@ -345,7 +345,7 @@ def _same_moment(clock: Clock, *, later: bool = False) -> tuple[int, int]:
 
 
 def _look(clock: Clock) -> tuple[int, int, int]:
-    """Give how long it took to read both clocks, and what they showed in the middle."""
+    """Return how long it took to read both clocks, and what they showed in the middle."""
     before_ns = clock.monotonic_raw_ns()
     realtime_ns = clock.realtime_ns()
     after_ns = clock.monotonic_raw_ns()

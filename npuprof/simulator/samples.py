@@ -51,7 +51,7 @@ class MemorySampler:
         self._traffic.append((start_ns, end_ns, read_bytes, written_bytes))
 
     def samples_until(self, now_ns: int) -> Iterator[tuple[str, bytes]]:
-        """Give stream names and records of the samples up to a moment that were not given before."""
+        """Yield stream names and records of the samples up to a moment that were not given before."""
         last = (now_ns - self._anchor_ns) // self._period_ns
         while self._next <= last:
             # Not all at once: after a long pause they are many, for every stretch of traffic before it.
@@ -71,7 +71,7 @@ class MemorySampler:
         return np.asarray(sizes[rows])
 
     def _bandwidth(self, offsets_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bytes:
-        """Give the records of reads and writes of each stack since the sample before."""
+        """Return the records of reads and writes of each stack since the sample before."""
         edges_ns = np.concatenate(([offsets_ns[0] - self._period_ns], offsets_ns)) + self._anchor_ns
         traffic = np.array(self._traffic, dtype=np.int64).reshape(-1, 4)
         start, end = traffic[:, :1], traffic[:, 1:2]

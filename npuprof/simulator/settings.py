@@ -51,7 +51,7 @@ _CHECKS: Mapping[int, Callable[[str], bool]] = {
 
 
 def check(kind: int, value: str | None) -> int:
-    """Give the code that ``aclprofSetConfig`` answers with."""
+    """Return the code that ``aclprofSetConfig`` answers with."""
     if not isinstance(value, str) or not 0 < kind <= _LAST_KIND or len(value.encode()) > _MAX_VALUE_BYTES:
         return codes.INVALID_PARAM
     if kind == _UNKNOWN_ON_THIS_CHIP:

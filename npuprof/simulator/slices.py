@@ -94,7 +94,7 @@ class SliceFile:
         self._close_slice()
 
     def abandon(self) -> None:
-        """Give up without writing anything more; the whole records on disk stay, unmarked."""
+        """Stop without writing anything more; the whole records on disk stay, unmarked."""
         self._buffer.clear()
         if self._descriptor is None:
             return

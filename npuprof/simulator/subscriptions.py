@@ -78,7 +78,7 @@ class Subscriptions:
         self._first_index: dict[int, int] = {}
 
     def create_config(self, times: int, metric: int, pipe: int) -> int:
-        """Give the handle of a configuration; 0 for a metric that there is not, or a pipe that is not open."""
+        """Return the handle of a configuration; 0 for a metric that there is not, or a pipe that is not open."""
         if times not in (0, 1) or (metric not in METRICS and metric != METRIC_NONE):
             return 0
         try:
@@ -157,7 +157,7 @@ class Subscriptions:
                     return  # whoever was to read has gone
 
     def described(self, data: bytes, index: int) -> Described | None:
-        """Give one of the descriptions in some memory; None if there is none of this index."""
+        """Return one of the descriptions in some memory; None if there is none of this index."""
         start = index * DESCRIPTION_BYTES
         if not 0 <= start <= len(data) - DESCRIPTION_BYTES:
             return None
@@ -165,5 +165,5 @@ class Subscriptions:
         return Described(model_id, number, duration, begin, end)
 
     def node(self, index: int) -> Node | None:
-        """Give the operator that a description's index leads to."""
+        """Return the operator that a description's index leads to."""
         return self._nodes[index] if 0 <= index < len(self._nodes) else None

@@ -84,7 +84,7 @@ class _Synthesis:
         self._run_on_device(streams)
 
     def _run_on_device(self, streams: int) -> None:
-        """Give every launch its task id, start and end, and every wrap of the ids its moment."""
+        """Assign task id, start and end to every launch, and a moment to every wrap of the ids."""
         launches = len(self._kind)
         device = self._device
         durations = [estimate(device.chip, operator).duration_ns for operator in self._operators]
@@ -141,7 +141,7 @@ class _Synthesis:
         return np.array([self._names.hash(operator.name) for operator in self._operators], np.uint64)[self._kind]
 
     def _api(self) -> Records:
-        """Give the three nested calls of each launch."""
+        """Return the three nested calls of each launch."""
         host = host_records
         acl = [self._names.api_type(LEVEL_ACL, each.api, names.CLASS_OPERATOR) for each in self._operators]
         runtime = self._names.api_type(LEVEL_RUNTIME, "KernelLaunch")
@@ -214,7 +214,7 @@ class _Synthesis:
         return records
 
     def _marks(self) -> bytes:
-        """Give ranges that divide the time of the calls evenly."""
+        """Return ranges that divide the time of the calls evenly."""
         edges = np.linspace(int(self._begin_ns[0]), int(self._begin_ns[-1]) + 1, _MARKS + 1).astype(np.int64)
         return b"".join(
             self._host.mark(
@@ -289,7 +289,7 @@ def _in_order(records: Records, field: str) -> Records:
 
 
 def _call_times(thread: Int64, threads: int, launch_host_ns: int, random: np.random.Generator) -> Int64:
-    """Give the beginning of each call: threads run beside each other, the calls of one never overlap."""
+    """Return the beginning of each call: threads run beside each other, the calls of one never overlap."""
     begin_ns = np.zeros(len(thread), np.int64)
     for number in range(threads):
         rows = np.flatnonzero(thread == number)
@@ -305,7 +305,7 @@ def _apart(begin_ns: Int64) -> Int64:
 
 
 def _catalogue(device: Device) -> list[Operator]:
-    """Give the operators that are launched: matrix products and vector operators of several sizes."""
+    """Return the operators that are launched: matrix products and vector operators of several sizes."""
     found = []
     for side in _SQUARES:
         square = Tensor((side, side), "float16")

@@ -37,5 +37,5 @@ class VirtualClock:
         self._now_ns = max(self._now_ns, monotonic_raw_ns)
 
     def pass_ns(self, duration_ns: int) -> None:
-        """Let time pass, as work of the host does."""
+        """Advance the clock, as work of the host does."""
         self._now_ns += max(0, duration_ns)

@@ -33,7 +33,7 @@ _OPERATORS = "torch.op_range"
 
 
 def raw_problem(path: Path) -> str:
-    """Tell why the raw data of a run is not complete; empty where it is.
+    """Return why the raw data of a run is not complete; empty where it is.
 
     Parameters
     ----------

@@ -121,6 +121,6 @@ def _ms(time_ns: int) -> str:
 
 
 def _name_devices(decoded: Decoded) -> None:
-    """Tell the devices that have rows, and no others that the files merely name."""
+    """Set the devices to those that have rows, and no others that the files merely name."""
     columns = [frame["device_id"] for frame in decoded.tables.values() if "device_id" in frame]
     decoded.info.devices = sorted({int(one) for column in columns for one in column.dropna().unique()})

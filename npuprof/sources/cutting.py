@@ -60,7 +60,7 @@ def cut(decoded: Decoded, selection: Selection) -> None:
 
 
 def steps_of(frames: Frames) -> pd.DataFrame:
-    """Give the steps of a run: its table, or else what the rows that name a step span."""
+    """Return the steps of a run: its table, or else what the rows that name a step span."""
     steps = frames.get("steps")
     if steps is not None and len(steps):
         return steps
@@ -78,7 +78,7 @@ def steps_of(frames: Frames) -> pd.DataFrame:
 
 
 def _extent(frames: Frames) -> tuple[int, int]:
-    """Give when the first row of a run begins and the last one ends; in the wrong order where it has none."""
+    """Return when the first row of a run begins and the last one ends; in the wrong order where it has none."""
     spans = [frames[name] for name in _SPANS if len(frames.get(name, ()))]
     first = min((int(frame["start_ns"].min()) for frame in spans), default=1)
     return first, max((int((frame["start_ns"] + frame["duration_ns"]).max()) for frame in spans), default=0)
@@ -144,7 +144,7 @@ def _steps_within(frames: Frames, windows: Windows) -> tuple[int, ...] | None:
 
 
 def _keep_whole_collectives(frames: Frames, kept: dict[str, Bools], *, by_step: bool) -> None:
-    """Let steps of collectives follow them, where steps are selected; else let collectives follow their steps."""
+    """Keep steps with the collectives that stay where steps are selected; else collectives with their steps."""
     operator = _filled(frames["communication_tasks"]["op_id"], -1)
     known = operator >= 0
     operators = kept.get("communication")

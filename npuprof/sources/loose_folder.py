@@ -16,7 +16,7 @@ from npuprof.sources.result_folder.layout import find_files as find_torch_files
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether `path` is a directory with exported files right in it."""
+    """Return whether `path` is a directory with exported files right in it."""
     return find_files(path) is not None or find_torch_files(path) is not None
 
 

@@ -65,7 +65,7 @@ def overlap_table(kernels: pd.DataFrame, communication: pd.DataFrame, others: pd
 
 
 def are_compute(kernels: pd.DataFrame) -> Bools:
-    """Tell which kernels compute; the others do the work of a communication operator."""
+    """Return which kernels compute; the others do the work of a communication operator."""
     return ~named(kernels["name"], lambda name: name.endswith(COMMUNICATION_KERNELS))
 
 

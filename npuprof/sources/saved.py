@@ -54,7 +54,7 @@ class _Contents(msgspec.Struct):
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether `path` is a directory that ``Profile.save`` wrote."""
+    """Return whether `path` is a directory that ``Profile.save`` wrote."""
     return (path / FILE_NAME).is_file() and not (path / "recording.json").exists()
 
 

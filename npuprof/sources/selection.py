@@ -37,12 +37,12 @@ class Windows:
 
     @classmethod
     def between(cls, start_ns: int | None, end_ns: int | None) -> Windows:
-        """Give the one stretch between two moments, of which None is without a bound."""
+        """Return the one stretch between two moments, of which None is without a bound."""
         start = _LIMITS.min if start_ns is None else start_ns
         return cls(np.array([start], np.int64), np.array([_LIMITS.max if end_ns is None else end_ns], np.int64))
 
     def touch(self, starts: Int64, ends: Int64) -> Bools:
-        """Tell which spans overlap any of them; one without length must lie inside."""
+        """Return which spans overlap any of them; one without length must lie inside."""
         if not len(self.starts):
             return np.zeros(len(starts), bool)
         at = np.searchsorted(self.ends, starts, side="right")
@@ -51,12 +51,12 @@ class Windows:
         return touched
 
     def joined(self, starts: Int64, ends: Int64) -> Windows:
-        """Give these stretches and others."""
+        """Return these stretches and others."""
         return Windows(*union(np.concatenate((self.starts, starts)), np.concatenate((self.ends, ends))))
 
     @classmethod
     def none(cls) -> Windows:
-        """Give no stretch at all."""
+        """Return no stretch at all."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64))
 
 

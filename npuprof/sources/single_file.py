@@ -55,7 +55,7 @@ class _Kind:
     but: str = ""  # a column that other kinds with these columns have
 
     def fits(self, names: list[str]) -> bool:
-        """Tell whether a file with these columns is of this kind."""
+        """Return whether a file with these columns is of this kind."""
         return self.but not in names and all(any(name in names for name in group) for group in self.columns)
 
 

@@ -55,7 +55,7 @@ def allocating(tables: Mapping[str, pd.DataFrame], blocks: Int64) -> Int64:
 
 
 def lifetime(allocations: pd.DataFrame, blocks: Int64, end_ns: int) -> tuple[int, int] | None:
-    """Give the stretch from the first allocation of some blocks to the last release.
+    """Return the stretch from the first allocation of some blocks to the last release.
 
     Parameters
     ----------

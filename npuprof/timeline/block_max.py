@@ -24,7 +24,7 @@ class Maxima:
             self._levels.append(np.maximum.reduceat(below, np.arange(0, len(below), _BLOCK)))
 
     def at_least(self, least: int, first: Int64, last: Int64) -> Int64:
-        """Give the positions of all values of at least `least` in stretches.
+        """Return the positions of all values of at least `least` in stretches.
 
         Parameters
         ----------
@@ -52,7 +52,7 @@ class Maxima:
         return found
 
     def greatest(self, first: Int64, last: Int64) -> Int64:
-        """Give the position of the greatest value of each stretch.
+        """Return the position of the greatest value of each stretch.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class Maxima:
 
 
 def _widest(values: Int64, begin: Int64, end: Int64) -> tuple[Int64, Int64]:
-    """Give the greatest of at most 16 values for each row: where it is, and what."""
+    """Return the greatest of at most 16 values for each row: where it is, and what."""
     if not len(begin):
         return begin, begin
     places = np.minimum(begin[:, None] + np.arange(_BLOCK), end[:, None] - 1)

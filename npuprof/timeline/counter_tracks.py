@@ -42,7 +42,7 @@ class Line:
         return max(float(self.value.max()), 1e-300)
 
     def within(self, start_ns: int, end_ns: int) -> tuple[Int64, Float64]:
-        """Give the samples of a window, and one on either side of it, thinned to a few hundred."""
+        """Return the samples of a window, and one on either side of it, thinned to a few hundred."""
         low = max(int(np.searchsorted(self.time_ns, start_ns, side="left")) - 1, 0)
         high = int(np.searchsorted(self.time_ns, end_ns, side="right")) + 1
         kept = thinned(self.value[low:high], _MOST_POINTS)
@@ -50,7 +50,7 @@ class Line:
 
 
 def lines(counters: pd.DataFrame) -> list[Line]:
-    """Give the counters to draw: those that change most often, in the order of their names."""
+    """Return the counters to draw: those that change most often, in the order of their names."""
     known = counters[np.isfinite(counters["value"].to_numpy(np.float64))]
     if not len(known):
         return []

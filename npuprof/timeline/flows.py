@@ -63,7 +63,7 @@ class Relations:
         return Arrows(tuple(found[:MOST_ARROWS]), more or len(found) > MOST_ARROWS)
 
     def causes(self, number: int) -> list[int]:
-        """Give the slice and what caused it: for each layer and thread on the way up the innermost caller."""
+        """Return the slice and what caused it: for each layer and thread on the way up the innermost caller."""
         chain: list[int] = []
         seen = set()
         for one in self._above(number):
@@ -73,12 +73,12 @@ class Relations:
         return chain
 
     def caller(self, number: int) -> int | None:
-        """Give the direct cause of a slice."""
+        """Return the direct cause of a slice."""
         above = list(_first(self._above(number), 2))
         return above[1] if len(above) == 2 else None
 
     def callee(self, number: int) -> int | None:
-        """Give the first direct effect of a slice."""
+        """Return the first direct effect of a slice."""
         row = self._host_row(number)
         if row is None:
             return None
@@ -109,7 +109,7 @@ class Relations:
         return self._causes.launchers[self._kernels]
 
     def _above(self, number: int) -> Iterator[int]:
-        """Give the slice, its cause, that one's cause, and so on."""
+        """Yield the slice, its cause, that one's cause, and so on."""
         yield number
         table, row = self._slices.row(number)
         if table not in LAYERS:
@@ -159,7 +159,7 @@ class Relations:
         return list(found.values()), more
 
     def causes_below(self, number: int, top: int) -> list[int]:
-        """Give what lies between a slice and one of its causes, both included, as :meth:`causes` does."""
+        """Return what lies between a slice and one of its causes, both included, as :meth:`causes` does."""
         chain: list[int] = []
         seen = {self._station(top)}
         for one in self._above(number):
@@ -171,7 +171,7 @@ class Relations:
         return [*chain, top]
 
     def _below(self, top: int) -> tuple[Int64, bool]:
-        """Give a host row and all that it called, directly or not."""
+        """Return a host row and all that it called, directly or not."""
         found = level = np.array([top])
         while len(level) and len(found) <= _MOST_VISITED:
             level = _of_callers(self._callees, self._sorted_callers, level)
@@ -179,7 +179,7 @@ class Relations:
         return found[:_MOST_VISITED], len(found) > _MOST_VISITED
 
     def _linked(self, number: int) -> list[Arrow]:
-        """Give what the recording itself links a slice with, directly."""
+        """Return what the recording itself links a slice with, directly."""
         links = self._tables["links"]
         table, row = self._slices.row(number)
         touching = np.zeros(len(links), bool)
@@ -203,7 +203,7 @@ def _first(numbers: Iterator[int], most: int) -> Iterator[int]:
 
 
 def _of_callers(ordered: Int64, callers: Int64, wanted: Int64) -> Int64:
-    """Give the rows of `ordered` whose caller, in `callers`, is one of those wanted."""
+    """Return the rows of `ordered` whose caller, in `callers`, is one of those wanted."""
     low = np.searchsorted(callers, wanted, side="left")
     high = np.searchsorted(callers, wanted, side="right")
     lengths = high - low

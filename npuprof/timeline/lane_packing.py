@@ -93,7 +93,7 @@ def _folded(start: Int64, duration: Int64, row: Int64, lane: int) -> Bars:
 
 
 def assign(start_ns: Int64, end_ns: Int64, most: int) -> Int64:
-    """Give each slice a lane that is free when it starts.
+    """Assign each slice a lane that is free when it starts.
 
     Properly nested slices so get their depth. Slices that overlap without nesting, as device tasks of one
     stream do, get lanes side by side.
@@ -122,7 +122,7 @@ def assign(start_ns: Int64, end_ns: Int64, most: int) -> Int64:
 
 
 def clusters(start_ns: Int64, end_ns: Int64) -> Int64:
-    """Give each slice the number of its group: slices linked by overlaps. They come ordered by start."""
+    """Return the number of each slice's group: slices linked by overlaps. They come ordered by start."""
     if not len(start_ns):
         return np.zeros(0, np.int64)
     latest_end = np.maximum.accumulate(end_ns)

@@ -45,7 +45,7 @@ class Layer:
     most_lanes: int = 2
 
     def column(self, name: str) -> Int64:
-        """Give a column of integers over all frames."""
+        """Return a column of integers over all frames."""
         parts = [whole_numbers(frame[name]) for frame in self.frames]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -63,7 +63,7 @@ class Layer:
         return replace(self, title=title, frames=(frame[chosen],), slices=self.slices[chosen])
 
     def tracks(self) -> tuple[Int64, list[Key]]:
-        """Give each row's track, and the key of every track in the order of keys."""
+        """Return each row's track, and the key of every track in the order of keys."""
         rows = sum(len(frame) for frame in self.frames)
         codes = np.zeros(rows, np.int64)
         keys: list[Key] = [()]
@@ -142,7 +142,7 @@ def _task_keys(frame: pd.DataFrame) -> npt.NDArray[np.uint64]:
 
 
 def whole_numbers(column: pd.Series) -> Int64:
-    """Give a column of integers; -1 where a value is absent."""
+    """Return a column of integers; -1 where a value is absent."""
     values: Int64 = (
         column.array.to_numpy(np.int64, na_value=-1) if column.dtype == "Int64" else column.to_numpy(np.int64)
     )

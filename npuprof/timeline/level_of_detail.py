@@ -86,7 +86,7 @@ class WindowIndex:
         most: int = MOST_BARS,
         shown: npt.NDArray[np.bool_] | None = None,
     ) -> Bars:
-        """Give what a window shows.
+        """Return what a window shows.
 
         A slice that is long for the window is a bar of its own. Shorter ones that follow each other share one
         for each stretch of time; stretches are powers of two in length and have fixed places, so that bars do
@@ -151,12 +151,12 @@ class WindowIndex:
         return np.searchsorted(elements, last) - np.searchsorted(elements, first)
 
     def elements_of(self, slices: Int64) -> Int64:
-        """Give the elements that slices are drawn as, ascending; those that are folded in others are left out."""
+        """Return the elements that slices are drawn as, ascending; those that are folded in others are left out."""
         places = self._places[slices[slices < len(self._places)]]
         return np.unique(places[places >= 0])
 
     def lane_of(self, element: int) -> int:
-        """Give the lane of an element, as :meth:`element_of` numbers them."""
+        """Return the lane of an element, as :meth:`element_of` numbers them."""
         return int(np.searchsorted(self._bounds, element, side="right")) - 1
 
     def element_of(self, slice_number: int) -> int:
@@ -164,7 +164,7 @@ class WindowIndex:
         return int(self._places[slice_number]) if 0 <= slice_number < len(self._places) else -1
 
     def slice_at(self, element: int) -> int:
-        """Give the number of the slice that an element is, or of the longest in it."""
+        """Return the number of the slice that an element is, or of the longest in it."""
         return int(self._slice[element])
 
     def holding(self, lanes: Sequence[int], start_ns: int, end_ns: int) -> int:
@@ -177,7 +177,7 @@ class WindowIndex:
         return -1
 
     def beside(self, element: int, step: int) -> int:
-        """Give the element before (-1) or after (+1) on the same lane; the same one at the lane's end."""
+        """Return the element before (-1) or after (+1) on the same lane; the same one at the lane's end."""
         lane = self.lane_of(element)
         low, high = int(self._bounds[lane]), int(self._bounds[lane + 1])
         return min(max(element + step, low), high - 1)
@@ -197,7 +197,7 @@ class WindowIndex:
         return first, last
 
     def _cuts(self, first: Int64, last: Int64, start_ns: int, end_ns: int, shift: int) -> Int64:
-        """Give where bars begin when stretches are 2**shift ns long."""
+        """Return where bars begin when stretches are 2**shift ns long."""
         edges = np.arange((start_ns >> shift) + 1, (end_ns >> shift) + 1) << shift
         parts = [first]
         for low, high in zip(first.tolist(), last.tolist(), strict=True):

@@ -77,7 +77,7 @@ def readout(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int, *, t
 
 
 def _clipped(frame: pd.DataFrame, start_ns: int, end_ns: int) -> tuple[Int64, Int64, Int64]:
-    """Give the rows that touch a range, and what of them lies in it."""
+    """Return the rows that touch a range, and what of them lies in it."""
     start, duration = frame["start_ns"].to_numpy(), frame["duration_ns"].to_numpy()
     rows = np.flatnonzero((start <= end_ns) & (start + duration >= start_ns))
     return rows, np.maximum(start[rows], start_ns), np.minimum(start[rows] + duration[rows], end_ns)

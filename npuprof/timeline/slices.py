@@ -60,38 +60,38 @@ class Slices:
         self.first: dict[str, int] = dict(zip(TABLES, self._bounds.tolist(), strict=False))
 
     def of_table(self, name: str) -> Int64:
-        """Give the numbers of a table's rows."""
+        """Return the numbers of a table's rows."""
         return np.arange(self.first[name], self.first[name] + len(self.tables[name]))
 
     def row(self, number: int) -> tuple[str, int]:
-        """Give the table and the row of a slice."""
+        """Return the table and the row of a slice."""
         table = TABLES[int(np.searchsorted(self._bounds, number, side="right")) - 1]
         return table, number - self.first[table]
 
     def span(self, number: int) -> tuple[int, int]:
-        """Give a slice's start and end, epoch nanoseconds."""
+        """Return a slice's start and end, epoch nanoseconds."""
         table, row = self.row(number)
         start = int(self.tables[table]["start_ns"].to_numpy(np.int64)[row])
         return start, start + int(self.tables[table]["duration_ns"].to_numpy(np.int64)[row])
 
     def name(self, number: int) -> str:
-        """Give one slice's name; not escaped."""
+        """Return one slice's name; not escaped."""
         return self.names(np.array([number]))[0]
 
     def names(self, numbers: Int64) -> list[str]:
-        """Give the slices' names as the recording has them, empty where it has none; not escaped."""
+        """Return the slices' names as the recording has them, empty where it has none; not escaped."""
         return self._each(numbers, _names)
 
     def families(self, numbers: Int64) -> list[str]:
-        """Give the family of colours of each slice (:data:`npuprof.figures.colours.FAMILIES`)."""
+        """Return the family of colours of each slice (:data:`npuprof.figures.colours.FAMILIES`)."""
         return self._each(numbers, _families)
 
     def facts(self, numbers: Int64) -> list[list[str]]:
-        """Give lines that tell more of each slice: shapes, stack, use of the units; not escaped."""
+        """Return lines that tell more of each slice: shapes, stack, use of the units; not escaped."""
         return self._each(numbers, _facts)
 
     def details(self, number: int) -> list[tuple[str, str]]:
-        """Give everything that is known of a slice as pairs of a column and its value as text; not escaped."""
+        """Return everything that is known of a slice as pairs of a column and its value as text; not escaped."""
         table, row = self.row(number)
         values = self.tables[table].iloc[row]
         said = [(str(column), _text(str(column), value)) for column, value in values.items() if not _absent(value)]
@@ -109,7 +109,7 @@ class Slices:
 
 
 def _strings(rows: pd.DataFrame, column: str) -> list[str]:
-    """Give a column as strings; an absent value is an empty one."""
+    """Return a column as strings; an absent value is an empty one."""
     if column not in rows:
         return [""] * len(rows)
     return [value if isinstance(value, str) else "" for value in rows[column].to_numpy(object)]
@@ -147,7 +147,7 @@ def _facts(_table: str, rows: pd.DataFrame) -> list[list[str]]:
 
 
 def _units_used(columns: list[str], used: np.ndarray[Any, np.dtype[np.float64]]) -> list[str]:
-    """Say in one line which units a kernel used most."""
+    """Return in one line which units a kernel used most."""
     positive = [(part, column) for part, column in zip(used.tolist(), columns, strict=True) if part > 0]
     ranked = sorted(positive, key=lambda pair: -pair[0])
     words = [f"{column.removesuffix('_ratio').replace('_', ' ')} {100 * part:.0f} %" for part, column in ranked]

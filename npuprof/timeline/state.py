@@ -122,7 +122,7 @@ class Timeline(Observed):
         return self._index.within(start - margin, end + margin, pixels=self.pixels * 3 // 2, shown=self._lanes_shown)
 
     def view(self) -> View:
-        """Say how the bars of the window look; those are what :meth:`select_bar` counts."""
+        """Return how the bars of the window look; those are what :meth:`select_bar` counts."""
         self._shown = bars = self.bars()
         lit = None if self.matches is None else self._index.held(bars, self._found) > 0
         return view(
@@ -157,7 +157,7 @@ class Timeline(Observed):
         return self._lanes_height + len(self.lines) * (_LINE_HEIGHT + _GAP)
 
     def line(self, at: int) -> tuple[Int64, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Give one line in the window: times, places on the axis, and values."""
+        """Return one line in the window: times, places on the axis, and values."""
         one = self.lines[at]
         time_ns, value = one.within(*self.window)
         return time_ns, self.line_rows[at].place + _LINE_HEIGHT * (1 - np.clip(value / one.top, 0, 1)), value
@@ -167,7 +167,7 @@ class Timeline(Observed):
         return readout(self.tables, *(self.marked or self.window))
 
     def arrows(self) -> tuple[list[tuple[Point, Point]], Arrows]:
-        """Give the arrows of the selected slice, and where those are drawn whose ends both are."""
+        """Return the arrows of the selected slice, and where those are drawn whose ends both are."""
         if self.selected is None:
             return [], Arrows((), more=False)
         if self._related is None or self._related[0] != self.selected:
@@ -182,7 +182,7 @@ class Timeline(Observed):
         return drawn, found
 
     def place_of(self, number: int) -> float | None:
-        """Give the place on the axis of a slice's lane; None where it is hidden or not drawn."""
+        """Return the place on the axis of a slice's lane; None where it is hidden or not drawn."""
         element = self._element(number)
         lane = self._index.lane_of(element) if element >= 0 else -1
         return float(self._places[lane]) if lane >= 0 and self._lanes_shown[lane] else None
@@ -303,7 +303,7 @@ class Timeline(Observed):
         return 0 if matches is None else len(matches)
 
     def light_up(self, table: str, rows: Int64, text: str) -> None:
-        """Let slices stand out as if they had been searched for: those of a row of another view, called `text`."""
+        """Highlight slices as if they had been searched for: those of a row of another view, called `text`."""
         frame = self.tables[table]
         rows = np.asarray(rows, np.int64)
         start = frame["start_ns"].to_numpy()[rows]

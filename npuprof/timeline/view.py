@@ -73,7 +73,7 @@ def view(
     pixels: int,
     lit: Bools | None = None,
 ) -> View:
-    """Say where the bars of a window lie, how they look and what they tell.
+    """Return where the bars of a window lie, how they look and what they tell.
 
     Parameters
     ----------

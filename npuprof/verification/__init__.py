@@ -100,7 +100,7 @@ def verify(output: Path = DEFAULT_OUTPUT, tell: Callable[[str], object] = print)
 
 
 def _present(findings: list[Finding]) -> list[str]:
-    """Give the front ends that are ready; the simulated one where no native one is."""
+    """Return the front ends that are ready; the simulated one where no native one is."""
     ready = [
         finding.subject.removeprefix(_PREFIX)
         for finding in findings
@@ -112,7 +112,7 @@ def _present(findings: list[Finding]) -> list[str]:
 
 
 def _on_npu(findings: list[Finding], name: str) -> bool:
-    """Tell whether a front end that also runs without an NPU has one."""
+    """Return whether a front end that also runs without an NPU has one."""
     return any(finding.subject == _PREFIX + name and "target Ascend" in finding.detail for finding in findings)
 
 

@@ -25,7 +25,7 @@ class Check:
     detail: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Give a form that JSON can hold."""
+        """Return a form that JSON can hold."""
         return asdict(self)
 
 

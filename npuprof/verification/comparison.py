@@ -44,7 +44,7 @@ _SHOWN = 5
 
 
 def export(tool: Path, directory: Path) -> Check:
-    """Let the vendor's tool export raw data, beside which it writes its result."""
+    """Export raw data, beside which it writes its result."""
     try:
         done = subprocess.run(  # noqa: S603 - the vendor's tool, on what was just recorded
             [str(tool), "--export=on", f"--output={directory}"],

@@ -23,7 +23,7 @@ _URL_LOGIN = re.compile(r"(\w+://)[^/\s@]+@")
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Give the variables that matter to profiling, without those that may be secret."""
+    """Return the variables that matter to profiling, without those that may be secret."""
     return {
         name: value
         for name, value in sorted(variables.items())

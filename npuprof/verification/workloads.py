@@ -138,7 +138,7 @@ _SPECIAL: Mapping[str, Mapping[str, Any]] = {
 
 
 def choose(collector: str) -> Workload:
-    """Give the workload that fits a front end and this machine."""
+    """Return the workload that fits a front end and this machine."""
     if collector == "kineto":
         return TORCH_CPU
     if collector == "mindspore" and import_module("mindspore").get_context("device_target") == "CPU":
@@ -152,6 +152,6 @@ def choose(collector: str) -> Workload:
 
 
 def options_for(collector: str, output: str) -> Options:
-    """Give the options of a run: level 1 with markers, and a framework's operators but not npuprof's own sampler."""
+    """Return the options of a run: level 1 with markers, and a framework's operators but not npuprof's own sampler."""
     plain: dict[str, Any] = {"collector": collector, "output": output, "name": f"verify {collector}"}
     return Options.from_dict({**plain, **_SPECIAL.get(collector, {"activities": "npu"})})

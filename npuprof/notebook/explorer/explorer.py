@@ -90,7 +90,7 @@ class Explorer:
         self._tabs.open(title)
 
     def light_up(self, table: str, rows: npt.NDArray[np.int64]) -> None:
-        """Let rows of a table stand out in the timeline, with the first of them in the window, and show it.
+        """Highlight rows of a table in the timeline, with the first of them in the window, and show it.
 
         Blocks of memory are no slices: the operators that allocated them stand out, and their life is marked.
         """

@@ -69,7 +69,7 @@ class TimelineFigure:
         self.draw()
 
     def drag(self, mode: str) -> None:
-        """Let the mouse zoom (``zoom``), move the window (``pan``) or draw a range (``select``)."""
+        """Make the mouse zoom (``zoom``), move the window (``pan``) or draw a range (``select``)."""
         self.widget.layout.dragmode = mode
 
     def draw(self) -> None:

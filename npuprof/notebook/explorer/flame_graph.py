@@ -119,7 +119,7 @@ class FlameGraphView:
         self._found.value = f'<span class="{AS_TEXT}" role="status">{escape(text)}</span>'
 
     def _look(self) -> tuple[object, ...]:
-        """Give what a picture depends on."""
+        """Return what a picture depends on."""
         flame = self._flame
         return (flame.picture(), flame.orientation, flame.pixels, flame.text, flame.regex)
 
@@ -159,7 +159,7 @@ def _legend() -> widgets.Widget:
 
 
 def _crumbs(names: list[str]) -> str:
-    """Tell the way to the root, without its middle where it is long; escaped."""
+    """Return the way to the root, without its middle where it is long; escaped."""
     shown = ["everything", *(printable(name, _LONGEST_CRUMB) for name in names)]
     if len(shown) > _MOST_CRUMBS:
         shown = [*shown[:2], "…", *shown[3 - _MOST_CRUMBS :]]

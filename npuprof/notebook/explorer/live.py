@@ -31,5 +31,5 @@ def redraw(figure: go.FigureWidget, drawn: go.Figure) -> None:
 
 
 def _kinds(traces: Sequence[object]) -> list[tuple[object, object]]:
-    """Tell which traces can take each other's place: those of one kind on the same axes."""
+    """Return which traces can take each other's place: those of one kind on the same axes."""
     return [(getattr(one, "type", None), getattr(one, "yaxis", None)) for one in traces]

@@ -49,7 +49,7 @@ def legend_html() -> str:
 
 
 def readout_html(told: Readout, *, marked: bool) -> str:
-    """Tell the span, how busy the devices were, and the kernels with the most time."""
+    """Return the span, how busy the devices were, and the kernels with the most time."""
     busy = "".join(
         f"<tr><td>NPU {device} busy</td><td class='number'>{duration(busy_ns)}</td>"
         f"<td class='number'>{share(busy_ns, told.span_ns)}</td></tr>"
@@ -68,7 +68,7 @@ def readout_html(told: Readout, *, marked: bool) -> str:
 
 
 def selection_html(timeline: Timeline) -> str:
-    """Tell everything that is known of the selected slice, and what caused it."""
+    """Return everything that is known of the selected slice, and what caused it."""
     number = timeline.selected
     if number is None:
         return "<div class='faint'>Click a slice to see all that is known of it, its causes and its effects.</div>"

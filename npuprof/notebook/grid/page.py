@@ -108,5 +108,5 @@ class Page:
     code: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give what JSON can hold."""
+        """Return what JSON can hold."""
         return asdict(self)

@@ -86,7 +86,7 @@ class PanelController:
         return running.current() is not None or bool(self._readings) or self._cells.showing
 
     def state(self) -> State:
-        """Tell what is going on."""
+        """Return what is going on."""
         run = running.current()
         if run is not None:
             return self._recording(run)
@@ -281,7 +281,7 @@ class PanelController:
     # -- how it is done ------------------------------------------------------------------------------------
 
     def fail(self, message: str) -> None:
-        """Tell that something failed."""
+        """Show that something failed."""
         self._failure = message
         self._changed()
 
@@ -338,6 +338,6 @@ def _opened(path: str) -> Opened:
 
 
 def _begins_by_itself(text: str) -> bool:
-    """Tell whether a cell asks for a run of its own, or is for npuprof's own ear."""
+    """Return whether a cell asks for a run of its own, or is for npuprof's own ear."""
     first = text.lstrip().partition("\n")[0]
     return first.startswith(("%%npuprof", "%npuprof", "%load_ext", "npuprof.panel("))

@@ -68,7 +68,7 @@ def measure(directory: Path) -> Growth:
 
 
 def _record_bytes(name: str) -> int:
-    """Give the size of a file's records; more than any file has where they have none."""
+    """Return the size of a file's records; more than any file has where they have none."""
     if not any(word in name for word in _NOT_RECORDS):
         for word, size in _RECORD_BYTES:
             if word in name:

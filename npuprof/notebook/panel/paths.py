@@ -12,7 +12,7 @@ _RESULT_SUFFIXES = (".json", ".json.gz", ".csv", ".db", ".zip")
 
 
 def complete(typed: str) -> list[str]:
-    """Give paths that begin with what was typed, directories first, with a slash at their end.
+    """Return paths that begin with what was typed, directories first, with a slash at their end.
 
     Parameters
     ----------

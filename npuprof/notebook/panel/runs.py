@@ -83,11 +83,11 @@ class RunList:
         return len(self._runs())
 
     def newest_first(self) -> list[tuple[int, EndedRun]]:
-        """Give each run with its number, which stays while the list grows: the start of its recording."""
+        """Return each run with its number, which stays while the list grows: the start of its recording."""
         return [(run.started_ns // 1000, run) for run in reversed(self._runs())]
 
     def find(self, number: int) -> EndedRun:
-        """Give a run by its number.
+        """Return a run by its number.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class RunList:
         raise NpuprofError("this run is no longer in the list")
 
     def page(self) -> Page:
-        """Give the list as a page of a grid."""
+        """Return the list as a page of a grid."""
         runs = self.newest_first()
         return Page(
             label="Runs of this kernel",
@@ -211,7 +211,7 @@ def _ours(directory: Path) -> set[Path]:
 
 
 def profile_of(run: EndedRun) -> Profile:
-    """Give the tables of a run, decoded now if nobody holds them.
+    """Return the tables of a run, decoded now if nobody holds them.
 
     Raises
     ------

@@ -27,7 +27,7 @@ def texts(frame: pd.DataFrame, column: str, origin_ns: int) -> list[str]:
 
 
 def is_numeric(frame: pd.DataFrame, column: str) -> bool:
-    """Tell whether a column holds quantities."""
+    """Return whether a column holds quantities."""
     dtype = frame[column].dtype
     return bool(pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype))
 

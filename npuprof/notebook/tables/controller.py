@@ -114,7 +114,7 @@ class TableController:
         return code(self._view, self._frame, self._origin_ns)
 
     def rows(self) -> pd.DataFrame:
-        """Give the whole frame that is shown, in its order."""
+        """Return the whole frame that is shown, in its order."""
         shown: pd.DataFrame = self._rows[list(self._view.columns)]
         return shown
 
@@ -136,7 +136,7 @@ class TableController:
                 asked(question)
 
     def page(self) -> Page:
-        """Give the present page."""
+        """Return the present page."""
         offset = self._page * PAGE_ROWS
         part = self._rows.iloc[offset : offset + PAGE_ROWS]
         columns = [texts(part, name, self._origin_ns) for name in self._view.columns]
@@ -236,7 +236,7 @@ class TableController:
             self._choose(self._members(question))
 
     def _members(self, question: Message) -> npt.NDArray[np.int64]:
-        """Give the table's rows that the chosen rows of the page stand for."""
+        """Return the table's rows that the chosen rows of the page stand for."""
         chosen = [int(number) for number in question["rows"]][:PAGE_ROWS]
         found = [
             members(self._view, self._frame, self._rows.iloc[number], self._origin_ns)

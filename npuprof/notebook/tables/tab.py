@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def kinds_in(run: Profile) -> list[Kind]:
-    """Give the tables that a run has rows of."""
+    """Return the tables that a run has rows of."""
     return [kind for kind in KINDS if len(run.tables[kind.table])]
 
 

@@ -55,10 +55,10 @@ def finalize() -> int:
 
 
 def get_soc_name() -> str:
-    """Give the chip's name."""
+    """Return the chip's name."""
     return current().chip.soc_name
 
 
 def get_version() -> tuple[int, int, int, int]:
-    """Give major, minor and patch version of acl, and a return code."""
+    """Return major, minor and patch version of acl, and a return code."""
     return 1, 0, 0, codes.SUCCESS

@@ -51,7 +51,7 @@ def unload(model_id: int) -> int:
 
 
 def create_dataset() -> int:
-    """Give a handle for a model's operands."""
+    """Return a handle for a model's operands."""
     return current().handles.add(Dataset())
 
 

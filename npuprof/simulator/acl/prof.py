@@ -71,7 +71,7 @@ def finalize() -> int:
 def create_config(
     device_list: Sequence[int], aicore_metrics: int, aicore_events: int = 0, data_type_config: int = 0
 ) -> int:
-    """Give a handle for a configuration, 0 when the devices are wrong; `aicore_events` is not used, as in pyACL."""
+    """Return a handle for a configuration, 0 when the devices are wrong; `aicore_events` is not used, as in pyACL."""
     del aicore_events
     return current().profiler.create_config(device_list, aicore_metrics, data_type_config)
 
@@ -105,7 +105,7 @@ def stop(config: int) -> int:
 
 
 def create_stamp() -> int:
-    """Give the handle of a stamp; 0 while no markers are recorded."""
+    """Return the handle of a stamp; 0 while no markers are recorded."""
     return current().marker.create_stamp()
 
 
@@ -155,7 +155,7 @@ def range_stop(range_id: int) -> int:
 
 
 def create_step_info() -> int:
-    """Give the handle of a step counter."""
+    """Return the handle of a step counter."""
     return current().marker.create_step_info()
 
 
@@ -175,7 +175,7 @@ def get_step_timestamp(step_info: int, tag: int, stream: int) -> int:
 
 
 def create_subscribe_config(time_info_switch: int, aicore_metrics: int, fd: int) -> int:
-    """Give a handle for a subscription that is written into the pipe `fd`; 0 when an argument is wrong."""
+    """Return a handle for a subscription that is written into the pipe `fd`; 0 when an argument is wrong."""
     return current().subscriptions.create_config(time_info_switch, aicore_metrics, fd)
 
 

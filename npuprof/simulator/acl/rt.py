@@ -25,7 +25,7 @@ class Context:
 
 
 def get_device_count() -> tuple[int, int]:
-    """Give the number of devices."""
+    """Return the number of devices."""
     return len(current().devices), codes.SUCCESS
 
 
@@ -52,7 +52,7 @@ def reset_device(device_id: int) -> int:
 
 
 def get_device() -> tuple[int, int]:
-    """Give the calling thread's device."""
+    """Return the calling thread's device."""
     device = _device()
     return (0, codes.RT_CONTEXT_NULL) if device is None else (device.device_id, codes.SUCCESS)
 
@@ -90,7 +90,7 @@ def set_context(context: int) -> int:
 
 
 def get_context() -> tuple[int, int]:
-    """Give the calling thread's context."""
+    """Return the calling thread's context."""
     handle = current().runtime.contexts.get(threading.get_native_id(), 0)
     return handle, codes.SUCCESS if handle else codes.RT_CONTEXT_NULL
 
@@ -146,12 +146,12 @@ def destroy_event(event: int) -> int:
 
 
 def record_event(event: int, stream: int) -> int:
-    """Let an event happen when the stream gets here."""
+    """Record an event when the stream gets here."""
     return _with_event(event, stream, wait=False)
 
 
 def stream_wait_event(stream: int, event: int) -> int:
-    """Let a stream wait for an event."""
+    """Make a stream wait for an event."""
     return _with_event(event, stream, wait=True)
 
 
@@ -166,7 +166,7 @@ def synchronize_event(event: int) -> int:
 
 
 def event_elapsed_time(start_event: int, end_event: int) -> tuple[float, int]:
-    """Give the milliseconds between two events that were recorded."""
+    """Return the milliseconds between two events that were recorded."""
     start, end = (current().handles.get(event, Event) for event in (start_event, end_event))
     if start is None or end is None or start.recorded_ns is None or end.recorded_ns is None:
         return 0.0, codes.RT_PARAM_INVALID
@@ -177,7 +177,7 @@ def event_elapsed_time(start_event: int, end_event: int) -> tuple[float, int]:
 
 
 def get_mem_info(attribute: int = 1) -> tuple[int, int, int]:
-    """Give free and total bytes of the device's memory; every attribute means the HBM."""
+    """Return free and total bytes of the device's memory; every attribute means the HBM."""
     del attribute
     device = _device()
     if device is None:
@@ -243,7 +243,7 @@ def memcpy_async(dst: int, dest_max: int, src: int, count: int, kind: int, strea
 
 
 def resolve_stream(handle: int) -> tuple[Device, Stream] | None:
-    """Give the device and the stream of a handle; 0 is the default stream of the calling thread's device."""
+    """Return the device and the stream of a handle; 0 is the default stream of the calling thread's device."""
     if not handle:
         device = _device()
         return None if device is None else (device, device.default_stream)

@@ -75,5 +75,5 @@ class Channel:
         return tasks, ended
 
     def wait(self, ended: Event, stream: Stream) -> None:
-        """Let a stream wait for the end of an operator."""
+        """Make a stream wait for the end of an operator."""
         self._device.wait_event(ended, stream)

@@ -57,7 +57,7 @@ class Work:
         self._device = device
 
     def wait(self) -> Any:
-        """Let what this thread launches from now on wait for the collective; gives its result."""
+        """Make later launches of this thread wait for the collective; return its result."""
         self._channel.wait(self._ended, launch_stream(self._device))
         return self.result
 
@@ -116,12 +116,12 @@ class Communicator:
         return self._given(work, x, async_op)
 
     def all_gather(self, x: Any, *, async_op: bool = False) -> Any:
-        """Give the `x` of every rank of the group, in order, as a list; or the `Work`."""
+        """Return the `x` of every rank of the group, in order, as a list; or the `Work`."""
         offers, work = self._run("all_gather", x, "")
         return self._given(work, [values.like(x, values.snapshot(offer.values)) for offer in offers], async_op)
 
     def reduce_scatter(self, x: Any, op: ReduceOperator = "sum", *, async_op: bool = False) -> Any:
-        """Give this rank's part, along the first axis, of the sum over all ranks; or the `Work`.
+        """Return this rank's part, along the first axis, of the sum over all ranks; or the `Work`.
 
         Raises
         ------

@@ -80,7 +80,7 @@ class Exchange:
             return [meeting.offers[one] for one in meeting.expected]
 
     def leave(self, rank: int, failure: str = "") -> None:
-        """Tell that a rank comes no more; a failure ends the waiting of all others."""
+        """Note that a rank comes no more; a failure ends the waiting of all others."""
         with self._condition:
             self._running.discard(rank)
             self._failure = self._failure or failure

@@ -64,7 +64,7 @@ class Rank(Communicator):
         return self._device
 
     def group(self, ranks: Sequence[int]) -> Communicator:
-        """Give the collectives over some of the ranks, of which this must be one.
+        """Return the collectives over some of the ranks, of which this must be one.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class Rank(Communicator):
         return self._groups[chosen]
 
     def host_work(self, seconds: float) -> None:
-        """Let the host be busy for a while, with reading data for example."""
+        """Keep the host busy for a while, with reading data for example."""
         clock = self.machine.clock
         clock.sleep_until_ns(clock.monotonic_raw_ns() + round(seconds * 1e9))
 

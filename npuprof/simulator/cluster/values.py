@@ -61,7 +61,7 @@ def reduced(values: Sequence[Any], operator: ReduceOperator) -> Any:
 
 
 def part(value: Any, number: int, count: int) -> Any:
-    """Give one of `count` equal parts along the first axis, as plain values of its own.
+    """Return one of `count` equal parts along the first axis, as plain values of its own.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def store(target: Any, values: Any) -> None:
 
 
 def like(pattern: Any, values: Any) -> Any:
-    """Give plain values as what the caller works with: an array of the NPU where the pattern is one."""
+    """Return plain values as what the caller works with: an array of the NPU where the pattern is one."""
     return wrap(pattern, values) if isinstance(pattern, DeviceArray) else values
 
 

@@ -113,11 +113,11 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
         return moved
 
     def item(self, *args: Any) -> Any:
-        """Give one element as a Python number; the host waits for it."""
+        """Return one element as a Python number; the host waits for it."""
         return self.to_host().item(*args)
 
     def tolist(self) -> Any:
-        """Give the elements as nested lists; the host waits for them."""
+        """Return the elements as nested lists; the host waits for them."""
         return self.to_host().tolist()
 
     def astype(self, dtype: npt.DTypeLike, *, copy: bool = True) -> NpuArray:

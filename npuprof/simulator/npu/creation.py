@@ -50,7 +50,7 @@ def array(
 def asarray(
     values: Any, dtype: npt.DTypeLike | None = None, *, device: int = 0, stream: Stream | None = None
 ) -> NpuArray:
-    """Give the array itself if it is on the device already with this type, or :func:`array` of it."""
+    """Return the array itself if it is on the device already with this type, or :func:`array` of it."""
     if isinstance(values, NpuArray) and values.device == device and (dtype is None or values.dtype == np.dtype(dtype)):
         return values
     return array(values, dtype, device=device, stream=stream)
@@ -69,7 +69,7 @@ def synchronize(device: int | None = None) -> None:
 
 
 def to_host(values: Any) -> Records:
-    """Give NumPy's own array: the values of a device's, waited for and copied, or what is on the host."""
+    """Return NumPy's own array: the values of a device's, waited for and copied, or what is on the host."""
     return values.to_host() if isinstance(values, NpuArray) else np.asarray(values)
 
 

@@ -54,7 +54,7 @@ def apply(
 
 
 def _viewed(like: DeviceArray, result: Any, operands: Operands) -> Any:
-    """Give the views; one that NumPy could not give without a copy costs the device a copy too."""
+    """Return the views; one that NumPy could not give without a copy costs the device a copy too."""
     for each in result if isinstance(result, (list, tuple)) else [result]:
         if not any(np.may_share_memory(each, values) for values in operands.values):
             operands.upload()
@@ -120,7 +120,7 @@ def _count_nonzero(like: DeviceArray, a: Any, axis: Any = None, *, keepdims: boo
 
 
 def _linalg(names: Iterable[str], handler: Callable[..., Any]) -> dict[Callable[..., Any], Callable[..., Any]]:
-    """Give the handlers of what newer NumPy repeats in ``np.linalg``."""
+    """Return the handlers of what newer NumPy repeats in ``np.linalg``."""
     return {getattr(np.linalg, name): handler for name in names if hasattr(np.linalg, name)}
 
 

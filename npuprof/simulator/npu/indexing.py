@@ -81,7 +81,7 @@ def _counted(indices: list[Records], device_id: int) -> list[Records]:
 
 
 def _is_whole(part: Records, values: Records) -> bool:
-    """Tell whether a view shows every element in place: full slices and new axes only."""
+    """Return whether a view shows every element in place: full slices and new axes only."""
     return part.size == values.size and _start(part) == _start(values)
 
 

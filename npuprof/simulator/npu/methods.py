@@ -51,7 +51,7 @@ class ArrayMethods:
     var = _method(np.var)
 
     def reshape(self, *shape: Any, order: Any = "C") -> Any:
-        """Give another shape to the elements: a view where possible."""
+        """Reshape the elements: a view where possible."""
         return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)  # type: ignore[call-overload]  # by protocol
 
     def transpose(self, *axes: Any) -> Any:
@@ -60,7 +60,7 @@ class ArrayMethods:
         return np.transpose(self, order)  # type: ignore[call-overload]  # by protocol
 
     def flatten(self) -> Any:
-        """Give a copy with one axis."""
+        """Return a copy with one axis."""
         return np.reshape(np.copy(self, order="C"), -1)  # type: ignore[call-overload]  # by protocol
 
     @property

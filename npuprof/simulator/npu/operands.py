@@ -40,7 +40,7 @@ class Operands:
         self._host: list[Records] = []
 
     def take(self, value: Any) -> Any:
-        """Give the values of an array, or of the arrays in a list or tuple; anything else as it is.
+        """Return the values of an array, or of the arrays in a list or tuple; anything else as it is.
 
         Raises
         ------
@@ -151,7 +151,7 @@ def check_device(array: DeviceArray, device_id: int) -> None:
 
 
 def target_of(out: Any, device_id: int) -> Records:
-    """Give the values that a result is to be written to.
+    """Return the values that a result is to be written to.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def target_of(out: Any, device_id: int) -> Records:
 
 
 def delivered(made: Any, device_id: int) -> Any:
-    """Give a launched result; one for an array of the host has to be copied to it, and waited for."""
+    """Return a launched result; one for an array of the host has to be copied to it, and waited for."""
     if isinstance(made, np.ndarray):
         read_back(made.nbytes, device_id)
     return made

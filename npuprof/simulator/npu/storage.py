@@ -24,7 +24,7 @@ _dropped: deque[tuple[Device, int]] = deque()
 
 
 def release_dropped() -> None:
-    """Give back the memory of arrays that are gone."""
+    """Free the memory of arrays that are gone."""
     while _dropped:
         try:
             device, address = _dropped.popleft()

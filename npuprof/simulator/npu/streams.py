@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def device_of(device_id: int) -> Device:
-    """Give a device of the simulated machine of now.
+    """Return a device of the simulated machine of now.
 
     Raises
     ------
@@ -81,7 +81,7 @@ class Stream:
         return self._stream.stream_id
 
     def on(self, device: Device) -> DeviceStream:
-        """Give the stream as `device` has it.
+        """Return the stream as `device` has it.
 
         Raises
         ------
@@ -97,13 +97,13 @@ class Stream:
         self._device.synchronize(self.on(self._device))
 
     def record(self) -> Event:
-        """Give an event that happens when what is in the stream so far has run."""
+        """Return an event that happens when what is in the stream so far has run."""
         event = DeviceEvent()
         self._device.record_event(event, self.on(self._device))
         return Event(event, self._device)
 
     def wait(self, event: Event) -> None:
-        """Let what comes later in this stream wait for an event of another."""
+        """Make later work of this stream wait for an event of another."""
         self._device.wait_event(event.device_event, self.on(self._device))
 
     def destroy(self) -> None:
@@ -135,12 +135,12 @@ def stream(chosen: Stream | None) -> Iterator[Stream | None]:
 
 
 def launch_stream(device: Device) -> DeviceStream:
-    """Give the stream that the calling thread's work on a device goes to."""
+    """Return the stream that the calling thread's work on a device goes to."""
     chosen = _chosen.get().get(device.device_id)
     return device.default_stream if chosen is None else chosen.on(device)
 
 
 def current_stream(device: int = 0) -> Stream:
-    """Give the stream that the calling thread's work on a device goes to; at first the default stream."""
+    """Return the stream that the calling thread's work on a device goes to; at first the default stream."""
     simulated = device_of(device)
     return Stream._of(simulated, launch_stream(simulated))

@@ -94,7 +94,7 @@ def _call(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options
 
 
 def _computed_in(values: list[Any], outputs: list[Records], options: Mapping[str, Any], written: bool) -> np.dtype[Any]:
-    """Tell in which type an operator computes: neither a comparison's result nor a given ``out`` shows it."""
+    """Return in which type an operator computes: neither a comparison's result nor a given ``out`` shows it."""
     dtype: np.dtype[Any]
     if options.get("dtype") is not None:
         dtype = np.dtype(options["dtype"])

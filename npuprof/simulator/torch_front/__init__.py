@@ -20,7 +20,7 @@ __all__ = ["simulated_torch"]
 
 
 def simulated_torch(device: int = 0) -> Front:
-    """Give a context in which this thread's torch code launches its kernels on the simulated NPU.
+    """Return a context in which this thread's torch code launches its kernels on the simulated NPU.
 
     Inside it, every aten operator of the forward and the backward pass and of optimizers is computed by torch on the
     CPU as always, and launches the operators of CANN that torch_npu would, on the stream that

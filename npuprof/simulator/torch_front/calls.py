@@ -44,7 +44,7 @@ class Calls:
         self._ranges: list[tuple[str, int]] = []
 
     def sees(self, sequence: int) -> int:
-        """Give the number of the node that a call has just made, by the counter after it; -1 where it made none."""
+        """Return the number of the node that a call has just made, by the counter after it; -1 where it made none."""
         made = sequence - 1 if sequence > self._sequence else -1
         self._sequence = sequence
         return made

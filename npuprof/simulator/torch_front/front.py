@@ -157,7 +157,7 @@ class Front:
             self._wait_for(8 * max(1, len(outputs)))
 
     def _takes_part(self, operands: tuple[Any, ...], outputs: tuple[Any, ...]) -> bool:
-        """Tell whether a call is the device's: one of scalars that the host holds is not, as on a real NPU."""
+        """Return whether a call is the device's: one of scalars that the host holds is not, as on a real NPU."""
         tensors = (*operands, *outputs)
         if not tensors or not all(_has_plain_storage(one) for one in tensors):
             return False
@@ -225,7 +225,7 @@ def _mode(front: Front, calls: Calls) -> Any:
 
 
 def _is_composite(torch: Any, func: Any) -> bool:
-    """Tell whether an operator has no kernel but only consists of others, as inference mode lets them through."""
+    """Return whether an operator has no kernel but only consists of others, as inference mode lets them through."""
     if func.namespace != _NAMESPACE:
         return False
     key = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -237,7 +237,7 @@ def _selects(name: str, operands: tuple[Any, ...]) -> bool:
 
 
 def _has_plain_storage(tensor: Any) -> bool:
-    """Tell whether a tensor is a plain one of the CPU, as those of the device stand for here."""
+    """Return whether a tensor is a plain one of the CPU, as those of the device stand for here."""
     torch = load_torch()
     if tensor.device.type != "cpu" or tensor.layout != torch.strided:
         return False
@@ -249,7 +249,7 @@ def _has_plain_storage(tensor: Any) -> bool:
 
 
 def _leaves(values: tuple[Any, ...] | list[Any]) -> list[Any]:
-    """Give the tensors among arguments or results, those in lists too, in order."""
+    """Return the tensors among arguments or results, those in lists too, in order."""
     tensor = load_torch().Tensor
     found: list[Any] = []
     for value in values:

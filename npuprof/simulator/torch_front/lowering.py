@@ -64,7 +64,7 @@ class Lowered(NamedTuple):
 
 
 def lower(call: Call) -> Lowered:
-    """Give what a call launches.
+    """Return what a call launches.
 
     Parameters
     ----------

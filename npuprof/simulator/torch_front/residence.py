@@ -43,12 +43,12 @@ class Residence:
         self.reserved_bytes = 0
 
     def holds(self, storage: Any) -> bool:
-        """Tell whether the device has a storage."""
+        """Return whether the device has a storage."""
         self._settle()
         return id(storage) in self._held
 
     def hold(self, storage: Any) -> bool:
-        """Give a storage a block; tells whether it had none.
+        """Allocate a block for a storage; return whether it had none.
 
         Raises
         ------
@@ -120,6 +120,6 @@ _making = threading.Lock()
 
 
 def residence_of(device: Device) -> Residence:
-    """Give what a device holds; the same for every context on it."""
+    """Return what a device holds; the same for every context on it."""
     with _making:
         return _residences.setdefault(device, Residence(device))

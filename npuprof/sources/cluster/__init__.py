@@ -25,7 +25,7 @@ __all__ = ["SOURCE", "describe", "read", "recognises"]
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether `path` is an analysis of a cluster: a file of it by its content, or a directory of such files."""
+    """Return whether `path` is an analysis of a cluster: a file of it by its content, or a directory of such files."""
     return find(path) is not None
 
 
@@ -41,7 +41,7 @@ def read(path: Path) -> Decoded:
 
 
 def describe(path: Path) -> Info:
-    """Tell which ranks there are and how they are grouped, from the small files alone.
+    """Return which ranks there are and how they are grouped, from the small files alone.
 
     Raises
     ------

@@ -116,7 +116,7 @@ def _plain(numbers: Any) -> Row:
 
 
 def _packet(size: str, counted: Any) -> Row:
-    """Give a size of packets with their count and time, which are a pair: ``"2.06": [3, 0.5]``."""
+    """Return a size of packets with their count and time, which are a pair: ``"2.06": [3, 0.5]``."""
     count, duration = (*counted, None, None)[:2] if isinstance(counted, list) else (None, None)
     return {"Package Size(MB)": _number(size), "Count": count, "Total Duration(ms)": duration}
 

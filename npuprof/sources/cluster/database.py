@@ -166,7 +166,7 @@ def empty_groups() -> pd.DataFrame:
 
 
 def _placed(row: dict[str, Any], ranks_by_group: dict[str, str]) -> dict[str, Any]:
-    """Give a row with the columns of the text result first: step, kind, ranks, name, group, then whose it is."""
+    """Return a row with the columns of the text result first: step, kind, ranks, name, group, then whose it is."""
     name = str(row.pop("name") or "")
     group = str(row.pop("group") or "")
     first = {
@@ -181,7 +181,7 @@ def _placed(row: dict[str, Any], ranks_by_group: dict[str, str]) -> dict[str, An
 
 
 def _kind(name: str) -> str | None:
-    """Tell the kind of an operator by its name, as the vendor's own tool does; None of a total over several."""
+    """Return the kind of an operator by its name, as the vendor's own tool does; None of a total over several."""
     lower = name.lower()
     if lower.startswith("total"):
         return None

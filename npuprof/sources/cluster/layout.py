@@ -76,7 +76,7 @@ def find(path: Path) -> Layout | None:
 
 
 def kind_of_file(path: Path) -> Kind | None:
-    """Tell by its content which file of an analysis this is; None for any other."""
+    """Return by its content which file of an analysis this is; None for any other."""
     if is_database(path):
         found = table_names(path)
         kind = kind_of(found)

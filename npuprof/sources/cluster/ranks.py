@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"\d{1,7}")
 
 
 def rank_of(value: Any) -> int | None:
-    """Give a rank that is a number or the text of one; None for anything else, as for -1 and 4294967295."""
+    """Return a rank that is a number or the text of one; None for anything else, as for -1 and 4294967295."""
     if isinstance(value, str):
         text = value.strip()
         value = int(text) if _NUMBER.fullmatch(text) else None
@@ -25,7 +25,7 @@ def rank_of(value: Any) -> int | None:
 
 
 def ranks_of(value: Any) -> list[int]:
-    """Give the ranks of a set: of a list, or of a text such as ``(0, 1)``; none for anything else."""
+    """Return the ranks of a set: of a list, or of a text such as ``(0, 1)``; none for anything else."""
     if isinstance(value, str):
         if len(value) > _MAX_TEXT or not _SET.fullmatch(value):
             return []

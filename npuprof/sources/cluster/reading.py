@@ -124,7 +124,7 @@ class Reading:
             info.metadata["rank_devices"] = devices
 
     def _tell_ranks(self, steps: pd.DataFrame | None, groups: pd.DataFrame) -> None:
-        """Say in `metadata` which ranks there are, how they are grouped, and which stages the vendor found."""
+        """Note in `metadata` which ranks there are, how they are grouped, and which stages the vendor found."""
         metadata = self.decoded.info.metadata
         sets = [ranks_of(text) for text in groups["ranks"]]
         ranks = {rank for one in sets for rank in one} | {one["rank"] for one in metadata.get("rank_devices", [])}

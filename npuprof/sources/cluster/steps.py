@@ -56,7 +56,7 @@ def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
 
 
 def whose_row(types: Sequence[Any], indexes: Sequence[Any]) -> dict[str, Any]:
-    """Give the columns `kind`, `rank` and `ranks` of rows with these types and indexes."""
+    """Return the columns `kind`, `rank` and `ranks` of rows with these types and indexes."""
     kinds = [str(one).strip().lower() if one is not None else None for one in types]
     ranks = [rank_of(one) if kind == "rank" else None for kind, one in zip(kinds, indexes, strict=True)]
     stages = [as_text(ranks_of(one)) if kind != "rank" else None for kind, one in zip(kinds, indexes, strict=True)]

@@ -29,7 +29,7 @@ def scaled_column(column: Any, multiplier: int, *, exponents: bool = True) -> tu
 
 
 def characters(column: Any) -> npt.NDArray[np.uint8]:
-    """Give the bytes of all texts of an Arrow array of strings, one behind the other, as they lie in its memory."""
+    """Return the bytes of all texts of an Arrow array of strings, one behind the other, as they lie in its memory."""
     _, ends, data = column.buffers()
     if not len(column) or data is None:
         return np.empty(0, np.uint8)

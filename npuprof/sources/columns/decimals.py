@@ -124,7 +124,7 @@ def _plain_digits(texts: Sequence[str], lengths: Int64, multiplier: int, values:
 
 
 def _characters(texts: Sequence[str], lengths: Int64) -> Uint8 | None:
-    """Give texts as rows of bytes, filled up with zero bytes; None where they hold zero bytes themselves."""
+    """Return texts as rows of bytes, filled up with zero bytes; None where they hold zero bytes themselves."""
     joined = "".join(texts).encode("ascii", "replace")
     if b"\0" in joined:
         return None

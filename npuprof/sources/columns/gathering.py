@@ -33,11 +33,11 @@ class Codebook:
         self._texts: list[str] = []
 
     def codes(self, values: Iterable[Hashable], length: int = -1) -> Int32:
-        """Give each value its number; None is -1. To know the `length` before makes it quicker."""
+        """Return the number of each value; None is -1. To know the `length` before makes it quicker."""
         return np.fromiter(map(self._numbers.__getitem__, values), np.int32, length)
 
     def code(self, value: Hashable) -> int:
-        """Give one value its number; None is -1."""
+        """Return the number of one value; None is -1."""
         return self._numbers[value]
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class Codebook:
         return list(self._numbers)[1:]
 
     def texts(self) -> list[str]:
-        """Give the distinct values as text, cut where they are longer than any name is; still distinct."""
+        """Return the distinct values as text, cut where they are longer than any name is; still distinct."""
         if len(self._texts) != len(self):
             self._texts = [
                 text if len(text) <= MAX_NAME else f"{text[:MAX_NAME]}... (cut, #{number})"
@@ -86,12 +86,12 @@ class Columns:
         return sum(map(len, self._parts["start_ns"])) if self._parts else 0
 
     def names(self, column: str) -> list[str]:
-        """Give the distinct texts that a column of codes refers to, and maybe others that it does not."""
+        """Return the distinct texts that a column of codes refers to, and maybe others that it does not."""
         return self.books[column].texts()
 
 
 def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = None) -> Int64:
-    """Give an int64 array of numbers or digits; :data:`ABSENT` where there is none or it does not fit.
+    """Return an int64 array of numbers or digits; :data:`ABSENT` where there is none or it does not fit.
 
     `lost` is told how many are there and are none, or do not fit, if there are any.
     """

@@ -41,7 +41,7 @@ def recoded(codes: npt.NDArray[np.integer[Any]], names: list[str | None]) -> pd.
 
 
 def named(names: pd.Series[Any], what: Callable[[str], bool]) -> Bools:
-    """Tell where a name column holds one of the names that are so; each name is asked once, absent ones are not."""
+    """Return where a name column holds one of the names that are so; each name is asked once, absent ones are not."""
     table = np.array([*(what(str(name)) for name in names.cat.categories), False], np.bool_)
     rows: Bools = table[names.cat.codes]
     return rows
@@ -65,7 +65,7 @@ def whole(values: Records) -> Any:
 
 
 def module_component(name: str) -> str:
-    """Give the `component` of `memory` for a module of the driver: ``GE (module)``.
+    """Return the `component` of `memory` for a module of the driver: ``GE (module)``.
 
     Modules share names with allocators (GE) and with the process (APP), but count other things.
     """

@@ -92,7 +92,7 @@ def _common_dtype(dtypes: Sequence[Any], *, everywhere: bool) -> Any:
 
 
 def _names(column: pd.Series[Any]) -> pd.Categorical:
-    """Give a name column whose categories are of the one dtype that categoricals can be united in."""
+    """Return a name column whose categories are of the one dtype that categoricals can be united in."""
     return tables.categorical(column.cat.codes.to_numpy(), [str(name) for name in column.cat.categories])
 
 
@@ -109,7 +109,7 @@ def _order(frame: pd.DataFrame) -> Int64:
 
 
 def _moved(part: Mapping[str, pd.DataFrame], name: str, column: str, places: Sequence[Int64], at: int) -> Any:
-    """Give a part's row numbers of another table their new values; <NA> where the other table is not there."""
+    """Renumber a part's references to rows of another table; <NA> where the other table is not there."""
     values = part[name][column].array if name in part else pd.array([], dtype="Int64")
     if not len(places) or not len(places[at]):
         return pd.array([pd.NA] * len(values), dtype="Int64")

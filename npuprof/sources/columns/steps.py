@@ -42,7 +42,7 @@ def step_numbers(names: Iterable[tuple[Key, str | None]], notes: Notes, source: 
 
 
 def step_of(steps: pd.DataFrame | None, start_ns: Int64) -> Any:
-    """Tell the step during which each moment lies; <NA> outside all steps."""
+    """Return the step during which each moment lies; <NA> outside all steps."""
     if steps is None or not len(steps):
         return missing(len(start_ns))
     starts = steps["start_ns"].to_numpy()
@@ -53,7 +53,7 @@ def step_of(steps: pd.DataFrame | None, start_ns: Int64) -> Any:
 
 
 def assign_steps(tables: Mapping[str, pd.DataFrame], names: tuple[str, ...] = ("kernels",)) -> None:
-    """Give each row of some tables the step of `steps` in which it was launched; <NA> outside all steps.
+    """Assign each row of some tables the step of `steps` in which it was launched; <NA> outside all steps.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def assign_steps(tables: Mapping[str, pd.DataFrame], names: tuple[str, ...] = ("
 
 
 def launch_times(tables: Mapping[str, pd.DataFrame], frame: pd.DataFrame) -> Int64:
-    """Give when each row of a table was launched, as :func:`assign_steps` takes it: UTC epoch nanoseconds."""
+    """Return when each row of a table was launched, as :func:`assign_steps` takes it: UTC epoch nanoseconds."""
     times: Int64 = frame["start_ns"].to_numpy(dtype=np.int64).copy()
     api = tables.get("api")
     if api is None or api.empty:
@@ -86,7 +86,7 @@ def launch_times(tables: Mapping[str, pd.DataFrame], frame: pd.DataFrame) -> Int
 
 
 def _call_times(tables: Mapping[str, pd.DataFrame], api: pd.DataFrame) -> Int64:
-    """Give when each CANN call was asked for: when its operator was called, where one is known."""
+    """Return when each CANN call was asked for: when its operator was called, where one is known."""
     times: Int64 = api["start_ns"].to_numpy(dtype=np.int64).copy()
     links, operators = tables.get("links"), tables.get("operators")
     if links is None or operators is None:

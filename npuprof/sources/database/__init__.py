@@ -26,7 +26,7 @@ __all__ = ["SOURCE", "describe", "read", "read_databases", "recognises"]
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether `path` is an SQLite file, or a result directory whose only result is a database."""
+    """Return whether `path` is an SQLite file, or a result directory whose only result is a database."""
     return find(path) is not None
 
 
@@ -61,7 +61,7 @@ def read_databases(folder: Path) -> Decoded:
 
 
 def describe(path: Path) -> Info:
-    """Tell what is known of the run without reading its tables.
+    """Return what is known of the run without reading its tables.
 
     Raises
     ------

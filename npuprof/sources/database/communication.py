@@ -74,7 +74,7 @@ def read_communication(database: Database, strings: Names, tasks: Tasks) -> dict
 
 
 def _devices(operators: dict[str, Records], steps: dict[str, Records], tasks: Tasks) -> Int64:
-    """Give the device of each operator: the file's, or that of its first step, or the only one with tasks."""
+    """Return the device of each operator: the file's, or that of its first step, or the only one with tasks."""
     device = operators["deviceId"]
     step = first_of(steps["opId"], operators["opId"])
     on = tasks.rows["deviceId"]
@@ -101,13 +101,13 @@ def _operators(database: Database, strings: Names, rows: dict[str, Records], dev
 
 
 def _later(rows: dict[str, Records]) -> dict[str, Any]:
-    """Give how many ranks took part, and whether the data went a detour or had to be sent again, where it is told."""
+    """Return how many ranks took part, and whether the data went a detour or had to be sent again, where it is told."""
     flags = {name: pd.arrays.BooleanArray(rows[name] == 1, ~np.isin(rows[name], (0, 1))) for name in ("relay", "retry")}
     return {"rank_size": optional(rows["rankSize"], _NONE), **flags}
 
 
 def _types(strings: Names, rows: dict[str, Records]) -> pd.Categorical:
-    """Give operator types; at Level0, where the file has none, by the operators' names."""
+    """Return operator types; at Level0, where the file has none, by the operators' names."""
     told = strings.column(rows["opType"])
     named = strings.column(rows["opName"], operator_type)
     return told if (told.codes >= 0).any() else named
@@ -143,7 +143,7 @@ def _tasks(
 
 
 def _bandwidth(database: Database, told: Records, size: Int64, duration_ns: Int64) -> Any:
-    """Give GB/s: the file's bytes a second, or in older files size by time, which is what they were made of."""
+    """Return GB/s: the file's bytes a second, or in older files size by time, which is what they were made of."""
     if database.has(_INFO, "bandwidth"):
         return told / _BYTES_PER_GB
     moved = size / np.maximum(duration_ns, 1)  # bytes a nanosecond

@@ -80,12 +80,12 @@ class Database:
         self.unread = self._unread()
 
     def has(self, table: str, *columns: str) -> bool:
-        """Tell whether a table is there with these columns."""
+        """Return whether a table is there with these columns."""
         known = self.tables.get(table)
         return known is not None and all(column in known for column in columns)
 
     def either(self, table: str, *columns: str) -> str:
-        """Give the first of the names that a column had over the versions which this file has; else the first."""
+        """Return the first of the names that a column had over the versions which this file has; else the first."""
         known = self.tables.get(table, {})
         return next((column for column in columns if column in known), columns[0])
 
@@ -197,7 +197,7 @@ class Database:
         return values[: len(values) // width * width].reshape(-1, width)
 
     def _batches(self, table: str, query: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Give the rows of a query a batch at a time; damage ends them, and is noted."""
+        """Yield the rows of a query a batch at a time; damage ends them, and is noted."""
         found = 0
         damage: Exception | None = None
         with self._cursor() as cursor:
@@ -317,7 +317,7 @@ def _with_schema(connection: sqlite3.Connection, path: Path, notes: Notes) -> Da
 
 
 def is_database(path: Path) -> bool:
-    """Tell by its first bytes whether a path is an SQLite file."""
+    """Return by its first bytes whether a path is an SQLite file."""
     try:
         with path.open("rb") as file:
             return file.read(len(HEADER)) == HEADER
@@ -326,7 +326,7 @@ def is_database(path: Path) -> bool:
 
 
 def table_names(path: Path) -> Mapping[str, object]:
-    """Give the tables of a file; none where it cannot be read."""
+    """Return the tables of a file; none where it cannot be read."""
     try:
         with open_database(path, Notes()) as database:
             return database.tables
@@ -349,7 +349,7 @@ def _check_header(path: Path) -> None:
 
 
 def _missing_bytes(path: Path) -> int:
-    """Give by how much a file is shorter than its header says."""
+    """Return by how much a file is shorter than its header says."""
     with suppress(OSError), path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
         if len(head) == _HEAD_BYTES and head[24:28] == head[92:96]:  # else its number of pages is not kept

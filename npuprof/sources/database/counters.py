@@ -247,7 +247,7 @@ def _counters(name: str, modes: pd.Categorical | None, count: int) -> pd.Categor
 
 
 def _shares(database: Database, table: str) -> Iterator[dict[str, Any]]:
-    """Give what a port used of its bandwidth, and how many of its packets failed, as the timeline derives them."""
+    """Yield what a port used of its bandwidth, and how many of its packets failed, as the timeline derives them."""
     columns = ["bandwidth", *(f"{side}{column}" for side in ("rx", "tx") for column, *_ in _PORT_VALUES)]
     rows = database.rows(table, ["timestampNs", "deviceId", "funcId"], columns)
     rows = sampled(database, table, rows, "timestampNs")

@@ -50,7 +50,7 @@ def add_facts(info: Info, database: Database) -> None:
 
 
 def _collector(database: Database) -> str:
-    """Tell the front end by the tables that only it writes, or by the file's name: MindSpore adds no table."""
+    """Return the front end by the tables that only it writes, or by the file's name: MindSpore adds no table."""
     if database.has("PYTORCH_API"):
         return "torch_npu"
     return "mindspore" if "mindspore" in database.path.name else "msprof"

@@ -145,7 +145,7 @@ def _name_numbers(database: Database, rows: dict[str, Records]) -> Int64:
 
 
 def _copies(database: Database, tasks: Int64) -> dict[str, Any]:
-    """Give the size and direction of copies, where the file tells."""
+    """Return the size and direction of copies, where the file tells."""
     copies = database.rows("MEMCPY_INFO", ["globalTaskId", "size", "memcpyOperation"])
     row = first_of(copies["globalTaskId"], tasks)
     alone = first_of(tasks, copies["globalTaskId"]) < 0

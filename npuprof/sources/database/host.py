@@ -99,7 +99,7 @@ def api_table(database: Database, strings: Names) -> pd.DataFrame | None:
 
 
 def _kinds(database: Database, types: Records) -> npt.NDArray[np.object_]:
-    """Tell queue and Python rows from operators, which have no kind."""
+    """Return queue and Python rows from operators, which have no kind."""
     names = Names(database, "ENUM_API_TYPE").column(types)
     told = database.has(_API, "type")
     unknown = np.array([*(name not in (_OPERATOR, _QUEUE, _PYTHON) for name in names.categories), told], np.bool_)
@@ -111,7 +111,7 @@ def _kinds(database: Database, types: Records) -> npt.NDArray[np.object_]:
 
 
 def _step_marks(names: Records, strings: Names, database: Database) -> tuple[npt.NDArray[np.bool_], Int64]:
-    """Tell the rows that mark a step, and its number."""
+    """Return the rows that mark a step, and its number."""
     marks = strings.numbers_of(lambda text: text.startswith("ProfilerStep#"))
     numbers = step_numbers(marks.items(), database.notes, database.path.name)
     marked = np.isin(names, list(numbers))
@@ -167,7 +167,7 @@ def _operator_kinds(names: Records, queued: npt.NDArray[np.bool_], strings: Name
 
 
 def _operands(database: Database, rows: dict[str, Records], strings: Names) -> tuple[pd.Categorical, pd.Categorical]:
-    """Give shapes and dtypes of the inputs; some writers exchange the two columns, and only dtypes have letters."""
+    """Return shapes and dtypes of the inputs; some writers exchange the two columns, and only dtypes have letters."""
     shapes, dtypes = (
         strings.column(rows[column], lambda text: _LINE.sub(";", text)) for column in ("inputShapes", "inputDtypes")
     )

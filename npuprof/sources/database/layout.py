@@ -63,7 +63,7 @@ class Layout:
 
 
 def kind_of(tables: Collection[str]) -> str:
-    """Tell what a database is by its tables: ``profile``, ``analysis``, ``cluster``, or empty: no profile."""
+    """Return what a database is by its tables: ``profile``, ``analysis``, ``cluster``, or empty: no profile."""
     names = set(tables)
     if names & _PROFILE or names & SAMPLES:
         return "profile"

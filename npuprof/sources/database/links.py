@@ -36,7 +36,7 @@ class _Links:
         self.parts.append((kind, *source, *target))
 
     def table(self) -> pd.DataFrame:
-        """Give the ``links`` table of what has been found."""
+        """Return the ``links`` table of what has been found."""
         parts = [part for part in self.parts if len(part[2])]
         if not parts:
             return tables.empty("links")

@@ -82,7 +82,7 @@ def _marks(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFra
 
 
 def _ids(ranges: Int64, connection: Int64) -> Int64:
-    """Give the number of each mark: that of its range, or what its connection is made of."""
+    """Return the number of each mark: that of its range, or what its connection is made of."""
     of_connection = np.where(connection >= FIRST_MARK_CONNECTION, connection - FIRST_MARK_CONNECTION, ABSENT)
     ids: Int64 = np.where(np.isin(ranges, SENTINELS), of_connection, ranges)
     return ids

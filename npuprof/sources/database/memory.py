@@ -113,7 +113,7 @@ def _allocators(database: Database, strings: Names) -> dict[str, Any]:
 
 
 def _process(database: Database, strings: Names) -> dict[str, Any]:
-    """Give what the process holds, and where no allocator is recorded (msprof) the whole device too, by kind."""
+    """Return what the process holds, and where no allocator is recorded (msprof) the whole device too, by kind."""
     rows = process_samples(database, strings)
     rows = take(rows, rows["in_memory"])
     kinds = process_kinds(database, strings, rows)

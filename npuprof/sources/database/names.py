@@ -52,11 +52,11 @@ class Names:
         return recoded(codes.astype(np.int32), kept)
 
     def text(self, number: int) -> str | None:
-        """Give one name."""
+        """Return one name."""
         return self._by_number.get(number)
 
     def numbers_of(self, wanted: Callable[[str], bool]) -> dict[int, str]:
-        """Give the names that are wanted, by number."""
+        """Return the names that are wanted, by number."""
         return {number: text for number, text in self._by_number.items() if wanted(text)}
 
 

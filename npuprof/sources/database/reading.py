@@ -200,7 +200,7 @@ def _put(found: dict[str, pd.DataFrame], made: dict[str, pd.DataFrame | None]) -
 
 
 def _name_items(found: dict[str, pd.DataFrame]) -> None:
-    """Give the calls that launch one operator its name, as the column `item`."""
+    """Set the column `item` of calls that launch one operator to its name."""
     api = found.get("api")
     if api is None:
         return

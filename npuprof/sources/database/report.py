@@ -37,7 +37,7 @@ _MAX_ROUNDED = 5_000_000  # rows whose times are read one by one
 
 
 def is_report(tables: Mapping[str, Mapping[str, str]]) -> bool:
-    """Tell whether the tables of a file, with their columns, are those of the older form."""
+    """Return whether the tables of a file, with their columns, are those of the older form."""
     if any(old in tables and new not in tables for new, old in _TABLES.items()):
         return True
     task = tables.get("TASK", {})
@@ -94,7 +94,7 @@ class ReportDatabase(Database):
         return next((new for new, old in self._names.items() if old == table), table)
 
     def _renamed(self, table: str) -> dict[str, str]:
-        """Give the file's name of each column by today's."""
+        """Return the file's name of each column by today's."""
         known = self._database.tables[table]
         older = {**_COLUMNS, **_COLUMNS_OF.get(self._today(table), {})}
         found = {new: old for new, old in older.items() if old in known and new not in known}
@@ -133,7 +133,7 @@ class ReportDatabase(Database):
 
 
 def rounded(cell: Any) -> tuple[int, int] | None:
-    """Give the whole nanoseconds that a cell holds, and the step that it was rounded to; None where it holds none."""
+    """Return the whole nanoseconds that a cell holds, and the step that it was rounded to; None where it holds none."""
     if isinstance(cell, float):
         if not math.isfinite(cell) or not 0 <= cell < 1 << 62:
             return None

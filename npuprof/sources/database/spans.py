@@ -48,18 +48,18 @@ def sampled(
 
 
 def span(rows: dict[str, Records]) -> dict[str, Any]:
-    """Give the first two columns of most tables."""
+    """Return the first two columns of most tables."""
     return {"start_ns": rows["startNs"], "duration_ns": rows["duration"]}
 
 
 def thread_ids(global_ids: Records) -> Int64:
-    """Give the thread's own number of ``pid << 32 | tid``."""
+    """Return the thread's own number of ``pid << 32 | tid``."""
     numbers: Int64 = global_ids & _THREAD
     return numbers
 
 
 def take(rows: dict[str, Records], chosen: Records) -> dict[str, Records]:
-    """Give some of the rows."""
+    """Return some of the rows."""
     return {name: values[chosen] for name, values in rows.items()}
 
 

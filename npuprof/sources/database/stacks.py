@@ -20,7 +20,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def stack_names(database: Database, chains: Records, strings: Names) -> pd.Categorical:
-    """Give the stack of each chain's number, innermost frame first, a frame a line."""
+    """Return the stack of each chain's number, innermost frame first, a frame a line."""
     rows = database.rows("PYTORCH_CALLCHAINS", ["id", "stack", "stackDepth"])
     database.accounts.use("PYTORCH_CALLCHAINS", len(rows["id"]))
     order = np.lexsort((rows["stackDepth"], rows["id"]))

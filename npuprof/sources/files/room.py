@@ -25,7 +25,7 @@ _STATUS = Path("/proc/self/status")
 
 
 def free_memory() -> int:
-    """Give the bytes of memory that can still be had: of the machine, its container's limit and this process's own."""
+    """Return the free bytes of memory: of the machine, within the limits of its container and of this process."""
     free = 1 << 62
     with suppress(OSError, ValueError, KeyError):
         free = _kilobytes(_MEMINFO, "MemAvailable:")
@@ -43,7 +43,7 @@ def free_memory() -> int:
 
 
 def too_large(size_bytes: int) -> str:
-    """Tell in words that so many bytes do not fit into memory; empty where they do."""
+    """Return in words that so many bytes do not fit into memory; empty where they do."""
     if size_bytes <= ALWAYS_BYTES or size_bytes <= (free := free_memory()):
         return ""
     return f"{size_bytes >> 20} MiB do not fit into the {free >> 20} MiB of memory that are free"

@@ -21,13 +21,13 @@ _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 def is_zipped(path: Path) -> bool:
-    """Tell whether a file is a gzip archive."""
+    """Return whether a file is a gzip archive."""
     with path.open("rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
 def read_head(path: Path, size: int) -> bytes:
-    """Give the first bytes of a file's content, `size` at most; fewer where an archive is damaged."""
+    """Return the first bytes of a file's content, `size` at most; fewer where an archive is damaged."""
     if not is_zipped(path):
         with path.open("rb") as file:
             return file.read(size)
@@ -35,7 +35,7 @@ def read_head(path: Path, size: int) -> bytes:
 
 
 def read_tail(path: Path, size: int) -> bytes:
-    """Give the last bytes of a file's content, `size` at most; of a damaged or huge archive, those before that."""
+    """Return the last bytes of a file's content, `size` at most; of a damaged or huge archive, those before that."""
     if not is_zipped(path):
         with path.open("rb") as file:
             file.seek(max(path.stat().st_size - size, 0))
@@ -52,7 +52,7 @@ def read_tail(path: Path, size: int) -> bytes:
 
 
 def read_whole(path: Path, max_bytes: int) -> tuple[bytes, str]:
-    """Give a file's content, and in plain words what is wrong with its archive; empty where nothing is.
+    """Return a file's content, and in plain words what is wrong with its archive; empty where nothing is.
 
     Raises
     ------

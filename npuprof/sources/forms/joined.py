@@ -198,7 +198,7 @@ def _add_facts(info: Info, other: Info) -> None:
 
 
 def _tell(joined: Decoded, parts: Sequence[Part], chosen: Mapping[str, int]) -> None:
-    """Say which tables are of which form, and where another form that is not shown has another number of rows."""
+    """Note which tables are of which form, and where another form that is not shown has another number of rows."""
     taken = [
         [name for name in chosen if name in joined.tables and chosen[name] == place] for place in range(len(parts))
     ]

@@ -22,7 +22,7 @@ class Reader(Protocol):
     COLLECTOR: str
 
     def holds_data(self, folder: Path) -> bool:
-        """Tell whether a FRAMEWORK folder has files of this framework."""
+        """Return whether a FRAMEWORK folder has files of this framework."""
         ...
 
     def read(self, folder: Path, clock_of: Callable[[], Clock], decoded: Decoded, /) -> None:
@@ -35,5 +35,5 @@ READERS: tuple[Reader, ...] = (torch, mindspore_ranges, mindspore)
 
 
 def reader_of(folder: Path) -> Reader | None:
-    """Give the framework whose files a folder holds; None where it holds none, or does not exist."""
+    """Return the framework whose files a folder holds; None where it holds none, or does not exist."""
     return next((reader for reader in READERS if reader.holds_data(folder)), None)

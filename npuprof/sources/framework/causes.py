@@ -117,7 +117,7 @@ def _links(kind: str, source_table: str, source: Int64, target_table: str, targe
 
 
 def _rows(chosen: Int64, which: Int64) -> Int64:
-    """Give rows of a table for indices into some of its rows; -1 stays -1."""
+    """Return rows of a table for indices into some of its rows; -1 stays -1."""
     if not len(chosen):
         return np.full(len(which), NONE, np.int64)
     return np.where(which >= 0, chosen[which], NONE)

@@ -43,7 +43,7 @@ _SAMPLE = re.compile(rb"^" + rb",".join([_NUMBER] * 4) + rb"\r?$", re.MULTILINE)
 
 
 def holds_data(folder: Path) -> bool:
-    """Tell whether a folder has any file that :func:`read` takes."""
+    """Return whether a folder has any file that :func:`read` takes."""
     return folder.is_dir() and any(_OPERATORS.fullmatch(path.name) for path in folder.iterdir())
 
 

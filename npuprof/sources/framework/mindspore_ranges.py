@@ -77,7 +77,7 @@ class Ranges:
 
 
 def holds_data(folder: Path) -> bool:
-    """Tell whether a folder has the file that this module reads."""
+    """Return whether a folder has the file that this module reads."""
     return (folder / MINDSPORE_RANGES).is_file()
 
 

@@ -97,7 +97,7 @@ def _replay(time_ns: Int64, thread: Int64, is_call: Bools, notes: Notes) -> tupl
 
 
 def _levels(thread: Int64, is_call: Bools) -> tuple[Int64, Bools]:
-    """Give the depth of the stack, from 1 on, at each call and return; and which returns had no call before them."""
+    """Return the depth of the stack, from 1 on, at each call and return; and which returns had no call before them."""
     change = np.where(is_call, 1, -1)
     total = np.cumsum(change)
     first = np.flatnonzero(np.append(True, thread[1:] != thread[:-1]))

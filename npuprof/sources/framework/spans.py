@@ -16,7 +16,7 @@ NONE = -1
 
 
 def reached(clock: Clock, stamps: list[npt.NDArray[Any]], notes: Notes, source: str) -> npt.NDArray[np.bool_]:
-    """Tell the records whose stamps can all be of this run; the others are noted as damaged.
+    """Return the records whose stamps can all be of this run; the others are noted as damaged.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ def reached(clock: Clock, stamps: list[npt.NDArray[Any]], notes: Notes, source: 
 
 
 def to_ns(clock: Clock, stamps: npt.NDArray[Any]) -> Int64:
-    """Give UTC epoch nanoseconds of stamps that :func:`reached` accepts."""
+    """Return UTC epoch nanoseconds of stamps that :func:`reached` accepts."""
     return clock.to_ns(stamps.view("<u8").astype(np.uint64, copy=False))
 
 
 def durations(start_ns: Int64, end_ns: Int64, notes: Notes, source: str) -> Int64:
-    """Give what lies between; an end before its start counts as no duration and is noted."""
+    """Return what lies between; an end before its start counts as no duration and is noted."""
     backwards = end_ns < start_ns
     if backwards.any():
         notes.warning(source, "a record ends before it starts; its duration is taken for 0", int(backwards.sum()))
@@ -47,7 +47,7 @@ def durations(start_ns: Int64, end_ns: Int64, notes: Notes, source: str) -> Int6
 
 
 def by_time(start_ns: Int64, duration_ns: Int64) -> Int64:
-    """Give the order of a table's rows: by start, longer first, so that a caller comes before what it called."""
+    """Return the order of a table's rows: by start, longer first, so that a caller comes before what it called."""
     order: Int64 = np.lexsort((-duration_ns, start_ns))
     return order
 
@@ -80,7 +80,7 @@ def latest_before(keys: Int64, times: Int64, at_keys: Int64, at: Int64) -> Int64
 
 
 def lanes_of(*threads: Int64) -> list[Int64]:
-    """Give the threads of several tables numbers from 0 on, a thread the same in each."""
+    """Return the threads of several tables numbers from 0 on, a thread the same in each."""
     codes = np.unique(np.concatenate(threads), return_inverse=True)[1]
     borders = np.cumsum([len(part) for part in threads])[:-1]
     return np.split(codes.astype(np.int64), borders)

@@ -18,7 +18,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 def read_texts(
     content: Content, start: Int64, length: Int64, notes: Notes, source: str
 ) -> tuple[Int32, list[str | None]]:
-    """Give the texts that lie at some places.
+    """Return the texts that lie at some places.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def read_texts(
 
 
 def _codes(content: Content, start: Int64, size: int, book: dict[bytes, int]) -> Int32:
-    """Give the codes of texts of one length, adding new ones to the book."""
+    """Return the codes of texts of one length, adding new ones to the book."""
     if len(start) >= _FEW and size:
         words = _words(content, start, size)
         digest = np.zeros(len(start), np.uint64)
@@ -78,7 +78,7 @@ def _one_by_one(content: Content, start: Int64, size: int, book: dict[bytes, int
 
 
 def _words(content: Content, start: Int64, size: int) -> list[Uint64]:
-    """Give the texts as columns of eight bytes; the last is filled up with zeros."""
+    """Return the texts as columns of eight bytes; the last is filled up with zeros."""
     view = content.words("<u8")
     words = [view[start + at].astype(np.uint64) for at in range(0, size, 8)]
     if rest := size % 8:

@@ -70,7 +70,7 @@ class Records:
     fixed_bytes: int
 
     def column(self, offset: int, dtype: str) -> npt.NDArray[Any]:
-        """Give a word of the fixed part, of all records."""
+        """Return a word of the fixed part, of all records."""
         found: npt.NDArray[Any] = self.content.words(dtype)[self.start + offset]
         return found
 

@@ -28,7 +28,7 @@ COLLECTOR = "torch_npu"
 
 
 def holds_data(folder: Path) -> bool:
-    """Tell whether a folder has any file that :func:`read` takes."""
+    """Return whether a folder has any file that :func:`read` takes."""
     return folder.is_dir() and any((folder / name).is_file() for name in _FILES)
 
 

@@ -17,7 +17,7 @@ _MAX_BYTES = 256 << 20  # some ten million operators
 
 
 def add_flops(operators: pd.DataFrame, path: Path, notes: Notes) -> pd.DataFrame:
-    """Give ``operators`` the column `flops`, estimated by torch from the shapes; <NA> where it has no formula.
+    """Add the column `flops` to ``operators``, estimated by torch from the shapes; <NA> where it has no formula.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class _NoArgs(msgspec.Struct, gc=False):
 
 @lru_cache(maxsize=4096)
 def joined(raw: bytes) -> str | None:
-    """Give a list of JSON as the tables write shapes and dtypes: ``4,8;8,16`` or ``float;Scalar``.
+    """Return a list of JSON as the tables write shapes and dtypes: ``4,8;8,16`` or ``float;Scalar``.
 
     None where there is nothing in it; text that is no list stays as it is.
     """

@@ -37,7 +37,7 @@ def add_stacks(built: TraceTables) -> None:
 
 
 def _stacks(calls: pd.DataFrame, around: Records) -> tuple[Records, list[str]]:
-    """Give the stack of each call of `around` as a code into texts; calls with the same stack share one."""
+    """Return the stack of each call of `around` as a code into texts; calls with the same stack share one."""
     up = row_of(calls["id"].to_numpy(), calls["parent_id"].to_numpy(dtype=np.int64, na_value=ABSENT))
     names = [str(name) for name in calls["name"].cat.categories]
     is_frame = [_FRAME.fullmatch(name) is not None for name in names]

@@ -212,7 +212,7 @@ class _Maker:
         return tables.build("communication", columns)
 
     def _launchers(self, kernels: pd.DataFrame) -> tuple[Any, Any]:
-        """Give the operator that launched each kernel, and the step during which that was called."""
+        """Return the operator that launched each kernel, and the step during which that was called."""
         operators = self._built.tables.get("operators")
         if operators is None or not len(operators):
             return tables.categorical(np.full(len(kernels), -1), []), missing(len(kernels))
@@ -231,7 +231,7 @@ class _Maker:
 
 @cache
 def short_name(symbol: str) -> str:
-    """Give a kernel's function without its return type, namespaces, template arguments and parameters."""
+    """Return a kernel's function without its return type, namespaces, template arguments and parameters."""
     name, before = _ANONYMOUS.sub("", symbol), ""
     while name != before:
         name, before = _TEMPLATE.sub("", name), name

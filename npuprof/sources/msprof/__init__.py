@@ -22,7 +22,7 @@ __all__ = ["SOURCE", "describe_path", "read", "read_layout", "recognises"]
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether `path` holds what ``msprof --export`` wrote; see :func:`.layout.find`."""
+    """Return whether `path` holds what ``msprof --export`` wrote; see :func:`.layout.find`."""
     return find(path) is not None
 
 
@@ -51,7 +51,7 @@ def read_layout(layout: Layout) -> Decoded:
 
 
 def describe_path(path: Path) -> Info:
-    """Tell what the control files know of the run at `path`, without reading its tables.
+    """Return what the control files know of the run at `path`, without reading its tables.
 
     Raises
     ------

@@ -103,7 +103,7 @@ def _devices(table: CsvTable, default: int) -> Any:
 
 
 def _until(table: CsvTable, header: str, start_ns: Any) -> Any:
-    """Give the time from each start to an end; <NA> without one, 0 for one that lies before it."""
+    """Return the time from each start to an end; <NA> without one, 0 for one that lies before it."""
     if header not in table.names:
         return pd.array([pd.NA] * len(start_ns), dtype="Int64")
     end, ended = table.time_ns(header)

@@ -47,7 +47,7 @@ class Part:
     device: int | None = None
 
     def of(self, module: str, suffix: str) -> list[File]:
-        """Give the files of a module in order."""
+        """Return the files of a module in order."""
         return [file for file in self.files if (file.module, file.suffix) == (module, suffix)]
 
 
@@ -136,7 +136,7 @@ def _newest(files: Iterable[File]) -> tuple[list[File], int]:
 
 
 def _old_parts(root: Path) -> Iterator[Part]:
-    """Give the parts of ``device_N/{timeline,summary}`` and ``host/{timeline,summary}``."""
+    """Yield the parts of ``device_N/{timeline,summary}`` and ``host/{timeline,summary}``."""
     sides = sorted((entry for entry in islice(root.iterdir(), _MAX_LISTED)), key=lambda entry: entry.name)
     for side in sides:
         match = _SIDE.fullmatch(side.name)

@@ -280,7 +280,7 @@ _NOTHING = "{0} holds no result that can be read; export it again with `msprof -
 
 
 def _assign_steps(found: Frames) -> None:
-    """Give kernels and communication operators without a step the iteration of their device in which they start."""
+    """Assign kernels and communication operators without a step the iteration of their device in which they start."""
     steps = found.get("steps")
     if steps is None or not len(steps):
         return

@@ -145,7 +145,7 @@ def _frame(rows: list[dict[str, Any]], names: list[str]) -> pd.DataFrame:
 
 
 def _rows(path: Path, notes: Notes) -> Iterator[list[str]]:
-    """Give the rows after the header; what is no UTF-8 is replaced, zero bytes are left out."""
+    """Yield the rows after the header; what is no UTF-8 is replaced, zero bytes are left out."""
     try:
         opened = gzip.open if is_zipped(path) else open
         with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:

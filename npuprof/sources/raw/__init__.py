@@ -61,7 +61,7 @@ _NO_START = int(np.iinfo(np.int64).min)
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether `path` is a raw directory: one with ``host`` or ``device_N`` folders of control files or data.
+    """Return whether `path` is a raw directory: one with ``host`` or ``device_N`` folders of control files or data.
 
     A bare ``data`` folder of an old chip's slices, or the folder around it, is one too.
     """
@@ -228,7 +228,7 @@ def _start(info: Info) -> int:
 
 
 def _is_undated(side: Side) -> bool:
-    """Tell whether a side is of an old recording without the anchors of its clocks."""
+    """Return whether a side is of an old recording without the anchors of its clocks."""
     return side.is_old and not (side.host_anchor and side.device_anchor)
 
 

@@ -21,7 +21,7 @@ from npuprof.sources.selection import Part, Selection
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether `path` is a directory that npuprof recorded into."""
+    """Return whether `path` is a directory that npuprof recorded into."""
     return (path / FILE_NAME).is_file()
 
 
@@ -115,7 +115,7 @@ def _steps(recording: Recording) -> pd.DataFrame:
 
 
 def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
-    """Let the recording's facts stand over those of the raw files: it knows the session."""
+    """Replace by the recording's facts those of the raw files: it knows the session."""
     info = decoded.info
     info.name = recording.name or path.name
     info.collector = recording.collector

@@ -11,7 +11,7 @@ from npuprof.recording import FILE_NAME, kept_message
 
 
 def assign(marks: pd.DataFrame, domains: Sequence[tuple[str, str, int]], notes: Notes) -> pd.DataFrame:
-    """Give markers the domains that their calls named.
+    """Set the domains of markers to those that their calls named.
 
     Parameters
     ----------

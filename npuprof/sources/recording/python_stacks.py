@@ -313,7 +313,7 @@ def _in_order(calls: Calls) -> Calls:
 
 
 def node_depths(parents: Int64) -> Int64:
-    """Give the depth of every node of a tree, 0 for those without a parent, at most 1,000."""
+    """Return the depth of every node of a tree, 0 for those without a parent, at most 1,000."""
     depth = np.zeros(len(parents), np.int64)
     above = parents.copy()
     active = np.flatnonzero(above >= 0)

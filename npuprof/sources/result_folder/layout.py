@@ -67,7 +67,7 @@ class Layout:
         return reader_of(self.framework) is not None or (self.profiler_info is not None and bool(self.raw))
 
     def file(self, name: str) -> Path | None:
-        """Give a result file's path if it exists, as it is or compressed by its user."""
+        """Return a result file's path if it exists, as it is or compressed by its user."""
         if self.output is None:
             return None
         return next((path for end in ("", ".gz") if (path := self.output / f"{name}{end}").is_file()), None)

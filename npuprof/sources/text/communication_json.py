@@ -122,7 +122,7 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _operators(path: Path, notes: Notes) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Give each operator with its step, kind, name and group; msprof's own files have no steps and kinds."""
+    """Yield each operator with its step, kind, name and group; msprof's own files have no steps and kinds."""
     plain = load_summary(path)
     if not isinstance(plain, dict):
         raise SourceError(f"{path} is no JSON object of communication operators; is it another file?")
@@ -171,7 +171,7 @@ def load_summary(path: Path) -> Any:
 
 
 def _fault(content: bytes, problem: str) -> str:
-    """Say what is wrong with a file that is no JSON, and what would help."""
+    """Return what is wrong with a file that is no JSON, and what would help."""
     if not content.strip():
         return "empty: the export was stopped or the disk was full; export the result again"
     if content.startswith(_LFS):
@@ -192,5 +192,5 @@ def objects(value: Any, source: str, notes: Notes) -> Iterator[tuple[str, dict[s
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """Give a JSON object as it is, and an empty one for anything else."""
+    """Return a JSON object as it is, and an empty one for anything else."""
     return value if isinstance(value, dict) else {}

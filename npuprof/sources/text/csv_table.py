@@ -126,7 +126,7 @@ class CsvTable:
         return int(self._cells.num_rows)
 
     def find(self, *names: str) -> str | None:
-        """Give the first of the names that the file has."""
+        """Return the first of the names that the file has."""
         return next((name for name in names if name in self.names), None)
 
     def warn(self, message: str, count: int) -> None:
@@ -154,7 +154,7 @@ class CsvTable:
         self._newest = ("", None)
 
     def text(self, name: str) -> Any:
-        """Give a column's cells without white space around them, as an Arrow array; absent ones are null."""
+        """Return a column's cells without white space around them, as an Arrow array; absent ones are null."""
         if self._newest[0] == name and self._newest[1] is not None:
             return self._newest[1]
         cells, blank = _without_none(self._raw(name))
@@ -167,7 +167,7 @@ class CsvTable:
         return column.combine_chunks() if column.num_chunks else pa.array([], pa.string())
 
     def time_ns(self, name: str) -> tuple[Int64, Bools]:
-        """Give a column of epoch microseconds as exact nanoseconds, and where it has one.
+        """Return a column of epoch microseconds as exact nanoseconds, and where it has one.
 
         A time with an exponent has been through a spreadsheet: its digits are gone, so it counts as absent.
         """
@@ -178,7 +178,7 @@ class CsvTable:
         return values, valid
 
     def scaled(self, name: str, multiplier: int, none: Iterable[str] = ()) -> Any:
-        """Give a column of decimals times an integer as an Int64 array, exactly; <NA> where there is none."""
+        """Return a column of decimals times an integer as an Int64 array, exactly; <NA> where there is none."""
         column = self.text(name)
         for text in none:
             column = pc.if_else(pc.equal(column, text), pa.scalar(None, pa.string()), column)
@@ -187,7 +187,7 @@ class CsvTable:
         return pd.arrays.IntegerArray(values, ~valid)
 
     def whole(self, name: str) -> Any:
-        """Give a column of whole numbers as an Int64 array; <NA> for absent ones and for 4294967295."""
+        """Return a column of whole numbers as an Int64 array; <NA> for absent ones and for 4294967295."""
         return self.scaled(name, 1, _SENTINELS)
 
     def whole_within(self, name: str, pattern: re.Pattern[str]) -> Any:
@@ -200,7 +200,7 @@ class CsvTable:
         return values
 
     def numbers(self, name: str) -> Any:
-        """Give a column of measured values as float64; NaN where there is none."""
+        """Return a column of measured values as float64; NaN where there is none."""
         column = self.text(name)
         try:
             values = column.cast(pa.float64())
@@ -210,7 +210,7 @@ class CsvTable:
         return values.to_numpy(zero_copy_only=False)
 
     def is_numeric(self, name: str) -> bool:
-        """Tell whether every cell that is there is a number, and there is one."""
+        """Return whether every cell that is there is a number, and there is one."""
         column = self.text(name)
         if column.null_count == len(column):
             return False
@@ -221,14 +221,14 @@ class CsvTable:
         return True
 
     def holds_moments(self, name: str) -> bool:
-        """Tell whether a column of microseconds holds times of day: some are later than 1973, and none is a word."""
+        """Return whether a column of microseconds holds times of day: some are later than 1973, and none is a word."""
         if not self.is_numeric(name):
             return False
         latest = pc.max(self.text(name).cast(pa.float64())).as_py()
         return latest is not None and latest > _EARLIEST_MOMENT_US
 
     def categories(self, name: str, change: Callable[[str], str | None] | None = None) -> pd.Categorical:
-        """Give a column of names; `change` is applied to each distinct one."""
+        """Return a column of names; `change` is applied to each distinct one."""
         encoded = self._raw(name).dictionary_encode()
         cells, blank = _without_none(encoded.dictionary)  # few: far less to trim than all cells
         codes, names = encoded.indices.to_numpy(zero_copy_only=False), cells.to_pylist()

@@ -136,7 +136,7 @@ def _communication_rows(columns: dict[str, Any]) -> Bools:
 
 
 def _is(names: pd.Categorical, what: Callable[[str], bool]) -> Bools:
-    """Tell where a column holds one of the names that are so; each name is asked once."""
+    """Return where a column holds one of the names that are so; each name is asked once."""
     table = np.array([*map(what, names.categories), False], np.bool_)
     rows: Bools = table[names.codes]  # code -1, absent, takes the last entry
     return rows
@@ -179,7 +179,7 @@ def _properties(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
 
 
 def operand_text(cell: str) -> str:
-    """Give shapes, dtypes or formats of operands without the quotes and the prefix that older writers put on."""
+    """Return shapes, dtypes or formats of operands without the quotes and the prefix that older writers put on."""
     return _FORMAT_PREFIX.sub("", without_quotes(cell))
 
 
@@ -205,7 +205,7 @@ def _counters(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
 
 
 def column_name(header: str) -> tuple[str, str]:
-    """Give a header the form of our columns, and tell its unit: ``aic_mac_time(us)`` -> ``aic_mac_time_ns``, ``us``."""
+    """Return a header in the form of our columns, and its unit: ``aic_mac_time(us)`` -> ``aic_mac_time_ns``, ``us``."""
     match = _UNIT.fullmatch(header)
     stem, unit = (match[1].removesuffix("_datas"), match[2].lower()) if match else (header, "")
     words = [re.sub(r"\W+", "_", stem).strip("_").lower(), _UNITS.get(unit, re.sub(r"\W+", "_", unit))]

@@ -31,7 +31,7 @@ _TASK_COLUMNS = ("stream_id", "task_id", "batch_id", "context_id", "connection_i
 
 
 def take_task_numbers(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """Give kernels the numbers of their device tasks.
+    """Assign kernels the numbers of their device tasks.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def take_task_numbers(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> tupl
 
 
 def take_steps(communication: pd.DataFrame, listed: pd.DataFrame) -> pd.DataFrame:
-    """Give communication operators of the timeline the type and step that the CSV lists for them."""
+    """Return communication operators of the timeline the type and step that the CSV lists for them."""
     if not len(listed):
         return communication
     row = _same(communication, listed)

@@ -95,7 +95,7 @@ def _partly_absent(values: Any, component: pd.Categorical) -> int:
 
 
 def is_of_mindspore(component: pd.Categorical) -> bool:
-    """Tell whether MindSpore wrote a memory record, by the components that only it has."""
+    """Return whether MindSpore wrote a memory record, by the components that only it has."""
     return not set(component.categories).isdisjoint(_MINDSPORE)
 
 
@@ -143,7 +143,7 @@ def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
 
 
 def _totals(table: CsvTable) -> dict[str, Any]:
-    """Give when a block was last used, and what its allocator held when it was taken and given back."""
+    """Return when a block was last used, and what its allocator held when it was taken and given back."""
     columns: dict[str, Any] = {}
     if "Active Release Time(us)" in table.names:
         values, valid = table.time_ns("Active Release Time(us)")

@@ -28,7 +28,7 @@ __all__ = ["SOURCE", "read", "read_parsed", "recognises"]
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether `path` is a parsed result of torch_npu, by what it holds; see :func:`.layout.find`."""
+    """Return whether `path` is a parsed result of torch_npu, by what it holds; see :func:`.layout.find`."""
     layout = find(path)
     return layout is not None and layout.is_parsed
 

@@ -232,13 +232,13 @@ class Reading:
                     self.decoded.statistics[name] = frame
 
     def _files(self) -> Iterator[Path]:
-        """Give the result's files, those of JSON first: where the same is there as CSV, it is not read again."""
+        """Yield the result's files, those of JSON first: where the same is there as CSV, it is not read again."""
         if self._layout.output is not None:
             listed = islice(self._layout.output.iterdir(), _MAX_LISTED)
             yield from sorted(filter(Path.is_file, listed), key=lambda path: (".json" not in path.suffixes, path.name))
 
     def _only_device(self) -> int | None:
-        """Give the device of files that do not name it."""
+        """Return the device of files that do not name it."""
         devices = self.decoded.info.devices
         if not devices and (memory := self.decoded.tables.get("memory")) is not None:
             devices = sorted(memory["device_id"].dropna().unique().tolist())

@@ -35,7 +35,7 @@ _OF_DEVICE = ("kernels", "communication")
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether `path` holds raw files of a framework's run, whether or not a parsed result is beside them."""
+    """Return whether `path` holds raw files of a framework's run, whether or not a parsed result is beside them."""
     layout = find(path)
     return layout is not None and layout.is_raw
 

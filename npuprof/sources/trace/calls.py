@@ -14,7 +14,7 @@ _MAX_LEVELS = 256  # deeper nesting than this is not searched
 
 
 def call_depth(ids: Int64, parents: Int64) -> tuple[Int64, int]:
-    """Tell how many calls are around each, by the chain of parents.
+    """Return how many calls are around each, by the chain of parents.
 
     Parameters
     ----------

@@ -120,7 +120,7 @@ class _Batch:
     timed: Bools
 
     def chosen(self, rows: npt.NDArray[np.intp]) -> list[Event]:
-        """Give the events of some rows."""
+        """Return the events of some rows."""
         return list(map(self.events.__getitem__, rows.tolist()))
 
 
@@ -151,7 +151,7 @@ class _Kinds:
         self.pid.append(trace.pid_book.code(pid) if phase == "C" else -1)
 
     def of(self, name: str, kinds: Int32) -> Int32:
-        """Give one of the lists for events of these kinds."""
+        """Return one of the lists for events of these kinds."""
         values: list[int] = getattr(self, name)
         known = self._arrays.get(name)
         if known is None or len(known) < len(values):
@@ -160,7 +160,7 @@ class _Kinds:
 
 
 def _group_of(layouts: Layouts, phase: str, category: str | None, pid: Any) -> Hashable:
-    """Give the phase, and of slices the layout if the category tells it; else what other slices may share it with."""
+    """Return the phase, and of slices the layout if the category tells it; else what other slices may share it with."""
     if phase not in _SLICE_PHASES:
         return ("flow" if phase in _FLOW_PHASES else phase,)
     layout = layouts.known(category)
@@ -348,7 +348,7 @@ class _Gatherer:
                 trace.threads[event.pid, event.tid] = str(value)[:MAX_NAME]
 
     def _times(self, values: list[Any]) -> tuple[Int64, Bools]:
-        """Give exact starts, and which of them are valid."""
+        """Return exact starts, and which of them are valid."""
         kinds = set(map(type, values))
         start_ns, valid = scaled(values, US_TO_NS, exponents=False) if kinds == {str} else column_ns(values)
         valid &= np.abs(start_ns) < _MAX_TIME_NS
@@ -358,7 +358,7 @@ class _Gatherer:
         return start_ns, valid
 
     def _timed(self, batch: _Batch, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """Give the rows that have a time; the others are counted."""
+        """Return the rows that have a time; the others are counted."""
         timed = batch.timed[rows]
         if not timed.all():
             self._notes.leave_out(self._source, "an event has no readable time", int((~timed).sum()))

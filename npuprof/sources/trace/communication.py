@@ -24,26 +24,26 @@ Lane = tuple[Any, Any]
 
 
 def operator_type(name: str) -> str:
-    """Give the operator type that a name holds: ``hcom_allReduce__586_0_1`` is a ``hcom_allReduce_``."""
+    """Return the operator type that a name holds: ``hcom_allReduce__586_0_1`` is a ``hcom_allReduce_``."""
     match = _NUMBERED.fullmatch(name)
     return f"{match[1]}_" if match else name
 
 
 def group_name(thread: str) -> str:
-    """Give the group of a thread: its name, or ``Group 0`` where it has only a number."""
+    """Return the group of a thread: its name, or ``Group 0`` where it has only a number."""
     group = thread.removesuffix(" Communication")
     name = group.removeprefix("Group ")
     return group if name.isdecimal() else name
 
 
 def plane_ids(threads: list[str]) -> Any:
-    """Give the plane's number of each thread named ``Plane n``; <NA> for others."""
+    """Return the plane's number of each thread named ``Plane n``; <NA> for others."""
     matches = [_PLANE.fullmatch(thread) for thread in threads]
     return pd.array([int(match[1]) if match else pd.NA for match in matches], dtype="Int64")
 
 
 def operators_of(operators: pd.DataFrame, operator_lanes: Int32, lanes: list[Lane], lane: Int32, at: Int64) -> Any:
-    """Tell the communication operator (a row) that runs in the group of each step when the step starts.
+    """Return the communication operator (a row) that runs in the group of each step when the step starts.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def operators_of(operators: pd.DataFrame, operator_lanes: Int32, lanes: list[Lan
 
 
 def _group_of_lane(operator_lanes: Int32, lanes: list[Lane]) -> Int64:
-    """Give the group's lane of every lane: the threads of a process are a group, its planes, the next group ..."""
+    """Return the group's lane of every lane: the threads of a process are a group, its planes, the next group ..."""
     groups: defaultdict[Any, list[tuple[int, int]]] = defaultdict(list)
     for code in np.unique(operator_lanes).tolist():
         pid, tid = lanes[code]

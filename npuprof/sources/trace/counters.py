@@ -74,7 +74,7 @@ def counters_table(trace: Trace, devices: dict[Any, int], notes: Notes, source: 
 
 
 def _account(event: Int64, chosen: Any, filled_in: Any, notes: Notes, source: str) -> None:
-    """Tell the ledger which events are rows: one may hold several numbers, or none that was measured."""
+    """Account for the events that are rows: one may hold several numbers, or none that was measured."""
     # They come in order.
     kept, measured, every = (
         int(np.count_nonzero(np.diff(event[rows], prepend=-1))) for rows in (chosen, chosen | filled_in, slice(None))
@@ -93,7 +93,7 @@ def _filled_in(counters: Columns) -> Any:
 
 
 def _in_percent(values: Any, names: list[str], row: Int64) -> Any:
-    """Give shares in percent.
+    """Return shares in percent.
 
     Ports' shares are fractions. The hit rates of most versions are fractions too, under a name that says percent;
     where one is above 1, they are what the name says.
@@ -105,14 +105,14 @@ def _in_percent(values: Any, names: list[str], row: Int64) -> Any:
 
 
 def _instances(events: Any, values: Any, chosen: Any) -> Any:
-    """Give the instance number of every event; -1 where it names none."""
+    """Return the instance number of every event; -1 where it names none."""
     found = np.full(int(events.max(initial=-1)) + 1, -1, np.int64)
     found[events[chosen]] = values[chosen].astype(np.int64)
     return found
 
 
 def _distinct(columns: list[Int64]) -> tuple[Int64, Int64]:
-    """Give the number of each row's combination of values, and the first row of each number."""
+    """Return the number of each row's combination of values, and the first row of each number."""
     code = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         own = pd.factorize(column)[0].astype(np.int64)
@@ -123,7 +123,7 @@ def _distinct(columns: list[Int64]) -> tuple[Int64, Int64]:
 
 
 def _describe(process: str, event: str, key: str, instance: str | None) -> tuple[str, str | None, str | None]:
-    """Give counter, instance and unit of ``HBM 0/Read {"Read(MB/s)": ...}`` and the like."""
+    """Return counter, instance and unit of ``HBM 0/Read {"Read(MB/s)": ...}`` and the like."""
     match = _UNIT.fullmatch(key)
     named: str | None
     unit = match[2] if match else key if key in _UNITS else _PROCESS_UNITS.get(process)

@@ -96,7 +96,7 @@ def is_trace(path: Path) -> bool:
 def read_events(
     path: Path, notes: Notes, chunk_bytes: int = CHUNK_BYTES, *, exact: bool = False
 ) -> Iterator[list[Event]]:
-    """Give the events of a timeline in file order, a list for each chunk of the text.
+    """Yield the events of a timeline in file order, a list for each chunk of the text.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def read_events(
 
 
 def _unzipped(file: io.BufferedReader) -> io.BufferedIOBase:
-    """Give what an archive holds; of any other file, what is in it."""
+    """Return what an archive holds; of any other file, what is in it."""
     zipped = file.read(len(_GZIP)) == _GZIP
     file.seek(0)
     return cast("io.BufferedIOBase", gzip.GzipFile(fileobj=file)) if zipped else file
@@ -173,7 +173,7 @@ class _Reader:
         return min(_MAX_UNZIPPED_BYTES, max(_UNZIPPED_ANYWAY_BYTES, self._size * _MAX_UNZIPPED_RATIO))
 
     def batches(self) -> Iterator[list[Event]]:
-        """Give the events, a bounded piece of the file at a time."""
+        """Yield the events, a bounded piece of the file at a time."""
         left, text, wrapped = b"", *self._begin()
         # A block is only decoded when there is another: the last one, with whatever follows the events, is the end.
         while self._is_worth_reading() and (block := self._read(max(self._chunk_bytes, len(left)))):

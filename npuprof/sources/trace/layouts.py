@@ -158,12 +158,12 @@ _LOOKED_AT = 8  # events of a kind that have arguments, since those of the first
 
 
 def known_layout(category: str | None) -> Layout | None:
-    """Tell the layout of slices whose category alone tells it."""
+    """Return the layout of slices whose category alone tells it."""
     return _BY_CATEGORY.get(category or "")
 
 
 def layout_of(category: str | None, events: Sequence[Event]) -> Layout:
-    """Tell the layout of slices of one process and category."""
+    """Return the layout of slices of one process and category."""
     known = known_layout(category)
     if known is not None:
         return known

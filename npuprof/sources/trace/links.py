@@ -87,7 +87,7 @@ class _Finder:
         self._categories = {name: code for code, name in enumerate(trace.flows.books["category"].values)}
 
     def pairs(self, category: str) -> tuple[Int64, Int64]:
-        """Give the flow events that begin and end each flow of a category; a begin once for each of its ends."""
+        """Return the flow events that begin and end each flow of a category; a begin once for each of its ends."""
         flows = self._flows
         mine = flows["category"] == self._categories.get(category, -2)
         begins, ends = np.flatnonzero(mine & (flows["phase"] == 1)), np.flatnonzero(mine & (flows["phase"] != 1))
@@ -116,7 +116,7 @@ class _Finder:
         self._notes.leave_out(self._source, "a flow is of no kind that links tell", others, severity="info")
 
     def ids(self, flow: Int64) -> list[str]:
-        """Give the id of each flow, as the file has it."""
+        """Return the id of each flow, as the file has it."""
         texts = self._flows.books["id"].values
         return [texts[code] for code in self._flows["id"][flow].tolist()]
 
@@ -149,7 +149,7 @@ class _Finder:
 
 
 def _launcher_of(effects: Ends, launches: Ends, launched: Ends) -> Int64:
-    """Give the CANN call (a row) that launched each effect; -1 where the result does not tell."""
+    """Return the CANN call (a row) that launched each effect; -1 where the result does not tell."""
     good = (launches.row >= 0) & (launched.row >= 0)
     keys = launched.row[good] * len(_DEVICE) + launched.table[good]
     order = np.argsort(keys, kind="stable")
@@ -189,7 +189,7 @@ def _part(
 
 
 def renumbered(links: pd.DataFrame, name: str, former: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
-    """Let links lead to the rows of another form of a table; those whose row it does not have are left out.
+    """Point links at the rows of another form of a table; those whose row it does not have are left out.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ def marks_rows(trace: Trace, threads: Int64) -> tuple[pd.DataFrame, Int32]:
 
 
 def add_ids(found: dict[str, pd.DataFrame], rows: npt.NDArray[np.int64], flows: Sequence[str]) -> None:
-    """Give ``marks`` the ids that the collector gave to those with a device side, by their flows, in place.
+    """Set the ids of ``marks`` that the collector gave to those with a device side, by their flows, in place.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def add_ids(found: dict[str, pd.DataFrame], rows: npt.NDArray[np.int64], flows: 
 
 
 def add_device_sides(found: dict[str, pd.DataFrame]) -> None:
-    """Give ``marks`` the time and device of what their links of kind ``mark`` lead to in ``tasks``, in place."""
+    """Set time and device of ``marks``, in place, to those of the tasks that links of kind ``mark`` lead to."""
     links = found["links"] if "links" in found else tables.empty("links")
     links = links[(links["kind"] == "mark").to_numpy()].drop_duplicates("source_row")
     if not len(links):

@@ -28,7 +28,7 @@ _ABSENT_NAMES = ("input_shapes", "input_dtypes", "stack")
 
 
 def is_mindspore(trace: Trace) -> bool:
-    """Tell whether MindSpore wrote a timeline, by the processes that only it has."""
+    """Return whether MindSpore wrote a timeline, by the processes that only it has."""
     return any(name in (*_OPERATORS, _SCOPES) for name in trace.processes.values())
 
 
@@ -85,7 +85,7 @@ def _scope_layers(trace: Trace, plain: Columns, chosen: npt.NDArray[np.bool_]) -
 
 
 def _nest_python(trace: Trace) -> None:
-    """Give Python calls that have no number one, and each the call around it for a parent."""
+    """Assign numbers to Python calls without one, and set the call around each as its parent."""
     calls = trace.slices["python"]
     if not len(calls) or (calls["id"] != ABSENT).any():
         return

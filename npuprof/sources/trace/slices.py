@@ -15,14 +15,14 @@ from npuprof.sources.trace.columns import LAST_THREAD, Trace
 
 
 def thread_numbers(trace: Trace) -> Int64:
-    """Give each lane's thread number; one that is no number gets the next free one above all others."""
+    """Return each lane's thread number; one that is no number gets the next free one above all others."""
     numbers = [tid if isinstance(tid, int) and abs(tid) < LAST_THREAD else None for _, tid in trace.lanes]
     free = max((number for number in numbers if number is not None), default=0) + 1
     return np.array([free + row if number is None else number for row, number in enumerate(numbers)], np.int64)
 
 
 def span(slices: Columns, chosen: Records | None = None) -> dict[str, Any]:
-    """Give start and duration of the chosen rows, or of all."""
+    """Return start and duration of the chosen rows, or of all."""
     rows = slice(None) if chosen is None else chosen
     return {"start_ns": slices["start_ns"][rows], "duration_ns": slices["duration_ns"][rows]}
 

@@ -85,7 +85,7 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
 
 
 def device_ids(trace: Trace) -> dict[Any, int]:
-    """Tell the device of each process.
+    """Return the device of each process.
 
     The label ``NPU 3`` names it; older results write ``NPU`` alone, and then the process number tells it where
     it is made of the host process, the sort index and the device. Else the only device is 0.
@@ -200,7 +200,7 @@ class _Maker:
         self._put("api", tables.build("api", columns), slices["lane"])
 
     def _levels(self, slices: Columns) -> Any:
-        """Give the level of each call; old graph mode names it only before the ``@`` of the name."""
+        """Return the level of each call; old graph mode names it only before the ``@`` of the name."""
         told = _names(slices, "level", change=lambda level: _LEVELS.get(level, level))
         if not told.isna().any():
             return told

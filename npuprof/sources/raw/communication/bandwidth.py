@@ -16,7 +16,7 @@ _CLOSING_STEPS_POINT_TO_POINT = 2  # without the barrier
 def bandwidth_gb_s(
     start_ns: Int64, end_ns: Int64, size: Float64, lane: Int64, payload: Bools, point_to_point: Bools
 ) -> Float64:
-    """Give the bandwidth of each step in GB/s: 10**9 bytes a second.
+    """Return the bandwidth of each step in GB/s: 10**9 bytes a second.
 
     Parameters
     ----------

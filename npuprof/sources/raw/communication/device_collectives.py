@@ -112,7 +112,7 @@ def add_rows(
 
 
 def are_issuers(kernels: pd.DataFrame, graphs: CaptureStreams, listed: pd.DataFrame | None) -> Bools:
-    """Tell which kernels run on a stream that issues communication, by ``mc2_comm_info``; they compute nothing."""
+    """Return which kernels run on a stream that issues communication, by ``mc2_comm_info``; they compute nothing."""
     if listed is None:
         return np.zeros(len(kernels), bool)
     device, stream = (kernels[name].to_numpy(np.int64, na_value=-1) for name in ("device_id", "stream_id"))
@@ -157,7 +157,7 @@ def _issued_by(kernels: pd.DataFrame, steps: pd.DataFrame, groups: Groups) -> tu
 
 
 def _rows_of_streams(streams: Int64, groups: Groups) -> list[Int64]:
-    """Give the rows of `groups` that each stream is in: one of them a turn, -1 where there are no more."""
+    """Return the rows of `groups` that each stream is in: one of them a turn, -1 where there are no more."""
     _, first = np.unique(np.stack((groups.stream, groups.issuer)), axis=1, return_index=True)
     order = first[np.argsort(groups.stream[first], kind="stable")]
     ordered = groups.stream[order]
@@ -205,7 +205,7 @@ def _operators(
 
 
 def _recorded(kernels: pd.DataFrame, recorded: pd.DataFrame | None) -> dict[str, Any]:
-    """Give what AI CPUs wrote of the operators of these kernels."""
+    """Return what AI CPUs wrote of the operators of these kernels."""
     if recorded is None:
         return {}
     ids = ("device_id", "stream_id", "task_id")

@@ -128,7 +128,7 @@ class Communication:
         )
 
     def _first_records(self) -> Int64:
-        """Give the record of each operator's first step that has one; -1 without any."""
+        """Return the record of each operator's first step that has one; -1 without any."""
         known = np.flatnonzero(self._record >= 0)
         first = np.full(len(self._operators), -1, np.int64)
         first[self._operators.operator[known][::-1]] = self._record[known][::-1]

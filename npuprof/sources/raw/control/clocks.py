@@ -60,7 +60,7 @@ class Clock:
     ns_per_tick: Fraction
 
     def reaches(self, counters: Uint64) -> Bools:
-        """Tell which values lie within a year of the anchor: the others can only be damage."""
+        """Return which values lie within a year of the anchor: the others can only be damage."""
         ticks = int(_REACH_NS / self.ns_per_tick)
         low, high = max(0, self.anchor_counter - ticks), max(0, self.anchor_counter + ticks)
         within: Bools = (counters >= np.uint64(low)) & (counters <= np.uint64(min(high, _MAX_COUNTER)))
@@ -123,7 +123,7 @@ def epoch_offset(sides: Iterable[Side], notes: Notes) -> int:
 
 
 def host_clock(sides: list[Side], utc_ns: int, notes: Notes) -> Clock:
-    """Give the clock of the host counter, with the best anchor that the directory holds."""
+    """Return the clock of the host counter, with the best anchor that the directory holds."""
     mhz = _host_frequency(sides, notes)
     if mhz == _NANOSECOND_COUNTER_MHZ:
         return Clock(0, utc_ns, Fraction(1))
@@ -139,7 +139,7 @@ def host_clock(sides: list[Side], utc_ns: int, notes: Notes) -> Clock:
 
 
 def device_clock(side: Side, utc_ns: int, notes: Notes) -> DeviceClock | None:
-    """Give the clocks of a device, None (and an error note) when its anchor is missing."""
+    """Return the clocks of a device, None (and an error note) when its anchor is missing."""
     mono, counter = side.host_anchor.get("clock_monotonic_raw"), side.device_anchor.get("cntvct")
     if mono is None or counter is None or not _sane(mono) or not _sane(counter):
         notes.error(side.label, "host_start.log or dev_start.log is missing: its times cannot be placed; not decoded")

@@ -43,7 +43,7 @@ class Names:
 
     @classmethod
     def absent(cls, length: int) -> Names:
-        """Give a column without any name."""
+        """Return a column without any name."""
         return cls(np.full(length, -1, np.int64), [])
 
     @classmethod
@@ -61,7 +61,7 @@ class Names:
         return cls(codes if len(index) == len(names) else merged[codes], list(index))
 
     def take(self, rows: Int64) -> Names:
-        """Give the names at other rows; row -1 is absent."""
+        """Return the names at other rows; row -1 is absent."""
         if not len(self.codes):
             return Names.absent(len(rows))
         return Names(np.where(rows >= 0, self.codes[rows], -1), self.names)
@@ -152,7 +152,7 @@ class Dictionaries:
 
 
 def hash_of(name: str) -> int:
-    """Give the hash that records carry in the place of a name.
+    """Return the hash that records carry in the place of a name.
 
     Source: raw/FORMAT.md section 2.6 (two polynomials over signed characters).
     """

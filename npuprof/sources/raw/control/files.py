@@ -75,11 +75,11 @@ class Side:
         return self.directory.name
 
     def device_fact(self, key: str) -> Any:
-        """Give a field of the first entry of ``DeviceInfo``, None when absent."""
+        """Return a field of the first entry of ``DeviceInfo``, None when absent."""
         return _first_entry(self.info, "DeviceInfo").get(key)
 
     def cpu_fact(self, key: str) -> Any:
-        """Give a field of the first entry of ``CPU``, None when absent."""
+        """Return a field of the first entry of ``CPU``, None when absent."""
         return _first_entry(self.info, "CPU").get(key)
 
 

@@ -19,7 +19,7 @@ _MHZ = Fraction(100)  # of the 910A, the only chip whose recordings came so
 
 
 def relative_clock(side: Side, streams: Streams, notes: Notes) -> DeviceClock:
-    """Give a clock that is zero at the first task record of a device, and note that it is."""
+    """Return a clock that is zero at the first task record of a device, and note that it is."""
     counters = streams.read(f"hwts.data.{side.device_id}", chip_layouts.HWTS)["counter"]
     notes.warning(
         side.label,

@@ -16,7 +16,7 @@ from npuprof.sources.raw.device.reader import Device
 
 
 def stream_ids(device: Device, records: Records, field: str = "stream") -> Int64:
-    """Give ids of streams without the bits that do not belong to them."""
+    """Return ids of streams without the bits that do not belong to them."""
     stream: Int64 = records[field].astype(np.int64)
     return stream if device.expanded else stream & device.stream_mask
 

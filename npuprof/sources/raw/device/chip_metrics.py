@@ -134,7 +134,7 @@ _METRICS_MINI_V3 = (*METRICS, *_MINI_V3)
 
 
 def metrics_of(family: Family, platform_version: object) -> tuple[Metric, ...]:
-    """Give the metrics of a chip, in the order of their columns."""
+    """Return the metrics of a chip, in the order of their columns."""
     version = str(platform_version)
     if version in _V3_CHIPS:
         return _METRICS_V3

@@ -51,7 +51,7 @@ class Kernels:
     is_part: bool = False
 
     def near(self, records: Records) -> Records:
-        """Give the records from the first kernel's begin to the last one's end; all where no kernel is left out."""
+        """Return the records from the first kernel's begin to the last one's end; all where no kernel is left out."""
         if not self.is_part:
             return records
         if not len(self.rows):
@@ -70,7 +70,7 @@ class Frequencies:
     mhz: Int64
 
     def at(self, counters: Int64, rated_mhz: float) -> Float64:
-        """Give the frequency at each counter value; the rated one where none or a zero was sampled.
+        """Return the frequency at each counter value; the rated one where none or a zero was sampled.
 
         Source: raw/FORMAT.md section 9 (PMU).
         """
@@ -112,7 +112,7 @@ def _changes_in(content: Uint8, device: Device) -> Records:
 
 
 def is_sampled(device: Device) -> bool:
-    """Tell whether the cores were sampled by time: their records belong to no task then."""
+    """Return whether the cores were sampled by time: their records belong to no task then."""
     return device.side.sample.get("ai_core_profiling_mode") == "sample-based"
 
 
@@ -196,7 +196,7 @@ def _owners(device: Device, records: Records, kernels: Kernels) -> Int64:
 
 
 def _on_vector(records: Records) -> Bools:
-    """Tell which records a vector core wrote. Source: raw/FORMAT.md section 5.2 (core selection)."""
+    """Return which records a vector core wrote. Source: raw/FORMAT.md section 5.2 (core selection)."""
     ffts, sub = records["ffts"] >> 13, records["sub_type"]
     plain = (ffts == 0) & (records["head"] >> 10 != _SQE_AIV)
     cube = plain | ((ffts == _FFTS_PLUS) & ((sub == _MIX_AIC) | (sub == 0)))
@@ -232,7 +232,7 @@ def _core_columns(
 
 
 def profiling_events(device: Device, core: str, most: int = 8) -> list[int]:
-    """Give the events that a core counted (``aic`` or ``aiv``), in the order of its (at `most` so many) counters."""
+    """Return the events that a core counted (``aic`` or ``aiv``), in the order of its (at `most` so many) counters."""
     key = "ai_core_profiling_events" if core == "aic" else "aiv_profiling_events"
     words = str(device.side.sample.get(key) or "").split(",")
     try:
@@ -245,7 +245,7 @@ def profiling_events(device: Device, core: str, most: int = 8) -> list[int]:
 def cube_utilization(
     device: Device, cycles: npt.NDArray[Any] | None, kernels: Kernels, rated_mhz: float
 ) -> dict[str, npt.NDArray[Any]]:
-    """Give ``cube_utilization_percent`` of total cycles, a value a kernel. Source: raw/FORMAT.md section 9 (PMU)."""
+    """Return ``cube_utilization_percent`` of total cycles, a value a kernel. Source: raw/FORMAT.md section 9 (PMU)."""
     cores = whole_number(device.side.device_fact("ai_core_num"))
     if cycles is None or not cores or not rated_mhz:
         return {}

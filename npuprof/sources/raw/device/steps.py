@@ -37,7 +37,7 @@ def steps_table(devices: Sequence[Device], tracks: Sequence[Track]) -> pd.DataFr
 
 
 def step_of(starts: Int64, devices: Int64, steps: pd.DataFrame) -> pd.arrays.IntegerArray:
-    """Tell the step in which each kernel started, absent outside of all; by device."""
+    """Return the step in which each kernel started, absent outside of all; by device."""
     step = np.zeros(len(starts), np.int64)
     outside = np.ones(len(starts), bool)
     if len(steps):

@@ -61,7 +61,7 @@ class DeviceTasks:
         return len(self.start_ns)
 
     def take(self, rows: Int64) -> DeviceTasks:
-        """Give some of the rows."""
+        """Return some of the rows."""
         return DeviceTasks(**{name: getattr(self, name)[rows] for name in _ARRAYS}, kind=self.kind.take(rows))
 
 
@@ -110,7 +110,7 @@ def read_tasks(device: Device, track: Track) -> DeviceTasks:
 
 
 def fix_up(device: Device, records: Records) -> tuple[Int64, Int64]:
-    """Give stream and task ids without the tricks that the hardware plays with their bits.
+    """Return stream and task ids without the tricks that the hardware plays with their bits.
 
     Source: raw/FORMAT.md section 5.1 (stream/task fix-up).
     """

@@ -96,7 +96,7 @@ def _metrics(
 
 
 def _memory_bound(columns: Columns) -> Columns:
-    """Give the share of loading over that of the busier unit of both, as the vendor tells it of these chips."""
+    """Return the share of loading over that of the busier unit of both, as the vendor tells it of these chips."""
     shares = [columns.get(f"{name}_ratio") for name in ("mte2", "mac", "vec")]
     if any(share is None for share in shares):
         return {}

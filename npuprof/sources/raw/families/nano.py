@@ -54,7 +54,7 @@ def read_tasks(device: Device) -> DeviceTasks:
 
 
 def read_counters(device: Device, kernels: Kernels) -> dict[str, npt.NDArray[Any]]:
-    """Give the metrics of kernels, without a core's prefix; times are NaN, as the number of blocks is not known."""
+    """Return the metrics of kernels, without a core's prefix; times are NaN, as the number of blocks is not known."""
     records, begin = _read(device, Notes())  # its damage is noted with the tasks
     tasks, rows = kernels.tasks, kernels.rows
     at = joins.latest(tasks.task[rows], tasks.begin[rows], records["task"].astype(np.int64), begin.astype(np.int64))

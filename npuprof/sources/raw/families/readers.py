@@ -56,7 +56,7 @@ def read_counters(of: Device, kernels: pmu.Kernels, frequencies: pmu.Frequencies
 
 
 def have_unique_ids(devices: Sequence[Device]) -> bool:
-    """Tell whether the task ids of devices have 32 bits, and are unique."""
+    """Return whether the task ids of devices have 32 bits, and are unique."""
     return any(of.family is Family.STARS_V6 for of in devices)
 
 

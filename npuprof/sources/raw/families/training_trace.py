@@ -40,7 +40,7 @@ def read_training_trace(device: Device) -> Records:
 
 
 def _from_2020(device: Device, records: Records) -> Records:
-    """Give numbers to the iterations: each begins where the one before ended, the first with its forward pass."""
+    """Assign numbers to the iterations: each begins where the one before ended, the first with its forward pass."""
     ends = np.flatnonzero(records["tag"] == _ITERATION_END)
     known = np.isin(records["tag"], (_FORWARD, _BACKWARD, _ITERATION_END))
     device.skip(STREAM, "other tags than of iterations skipped", int((~known).sum()), info=True)

@@ -102,7 +102,7 @@ def allocations_table(events: Events) -> pd.DataFrame:
 
 
 def _blocks(records: Records) -> Int64:
-    """Give numbers to the distinct (device, address)."""
+    """Assign a number to each distinct (device, address)."""
     devices, _ = pd.factorize(records["device"])
     addresses, distinct = pd.factorize(records["address"])
     keys: Int64 = devices.astype(np.int64) * len(distinct) + addresses

@@ -77,7 +77,7 @@ class Calls:
     ends: Int64
 
     def take(self, rows: Int64) -> Calls:
-        """Give some of the rows."""
+        """Return some of the rows."""
         return Calls(self.records[rows], self.begins[rows], self.ends[rows])
 
 

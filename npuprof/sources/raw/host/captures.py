@@ -244,7 +244,7 @@ def _stream_keys(device: Int64, stream: Int64) -> Int64:
 
 
 def _codes(first: tuple[Int64, ...], second: tuple[Int64, ...]) -> tuple[Int64, Int64]:
-    """Give equal numbers to equal rows of ids."""
+    """Assign one number to equal rows of ids."""
     codes = np.zeros(len(first[0]) + len(second[0]), np.int64)
     for one, other in zip(first, second, strict=True):
         values, distinct = pd.factorize(np.concatenate((one, other)))

@@ -52,7 +52,7 @@ def join_copies(host: Host, records: Records, types: Names) -> tuple[Int64, Int6
 
 
 def _groups(copies: Records, infos: Records) -> tuple[Int64, Int64]:
-    """Give numbers to the distinct (thread, stamp) of copies, and to infos by them; -1 where no copy has them."""
+    """Assign a number to each distinct (thread, stamp) of copies, and to infos by it; -1 where no copy has it."""
     stamps, threads = (np.concatenate((copies[key], infos[key])) for key in ("stamp", "thread"))
     stamp_codes, distinct = pd.factorize(stamps)
     thread_codes, _ = pd.factorize(threads)

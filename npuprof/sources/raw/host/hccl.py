@@ -61,7 +61,7 @@ class Hccl:
         )
 
     def are_steps(self, call: Int64, context: Int64) -> Bools:
-        """Tell which tasks are steps: of the contexts of a call that names its steps' contexts, only those."""
+        """Return which tasks are steps: of the contexts of a call that names its steps' contexts, only those."""
         if not len(self.ranges):
             return np.ones(len(call), bool)
         keys = _key(call, context)
@@ -150,7 +150,7 @@ def _key(call: Int64, context: Int64) -> Int64:
 
 
 def _lookup(keys: Int64, values: Int64, wanted: Int64) -> Int64:
-    """Give the values of keys, which are sorted and distinct; -1 for others."""
+    """Return the values of keys, which are sorted and distinct; -1 for others."""
     if not len(keys):
         return np.full(len(wanted), -1, np.int64)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)

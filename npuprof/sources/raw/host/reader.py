@@ -84,7 +84,7 @@ class Host:
         return (records, aging) if bool(sound.all()) else (records[sound], aging[sound])
 
     def are_sound(self, stream: str, records: Records, stamp: str = "stamp") -> npt.NDArray[np.bool_]:
-        """Tell which records have a possible stamp; how many have not is noted."""
+        """Return which records have a possible stamp; how many have not is noted."""
         stamps = records[stamp]
         reached = self.clock.reaches(stamps)
         self._note(stream, "records with an impossible time stamp skipped", ~reached)

@@ -57,7 +57,7 @@ def read_statistics(host: Host) -> dict[str, pd.DataFrame]:
 
 
 def _compact(host: Host, kind: int) -> str | None:
-    """Give the stream of a type of the runtime: it is called what the dictionary calls the type."""
+    """Return the stream of a type of the runtime: it is called what the dictionary calls the type."""
     name = host.names.types.get((enums.RUNTIME, kind)) or _FALLBACK.get(kind)
     return f"compact.{name}" if name else None
 
@@ -91,7 +91,7 @@ def _memory_fill(_host: Host, records: Records) -> dict[str, Any]:
 
 
 def _memory_management(_host: Host, records: Records) -> dict[str, Any]:
-    """Give the runtime's number of what it did as it is: what each stands for is not known."""
+    """Return the runtime's number of what it did as it is: what each stands for is not known."""
     return {
         "Device_id": records["device"],
         "Stream ID": records["stream"],

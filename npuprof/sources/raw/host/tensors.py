@@ -58,7 +58,7 @@ def describe(
 
 
 def _operand_lists(records: Records, notes: Notes) -> tuple[Int64, list[list[Any]]]:
-    """Give numbers to the distinct records by content: codes, and the operands of each code."""
+    """Assign a number to each distinct content of a record: codes, and the operands of each code."""
     words = records["words"]
     hashes = np.empty(len(records), np.uint64)
     weights = np.array(_WEIGHTS, np.uint64)

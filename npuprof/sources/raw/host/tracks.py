@@ -86,7 +86,7 @@ class Launched:
     batch: Int64
 
     def take(self, rows: Int64) -> Launched:
-        """Give some of the rows."""
+        """Return some of the rows."""
         arrays = (getattr(self, field.name)[rows] for field in fields(self)[2:])
         return Launched(self.records[rows], self.task_type.take(rows), *arrays)
 

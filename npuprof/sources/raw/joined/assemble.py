@@ -64,7 +64,7 @@ def api_table(api: Api) -> pd.DataFrame:
 
 
 def call_items(api: pd.DataFrame, launched: Sequence[pd.DataFrame]) -> pd.Categorical:
-    """Give the column `item` of `api`: the name of what a call launched, of the last of the tables that tells."""
+    """Return the column `item` of `api`: the name of what a call launched, of the last of the tables that tells."""
     items, names = np.full(len(api), -1, np.int64), [""]
     for frame in launched:
         call = frame["connection_id"].to_numpy(np.int64, na_value=0) - 1
@@ -111,7 +111,7 @@ def _task_columns(run: Run, rows: Int64) -> dict[str, Any]:
 
 
 def _models(model: Int64) -> dict[str, Any]:
-    """Give the column `model_id`, which a run without models does not have."""
+    """Return the column `model_id`, which a run without models does not have."""
     known = model >= 0
     return {"model_id": optional(model, known)} if bool(known.any()) else {}
 
@@ -158,7 +158,7 @@ def _flags(values: Bools, operator: Int64) -> Int64:
 
 
 def _blocks(run: Run, rows: Int64) -> tuple[Int64, Int64]:
-    """Give blocks and blocks of the other core (0 where unknown): the track's where it holds them."""
+    """Return blocks and blocks of the other core (0 where unknown): the track's where it holds them."""
     track, operator = run.launches.track[rows], run.launches.operator[rows]
     extended = _flags(run.tracks.extended, track).astype(bool)
     blocks = np.where(extended, take(run.tracks.blocks, track), take(run.operators.blocks, operator))

@@ -77,7 +77,7 @@ def gather(tasks: DeviceTasks, launches: Launches, tracks: Tracks, api: Api) -> 
 
 
 def _rounds(is_new: Bools, keys: Int64) -> Int64:
-    """Give the first row of every execution: a step (`keys`) that comes again within one call begins the next."""
+    """Return the first row of every execution: a step (`keys`) that comes again within one call begins the next."""
     first = np.flatnonzero(is_new)
     order = np.argsort(keys, kind="stable")
     again = keys[order][1:] == keys[order][:-1]

@@ -103,7 +103,7 @@ def join(tasks: DeviceTasks, host: HostSide, matched: tuple[Int64, Bools]) -> La
 
 
 def _captured(tasks: DeviceTasks, operator: Int64, host: HostSide) -> Int64:
-    """Give tasks that no launch describes the operator that their captured graph has for them."""
+    """Name tasks that no launch describes by the operators of their captured graph."""
     if not len(host.captured):
         return operator
     rows = np.flatnonzero((operator < 0) & (tasks.context < 0))
@@ -174,7 +174,7 @@ def _appended(first: _Rows, second: _Rows, order: Int64) -> _Rows:
 
 
 def with_streams(tasks: DeviceTasks, tracks: Launched) -> DeviceTasks:
-    """Give tasks whose device does not tell their stream that of the host's task; -1 where there is none."""
+    """Set streams that the device does not record to those of the host's tasks; -1 where there is none."""
     untold = tasks.stream < 0
     if not bool(untold.any()):
         return tasks
@@ -209,7 +209,7 @@ def match(tasks: DeviceTasks, tracks: Launched) -> tuple[Int64, Bools]:
 
 
 def may_be_kernels(tasks: DeviceTasks, host_type: Names, track: Int64) -> Bools:
-    """Tell which tasks are compute kernels, unless they are steps of a collective or no call launched them."""
+    """Return which tasks are compute kernels, unless they are steps of a collective or no call launched them."""
     some_call, none = np.zeros(len(tasks), np.int64), np.full(len(tasks), -1, np.int64)
     return _is_compute(tasks, host_type, track, some_call, none)
 

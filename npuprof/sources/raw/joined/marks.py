@@ -50,7 +50,7 @@ class DeviceMarks:
     end_ns: Int64
 
     def take(self, rows: Int64) -> DeviceMarks:
-        """Give some of the rows."""
+        """Return some of the rows."""
         return DeviceMarks(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 

@@ -60,7 +60,7 @@ class Needed(Recorded):
     rows: Int64
 
     def number(self, frames: Mapping[str, pd.DataFrame]) -> None:
-        """Give calls, and what they launched, the connection ids that they have in the whole run."""
+        """Set the connection ids of calls, and of what they launched, to those that they have in the whole run."""
         for frame in frames.values():
             if "connection_id" not in frame:
                 continue
@@ -112,7 +112,7 @@ def find(whole: Recorded, steps: pd.DataFrame, info: Info, part: Selection | Par
 
 
 def _can_be_divided(whole: Recorded) -> bool:
-    """Tell whether all that is joined is known not to reach beyond a call: no models, no graphs, no older chips."""
+    """Return whether all that is joined is known not to reach beyond a call: no models, no graphs, no older chips."""
     names = [name.partition(".")[2] for name in whole.host.streams.names() if name.startswith(("aging.", "unaging."))]
     if not set(names) <= _COVERED or bool((whole.calls.records["level"] == enums.MODEL).any()):
         return False
@@ -123,7 +123,7 @@ def _can_be_divided(whole: Recorded) -> bool:
 
 
 def _in_collectives(whole: Recorded, call_times: Spans) -> Bools:
-    """Tell which launched tasks may be steps of collectives: those within the time of any communication call."""
+    """Return which launched tasks may be steps of collectives: those within the time of any communication call."""
     spans = _spans_of(whole, enums.COMMUNICATION, call_times)
     return spans.touch(whole.launched.stamp_ns, whole.launched.stamp_ns)
 
@@ -134,7 +134,7 @@ def _spans_of(whole: Recorded, level: int, call_times: Spans) -> Windows:
 
 
 def _before(whole: Recorded, wanted: Bools, in_collective: Bools) -> Bools:
-    """Tell which tasks are needed besides: steps of collectives, kernels before wanted ones, the first and the last."""
+    """Return which tasks are needed too: steps of collectives, kernels before selected ones, first and last."""
     tasks, (track, has_parts) = whole.tasks, whole.matched
     steps: Bools = (track >= 0) & np.append(in_collective, False)[track]
     possible = may_be_kernels(tasks, whole.launched.task_type.take(track), track) & ~has_parts

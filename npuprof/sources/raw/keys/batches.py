@@ -28,7 +28,7 @@ class Flips:
 
 
 def batch_ids(stream: Int64, stamp: Int64, task: Int64, flips: Flips) -> Int64:
-    """Tell for every task which turn of the task ids it is in.
+    """Return for every task which turn of the task ids it is in.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def batch_ids(stream: Int64, stamp: Int64, task: Int64, flips: Flips) -> Int64:
 
 
 def _rows_of(stream: Int64, stamp: Int64, values: Int64) -> Iterator[Int64]:
-    """Give the rows of each of some streams, in order of time."""
+    """Yield the rows of each of some streams, in order of time."""
     if len(values) <= _FEW and bool((stamp[1:] >= stamp[:-1]).all()):  # a pass a stream is cheaper than to sort
         yield from (np.flatnonzero(stream == value) for value in values)
         return
@@ -64,7 +64,7 @@ def _rows_of(stream: Int64, stamp: Int64, values: Int64) -> Iterator[Int64]:
 
 
 def _runs(ordered: Int64, values: Int64) -> list[list[int]]:
-    """Give the first row and the one after the last of each value in an ordered array."""
+    """Return the first row and the one after the last of each value in an ordered array."""
     ends = np.searchsorted(ordered, values, side="right")
     runs: list[list[int]] = np.stack((np.searchsorted(ordered, values), ends), axis=1).tolist()
     return runs

@@ -21,7 +21,7 @@ _MAX_LISTED = 100_000
 
 
 def modern_name(stream: str) -> str:
-    """Give a stream the name that it has today: ``hwts.log.data.45.dev.profiler_default_tag.1`` is ``hwts.data.1``."""
+    """Return the name that a stream has today: ``hwts.log.data.45.dev.profiler_default_tag.1`` is ``hwts.data.1``."""
     match = _OLD.fullmatch(stream)
     return f"{_RENAMED.get(match['stream'], match['stream'])}.{match['device']}" if match else stream
 
@@ -40,7 +40,7 @@ def old_folder(path: Path) -> Path | None:
 
 
 def devices_of(streams: Iterable[str]) -> list[int]:
-    """Give the devices whose records an old folder holds, from the (modern) names of its streams."""
+    """Return the devices whose records an old folder holds, from the (modern) names of its streams."""
     return sorted({int(match[1]) for match in map(_DEVICE.fullmatch, streams) if match})
 
 

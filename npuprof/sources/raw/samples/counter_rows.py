@@ -83,7 +83,7 @@ def _names(name: Names | str | None, count: int) -> Names:
 
 
 def passed_ns(series: Int64, time_ns: Int64) -> Float64:
-    """Give the time since the row before of the same series; NaN for a first row, and where time stands still.
+    """Return the time since the row before of the same series; NaN for a first row, and where time stands still.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def _rows(
 
 
 def _blocks(host: Host, stream: str) -> Iterator[_Block]:
-    """Give the blocks of a stream in which a ``time`` line stands above each sample; other lines are left out."""
+    """Yield the blocks of a stream in which a ``time`` line stands above each sample; other lines are left out."""
     block: _Block | None = None
     damaged = 0
     for line in counted_lines(host.streams, stream, host.notes):
@@ -256,7 +256,7 @@ def _network(host: Host, side: Side) -> list[CounterRows]:
 
 
 def _speeds(side: Side) -> dict[str, int]:
-    """Give the speed of every network card in bytes a second; a card without one has no place here."""
+    """Return the speed of every network card in bytes a second; a card without one has no place here."""
     cards: Any = side.info.get("netCard")
     found = {}
     for card in cards if isinstance(cards, list) else []:

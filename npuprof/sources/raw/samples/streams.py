@@ -21,7 +21,7 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 def layout_version(device: Device, stream: str) -> str | None:
-    """Give the version of the layouts of hbm, llc and npu_mem; None, and a note, for one that is not known."""
+    """Return the version of the layouts of hbm, llc and npu_mem; None, and a note, for one that is not known."""
     version = str(device.side.info.get("version") or _VERSIONS[0])
     if version in _VERSIONS:
         return version
@@ -95,7 +95,7 @@ def read_device_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[
 
 
 def device_mono_ns(device: Device) -> int | None:
-    """Give the device's CLOCK_MONOTONIC_RAW at its anchor, None when that is missing or impossible."""
+    """Return the device's CLOCK_MONOTONIC_RAW at its anchor, None when that is missing or impossible."""
     value = device.side.device_anchor.get("clock_monotonic_raw")
     return value if value is not None and 0 <= value < 1 << 62 else None
 

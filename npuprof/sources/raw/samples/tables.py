@@ -107,7 +107,7 @@ def _modules_of(device: Device, host_clock: Clock) -> dict[str, Any]:
 
 
 def held_rows(memory: pd.DataFrame) -> list[CounterRows]:
-    """Give the samples of APP and Device in `memory` as the counters ``NPU MEM HBM``, ``DDR`` and ``Memory``, in KB."""
+    """Return samples of APP and Device in `memory` as counters ``NPU MEM HBM``, ``DDR`` and ``Memory``, in KB."""
     sampled = memory["hbm_bytes"].notna() if "hbm_bytes" in memory else np.zeros(len(memory), np.bool_)
     own = memory[sampled]
     parts = []

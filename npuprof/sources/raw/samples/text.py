@@ -22,7 +22,7 @@ _LARGEST = 1e18  # counts and rates beyond this are damage, whatever they count
 
 
 def lines(streams: Streams, stream: str, notes: Notes) -> Iterator[str]:
-    """Give the lines of a stream that hold a word; absurdly long ones are skipped and counted.
+    """Yield the lines of a stream that hold a word; absurdly long ones are skipped and counted.
 
     At most 256 MiB are read: at 20 ms a sample that is the better part of an hour of the largest of these streams.
     """
