@@ -118,7 +118,8 @@ def _detect_unpacked(unpacked: Unpacked, preferred: Preference) -> Walk[Run]:
         unpacked.remove()
         raise
     runs = [replace(run, unpacked=unpacked) for run in found.found]
-    return Walk(runs, [unpacked.named(problem) for problem in found.problems], [*found.left_out, *unpacked.left_out])
+    problems, left_out = ([unpacked.named(text) for text in texts] for texts in (found.problems, found.left_out))
+    return Walk(runs, problems, left_out + unpacked.left_out)
 
 
 def _detect(path: Path, preferred: Preference) -> Walk[Run]:

@@ -185,6 +185,9 @@ def test_archives_in_a_directory_are_told(tmp_path: Path) -> None:
         npuprof.load(tmp_path / "job")
     with pytest.raises(SourceError, match=r"job\.zip holds nothing.*; archives that lie in a directory are not opened"):
         npuprof.load(pack(tmp_path / "job", tmp_path / "job.zip"))
+    (tmp_path / "elsewhere").rename(tmp_path / "job/rank2_found_again")
+    message = npuprof.load(pack(tmp_path / "job", tmp_path / "job.zip")).notes["message"]
+    assert message.str.contains(rf"not opened \({tmp_path}/job\.zip/rank0_ascend_pt\.zip").sum() == 1
     loose = loose_result(tmp_path / "loose")
     pack(loose, loose / "other.tgz")
     assert npuprof.load(loose).notes["message"].str.contains("not opened").any()
