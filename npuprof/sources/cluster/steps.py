@@ -36,7 +36,7 @@ def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
     SourceError
         As :class:`npuprof.sources.text.csv_table.CsvTable`, and if the file does not tell whose its rows are.
     """
-    table = CsvTable(path, notes)
+    table = CsvTable(path, notes, ("Step", *PLACES.values()))  # a run may have no steps, a stage no place
     if not {"Type", "Index"} <= set(table.names):
         raise SourceError(f"{path} has no columns 'Type' and 'Index' of ranks and stages; is it another file?")
     columns: dict[str, Any] = {"step": table.whole("Step")} if "Step" in table.names else {}

@@ -65,7 +65,7 @@ class CsvTable:
         If the file is empty, is no CSV or cannot be read.
     """
 
-    def __init__(self, path: Path, notes: Notes, may_be_blank: Collection[str] = ()) -> None:
+    def __init__(self, path: Path, notes: Notes, may_be_blank: Iterable[str] = ()) -> None:
         self.source = path.name
         self._notes = notes
         self._not_told = {*may_be_blank}
