@@ -210,9 +210,12 @@ def test_nothing_stays_of_a_load_that_fails_even_while_its_error_is_held(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file that the system closes
-def test_an_interrupt_at_any_line_leaves_nothing(tmp_path: Path, place: Path) -> None:
+def test_an_interrupt_at_any_line_leaves_nothing(tmp_path: Path, place: Path, request: pytest.FixtureRequest) -> None:
     archive = zip_of(tmp_path / "a.zip", {"a/b": b"1"})
     kept: list[Unpacked] = []
+    gc.collect()
+    gc.freeze()  # each collection then looks at what is new alone
+    request.addfinalizer(gc.unfreeze)
     for line in count():
         came = interrupted(lambda: kept.append(unpack(archive)), {archives.__name__, members.__name__}, line)
         kept.clear()
