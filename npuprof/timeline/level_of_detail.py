@@ -128,8 +128,8 @@ class WindowIndex:
         if fit and pixels is None:
             cuts = np.concatenate([np.arange(low, high) for low, high in zip(first, last, strict=True)])
             return self._bars(cuts, cuts + 1)
-        coarse = max(16, 4 * most // len(first))
-        stretches = coarse if pixels is None else pixels if fit else min(pixels, coarse)
+        coarse = 4 * most if pixels is None else min(pixels, max(16, 4 * most // len(first)))
+        stretches = pixels if fit and pixels is not None else coarse
         finest = max((end_ns - start_ns) // stretches, 1).bit_length() - 1
         for shift in range(min(finest, _LAST_SHIFT), _LAST_SHIFT + 1):
             cuts = self._cuts(first, last, start_ns, end_ns, shift)
