@@ -73,7 +73,8 @@ def describe(run: Run, selection: Selection | None) -> Entry:
     try:
         info = run.describe()
     except (SourceError, OSError) as error:
-        return Entry(run, Info(name=run.path.name), undescribed=run.named(str(error)), selection=selection)
+        rank = None if run.source.of_many_runs else run.rank_of_path
+        return Entry(run, Info(name=run.path.name, rank=rank), undescribed=run.named(str(error)), selection=selection)
     if run.source.of_many_runs:
         info.rank = None  # whatever a folder around it is called
     return Entry(run, info, selection=selection)

@@ -63,9 +63,14 @@ class Run:
         """
         info = self.source.describe(self.path)
         if info.rank is None:
-            ranks = [match for part in reversed(self.path.parts[-3:]) if (match := _RANK.search(part))]
-            info.rank = int(ranks[0][1]) if ranks else None
+            info.rank = self.rank_of_path
         return info
+
+    @property
+    def rank_of_path(self) -> int | None:
+        """The rank that the path tells, as in ``rank_3``."""
+        ranks = [match for part in reversed(self.path.parts[-3:]) if (match := _RANK.search(part))]
+        return int(ranks[0][1]) if ranks else None
 
     def named(self, text: str) -> str:
         """Return a message about the run with the path that its user gave."""

@@ -152,6 +152,17 @@ def test_a_damaged_description_does_not_hide_the_others(tmp_path: Path) -> None:
     assert "saved" in runs.failed
 
 
+def test_a_rank_whose_description_is_damaged_is_no_absent_one(tmp_path: Path) -> None:
+    _torch(tmp_path / "rank_0", 0, world=2)
+    (tmp_path / "rank_1").mkdir()
+    (tmp_path / "rank_1" / "recording.json").write_text("{")
+    runs = _open(tmp_path)
+    assert (runs.ranks, runs.absent, list(runs.failed)) == ([0, 1], [], [1])
+    assert runs.notes["source"].tolist() == ["rank 1"]
+    with pytest.raises(SourceError, match=r"recording\.json cannot be read"):
+        runs[1]
+
+
 def test_reading_all_of_them_here_or_apart_gives_the_same(four: Path) -> None:
     here, apart = _open(four).read(processes=1), _open(four).read(processes=2)
     assert here.info.astype(str).equals(apart.info.astype(str))
