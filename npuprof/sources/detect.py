@@ -210,7 +210,7 @@ def _hint(path: Path, preferred: Preference) -> str:
         return (
             "; `msprof --export=on --output=PATH` makes results of PROF_* directories, `analyse(PATH)` of "
             "torch_npu.profiler.profiler or mindspore.profiler.profiler those of a framework; without "
-            f'source="{preferred}" the raw data is decoded here'
+            f'source="{preferred}" whatever else is there is read'
         )
     around = next((parent for parent in islice(path.parents, _MAX_AROUND) if _recognise(parent, preferred)), None)
     return f"; it is a part of {around}, which can be read: give that" if around else ""

@@ -276,7 +276,7 @@ class Reading:
         info.devices = sorted(found | set(info.devices))
 
 
-_NOTHING = "{0} holds no result that can be read; export it again with `msprof --export=on --output={0}`"
+_NOTHING = "{0} holds no text result that can be read; export it again with `msprof --export=on --output={0}`"
 
 
 def _assign_steps(found: Frames) -> None:

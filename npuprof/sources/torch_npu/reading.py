@@ -105,7 +105,7 @@ class Reading:
             )
         command = _ANALYSE.get(self.decoded.info.collector, _ANALYSE["torch_npu"])
         return SourceError(
-            f"{self._layout.root} holds no result that can be read; analyse it again with `{command}`, "
+            f"{self._layout.root} holds no text result that can be read; analyse it again with `{command}`, "
             "or copy FRAMEWORK and PROF_* beside it, whose raw files npuprof reads by itself"
         )
 

@@ -71,6 +71,16 @@ def test_of_text_and_database_each_table_is_of_the_form_that_has_it(tmp_path: Pa
     assert both.notes["message"].str.contains(f"of msprof_{STAMP}.db: api, tasks").any()
 
 
+def test_text_is_not_said_to_be_all_that_a_result_with_a_database_may_hold(tmp_path: Path) -> None:
+    output = tmp_path / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+    output.mkdir(parents=True)
+    (output.parent / "profiler_info_0.json").write_text('{"rank_id": 0}')
+    _export(output / "ascend_pytorch_profiler_0.db")
+    assert len(npuprof.load(output.parent).kernels) == 2
+    with pytest.raises(SourceError, match="holds no text result that can be read"):
+        npuprof.load(output.parent, source="text")
+
+
 def test_the_analysis_of_communication_below_is_read_too(tmp_path: Path) -> None:
     folder = _prof(tmp_path / "PROF_000001_20260821120000000_ABCDEFGHIJKLMNOP")
     (folder / "analyze").mkdir()
