@@ -6,14 +6,18 @@ and does not run the user's ``__main__`` again, which in a script without a guar
 
 from __future__ import annotations
 
+import gc
+import multiprocessing.resource_tracker
 import os
 import signal
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from loky import ProcessPoolExecutor
+from loky.backend import resource_tracker
 from loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
 from npuprof.errors import SourceError
@@ -25,6 +29,7 @@ from npuprof.sources.registry import source_named
 from npuprof.sources.selection import Selection
 from npuprof.texts import encodable
 
+_TRACKERS: tuple[Any, ...] = (resource_tracker._resource_tracker, multiprocessing.resource_tracker._resource_tracker)
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -60,12 +65,16 @@ class Processes:
     def __init__(self, most: int) -> None:
         self._most = most
         self._pools: list[ProcessPoolExecutor] = []
+        self._trackers: list[Any] = []
 
     def __enter__(self) -> Processes:
+        self._trackers = [tracker for tracker in _TRACKERS if getattr(tracker, "_pid", 0) is None]
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         self._end()  # once more: an interrupt may have come between the statements that did
+        if kind is None:
+            _end_trackers(self._trackers)
 
     def decode(self, tasks: Sequence[Task]) -> Generator[tuple[int, Decoded | Failure], None, None]:
         """Yield the position and outcome of each task as it completes.
@@ -98,6 +107,9 @@ class Processes:
             futures = {pool.submit(outcome_of, task): position for position, task in tasks.items()}
             for future in as_completed(futures):
                 yield futures.pop(future), future.result()
+        except Exception:
+            self._trackers = []  # whoever holds the error holds semaphores that are given back later
+            raise
         finally:
             self._end()
 
@@ -121,6 +133,18 @@ def unexpected(path: Path, error: Exception) -> str:
     """Return the message for an error that no reader expects."""
     told = f"{path} could not be read ({type(error).__name__}: {error}): load it by itself to see where it fails"
     return encodable(told)
+
+
+def _end_trackers(trackers: Iterable[Any]) -> None:
+    """End the processes that were started to look after the pools' semaphores.
+
+    They ignore the signal by which a kernel asks its children to end, and would hold up its shutdown until it is
+    killed, without what it does at its end. One that ran before is the user's.
+    """
+    gc.collect()  # the pools' semaphores, which are given back first
+    for tracker in trackers:
+        if (stop := getattr(tracker, "_stop", None)) is not None:
+            stop()
 
 
 def _begin() -> None:
