@@ -9,7 +9,9 @@ from __future__ import annotations
 import gc
 import multiprocessing.resource_tracker
 import os
+import shutil
 import signal
+import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass
@@ -97,10 +99,12 @@ class Processes:
 
     def _outcomes(self, tasks: Mapping[int, Task], most: int) -> Generator[tuple[int, Decoded | Failure], None, None]:
         environment = {**dict.fromkeys(_ONE_THREAD, "1"), **{name: "" for name in ASKING if name in os.environ}}
+        if not sys.executable or shutil.which(sys.executable) is None:
+            raise NoProcessesError("there is no interpreter to start")
         try:
-            self._pools.append(ProcessPoolExecutor(min(most, len(tasks)), initializer=_begin, env=environment))
-            pool = self._pools[-1]
             try:
+                self._pools.append(ProcessPoolExecutor(min(most, len(tasks)), initializer=_begin, env=environment))
+                pool = self._pools[-1]
                 pool.submit(os.getpid).result()
             except (OSError, BrokenProcessPool) as error:
                 raise NoProcessesError(str(error)) from error

@@ -87,7 +87,7 @@ def test_leaving_early_ends_every_process(tmp_path: Path) -> None:
 
 def test_where_no_process_can_be_started_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = _file(tmp_path / "a.csv")
-    for wrong in ("/no/such/python", "/bin/false"):
+    for wrong in ("", "/no/such/python"):
         monkeypatch.setattr(sys, "executable", wrong)
         with Processes(2) as pool, pytest.raises(NoProcessesError):
             list(pool.decode([task]))

@@ -223,7 +223,7 @@ def test_the_end_of_the_process_stops_the_session(tmp_path: Path) -> None:
         "from tests.fakes import FakeCollector\n"
         f"kept = Session(Options(activities='npu', output={str(tmp_path)!r}), collector=FakeCollector()).start()\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[1])
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
     (directory,) = tmp_path.iterdir()
     recording = Recording.read(directory)
     assert recording.stopped_ns >= recording.started_ns > 0
