@@ -1,4 +1,4 @@
-"""Tell the rows of a stacked table whose they are."""
+"""Add rank and host columns to stacked tables."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from npuprof.sources.registry import source_named
 from npuprof.sources.selection import Selection
 from npuprof.texts import encodable
 
-_TRACKERS: tuple[Any, ...] = (resource_tracker._resource_tracker, multiprocessing.resource_tracker._resource_tracker)
+_TRACKERS = [getattr(of, "_resource_tracker", None) for of in (resource_tracker, multiprocessing.resource_tracker)]
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
