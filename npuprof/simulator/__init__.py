@@ -26,10 +26,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from npuprof.simulator.cost_model import Tensor
 from npuprof.simulator.device import Device
+from npuprof.simulator.device_view import Event, Stream, Task
 from npuprof.simulator.machine import Simulator, configure, current, reset, using
-from npuprof.simulator.streams import Event, Stream, Task
-from npuprof.simulator.tensors import Tensor
 
 if TYPE_CHECKING:
     from npuprof.simulator import acl

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from npuprof.simulator import layouts, names
-from npuprof.simulator.device_view import HostCall
+from npuprof.simulator.device_view import HostCall, Task
 from npuprof.simulator.host_records import ADDITIONAL_LENGTH, BASIC_LENGTH, EXTENDED, NODE_AFTER_NS, TRACK_AFTER_NS
-from npuprof.simulator.links import LinkKind
 from npuprof.simulator.names import LEVEL_ACL, LEVEL_COMMUNICATION, LEVEL_NODE, LEVEL_RUNTIME, Names
-from npuprof.simulator.plans import Plan
-from npuprof.simulator.streams import Task
+from npuprof.simulator.plans import LinkKind, Plan
 
 StepKind: TypeAlias = Literal["Notify_Record", "Notify_Wait", "Memcpy", "Reduce_Inline", "RDMASend"]
 

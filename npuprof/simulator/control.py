@@ -14,8 +14,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from npuprof.simulator.chips import Chip
 from npuprof.simulator.collection import Collection
+from npuprof.simulator.cost_model import Chip
 from npuprof.simulator.pmu import L2_EVENTS, METRICS
 
 HOST_DEVICE_ID = 64

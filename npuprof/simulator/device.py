@@ -11,11 +11,19 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from npuprof.simulator.cost_model import Core, Operator, block_count, estimate
-from npuprof.simulator.device_view import DeviceView, HostCall
+from npuprof.simulator.cost_model import Core, Operator, Tensor, block_count, estimate
+from npuprof.simulator.device_view import (
+    MAX_COPY_BYTES,
+    QUEUE_DEPTH,
+    TASK_IDS,
+    CopyKind,
+    DeviceView,
+    Event,
+    HostCall,
+    Stream,
+    Task,
+)
 from npuprof.simulator.host import Host
-from npuprof.simulator.streams import MAX_COPY_BYTES, QUEUE_DEPTH, TASK_IDS, CopyKind, Event, Stream, Task
-from npuprof.simulator.tensors import Tensor
 
 if TYPE_CHECKING:
     from npuprof.simulator.communication import Collective, Step

@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from npuprof.simulator.slices import append_file
+from npuprof.simulator.directory import append_file
 
 FOLDER = "FRAMEWORK"
 _OPERATORS = "torch.op_range"

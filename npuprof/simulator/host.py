@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from npuprof.clock import Clock, SystemClock
-from npuprof.simulator.chips import CHIPS
+from npuprof.simulator.cost_model import CHIPS
 from npuprof.simulator.device_view import DeviceView, HostCall
 from npuprof.simulator.framework import Block, OperatorCall
-from npuprof.simulator.handles import Handles
 
 if TYPE_CHECKING:
     from npuprof.simulator.recorder import Recorder
+
+
+_T = TypeVar("_T")
+_FIRST = 0x5500_0000_0000
+_STEP = 0x40
+
+
+class Handles:
+    """Objects by handle."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, object] = {}
+        self._numbers = itertools.count(_FIRST + _STEP, _STEP)
+
+    def add(self, value: object) -> int:
+        """Return a new handle for an object."""
+        handle = next(self._numbers)
+        self._objects[handle] = value
+        return handle
+
+    def get(self, handle: int, kind: type[_T]) -> _T | None:
+        """Return the object of a handle, or ``None`` if there is none of this kind."""
+        value = self._objects.get(handle)
+        return value if isinstance(value, kind) else None
+
+    def remove(self, handle: int, kind: type[_T]) -> _T | None:
+        """Return the object of a handle and forget the handle."""
+        value = self.get(handle, kind)
+        if value is not None:
+            del self._objects[handle]
+        return value
+
 
 Semantics: TypeAlias = Literal["current", "legacy"]
 
@@ -26,7 +58,7 @@ class Host:
         How the profiling calls answer when they are repeated or come in the wrong order: ``current`` as the
         library of today does, ``legacy`` as older ones and their documentation do.
     chip
-        A key of :data:`npuprof.simulator.chips.CHIPS`.
+        A key of :data:`npuprof.simulator.cost_model.CHIPS`.
     clock
         What the host's stamps come from and what synchronising waits on.
     busy

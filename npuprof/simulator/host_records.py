@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from npuprof.simulator import layouts, names
-from npuprof.simulator.cost_model import Core, Operator
-from npuprof.simulator.device_view import DeviceView, HostCall
+from npuprof.simulator.cost_model import Core, Operator, Tensor
+from npuprof.simulator.device_view import MAX_COPY_BYTES, CopyKind, DeviceView, HostCall, Stream, Task
 from npuprof.simulator.names import LEVEL_ACL, LEVEL_MARK, LEVEL_NODE, LEVEL_RUNTIME, Names
-from npuprof.simulator.streams import MAX_COPY_BYTES, CopyKind, Stream, Task
-from npuprof.simulator.tensors import Tensor
 
 DESTROYED = 0xFFFF  # flip count of a stream that is gone
 

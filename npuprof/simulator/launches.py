@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from npuprof.simulator.catalogue import Kernel
+from npuprof.simulator.cost_model import Tensor
 from npuprof.simulator.device import Device
-from npuprof.simulator.streams import Stream
-from npuprof.simulator.tensors import Tensor
+from npuprof.simulator.device_view import Stream
 
 
 class Launch(NamedTuple):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from npuprof.simulator import codes
 from npuprof.simulator.device import Device
+from npuprof.simulator.device_view import Stream
 from npuprof.simulator.host import Host
 from npuprof.simulator.host_records import Mark, MarkKind
-from npuprof.simulator.streams import Stream
 
 _MAX_STAMP_BYTES = 126
 _MAX_STREAM_MARK_BYTES = 155

@@ -13,10 +13,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from npuprof.simulator.cost_model import Core
+from npuprof.simulator.cost_model import Core, Tensor
 from npuprof.simulator.device import Device
-from npuprof.simulator.streams import Stream, Task
-from npuprof.simulator.tensors import Tensor
+from npuprof.simulator.device_view import Stream, Task
 
 _FORMAT = "npuprof-simulated-model"
 _MAX_BYTES = 16 << 20

@@ -1,17 +1,72 @@
-"""What a communication operator does: its stages, and in each the data that every rank sends to whom.
-
-Inside a server ranks form a mesh and send to all others at once; across servers, those with the same place in each form
-a ring. A group that has servers with different numbers of its ranks is one ring. Ranks enter a stage together.
-"""
+"""Plans of collectives: the stages of each, who sends what to whom, and over which link."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from npuprof.simulator.links import Link, LinkKind, Topology
+LinkKind: TypeAlias = Literal["HCCS", "ROCE"]
+
+RANKS_PER_SERVER = 8
+
+
+@dataclass(frozen=True)
+class Link:
+    """One kind of link.
+
+    Attributes
+    ----------
+    kind
+        ``HCCS`` inside a server, ``ROCE`` between servers.
+    bytes_per_s
+        Bandwidth of one link in one direction.
+    latency_ns
+        What a step costs whatever its size.
+    """
+
+    kind: LinkKind
+    bytes_per_s: float
+    latency_ns: int
+
+    def duration_ns(self, size_bytes: int) -> int:
+        """Return how long a step with so many bytes takes."""
+        return self.latency_ns + round(size_bytes / self.bytes_per_s * 1e9)
+
+
+LINKS: Mapping[LinkKind, Link] = MappingProxyType(
+    {"HCCS": Link("HCCS", 28e9, 3_000), "ROCE": Link("ROCE", 25e9, 8_000)}
+)
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Where ranks are: the first `per_server` of them in one server, the next in another.
+
+    Attributes
+    ----------
+    per_server
+        Ranks of a server.
+    links
+        What each kind of link can do.
+    """
+
+    per_server: int = RANKS_PER_SERVER
+    links: Mapping[LinkKind, Link] = field(default_factory=lambda: LINKS)
+
+    def link(self, one: int, other: int) -> Link:
+        """Return the link between two ranks."""
+        return self.links["HCCS" if one // self.per_server == other // self.per_server else "ROCE"]
+
+    def servers(self, ranks: Sequence[int]) -> list[list[int]]:
+        """Divide ranks by server, in order."""
+        found: dict[int, list[int]] = {}
+        for rank in ranks:
+            found.setdefault(rank // self.per_server, []).append(rank)
+        return [found[server] for server in sorted(found)]
+
 
 Kind: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "send", "recv"]
 MoveKind: TypeAlias = Literal["copy", "reduce"]

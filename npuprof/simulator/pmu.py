@@ -12,8 +12,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeAlias
 
-from npuprof.simulator.chips import Chip
-from npuprof.simulator.cost_model import Estimate, Operator, rounds_of
+from npuprof.simulator.cost_model import Chip, Estimate, Operator, rounds_of
 
 COUNTERS = 8
 PIPE_UTILIZATION = 1

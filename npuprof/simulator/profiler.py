@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuprof.simulator import codes, settings
+from npuprof.simulator import codes, collection
 from npuprof.simulator.collection import ACL_API, AICORE_METRICS, KNOWN_BITS, METRIC_NONE, TASK_TIME, Collection
 from npuprof.simulator.device import Device
 from npuprof.simulator.host import Host
@@ -122,7 +122,7 @@ class NativeProfiler:
 
     def set_config(self, kind: int, value: str) -> int:
         """Set one of the settings for the recordings that start from now on."""
-        code = settings.check(kind, value)
+        code = collection.check(kind, value)
         if code == codes.SUCCESS:
             self._settings[kind] = value
         return code

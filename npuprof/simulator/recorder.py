@@ -12,16 +12,14 @@ from pathlib import Path
 
 from npuprof.clock import Clock
 from npuprof.simulator import device_records, host_records
-from npuprof.simulator.chips import Chip
 from npuprof.simulator.collection import Collection
 from npuprof.simulator.communication import Collective, CommunicationRecords, Step, sqe_of
-from npuprof.simulator.cost_model import Estimate, Operator
-from npuprof.simulator.device_view import DeviceView, HostCall
+from npuprof.simulator.cost_model import Chip, Estimate, Operator
+from npuprof.simulator.device_records import MemorySampler
+from npuprof.simulator.device_view import CopyKind, DeviceView, HostCall, Stream, Task
 from npuprof.simulator.directory import ProfDirectory
 from npuprof.simulator.framework import Block, FrameworkFiles, OperatorCall
 from npuprof.simulator.names import Names
-from npuprof.simulator.samples import MemorySampler
-from npuprof.simulator.streams import CopyKind, Stream, Task
 
 _BATCH_RECORDS = 2048
 _BATCH_NS = 500_000_000

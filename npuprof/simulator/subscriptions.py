@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from npuprof.simulator import codes
+from npuprof.simulator.device_view import Task
 from npuprof.simulator.host import Host
 from npuprof.simulator.models import Model, Node
 from npuprof.simulator.pmu import METRICS
 from npuprof.simulator.profiler import NativeProfiler
-from npuprof.simulator.streams import Task
 
 METRIC_NONE = 0xFF
 # signature, model, flag, thread; index, duration, start, end, execution time, cube and vector operations; device.

@@ -10,14 +10,13 @@ import numpy as np
 from npuprof.arrays import Int64, Records, Uint64
 from npuprof.simulator import host_records, layouts, names, pmu
 from npuprof.simulator.collection import ACL_API, AICORE_METRICS, MSPROFTX, RUNTIME_API, TASK_TIME, Collection
-from npuprof.simulator.cost_model import Core, Operator, block_count, estimate
+from npuprof.simulator.cost_model import Core, Operator, Tensor, block_count, estimate
 from npuprof.simulator.device import FLIP_TICKS, Device
 from npuprof.simulator.device_records import SQE_AI_CORE, SQE_AIV, pmu_flags
+from npuprof.simulator.device_view import TASK_IDS
 from npuprof.simulator.directory import ProfDirectory
 from npuprof.simulator.machine import Simulator
 from npuprof.simulator.names import LEVEL_ACL, LEVEL_NODE, LEVEL_RUNTIME, Names
-from npuprof.simulator.streams import TASK_IDS
-from npuprof.simulator.tensors import Tensor
 
 _EPOCH_NS = 1_763_600_000_000_000_000  # fixed, so that the same arguments give the same data
 _MONOTONIC_NS = 36_471_000_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npuprof.analysis.chip_limits import LIMITS, limits_of
-from npuprof.simulator.chips import CHIPS
+from npuprof.simulator.cost_model import CHIPS
 
 
 @pytest.mark.parametrize("name", ["Ascend 910B", "Ascend910B", "ascend910B2"])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from npuprof.simulator import Event, Simulator
-from npuprof.simulator.streams import TASK_IDS
+from npuprof.simulator.device_view import TASK_IDS
 from tests.simulator.conftest import Record
 from tests.simulator.recording_form import DICTIONARIES, KINDS, Form
 from tests.simulator.test_vendor_rules import ALL, marks, several_devices

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from npuprof import simulator
 from npuprof.simulator import Event, Simulator, Stream, Task, Tensor
-from npuprof.simulator.chips import CHIPS
-from npuprof.simulator.cost_model import Operator, estimate
-from npuprof.simulator.streams import QUEUE_DEPTH
+from npuprof.simulator.cost_model import CHIPS, Operator, estimate
+from npuprof.simulator.device_view import QUEUE_DEPTH
 from tests.conftest import FakeClock
 
 HALF = Tensor((1024, 1024), "float16")

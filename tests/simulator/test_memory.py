@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npuprof.simulator.memory import DeviceMemory
+from npuprof.simulator.device_view import DeviceMemory
 
 SIZE = 200_000
 

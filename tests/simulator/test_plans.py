@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npuprof.simulator.links import LINKS, Topology
-from npuprof.simulator.plans import Kind, Plan, plan
+from npuprof.simulator.plans import LINKS, Kind, Plan, Topology, plan
 
 HCCS, ROCE = LINKS["HCCS"], LINKS["ROCE"]
 MIB = 1 << 20

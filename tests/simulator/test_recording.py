@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from npuprof.simulator import Simulator, slices
+from npuprof.simulator import Simulator, directory
 from npuprof.simulator.collection import METRIC_NONE
 from tests.conftest import FakeClock
 from tests.simulator import reading
@@ -93,7 +93,7 @@ def test_every_file_is_marked_done(record: Record) -> None:
 
 
 def test_slices_of_the_host_hold_whole_records(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "SLICE_BYTES", 1000)
+    monkeypatch.setattr(directory, "SLICE_BYTES", 1000)
     recording = record(lambda machine: matmul(machine, 30))
     for name, size in (
         ("aging.api_event.data", 40),
@@ -151,7 +151,7 @@ def test_a_full_disk_fails_the_stop_and_not_the_launch(
     def full(_descriptor: int, _data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("npuprof.simulator.slices.os.write", full)
+    monkeypatch.setattr("npuprof.simulator.directory.os.write", full)
     if fails_at == "flush":
         clock.advance(600_000_000)
         matmul(machine, 5)
@@ -171,7 +171,7 @@ def test_a_full_disk_at_start_is_said_at_start(
     def full(_descriptor: int, _data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("npuprof.simulator.slices.os.write", full)
+    monkeypatch.setattr("npuprof.simulator.directory.os.write", full)
     machine.profiler.init(str(tmp_path))
     assert machine.profiler.start(machine.profiler.create_config((0,), 1, 0x27)) == 100003
     assert machine.recorder is None
@@ -199,7 +199,7 @@ def test_a_disk_that_fills_up_in_a_record_leaves_whole_ones(
         room[0] -= taken
         return taken
 
-    monkeypatch.setattr("npuprof.simulator.slices.os.write", nearly_full)
+    monkeypatch.setattr("npuprof.simulator.directory.os.write", nearly_full)
     assert machine.profiler.stop(config) == 500005
     (recording,) = tmp_path.iterdir()
     sizes = {path.name: path.stat().st_size for path in (recording / "host" / "data").iterdir()}

@@ -14,7 +14,7 @@ from npuprof import simulator
 from npuprof.clock import SystemClock
 from npuprof.simulator import Event, Simulator, Tensor, synthesise
 from npuprof.simulator.cost_model import Core
-from npuprof.simulator.streams import TASK_IDS
+from npuprof.simulator.device_view import TASK_IDS
 from tests.simulator.conftest import Record
 from tests.simulator.vendor_checks import check
 from tests.simulator.vendor_rules import DESTROYED, FLIP, Recording, host_keys

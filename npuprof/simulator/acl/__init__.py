@@ -11,7 +11,7 @@ from pathlib import Path
 
 from npuprof.simulator import codes
 from npuprof.simulator.acl import mdl, prof, rt, util
-from npuprof.simulator.acl_json import Configured, understand
+from npuprof.simulator.collection import Configured, understand
 from npuprof.simulator.machine import current
 
 __all__ = ["finalize", "get_soc_name", "get_version", "init", "is_simulated", "mdl", "prof", "rt", "util"]

@@ -7,8 +7,8 @@ import threading
 
 from npuprof.simulator import codes
 from npuprof.simulator.device import Device
+from npuprof.simulator.device_view import CopyKind, Event, Stream
 from npuprof.simulator.machine import current
-from npuprof.simulator.streams import CopyKind, Event, Stream
 
 _HOST_TO_HOST = 0
 _KINDS: dict[int, CopyKind] = {1: "host_to_device", 2: "device_to_host", 3: "device_to_device"}

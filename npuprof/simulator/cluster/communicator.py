@@ -1,24 +1,88 @@
-"""A group of ranks that talk to each other, as one of them sees it."""
+"""A group of ranks: its collectives, and the streams that they run on."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from npuprof.simulator.cluster import values
-from npuprof.simulator.cluster.channels import Channel
-from npuprof.simulator.cluster.exchange import Exchange, RankError
-from npuprof.simulator.cluster.values import ReduceOperator
-from npuprof.simulator.communication import Collective
+from npuprof.simulator.cluster import exchange
+from npuprof.simulator.cluster.exchange import Exchange, RankError, ReduceOperator
+from npuprof.simulator.communication import Collective, Step, call_duration_ns, steps_of
+from npuprof.simulator.cost_model import Tensor
 from npuprof.simulator.device import Device
-from npuprof.simulator.links import Topology
+from npuprof.simulator.device_view import Event, HostCall, Stream, Task
 from npuprof.simulator.npu.streams import launch_stream
-from npuprof.simulator.plans import Kind, plan
-from npuprof.simulator.streams import Event
-from npuprof.simulator.tensors import Tensor
+from npuprof.simulator.plans import Kind, Topology, plan
+
+NOTIFY_NS = 100
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The first half of a launch: the call, its steps, and when all streams of this rank could begin."""
+
+    call: HostCall
+    steps: list[Step]
+    ready_ns: int
+
+
+class Channel:
+    """The streams of a group, one for each plane, made when they are first needed.
+
+    Parameters
+    ----------
+    device
+        The device.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._planes: list[Stream] = []
+
+    def begin(self, collective: Collective, after: Stream) -> Begun:
+        """Take the call, and order what comes after what `after` holds so far."""
+        while len(self._planes) < collective.plan.planes:
+            self._planes.append(self._device.create_stream())
+        arrived = Event()
+        self._device.record_event(arrived, after)
+        for plane in range(collective.plan.planes):
+            self._device.wait_event(arrived, self._planes[plane])
+        steps = steps_of(collective.plan, NOTIFY_NS)
+        call = self._device.begin_communication(call_duration_ns(len(steps)))
+        ready_ns = self._device.ready_ns(self._planes[: collective.plan.planes], call)
+        # It tells the others first that it is ready, and to hear from them takes as long.
+        return Begun(call, steps, ready_ns + 2 * NOTIFY_NS)
+
+    def finish(self, begun: Begun, collective: Collective, start_ns: int) -> tuple[list[Task], Event]:
+        """Put the tasks into the streams.
+
+        Parameters
+        ----------
+        begun
+            The first half.
+        collective
+            The operator.
+        start_ns
+            When the slowest rank is ready, on the clock that all of them share.
+
+        Returns
+        -------
+        The tasks, and an event that happens when the operator has ended.
+        """
+        planes = self._planes[: collective.plan.planes]
+        tasks = self._device.communicate(collective, begun.steps, planes, begun.call, start_ns)
+        ended = Event()
+        self._device.record_event(ended, planes[0])
+        return tasks, ended
+
+    def wait(self, ended: Event, stream: Stream) -> None:
+        """Make a stream wait for the end of an operator."""
+        self._device.wait_event(ended, stream)
+
 
 # By what is done: the operator of the communication library, and its call.
 _NAMES: dict[Kind, tuple[str, str]] = {
@@ -105,20 +169,20 @@ class Communicator:
     def all_reduce(self, x: Any, op: ReduceOperator = "sum", *, async_op: bool = False) -> Any:
         """Replace `x`, in place, by the sum (``prod``, ``max``, ``min``) over all ranks; gives `x`, or the `Work`."""
         offers, work = self._run("all_reduce", x, op)
-        values.store(x, values.reduced([offer.values for offer in offers], op))
+        exchange.store(x, exchange.reduced([offer.values for offer in offers], op))
         return self._given(work, x, async_op)
 
     def broadcast(self, x: Any, src: int = 0, *, async_op: bool = False) -> Any:
         """Replace `x`, in place, by that of rank `src`; gives `x`, or the `Work`."""
         self._check_member(src)
         offers, work = self._run("broadcast", x, f"from rank {src}", root=src)
-        values.store(x, offers[self.ranks.index(src)].values)
+        exchange.store(x, offers[self.ranks.index(src)].values)
         return self._given(work, x, async_op)
 
     def all_gather(self, x: Any, *, async_op: bool = False) -> Any:
         """Return the `x` of every rank of the group, in order, as a list; or the `Work`."""
         offers, work = self._run("all_gather", x, "")
-        return self._given(work, [values.like(x, values.snapshot(offer.values)) for offer in offers], async_op)
+        return self._given(work, [exchange.like(x, exchange.snapshot(offer.values)) for offer in offers], async_op)
 
     def reduce_scatter(self, x: Any, op: ReduceOperator = "sum", *, async_op: bool = False) -> Any:
         """Return this rank's part, along the first axis, of the sum over all ranks; or the `Work`.
@@ -128,13 +192,13 @@ class Communicator:
         ValueError
             If the axis has no equal part for each rank.
         """
-        length = values.describe(x).shape[:1]
+        length = exchange.describe(x).shape[:1]
         if not length or length[0] % self.size:
             raise ValueError(f"reduce_scatter needs a first axis that {self.size} ranks can divide, not {length}")
         offers, work = self._run("reduce_scatter", x, op)
-        whole = values.reduced([offer.values for offer in offers], op)
-        mine = values.part(whole, self.ranks.index(self.rank), self.size)
-        return self._given(work, values.like(x, mine), async_op)
+        whole = exchange.reduced([offer.values for offer in offers], op)
+        mine = exchange.part(whole, self.ranks.index(self.rank), self.size)
+        return self._given(work, exchange.like(x, mine), async_op)
 
     def barrier(self) -> None:
         """Wait on the host until every rank is here: a reduction of one element, as HCCL's is."""
@@ -151,7 +215,7 @@ class Communicator:
         """Replace `x`, in place, by what rank `src` sends; gives `x`, or the `Work`."""
         self._check_member(src)
         offers, work = self._run("recv", x, f"from rank {src}", pair=(src, self.rank))
-        values.store(x, offers[0].values)
+        exchange.store(x, offers[0].values)
         return self._given(work, x, async_op)
 
     def _check_member(self, rank: int) -> None:
@@ -161,7 +225,7 @@ class Communicator:
     def _run(
         self, kind: Kind, x: Any, detail: str, *, pair: tuple[int, int] | None = None, root: int | None = None
     ) -> tuple[list[_Offer], Work]:
-        operand = values.describe(x)
+        operand = exchange.describe(x)
         members = self.ranks if pair is None else pair
         if pair is not None and pair[0] == pair[1]:
             raise ValueError(f"rank {self.rank} cannot send to itself")
@@ -171,7 +235,7 @@ class Communicator:
         collective = Collective(*_NAMES[kind], self.name, self.rank, self.ranks, operand.dtype, count, own_plan)
         stream = launch_stream(self._device)
         begun = self._channel.begin(collective, stream)
-        offer = _Offer(kind, detail, operand, values.snapshot(x), begun.ready_ns)
+        offer = _Offer(kind, detail, operand, exchange.snapshot(x), begun.ready_ns)
         told = f"{kind}({operand.dtype}{list(operand.shape)}{', ' if detail else ''}{detail}) of {self.name}"
         key = (self.name, members, pair is not None, turn)
         offers: list[_Offer] = self._exchange.meet(key, self.rank, members, offer, told)

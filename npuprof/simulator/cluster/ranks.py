@@ -24,8 +24,8 @@ from npuprof.simulator.collection import (
     TASK_TIME_L0,
 )
 from npuprof.simulator.device import Device
-from npuprof.simulator.links import LINKS, RANKS_PER_SERVER, Topology
 from npuprof.simulator.machine import Simulator, using
+from npuprof.simulator.plans import LINKS, RANKS_PER_SERVER, Topology
 from npuprof.simulator.pmu import PIPE_UTILIZATION
 from npuprof.simulator.virtual_clock import VirtualClock
 
@@ -119,7 +119,7 @@ class Ranks:
     per_server
         How many of them share a server, and its HCCS links; those of different servers talk over RoCE.
     chip
-        A key of :data:`npuprof.simulator.chips.CHIPS`.
+        A key of :data:`npuprof.simulator.cost_model.CHIPS`.
     clock
         Makes the clock of a rank from its number. All must show the same time. By default each has a
         :class:`~npuprof.simulator.virtual_clock.VirtualClock` from one moment on, so that a run comes out the same

@@ -14,9 +14,9 @@ Every array says in its text that it is simulated.
 
 from __future__ import annotations
 
-from npuprof.simulator.npu.array import NpuArray
-from npuprof.simulator.npu.creation import (
+from npuprof.simulator.npu.array import (
     Generator,
+    NpuArray,
     arange,
     array,
     asarray,

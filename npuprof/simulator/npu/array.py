@@ -1,4 +1,4 @@
-"""The array type of the simulated NPU."""
+"""The array type of the simulated NPU, and the functions that make arrays."""
 
 from __future__ import annotations
 
@@ -11,11 +11,83 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from npuprof.arrays import Records
 from npuprof.simulator.catalogue import CAST
-from npuprof.simulator.npu import functions, indexing, ufuncs
-from npuprof.simulator.npu.launches import copy, launch_on, read_back
-from npuprof.simulator.npu.methods import ArrayMethods
+from npuprof.simulator.machine import current
+from npuprof.simulator.npu import functions, operands
+from npuprof.simulator.npu.operands import copy, launch_on, read_back
 from npuprof.simulator.npu.operators import kernel
-from npuprof.simulator.npu.storage import DeviceArray
+from npuprof.simulator.npu.streams import DeviceArray, Stream, check_dtype, device_of, release_dropped
+from npuprof.simulator.npu.streams import stream as in_stream
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = function.__name__
+    method.__doc__ = f"Compute ``np.{function.__name__}`` of the array, with the same arguments."
+    return method
+
+
+class ArrayMethods:
+    """Methods for an array type that NumPy's functions understand."""
+
+    __slots__ = ()
+
+    all = _method(np.all)
+    any = _method(np.any)
+    argmax = _method(np.argmax)
+    argmin = _method(np.argmin)
+    argsort = _method(np.argsort)
+    clip = _method(np.clip)
+    conj = _method(np.conjugate)
+    copy = _method(np.copy)
+    cumprod = _method(np.cumprod)
+    cumsum = _method(np.cumsum)
+    diagonal = _method(np.diagonal)
+    dot = _method(np.dot)
+    max = _method(np.max)
+    mean = _method(np.mean)
+    min = _method(np.min)
+    nonzero = _method(np.nonzero)
+    prod = _method(np.prod)
+    ravel = _method(np.ravel)
+    repeat = _method(np.repeat)
+    round = _method(np.round)
+    squeeze = _method(np.squeeze)
+    std = _method(np.std)
+    sum = _method(np.sum)
+    swapaxes = _method(np.swapaxes)
+    take = _method(np.take)
+    trace = _method(np.trace)
+    var = _method(np.var)
+
+    def reshape(self, *shape: Any, order: Any = "C") -> Any:
+        """Reshape the elements: a view where possible."""
+        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)  # type: ignore[call-overload]  # by protocol
+
+    def transpose(self, *axes: Any) -> Any:
+        """Permute the axes, or reverse them when none are named."""
+        order = axes[0] if len(axes) == 1 else axes or None
+        return np.transpose(self, order)  # type: ignore[call-overload]  # by protocol
+
+    def flatten(self) -> Any:
+        """Return a copy with one axis."""
+        return np.reshape(np.copy(self, order="C"), -1)  # type: ignore[call-overload]  # by protocol
+
+    @property
+    def T(self) -> Any:  # noqa: N802 - NumPy's name
+        """The array with its axes reversed."""
+        return self.transpose()
+
+    @property
+    def real(self) -> Any:
+        """The real part."""
+        return np.real(self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return np.imag(self)
 
 
 class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
@@ -85,12 +157,12 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
     # -- NumPy's protocols ---------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return ufuncs.apply(self, ufunc, method, inputs, kwargs)
+        return functions.apply_ufunc(self, ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        return functions.apply(self, func, types, args, kwargs)
+        return functions.apply_function(self, func, types, args, kwargs)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Records:
         if copy is False:
@@ -136,10 +208,10 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
     # -- parts ---------------------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> NpuArray:
-        return indexing.read(self, index)
+        return operands.read_part(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        indexing.assign(self, index, value)
+        operands.assign_part(self, index, value)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -152,7 +224,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
     def __pow__(self, exponent: Any) -> Any:
         # NumPy's own arrays do not go through np.power for these.
         if isinstance(exponent, (int, float)):
-            return ufuncs.power_of_scalar(self, exponent)
+            return functions.power_of_scalar(self, exponent)
         return np.power(self, exponent)
 
     def __bool__(self) -> bool:
@@ -187,3 +259,126 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         values = np.array2string(self.to_host(), separator=", ", prefix="NpuArray(")
         return f"NpuArray({values}, dtype={self.dtype}, device={self.device}, simulated)"
+
+
+def array(
+    values: Any, dtype: npt.DTypeLike | None = None, *, device: int = 0, stream: Stream | None = None
+) -> NpuArray:
+    """Copy values from the host to a simulated NPU.
+
+    Parameters
+    ----------
+    values
+        What ``np.array`` takes; an array of the device is copied there.
+    dtype
+        Converted to on the host, before the copy.
+    device
+        Number of the device.
+    stream
+        Where the copy is enqueued; by default the calling thread's stream.
+
+    Raises
+    ------
+    TypeError
+        For data types that devices do not have.
+    ValueError
+        If there is no such device.
+    """
+    with in_stream(stream):
+        if isinstance(values, NpuArray):
+            moved = values.to_device(device)
+            return moved.astype(moved.dtype if dtype is None else dtype, copy=moved is values)
+        return NpuArray._from_host(np.array(values, dtype=dtype), device)
+
+
+def asarray(
+    values: Any, dtype: npt.DTypeLike | None = None, *, device: int = 0, stream: Stream | None = None
+) -> NpuArray:
+    """Return the array itself if it is on the device already with this type, or :func:`array` of it."""
+    if isinstance(values, NpuArray) and values.device == device and (dtype is None or values.dtype == np.dtype(dtype)):
+        return values
+    return array(values, dtype, device=device, stream=stream)
+
+
+def synchronize(device: int | None = None) -> None:
+    """Wait until every stream of a device, or of all devices in use, has run what it holds.
+
+    Memory of arrays that are gone is given back then, too.
+    """
+    release_dropped()
+    if device is None:
+        current().synchronize()
+    else:
+        device_of(device).synchronize()
+
+
+def to_host(values: Any) -> Records:
+    """Return NumPy's own array: the values of a device's, waited for and copied, or what is on the host."""
+    return values.to_host() if isinstance(values, NpuArray) else np.asarray(values)
+
+
+def empty(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
+    """Make an array of whatever values."""
+    return NpuArray._make(np.empty(shape, dtype), device)
+
+
+def zeros(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
+    """Make an array of zeros; single precision, as NPUs prefer it, unless told otherwise."""
+    return _generated("zeros", np.zeros(shape, dtype), device)
+
+
+def ones(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
+    """Make an array of ones; single precision unless told otherwise."""
+    return _generated("ones_like", np.ones(shape, dtype), device)
+
+
+def full(shape: Any, value: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
+    """Make an array of one value; single precision unless told otherwise."""
+    return _generated("full", np.full(shape, value, dtype), device)
+
+
+def arange(*bounds: Any, dtype: npt.DTypeLike | None = None, device: int = 0) -> NpuArray:
+    """Make a range, as ``np.arange`` does."""
+    return _generated("arange", np.arange(*bounds, dtype=dtype), device)
+
+
+class Generator:
+    """Random numbers made on a simulated NPU, the same as those of NumPy's generator.
+
+    Parameters
+    ----------
+    seed
+        As ``np.random.default_rng`` takes it.
+    device
+        Number of the device.
+    """
+
+    def __init__(self, seed: Any = None, device: int = 0) -> None:
+        self._generator = np.random.default_rng(seed)
+        self._device_id = device_of(device).device_id
+
+    def standard_normal(self, size: Any = None, dtype: npt.DTypeLike = np.float32) -> NpuArray:
+        """Draw from the normal distribution of mean 0 and deviation 1; single or double precision."""
+        return _generated("normal", self._generator.standard_normal(size, dtype), self._device_id)  # type: ignore[arg-type]  # checked by NumPy
+
+    def random(self, size: Any = None, dtype: npt.DTypeLike = np.float32) -> NpuArray:
+        """Draw uniformly from 0 to 1; single or double precision."""
+        return _generated("uniform", self._generator.random(size, dtype), self._device_id)  # type: ignore[arg-type]  # checked by NumPy
+
+    def integers(self, low: int, high: int | None = None, size: Any = None, dtype: Any = np.int64) -> NpuArray:
+        """Draw integers from `low` (or 0) to below `high`."""
+        return _generated("integers", self._generator.integers(low, high, size, dtype), self._device_id)
+
+
+def default_rng(seed: Any = None, *, device: int = 0) -> Generator:
+    """Make a generator of random numbers on a simulated NPU."""
+    return Generator(seed, device)
+
+
+def _generated(operator: str, values: Any, device_id: int) -> NpuArray:
+    """Make an array whose values an operator of the device writes."""
+    values = np.asarray(values)
+    check_dtype(values.dtype)
+    made = NpuArray._make(values, device_id)
+    launch_on(kernel(operator), [], [values], device_id)
+    return made

@@ -1,26 +1,184 @@
-"""NumPy's functions on arrays of the simulated device."""
+"""NumPy's functions and ufuncs on arrays of the simulated NPU."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from npuprof.simulator.catalogue import generic
+from npuprof.arrays import Records
+from npuprof.simulator.catalogue import CAST, Kernel, generic
+from npuprof.simulator.cost_model import Tensor
 from npuprof.simulator.npu import operators, products
-from npuprof.simulator.npu.einsum import einsum
-from npuprof.simulator.npu.launches import launch_on, read_back
-from npuprof.simulator.npu.operands import Operands, run, target_of, unsupported, wrapped
+from npuprof.simulator.npu.operands import (
+    Operands,
+    cast,
+    delivered,
+    launch,
+    launch_on,
+    read_back,
+    run,
+    target_of,
+    unsupported,
+    wrapped,
+)
 from npuprof.simulator.npu.operators import FUNCTIONS, Rule, kernel
-from npuprof.simulator.npu.storage import DeviceArray
+from npuprof.simulator.npu.products import einsum
+from npuprof.simulator.npu.streams import DeviceArray
+
+_Inputs: TypeAlias = tuple[Any, ...]
+_Options: TypeAlias = dict[str, Any]
+
+_HOST_ARRAYS = (np.ndarray, np.memmap)  # a subclass may mean more than its values: a mask, a unit
+_HOST_TYPES = (np.generic, bool, int, float, complex, list, tuple)
+
+
+def apply_ufunc(like: DeviceArray, ufunc: np.ufunc, method: str, inputs: _Inputs, options: _Options) -> Any:
+    """Compute a ufunc, or one of its methods, as ``__array_ufunc__`` is asked to.
+
+    Returns
+    -------
+    NpuArray, tuple of NpuArray or None
+        As the ufunc gives; ``NotImplemented`` for operands of types that are not known here.
+
+    Raises
+    ------
+    TypeError
+        If no operator computes it.
+    """
+    out = options.get("out") or ()
+    if not all(map(_is_known, inputs)) or not all(each is None or _is_known(each) for each in out):
+        return NotImplemented
+    if ufunc.signature is not None:
+        return products.apply_generalised(like, ufunc, method, inputs, options)
+    if (implementation := _METHODS.get(method)) is None:
+        raise unsupported(f"np.{ufunc.__name__}.{method}")
+    return implementation(like, ufunc, inputs, options)
+
+
+def _is_known(value: Any) -> bool:
+    return isinstance(value, (DeviceArray, *_HOST_TYPES)) or type(value) in _HOST_ARRAYS
+
+
+def power_of_scalar(like: DeviceArray, exponent: float) -> DeviceArray:
+    """Compute ``x ** exponent``, for which NumPy's own arrays take a square or a root where they can."""
+    values = np.asarray(like._values**exponent)
+    made = like._make(values, like._device_id)
+    kernel = operators.elementwise(np.square, scalar=False, in_place=False)
+    if exponent != 2:
+        kernel = operators.POWER_OF_SCALAR
+    operand = cast(like._values, values.dtype, like._device_id)
+    output = Tensor(values.shape, values.dtype.name)
+    launch(kernel, [operand], [output], device_id=like._device_id)
+    return made
+
+
+# -- the methods ---------------------------------------------------------------------------------------------
+
+
+def _call(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options) -> Any:
+    operands = Operands(like._device_id)
+    values = [operands.take_operand(value) for value in inputs]
+    mask = operands.take_operand(options.pop("where", True))
+    out = options.pop("out", ())
+    targets = tuple(None if each is None else target_of(each, like._device_id) for each in out)
+    result = ufunc(*values, **options, where=mask, **({"out": targets} if targets else {}))
+    outputs = [np.asarray(each) for each in (result if isinstance(result, tuple) else (result,))]
+    made = [
+        like._make(each, like._device_id) if target is None else target
+        for each, target in zip(outputs, out or (None,) * len(outputs), strict=True)
+    ]
+    operands.upload()
+    kernel = operators.elementwise(
+        ufunc,
+        scalar=len(values) > 1 and not isinstance(values[-1], np.ndarray),
+        in_place=len(out) == 1 and out[0] is inputs[0],
+    )
+    written = any(target is not None for target in targets)
+    dtype = _computed_in(values, outputs, options, written)
+    _launch(kernel, values, outputs, dtype, like._device_id, written=written)
+    if isinstance(mask, np.ndarray):
+        launch_on(operators.kernel("where"), [mask, *outputs], outputs, like._device_id)
+    results = tuple(delivered(each, like._device_id) for each in made)
+    return results if isinstance(result, tuple) else results[0]
+
+
+def _computed_in(values: list[Any], outputs: list[Records], options: Mapping[str, Any], written: bool) -> np.dtype[Any]:
+    """Return in which type an operator computes: neither a comparison's result nor a given ``out`` shows it."""
+    dtype: np.dtype[Any]
+    if options.get("dtype") is not None:
+        dtype = np.dtype(options["dtype"])
+    else:
+        dtype = np.result_type(*values) if written or outputs[0].dtype == np.bool_ else outputs[0].dtype
+    return dtype
+
+
+def _launch(
+    kernel: Kernel, values: list[Any], outputs: list[Records], dtype: np.dtype[Any], device_id: int, *, written: bool
+) -> None:
+    """Launch an elementwise operator, after the casts of its operands and before that of what is given as ``out``."""
+    inputs = [
+        cast(value, dtype, device_id) if isinstance(value, np.ndarray) else Tensor((), dtype.name) for value in values
+    ]
+    results = [
+        Tensor(output.shape, (dtype if written and output.dtype != np.bool_ else output.dtype).name)
+        for output in outputs
+    ]
+    elements = max(output.size for output in outputs)
+    launch(kernel, inputs, results, device_id=device_id, flops=kernel.operations * elements)
+    for output, result in zip(outputs, results, strict=True):
+        if output.dtype.name != result.dtype:
+            final = Tensor(output.shape, output.dtype.name)
+            launch(CAST, [result], [final], device_id=device_id)
+
+
+def _reduce(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options) -> Any:
+    kernel = operators.REDUCE.get(ufunc) or generic(f"reduce_{ufunc.__name__}")
+    return run(Rule(kernel, promotes=True), like, ufunc.reduce, inputs, options)
+
+
+def _accumulate(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options) -> Any:
+    kernel = operators.ACCUMULATE.get(ufunc) or generic(f"cumulative_{ufunc.__name__}")
+    return run(Rule(kernel, promotes=True), like, ufunc.accumulate, inputs, options)
+
+
+def _outer(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options) -> Any:
+    kernel = operators.elementwise(ufunc, scalar=False, in_place=False)
+    return run(Rule(kernel, promotes=ufunc in _PROMOTING_OUTER), like, ufunc.outer, inputs, options)
+
+
+def _at(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options) -> None:
+    kernel = operators.SCATTER.get(ufunc)
+    target = inputs[0]
+    if kernel is None or not isinstance(target, DeviceArray):
+        raise unsupported(f"np.{ufunc.__name__}.at")
+    operands = Operands(like._device_id)
+    values, index, *rest = (operands.take_operand(value) for value in inputs)
+    ufunc.at(values, index, *rest, **options)
+    operands.upload()
+    # It touches the part that it updates, not the whole of the target.
+    updates = [value for value in (index, *rest) if isinstance(value, np.ndarray)]
+    launch_on(kernel, updates, [np.asarray(values[index])], like._device_id)
+
+
+_PROMOTING_OUTER = frozenset({np.add, np.subtract, np.multiply, np.true_divide, np.maximum, np.minimum})
+
+_METHODS: Mapping[str, Callable[[DeviceArray, np.ufunc, _Inputs, _Options], Any]] = {
+    "__call__": _call,
+    "reduce": _reduce,
+    "accumulate": _accumulate,
+    "outer": _outer,
+    "at": _at,
+}
+
 
 _COUNT = kernel("count_nonzero")
 _BOOL_BYTES = 1
 _COUNT_BYTES = 8
 
 
-def apply(
+def apply_function(
     like: DeviceArray,
     function: Callable[..., Any],
     types: Iterable[type],

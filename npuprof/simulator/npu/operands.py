@@ -1,16 +1,70 @@
-"""The operands of one call: taken out of their arrays, and copied to the device where they are the host's."""
+"""Operands of one call: taken from arrays, copied to the device, launched, read and written in part."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from npuprof.arrays import Records
-from npuprof.simulator.npu.launches import cast, copy, launch, read_back, tensor
-from npuprof.simulator.npu.operators import Rule
-from npuprof.simulator.npu.storage import DeviceArray, check_dtype, wrap
+from npuprof.simulator.catalogue import CAST, Kernel
+from npuprof.simulator.cost_model import Tensor
+from npuprof.simulator.device_view import CopyKind
+from npuprof.simulator.launches import Launch
+from npuprof.simulator.npu.operators import Rule, kernel
+from npuprof.simulator.npu.streams import DeviceArray, check_dtype, device_of, launch_stream, wrap
+
+
+def tensor(values: Records | np.generic) -> Tensor:
+    """Describe an operand."""
+    return Tensor(values.shape, values.dtype.name)
+
+
+def launch(
+    kernel: Kernel, inputs: Iterable[Tensor], outputs: Iterable[Tensor], *, device_id: int, flops: int | None = None
+) -> None:
+    """Launch a kernel in the calling thread's stream; by default it visits each element of its largest operand once."""
+    device = device_of(device_id)
+    launched = Launch.elementwise(kernel, inputs, outputs)
+    (launched if flops is None else launched._replace(flops=flops)).run(device, launch_stream(device))
+
+
+def launch_on(
+    kernel: Kernel, inputs: Iterable[Records | np.generic], outputs: Sequence[Records], device_id: int
+) -> None:
+    """Launch a kernel on values."""
+    launch(kernel, map(tensor, inputs), map(tensor, outputs), device_id=device_id)
+
+
+def cast(values: Records, dtype: np.dtype[Any], device_id: int) -> Tensor:
+    """Launch the cast that brings an operand to the type an operator computes in, if it needs one.
+
+    Returns
+    -------
+    Tensor
+        The operand from then on. What cannot be cast without loss is left as it is: the operator takes it so.
+    """
+    if values.dtype == dtype or not np.can_cast(values.dtype, dtype):
+        return tensor(values)
+    converted = Tensor(values.shape, dtype.name)
+    launch(CAST, [tensor(values)], [converted], device_id=device_id)
+    return converted
+
+
+def copy(kind: CopyKind, size_bytes: int, device_id: int) -> None:
+    """Copy in the calling thread's stream, without waiting for it."""
+    device = device_of(device_id)
+    device.copy(kind, size_bytes, launch_stream(device))
+
+
+def read_back(size_bytes: int, device_id: int) -> None:
+    """Copy to the host and wait for the stream, as every look at values on the device has to."""
+    device = device_of(device_id)
+    stream = launch_stream(device)
+    device.copy("device_to_host", size_bytes, stream)
+    device.synchronize(stream)
+
 
 _COUNT_BYTES = 8
 
@@ -181,3 +235,81 @@ def unsupported(name: str) -> TypeError:
         f"{name} has no operator on the simulated NPU: take the values to the host with x.to_host(), "
         "compute there, and bring the result back with npu.array(...)"
     )
+
+
+_PUT = kernel("index_put")
+
+
+def read_part(array: _Array, index: Any) -> _Array:
+    """Compute ``x[index]``: nothing for a view of the whole, a slice or a gather for a part."""
+    operands = Operands(array._device_id)
+    plain = _plain(operands, index)
+    part = np.asarray(array._values[plain])
+    operands.upload()
+    indices = _index_arrays(plain)
+    if not indices:
+        if not _is_whole(part, array._values):
+            launch_on(kernel("slice"), [array._values], [part], array._device_id)
+        return wrap(array, part)
+    indices = _counted(indices, array._device_id)
+    launch_on(kernel("gather_index"), [array._values, *indices], [part], array._device_id)
+    return wrap(array, part)
+
+
+def assign_part(array: DeviceArray, index: Any, value: Any) -> None:
+    """Compute ``x[index] = value``: a fill for a scalar, a copy or a scatter for an array."""
+    operands = Operands(array._device_id)
+    plain = _plain(operands, index)
+    indices = _index_arrays(plain)
+    source = operands.take_operand(value)
+    target = np.asarray(array._values[plain])
+    if not indices and isinstance(source, np.ndarray) and _is_same(source, target):
+        return  # what ``x[a:b] += y`` ends with: it is written already
+    array._values[plain] = source
+    operands.upload()
+    if not isinstance(source, np.ndarray):
+        masked = [each for each in indices if each.dtype == np.bool_]
+        filled = kernel("masked_fill", scalar=True, in_place=True) if masked else _PUT
+        launch_on(filled if indices else kernel("full"), indices, [target], array._device_id)
+        return
+    operand = cast(source, target.dtype, array._device_id)
+    stored = _PUT if indices else kernel("copy_to_view")
+    launch(stored, [operand, *map(tensor, indices)], [tensor(target)], device_id=array._device_id)
+
+
+def _plain(operands: Operands, index: Any) -> Any:
+    """Take the arrays out of an index; a list in it is an array of indices."""
+    parts = index if isinstance(index, tuple) else (index,)
+    plain = tuple(operands.take_operand(part) for part in parts)
+    return plain if isinstance(index, tuple) else plain[0]
+
+
+def _index_arrays(plain: Any) -> list[Records]:
+    return [part for part in (plain if isinstance(plain, tuple) else (plain,)) if isinstance(part, np.ndarray)]
+
+
+def _counted(indices: list[Records], device_id: int) -> list[Records]:
+    """Turn masks into indices; how many there are decides the result's shape, so the host waits for it."""
+    counted = []
+    for index in indices:
+        if index.dtype == np.bool_:
+            positions = np.empty((np.count_nonzero(index), index.ndim), np.int64)
+            launch_on(kernel("nonzero"), [index], [positions], device_id)
+            read_back(_COUNT_BYTES, device_id)
+            counted.append(positions)
+        else:
+            counted.append(index)
+    return counted
+
+
+def _is_whole(part: Records, values: Records) -> bool:
+    """Return whether a view shows every element in place: full slices and new axes only."""
+    return part.size == values.size and _start(part) == _start(values)
+
+
+def _is_same(source: Records, target: Records) -> bool:
+    return source.shape == target.shape and source.strides == target.strides and _start(source) == _start(target)
+
+
+def _start(values: Records) -> int:
+    return int(values.__array_interface__["data"][0])

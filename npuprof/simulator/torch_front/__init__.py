@@ -13,8 +13,7 @@ the kernels that an Ascend NPU would run, on the device model.
 
 from __future__ import annotations
 
-from npuprof.simulator.torch_front.front import Front
-from npuprof.simulator.torch_front.loading import load_torch
+from npuprof.simulator.torch_front.front import Front, load_torch
 
 __all__ = ["simulated_torch"]
 

@@ -1,26 +1,55 @@
-"""The context itself: what torch dispatches goes to the CPU as always, and beside that to the simulated device."""
+"""The torch front: torch computes on the CPU, and each aten operator launches its kernels on the simulated NPU."""
 
 from __future__ import annotations
 
+import importlib
 import threading
 import warnings
 from collections import Counter
 from contextlib import ExitStack
+from functools import cache
 from types import TracebackType
 from typing import Any
 
-from npuprof.errors import NpuprofWarning
+from npuprof.errors import FrontEndAbsentError, NpuprofWarning
 from npuprof.simulator import npu
 from npuprof.simulator.catalogue import READ_BACK
+from npuprof.simulator.cost_model import Tensor
 from npuprof.simulator.device import Device
 from npuprof.simulator.framework import OperatorCall
 from npuprof.simulator.npu.streams import device_of, launch_stream
-from npuprof.simulator.tensors import Tensor
-from npuprof.simulator.torch_front.calls import Calls, Node
-from npuprof.simulator.torch_front.loading import load_torch
 from npuprof.simulator.torch_front.lowering import NOTHING, READS_A_VALUE, Call, Lowered, lower
-from npuprof.simulator.torch_front.residence import residence_of
+from npuprof.simulator.torch_front.records import Calls, Node, residence_of
 from npuprof.simulator.virtual_clock import VirtualClock
+
+# What the context asks of torch beside its documented interface.
+_NEEDED = ("_current_autograd_node", "_current_graph_task_id", "_dispatch_has_kernel_for_dispatch_key")
+
+
+@cache
+def load_torch() -> Any:
+    """Return torch.
+
+    Raises
+    ------
+    FrontEndAbsentError
+        If it is not installed, fails while it is imported, or lacks what is needed of it.
+    """
+    try:
+        torch: Any = importlib.import_module("torch")
+        importlib.import_module("torch.utils._python_dispatch")
+    except (ImportError, OSError, RuntimeError) as error:
+        raise FrontEndAbsentError(
+            f"torch cannot be imported ({error}): `pip install torch`, of which the build for CPUs is enough, or use "
+            "npuprof.simulator.npu, which needs NumPy only"
+        ) from error
+    if lacking := [name for name in _NEEDED if not hasattr(torch._C, name)]:
+        raise FrontEndAbsentError(
+            f"torch {torch.__version__} lacks {', '.join(lacking)}, so that its backward pass cannot be followed: "
+            "install a newer one (2.13 is known to work)"
+        )
+    return torch
+
 
 _NAMESPACE = "aten"
 _OF_THE_HOST = frozenset({"profiler", "prim", "c10d_functional", "_c10d_functional", "c10d"})

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from npuprof.simulator import catalogue
 from npuprof.simulator.catalogue import Kernel, generic, kernels_of
+from npuprof.simulator.cost_model import Tensor
 from npuprof.simulator.launches import Launch
-from npuprof.simulator.tensors import Tensor
 
 _CUBE_DTYPES = frozenset({"float16", "bfloat16", "float32", "int8"})
 _FOREACH = "_foreach_"

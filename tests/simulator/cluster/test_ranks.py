@@ -15,7 +15,7 @@ from npuprof.ranks.profile_set import ProfileSet
 from npuprof.simulator import Tensor, npu
 from npuprof.simulator.cluster.exchange import RankError
 from npuprof.simulator.cluster.ranks import Rank
-from npuprof.simulator.links import LINKS
+from npuprof.simulator.plans import LINKS
 
 MATRIX = Tensor((1024, 1024), "float16")
 KIB = 1 << 10

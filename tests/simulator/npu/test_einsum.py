@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuprof.simulator import npu
-from npuprof.simulator.npu.einsum import parse
+from npuprof.simulator.npu.products import parse
 from tests.simulator.npu.conftest import Witness
 from tests.simulator.npu.strategies import Values, assert_same
 

@@ -10,7 +10,7 @@ import pytest
 
 from npuprof import simulator
 from npuprof.errors import FrontEndAbsentError
-from npuprof.simulator.torch_front.loading import load_torch
+from npuprof.simulator.torch_front.front import load_torch
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def test_a_torch_that_cannot_be_imported_is_absent(error: Exception, monkeypatch
 def test_a_torch_that_is_too_old_is_told_by_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     old = SimpleNamespace(__version__="1.8.0", _C=SimpleNamespace(_current_graph_task_id=None))
     monkeypatch.setattr(
-        "npuprof.simulator.torch_front.loading.importlib", SimpleNamespace(import_module=lambda _name: old)
+        "npuprof.simulator.torch_front.front.importlib", SimpleNamespace(import_module=lambda _name: old)
     )
     with pytest.raises(FrontEndAbsentError, match=r"torch 1\.8\.0 lacks _current_autograd_node.*newer"):
         load_torch()

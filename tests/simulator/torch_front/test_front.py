@@ -13,8 +13,8 @@ import pytest
 from npuprof import simulator
 from npuprof.errors import NpuprofWarning
 from npuprof.simulator import Simulator, npu
-from npuprof.simulator.streams import CopyKind
-from npuprof.simulator.torch_front.residence import residence_of
+from npuprof.simulator.device_view import CopyKind
+from npuprof.simulator.torch_front.records import residence_of
 from npuprof.simulator.virtual_clock import VirtualClock
 
 pytestmark = pytest.mark.torch
