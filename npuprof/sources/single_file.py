@@ -19,7 +19,6 @@ from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.files.zipped import read_head
 from npuprof.sources.framework import mindspore
-from npuprof.sources.mindspore import holds_pipeline, read_pipeline_summary
 from npuprof.sources.msprof.csv_files import read_marks, read_task_time
 from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
 from npuprof.sources.result_folder.description import describe
@@ -27,14 +26,14 @@ from npuprof.sources.result_folder.layout import Layout
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.csv_table import column_names, read_statistic
 from npuprof.sources.text.kernel_details import read_kernel_details
-from npuprof.sources.text.listed_operators import add_listed_operators
 from npuprof.sources.text.memory_csv import (
     read_device_memory,
     read_memory_record,
     read_module_memory,
     read_operator_memory,
 )
-from npuprof.sources.text.step_csv import read_step_times
+from npuprof.sources.text.pipeline_summary import holds_pipeline, read_pipeline_summary
+from npuprof.sources.text.vendor_sums import add_listed_operators, read_step_times
 from npuprof.sources.trace.events import is_trace
 
 _HEAD_BYTES = 1 << 16

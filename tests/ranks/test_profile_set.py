@@ -23,7 +23,7 @@ from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import Run
 from npuprof.sources.selection import Selection
-from npuprof.sources.text.step_csv import DURATIONS
+from npuprof.sources.text.vendor_sums import DURATIONS
 from tests import factories
 from tests.sources.cluster import maker
 from tests.sources.msprof.results import result

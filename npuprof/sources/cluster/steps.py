@@ -19,7 +19,7 @@ from npuprof.sources.cluster.ranks import as_text, rank_of, ranks_of
 from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.text.csv_table import CsvTable
-from npuprof.sources.text.step_csv import DURATIONS
+from npuprof.sources.text.vendor_sums import DURATIONS
 
 PLACES = {"dp_index": "DP Index", "pp_index": "PP Index", "tp_index": "TP Index"}
 

@@ -29,7 +29,7 @@ from npuprof.sources.database.report import ReportDatabase, is_report
 from npuprof.sources.database.rest import rest_of
 from npuprof.sources.database.shape import note_shape
 from npuprof.sources.database.spans import first_of
-from npuprof.sources.text.listed_operators import add_listed_operators
+from npuprof.sources.text.vendor_sums import add_listed_operators
 
 KNOWN = frozenset(
     [

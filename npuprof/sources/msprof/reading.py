@@ -20,17 +20,15 @@ from npuprof.sources.msprof.layout import File, Layout, Part
 from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
 from npuprof.sources.msprof.timeline import name_of, read_timeline
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
-from npuprof.sources.text.control_sums import check_sums
 from npuprof.sources.text.csv_table import read_statistic
-from npuprof.sources.text.kernel_details import read_kernel_details
-from npuprof.sources.text.kernel_join import compute_kernels, take_steps, take_task_numbers
-from npuprof.sources.text.listed_operators import add_listed_operators
+from npuprof.sources.text.kernel_details import compute_kernels, read_kernel_details, take_steps, take_task_numbers
 from npuprof.sources.text.memory_csv import (
     read_device_memory,
     read_memory_record,
     read_module_memory,
     read_operator_memory,
 )
+from npuprof.sources.text.vendor_sums import add_listed_operators, check_sums
 from npuprof.sources.trace.links import renumbered
 
 Frames = dict[str, pd.DataFrame]

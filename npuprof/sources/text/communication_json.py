@@ -1,4 +1,4 @@
-"""Read ``communication.json`` and ``communication_matrix.json`` as tables of their own.
+"""Read ``communication.json`` and ``communication_matrix.json`` as statistics.
 
 Source: sources/RESULTS.md section 4.
 """
@@ -39,10 +39,9 @@ def read_communication(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
 
     Returns
     -------
-    ``communication``: step, kind (p2p or collective), name, group, the times as they came and `start_ns`, which keeps
-    every digit of the start;
-    ``communication_bandwidth``: the same and the numbers of each link type. The file's own totals are left out:
-    they would be counted twice. Of the link types, SDMA is the sum of those on the node.
+    ``communication``: step, kind (p2p or collective), name, group, the times as they came and `start_ns`, exact;
+    ``communication_bandwidth``: step, kind, name, group, link type and its numbers. SDMA sums the link types within the
+    node. The file's totals are left out, so that nothing counts twice.
 
     Raises
     ------
@@ -70,24 +69,24 @@ def read_communication(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
 
 
 def read_communication_matrix(path: Path, notes: Notes) -> pd.DataFrame:
-    """Read what went between each two ranks: step, kind, name, group, src_rank, dst_rank and the numbers as they came.
+    """Read transfers between pairs of ranks; the ledger counts pairs.
 
-    The ledger counts the pairs of ranks.
+    Columns are step, kind, name, group, src_rank, dst_rank and the numbers as they came.
 
     Raises
     ------
     SourceError
         If the file cannot be read or has another shape.
     """
-    rows, strange = [], 0
+    rows, unreadable = [], 0
     for where, pairs in _operators(path, notes):
         for pair, numbers in objects(pairs, path.name, notes):
             source, _, target = pair.partition("-")
-            strange += not (source.isdecimal() and target.isdecimal())
+            unreadable += not (source.isdecimal() and target.isdecimal())
             rows.append({**where, "src_rank": source, "dst_rank": target, **numbers})
     _account(path, notes, len(rows))
-    if strange:
-        notes.warning(path.name, "a pair of ranks cannot be read", strange)
+    if unreadable:
+        notes.warning(path.name, "a pair of ranks cannot be read", unreadable)
     _note_lacking(rows, _TRANSFERS, path, notes)
     return _frame(rows)
 
@@ -99,7 +98,7 @@ def _account(path: Path, notes: Notes, kept: int, used: int = 0) -> None:
 
 
 def _note_lacking(rows: list[dict[str, Any]], keys: Sequence[str], path: Path, notes: Notes) -> None:
-    """Warn of entries that lack what the vendor writes for each."""
+    """Warn of entries without a key that the vendor writes for each."""
     lacking = {key for row in rows for key in keys if row.get(key) is None}
     if lacking:
         count = sum(not lacking.isdisjoint(key for key in keys if row.get(key) is None) for row in rows)
@@ -107,7 +106,7 @@ def _note_lacking(rows: list[dict[str, Any]], keys: Sequence[str], path: Path, n
 
 
 def with_starts(frame: pd.DataFrame, rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return a frame with the column `start_ns`: the starts of its rows, as exact as the file has them."""
+    """Add the column `start_ns`, with every digit of the start in the file."""
     if START not in frame:
         return frame
     texts = [getattr(start, "text", str(start)) for start in (row.get(START) for row in rows)]
@@ -122,7 +121,7 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _operators(path: Path, notes: Notes) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield each operator with its step, kind, name and group; msprof's own files have no steps and kinds."""
+    """Yield step, kind, name and group of each operator with its entry; msprof writes no step and no kind."""
     plain = load_summary(path)
     if not isinstance(plain, dict):
         raise SourceError(f"{path} is no JSON object of communication operators; is it another file?")
@@ -136,7 +135,7 @@ def _operators(path: Path, notes: Notes) -> Iterator[tuple[dict[str, Any], dict[
 
 
 class _Moment(float):
-    """A number of a file that is too long for a float to keep, and its digits."""
+    """A float with the digits of its text, for a time that a float cannot hold."""
 
     text: str
 
@@ -154,12 +153,12 @@ _DECODER = msgspec.json.Decoder(float_hook=_number)
 
 
 def load_summary(path: Path) -> Any:
-    """Decode a JSON file of sums; a moment among its numbers keeps its digits as `text`.
+    """Decode a JSON file of sums; a time of day keeps its digits as `text`.
 
     Raises
     ------
     SourceError
-        If it cannot be read, is larger than such a file is, or is no JSON.
+        If the file cannot be read, is too large or is no JSON.
     """
     try:
         content, problem = read_whole(path, _MAX_BYTES)
@@ -171,16 +170,16 @@ def load_summary(path: Path) -> Any:
 
 
 def _fault(content: bytes, problem: str) -> str:
-    """Return what is wrong with a file that is no JSON, and what would help."""
+    """Return the fault of a file that is no JSON, and its remedy."""
     if not content.strip():
         return "empty: the export was stopped or the disk was full; export the result again"
     if content.startswith(_LFS):
-        return "a git-LFS pointer, not the data; run `git lfs pull` beside it"
+        return "a git-LFS pointer, not the data; run `git lfs pull` in its folder"
     return f"damaged: {problem}; export the result again"
 
 
 def objects(value: Any, source: str, notes: Notes) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Iterate over the entries of a JSON object that are objects themselves; the others are noted and left out."""
+    """Yield the entries of a JSON object that are objects; a note counts the others."""
     if not isinstance(value, dict):
         value = {"": value}
     for key, entry in value.items():
@@ -192,5 +191,5 @@ def objects(value: Any, source: str, notes: Notes) -> Iterator[tuple[str, dict[s
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """Return a JSON object as it is, and an empty one for anything else."""
+    """Return a JSON object, or an empty one for any other value."""
     return value if isinstance(value, dict) else {}

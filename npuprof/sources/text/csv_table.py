@@ -1,7 +1,7 @@
-"""Read a vendor's CSV as text and turn columns into exact numbers, one column at a time.
+"""Read a vendor's CSV as text and convert its columns to exact numbers, one at a time.
 
-Every cell is read as text, since a type guessed from the file's first rows loses digits of times, and one
-``N/A`` changes a column. Columns are known by name, never by place.
+Cells are read as text: a type guessed from the first rows loses digits of times, and a single ``N/A`` changes a whole
+column. Columns are looked up by name, never by position.
 
 Source: sources/RESULTS.md sections 0 and 4.
 """
@@ -37,13 +37,13 @@ from npuprof.texts import encodable
 
 NONE = ("", "N/A", "INVALID_TYPE")
 _BLANK_IN_SUMS = ("Input Shapes", "Call Stack", "Custom Info", "parent_id", "children_id")
-UNKNOWN = "the column {!r} is none that is known: if it was renamed, its values are missing"
+UNKNOWN = "unknown column {!r}: if the vendor renamed it, its values are missing"
 _HEAD_BYTES = 1 << 16
 _MAX_COLUMNS = 2000
 _BLOCK_BYTES = 8 << 20  # one row cannot be longer than this
 _MAX_UNZIPPED_BYTES = 8 << 30
 _SENTINELS = ("4294967295",)
-_NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\ufffd]")
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\ufffd]")
 _EARLIEST_MOMENT_US = 1e14  # in 1973; no duration is as long
 
 
@@ -53,11 +53,11 @@ class CsvTable:
     Parameters
     ----------
     path
-        The file: comma separated with one line of names, CRLF or LF, with or without a byte order mark.
+        The file: comma separated with a header, CRLF or LF, with or without a byte order mark.
     notes
-        Where rows of the wrong length, and cells that are blank or cannot be read, are counted.
+        Counts rows of the wrong length and cells that are blank or cannot be read.
     may_be_blank
-        The columns that the vendor leaves blank where there is no value; in others a blank cell is damage.
+        Columns that the vendor leaves blank for no value; a blank cell of another column is damage.
 
     Raises
     ------
@@ -68,16 +68,16 @@ class CsvTable:
     def __init__(self, path: Path, notes: Notes, may_be_blank: Iterable[str] = ()) -> None:
         self.source = path.name
         self._notes = notes
-        self._not_told = {*may_be_blank}
+        self._blank_columns = {*may_be_blank}
         self._newest: tuple[str, Any] = ("", None)
-        self.names = _header(path)
+        self.names = column_names(path)
         size = path.stat().st_size
         tell(self.source, 0, size)
         self._cells = each_once(self._read(path), self.names, notes, self.source)
         notes.ledger.read(self.source, len(self))
         tell(self.source, size, size)
         if not len(self):
-            notes.warning(self.source, "holds its line of column names and no rows: its table is empty")
+            notes.warning(self.source, "it has a header and no rows: its table is empty")
 
     def _read(self, path: Path) -> Any:
         zipped = is_zipped(path)
@@ -94,13 +94,13 @@ class CsvTable:
             with nullcontext(pa.BufferReader(content)) if zipped else _opened(path) as source:
                 return _parse(source, len(self.names))
         except pa.ArrowInvalid:
-            pass  # a row is damaged or no UTF-8: found, and counted, below
+            pass  # a row is damaged or not UTF-8: read again below, to count such rows
         except OSError as error:
             raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
         return self._read_damaged(path)
 
     def _read_damaged(self, path: Path) -> Any:
-        """Read a file of which some rows are no rows; Arrow shows them as text, so that it must be UTF-8."""
+        """Read a file with damaged rows, as UTF-8, which Arrow needs to show them."""
         content, _ = read_whole(path, _MAX_UNZIPPED_BYTES)
         bad_rows = 0
 
@@ -126,26 +126,26 @@ class CsvTable:
         return int(self._cells.num_rows)
 
     def find(self, *names: str) -> str | None:
-        """Return the first of the names that the file has."""
+        """Return the first of the names that is a column; None if none is."""
         return next((name for name in names if name in self.names), None)
 
     def warn(self, message: str, count: int) -> None:
-        """Note that something of the file was mended or is missing; nothing for a count of 0."""
+        """Note a repair or a loss in this file, unless the count is 0."""
         if count:
             self._notes.warning(self.source, message, count)
 
     def expect(self, known: Collection[str], others: re.Pattern[str] | None = None) -> None:
-        """Warn of columns that no version of the file is known to have, and that are not of the form of `others`."""
+        """Warn of columns that are neither known nor match `others`."""
         for name in self.names:
             if name and name not in known and not (others and others.fullmatch(name)):
                 self.warn(UNKNOWN.format(name), 1)
 
     def put(self, table: str, rows: int | None = None) -> None:
-        """Account for rows of the file that are rows of a table: all that are left by default."""
+        """Account for rows of the file as rows of a table, all of them by default."""
         self._notes.ledger.keep(self.source, table, len(self) if rows is None else rows)
 
     def drop(self, dropped: Bools, reason: str, affects: str) -> None:
-        """Leave out rows, which a note counts; see :meth:`npuprof.notes.Notes.leave_out`."""
+        """Leave out rows with a note; see :meth:`npuprof.notes.Notes.leave_out`."""
         count = int(np.count_nonzero(dropped))
         if not count:
             return
@@ -154,12 +154,12 @@ class CsvTable:
         self._newest = ("", None)
 
     def text(self, name: str) -> Any:
-        """Return a column's cells without white space around them, as an Arrow array; absent ones are null."""
+        """Return the trimmed cells of a column as an Arrow array; absent cells are null."""
         if self._newest[0] == name and self._newest[1] is not None:
             return self._newest[1]
         cells, blank = _without_none(self._raw(name))
         self._note_blank(name, blank)
-        self._newest = (name, cells)  # a column is asked what it holds before it is read
+        self._newest = (name, cells)  # a column is inspected before it is converted
         return cells
 
     def _raw(self, name: str) -> Any:
@@ -167,9 +167,9 @@ class CsvTable:
         return column.combine_chunks() if column.num_chunks else pa.array([], pa.string())
 
     def time_ns(self, name: str) -> tuple[Int64, Bools]:
-        """Return a column of epoch microseconds as exact nanoseconds, and where it has one.
+        """Return a column of epoch microseconds as exact nanoseconds, and which rows have a time.
 
-        A time with an exponent has been through a spreadsheet: its digits are gone, so it counts as absent.
+        A time with an exponent has lost its digits in a spreadsheet, so that it counts as absent.
         """
         column = self.text(name)
         values, valid = scaled_column(column, US_TO_NS, exponents=False)
@@ -178,7 +178,7 @@ class CsvTable:
         return values, valid
 
     def scaled(self, name: str, multiplier: int, none: Iterable[str] = ()) -> Any:
-        """Return a column of decimals times an integer as an Int64 array, exactly; <NA> where there is none."""
+        """Return a column of decimals times an integer as an exact Int64 array; <NA> for absent cells."""
         column = self.text(name)
         for text in none:
             column = pc.if_else(pc.equal(column, text), pa.scalar(None, pa.string()), column)
@@ -187,11 +187,11 @@ class CsvTable:
         return pd.arrays.IntegerArray(values, ~valid)
 
     def whole(self, name: str) -> Any:
-        """Return a column of whole numbers as an Int64 array; <NA> for absent ones and for 4294967295."""
+        """Return a column of whole numbers as an Int64 array; <NA> for absent cells and for 4294967295."""
         return self.scaled(name, 1, _SENTINELS)
 
     def whole_within(self, name: str, pattern: re.Pattern[str]) -> Any:
-        """Return the first group of a pattern that cells match whole as an Int64 array; <NA> for other cells."""
+        """Return the first group of a pattern that matches whole cells as an Int64 array; <NA> for other cells."""
         labels = self.categories(name)
         matches = [pattern.fullmatch(label) for label in labels.categories]
         numbers = pd.array([int(match[1]) if match else pd.NA for match in matches] + [pd.NA], dtype="Int64")
@@ -200,7 +200,7 @@ class CsvTable:
         return values
 
     def numbers(self, name: str) -> Any:
-        """Return a column of measured values as float64; NaN where there is none."""
+        """Return a column of measured values as float64; NaN for absent cells."""
         column = self.text(name)
         try:
             values = column.cast(pa.float64())
@@ -210,7 +210,7 @@ class CsvTable:
         return values.to_numpy(zero_copy_only=False)
 
     def is_numeric(self, name: str) -> bool:
-        """Return whether every cell that is there is a number, and there is one."""
+        """Check whether a column has cells and all of them are numbers."""
         column = self.text(name)
         if column.null_count == len(column):
             return False
@@ -221,16 +221,16 @@ class CsvTable:
         return True
 
     def holds_moments(self, name: str) -> bool:
-        """Return whether a column of microseconds holds times of day: some are later than 1973, and none is a word."""
+        """Check whether a column of microseconds holds times of day: numbers, the latest after 1973."""
         if not self.is_numeric(name):
             return False
         latest = pc.max(self.text(name).cast(pa.float64())).as_py()
         return latest is not None and latest > _EARLIEST_MOMENT_US
 
     def categories(self, name: str, change: Callable[[str], str | None] | None = None) -> pd.Categorical:
-        """Return a column of names; `change` is applied to each distinct one."""
+        """Return a column of names; `change` is applied to each distinct name."""
         encoded = self._raw(name).dictionary_encode()
-        cells, blank = _without_none(encoded.dictionary)  # few: far less to trim than all cells
+        cells, blank = _without_none(encoded.dictionary)  # far fewer than the cells
         codes, names = encoded.indices.to_numpy(zero_copy_only=False), cells.to_pylist()
         if blank:
             is_blank = np.array([not text.strip() for text in encoded.dictionary.to_pylist()])
@@ -238,28 +238,23 @@ class CsvTable:
         return recoded(codes, [change(text) if change and text is not None else text for text in names])
 
     def note_partly_blank(self, *names: str) -> None:
-        """Warn of rows in which some of the cells of columns are blank, where the vendor leaves all of them or none."""
+        """Warn of rows with some of these cells blank, where the vendor leaves all of them or none blank."""
         absent = [np.asarray(pc.is_null(self.text(name))) for name in names if name in self.names]
         if absent:
             partly = np.any(absent, axis=0) & ~np.all(absent, axis=0)
-            self.warn(
-                f"a row has a value for {names[0]!r} but not for what belongs to it, or without it", int(partly.sum())
-            )
+            self.warn(f"a row has only some of {names[0]!r} and the columns that belong to it", int(partly.sum()))
 
     def _note_blank(self, name: str, count: int) -> None:
-        if name not in self._not_told:
+        if name not in self._blank_columns:
             self.warn(f"{name!r}: a cell is blank; taken as absent", count)
-            self._not_told.add(name)  # a column may be read more than once
+            self._blank_columns.add(name)  # a column may be read more than once
 
     def _note_unreadable(self, name: str, count: int) -> None:
         self.warn(f"{name!r}: a cell is no number and is left out", count)
 
 
 def note_damage(path: Path, notes: Notes, content: bytes = b"") -> None:
-    """Warn of a table that was cut or overwritten: its last row has no line end, or zero bytes are in it.
-
-    The file is looked at, unless its `content` is given.
-    """
+    """Warn of a file without a final line end (cut) or with zero bytes; `content` is its text if already read."""
     end, zeros = b"", False
     with BytesIO(content) if content else path.open("rb") as file:
         while block := file.read(_BLOCK_BYTES):
@@ -271,26 +266,14 @@ def note_damage(path: Path, notes: Notes, content: bytes = b"") -> None:
 
 
 def without_quotes(text: str) -> str:
-    """Take off the quotes that the vendor writes around shapes, inside the cell."""
+    """Remove the quotes that the vendor writes around shapes within a cell."""
     return text.strip('"')
 
 
-def column_names(path: Path) -> list[str]:
-    """Read the first line of a CSV file alone: its column names.
-
-    Raises
-    ------
-    SourceError
-        If the file is empty, is no CSV or cannot be read.
-    """
-    return _header(path)
-
-
 def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
-    """Read a table that the vendor had summed, with its own column names: numbers as float64 or Int64, the rest text.
+    """Read a table of sums with the vendor's column names: numbers as float64 or Int64, the rest as text.
 
-    Moments, which are epoch microseconds with three decimals, become whole nanoseconds: their column ``x(us)``
-    is called ``x(ns)``.
+    Epoch times become whole nanoseconds, and their column ``x(us)`` becomes ``x(ns)``.
 
     Raises
     ------
@@ -315,20 +298,19 @@ def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
 
 
 def _parse(source: Any, count: int, handler: Callable[[Any], str] | None = None) -> Any:
-    """Parse the rows after the first into columns of text, called by their places.
+    """Parse the rows after the header into columns of text, named by position.
 
-    That cells have line ends is always expected, though few do: where a file is cut within one otherwise, Arrow may
-    give another last row without an error.
+    Line ends within cells are always expected: otherwise Arrow may return a wrong last row, without an error, of a
+    file that was cut within such a cell.
     """
     names = [f"{place}" for place in range(count)]
     return pyarrow.csv.read_csv(
         source,
         read_options=pyarrow.csv.ReadOptions(
-            # The handler counts rows, which is Python's.
             column_names=names,
             skip_rows=1,
             block_size=_BLOCK_BYTES,
-            use_threads=handler is None,
+            use_threads=handler is None,  # a handler runs Python code
         ),
         parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=handler),
         convert_options=pyarrow.csv.ConvertOptions(
@@ -338,16 +320,16 @@ def _parse(source: Any, count: int, handler: Callable[[Any], str] | None = None)
 
 
 def _opened(path: Path) -> AbstractContextManager[Any]:
-    """Open a plain file for Arrow, which takes names in UTF-8 alone, and some of them for those of archives."""
+    """Open a file for Arrow, which takes only UTF-8 paths and decompresses some by their suffix."""
     plain = encodable(str(path)) == str(path) and path.suffix not in (".gz", ".bz2")
     return nullcontext(path) if plain else path.open("rb")
 
 
 def _without_none(column: Any) -> tuple[Any, int]:
-    """Return text without white space around its cells, null where one stands for no value; and how many are blank."""
+    """Return trimmed cells, null for no value, and the number of blank cells."""
     data = characters(column)
     lowest, highest = (int(data.min()), int(data.max())) if len(data) else (0, 0)
-    # A look at the bytes tells what a column of numbers needs no look at each cell for.
+    # A column of printable ASCII needs no trimming, and one of numbers has no other word for no value.
     trimmed = column if ord(" ") < lowest and highest < 127 else pc.utf8_trim_whitespace(column)
     none = pc.equal(trimmed, "") if highest < ord("A") else pc.is_in(trimmed, value_set=pa.array(NONE))
     if not pc.any(none).as_py():
@@ -355,25 +337,32 @@ def _without_none(column: Any) -> tuple[Any, int]:
     return pc.if_else(none, pa.scalar(None, pa.string()), trimmed), pc.sum(pc.equal(trimmed, "")).as_py() or 0
 
 
-def _header(path: Path) -> list[str]:
+def column_names(path: Path) -> list[str]:
+    """Read the header of a CSV file.
+
+    Raises
+    ------
+    SourceError
+        If the file is empty, is no CSV or cannot be read.
+    """
     try:
         head = read_head(path, _HEAD_BYTES)
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
     if head.startswith(b"version https://git-lfs"):
-        raise SourceError(f"{path} is a git-LFS pointer, not the data; run `git lfs pull` beside it")
+        raise SourceError(f"{path} is a git-LFS pointer, not the data; run `git lfs pull` in its folder")
     text = head.decode("utf-8-sig", "replace")
     if not text.strip():
         raise SourceError(f"{path} is empty: the export was stopped or the disk was full; export it again")
     line = text.splitlines()[0]
-    names = [] if _NO_TEXT.search(line) else _cells(line)
+    names = [] if _NOT_TEXT.search(line) else _cells(line)
     if not any(names) or len(names) > _MAX_COLUMNS:
-        raise SourceError(f"{path} is no CSV with a line of column names; export the result again")
+        raise SourceError(f"{path} is no CSV with a header; export the result again")
     return names
 
 
 def _cells(line: str) -> list[str]:
     try:
         return [cell.strip() for cell in next(csv.reader(StringIO(line)), [])]
-    except csv.Error:  # a cell longer than the module takes: no line of names
+    except csv.Error:  # a cell longer than the csv module accepts
         return []

@@ -1,4 +1,4 @@
-"""A CSV that was glued to itself, or to an earlier export of the same: each line of names begins another copy."""
+"""Read a CSV that holds several exports one after another: each repeated header begins another table."""
 
 from __future__ import annotations
 
@@ -14,18 +14,8 @@ from npuprof.notes import Notes
 
 
 def each_once(cells: Any, names: list[str], notes: Notes, source: str) -> Any:
-    """Return the rows of a table of text without lines of names, and without rows that an earlier copy holds too.
-
-    Parameters
-    ----------
-    cells
-        The rows after the first line of names.
-    names
-        The names in the first line.
-    notes, source
-        Where repeated rows are counted, and the name of the file.
-    """
-    is_header = _are(cells, names)
+    """Return the rows (text, after the first header) without repeated headers and without rows of an earlier table."""
+    is_header = _header_rows(cells, names)
     if is_header is None:
         return cells
     keys = pd.util.hash_pandas_object(cells.to_pandas(), index=False).to_numpy()
@@ -39,17 +29,17 @@ def each_once(cells: Any, names: list[str], notes: Notes, source: str) -> Any:
     notes.ledger.use(source, int(is_header.sum()))
     notes.warning(source, f"the file holds {len(bounds)} tables one after another, which are read as one")
     repeated = int((~kept & ~is_header).sum())
-    notes.leave_out(source, "a row of a later table is in an earlier one too", repeated, severity="info")
+    notes.leave_out(source, "a row of a later table repeats a row of an earlier table", repeated, severity="info")
     return cells.filter(pa.array(kept))
 
 
-def _are(cells: Any, names: list[str]) -> Any:
-    """Return which rows are lines of names; None where there is none."""
-    found = None
+def _header_rows(cells: Any, names: list[str]) -> Any:
+    """Return which rows repeat the header; None if no row does."""
+    headers = None
     for place, name in enumerate(names):
-        marked = name if place else f"\ufeff{name}"  # a byte order mark begins the copy as it began the file
+        marked = name if place else f"\ufeff{name}"  # a byte order mark begins the export as it began the file
         equal = pc.is_in(cells.column(place), value_set=pa.array([name, marked]))
-        found = equal if found is None else pc.and_(found, equal)
-        if not pc.any(found).as_py():  # nearly always after the first column
+        headers = equal if headers is None else pc.and_(headers, equal)
+        if not pc.any(headers).as_py():  # nearly always after the first column
             return None
-    return None if found is None else np.asarray(found.to_numpy(), np.bool_)
+    return None if headers is None else np.asarray(headers.to_numpy(), np.bool_)

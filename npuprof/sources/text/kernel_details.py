@@ -1,20 +1,26 @@
-"""Read ``kernel_details.csv`` (torch_npu, MindSpore) and ``op_summary_*.csv`` (msprof): one table, many headers.
+"""Kernels: ``kernel_details.csv`` (torch_npu, MindSpore), ``op_summary_*.csv`` (msprof), joined with device tasks.
 
-Columns are found by any of the names they had over the versions. Communication operators are rows of the
-same file but no kernels: they come apart, since their time is not compute time.
+Columns are looked up by every name that a version gave them. Communication operators are rows of the same file; they
+become a table apart, since their time is no compute time.
 
-Source: sources/RESULTS.md section 3.
+The CSV and the timeline share no kernel number at every level, so that their rows are joined by name and start. Starts
+differ by up to 1 ns, because each file rounds for itself.
+
+Source: sources/RESULTS.md sections 1.2 and 3.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow.compute as pc
 
@@ -23,12 +29,15 @@ from npuprof.arrays import Bools
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import US_TO_NS
+from npuprof.sources.columns.nullable import named
 from npuprof.sources.overlapping import COMMUNICATION_KERNELS
+from npuprof.sources.raw.records import enums
 from npuprof.sources.text.csv_table import CsvTable, without_quotes
+from npuprof.sources.trace.calls import starting_at
 
 COMMUNICATION_CORES = ("HCCL", "COMMUNICATION")
 _COMMUNICATION_NAME = "hcom_"
-_OF_BOTH = ("start_ns", "duration_ns", "device_id", "name", "op_type", "step")  # kernels and communication operators
+_SHARED = ("start_ns", "duration_ns", "device_id", "name", "op_type", "step")  # with communication operators
 
 _SYNONYMS = {
     "step": ("Step Id", "Step ID"),
@@ -65,7 +74,7 @@ _FORMAT_PREFIX = re.compile(r"FORMAT_(?=[A-Z])")
 
 @dataclass
 class KernelDetails:
-    """What the file holds: the kernels, and the communication operators; `source` is the file's name."""
+    """The kernels and the communication operators of the file `source`."""
 
     source: str
     kernels: pd.DataFrame
@@ -73,26 +82,14 @@ class KernelDetails:
 
 
 def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> KernelDetails:
-    """Read one file.
+    """Read both tables of a file, sorted by time; `default_device` is the device of files without a device column.
 
-    Parameters
-    ----------
-    path
-        The file.
-    notes
-        Where rows without a time are counted.
-    default_device
-        The device of files that do not name it.
-
-    Returns
-    -------
-    Both tables sorted by time. Where the file has no stream, task or batch number it is 0 until a timeline
-    tells better, see :func:`npuprof.sources.text.kernel_join.take_task_numbers`.
+    Numbers of streams, tasks and batches that the file lacks are 0: :func:`take_task_numbers` fills them in.
 
     Raises
     ------
     SourceError
-        If the file cannot be read or has no column of names, starts or durations.
+        If the file cannot be read or has no name, start or duration column.
     """
     table = CsvTable(path, notes, _SYNONYMS["step"])
     table.expect(_KNOWN, _COUNTER)
@@ -110,7 +107,7 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
     columns.update(_properties(table, found))
     columns.update(_counters(table, found))
     is_communication = _communication_rows(columns)
-    operators = _rows({name: columns[name] for name in _OF_BOTH if name in columns}, is_communication)
+    operators = _rows({name: columns[name] for name in _SHARED if name in columns}, is_communication)
     kernels = _rows(columns, ~is_communication) if is_communication.any() else columns
     table.put("communication", count := int(is_communication.sum()))
     table.put("kernels", len(table) - count)
@@ -124,20 +121,20 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
 def _communication_rows(columns: dict[str, Any]) -> Bools:
     """Return the rows of communication operators: by their core, and at Level0, where it is N/A, by their name.
 
-    The kernels by which communication is done have the same core, but are kernels: their operators have rows too.
+    Communication kernels have the same core and stay kernels: their operators have rows as well.
     """
-    kernels = _is(columns["name"], lambda name: name.endswith(COMMUNICATION_KERNELS))
-    named = _is(columns["name"], lambda name: name.startswith(_COMMUNICATION_NAME))
+    kernels = _where(columns["name"], lambda name: name.endswith(COMMUNICATION_KERNELS))
+    prefixed = _where(columns["name"], lambda name: name.startswith(_COMMUNICATION_NAME))
     if "core" not in columns:
-        return named & ~kernels
+        return prefixed & ~kernels
     core: pd.Categorical = columns["core"]
-    of_core = _is(core, lambda name: name in COMMUNICATION_CORES)
-    return (of_core | (named & np.asarray(core.codes < 0))) & ~kernels
+    by_core = _where(core, lambda name: name in COMMUNICATION_CORES)
+    return (by_core | (prefixed & np.asarray(core.codes < 0))) & ~kernels
 
 
-def _is(names: pd.Categorical, what: Callable[[str], bool]) -> Bools:
-    """Return where a column holds one of the names that are so; each name is asked once."""
-    table = np.array([*map(what, names.categories), False], np.bool_)
+def _where(names: pd.Categorical, predicate: Callable[[str], bool]) -> Bools:
+    """Return the rows with a name for which the predicate holds; it is called once a category."""
+    table = np.array([*map(predicate, names.categories), False], np.bool_)
     rows: Bools = table[names.codes]  # code -1, absent, takes the last entry
     return rows
 
@@ -166,8 +163,8 @@ def _properties(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
     if "hf32" in found:
         columns["hf32"] = pd.array(pc.equal(table.text(found["hf32"]), "YES").to_pylist(), dtype="boolean")
     for side in ("input", "output"):
-        for what in ("shapes", "dtypes", "formats"):
-            if (name := f"{side}_{what}") in found:
+        for kind in ("shapes", "dtypes", "formats"):
+            if (name := f"{side}_{kind}") in found:
                 columns[name] = table.categories(found[name], operand_text)
     if "wait" in found:
         columns["wait_ns"] = table.scaled(found["wait"], US_TO_NS)
@@ -179,12 +176,12 @@ def _properties(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
 
 
 def operand_text(cell: str) -> str:
-    """Return shapes, dtypes or formats of operands without the quotes and the prefix that older writers put on."""
+    """Return shapes, dtypes or formats of operands without the quotes and the prefix of older writers."""
     return _FORMAT_PREFIX.sub("", without_quotes(cell))
 
 
 def _counters(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
-    """Take the columns of no known meaning: the AI Core's counters, by whichever metrics were chosen; else names."""
+    """Return the other columns: AI Core counters of the chosen metrics, and text as names."""
     columns: dict[str, Any] = {}
     # A chip with separate cube and vector cores counts the cycles of each; others have one core, and its time.
     totals = _TOTALS if "aic_total_cycles" in table.names or "aiv_total_cycles" in table.names else {}
@@ -205,7 +202,7 @@ def _counters(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
 
 
 def column_name(header: str) -> tuple[str, str]:
-    """Return a header in the form of our columns, and its unit: ``aic_mac_time(us)`` -> ``aic_mac_time_ns``, ``us``."""
+    """Return the column name and the unit of a header: ``aic_mac_time(us)`` -> ``aic_mac_time_ns``, ``us``."""
     match = _UNIT.fullmatch(header)
     stem, unit = (match[1].removesuffix("_datas"), match[2].lower()) if match else (header, "")
     words = [re.sub(r"\W+", "_", stem).strip("_").lower(), _UNITS.get(unit, re.sub(r"\W+", "_", unit))]
@@ -213,9 +210,118 @@ def column_name(header: str) -> tuple[str, str]:
 
 
 def _rows(columns: dict[str, Any], chosen: Bools) -> dict[str, Any]:
-    """Take rows of all columns, and of names only those that are still there."""
+    """Return the chosen rows of all columns, without unused categories."""
     taken = {name: values[chosen] for name, values in columns.items()}
     return {
         name: values.remove_unused_categories() if isinstance(values, pd.Categorical) else values
         for name, values in taken.items()
     }
+
+
+_COMPUTE_TYPE = re.compile(
+    r"(?:KERNEL_)?(?:AI_CORE|AI_CUBE|AICORE|AIC|AIV|AIVEC|AI_VECTOR_CORE|MIX_AI[CV]|AI_CPU|AICPU|DSA_SQE)",
+    re.IGNORECASE,
+)
+_UNKNOWN_TYPE = "Other"  # of older tools: a task that no operator describes, or a kernel
+_TYPES = frozenset(
+    name
+    for names in (enums.TRACK_TASK_TYPES, enums.SQE_TYPES, enums.HWTS_TYPES, enums.V6_SQE_TYPES, enums.SUB_TASK_TYPES)
+    for name in names.values()
+)
+_OFFSETS_NS = (0, -1, 1)  # each file rounds for itself
+_TASK_COLUMNS = ("stream_id", "task_id", "batch_id", "context_id", "connection_id", "task_type")
+
+
+def take_task_numbers(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """Copy stream, task, batch, context, connection and task type of its device task to each kernel.
+
+    Both tables are sorted by time; the task of a kernel has its name and its start, within 1 ns. The second result is
+    the number of kernels without a task.
+    """
+    if not len(device_tasks):
+        return kernels, len(kernels)
+    row = _matching_rows(kernels, device_tasks)
+    known = row >= 0
+    joined = kernels.copy(deep=False)
+    for name in _TASK_COLUMNS:
+        values = pd.Series(device_tasks[name].take(np.maximum(row, 0)).array, index=kernels.index)
+        before: Any = kernels[name].astype(object) if name == "task_type" else kernels[name]
+        merged = values.astype(before.dtype).where(known, before)
+        joined[name] = merged.astype(kernels[name].dtype if name != "task_type" else "category")
+    return joined, int((~known).sum())
+
+
+def take_steps(communication: pd.DataFrame, listed: pd.DataFrame) -> pd.DataFrame:
+    """Copy the step of each communication operator from the CSV to the timeline's table."""
+    if not len(listed):
+        return communication
+    row = _matching_rows(communication, listed)
+    joined: pd.DataFrame = communication.copy(deep=False)
+    known = row >= 0
+    step = listed["step"].take(np.maximum(row, 0)).array
+    joined["step"] = pd.Series(step, index=communication.index).where(known, communication["step"])
+    return joined
+
+
+def compute_kernels(device_tasks: pd.DataFrame, step: Any) -> dict[str, Any]:
+    """Make the columns of ``kernels`` from the device tasks that compute, for a result without a table of kernels.
+
+    A task computes if its type is that of a core. Older tools write ``Other``: then it computes unless its name is a
+    task type such as ``MEMCPY_ASYNC``.
+    """
+    compute = named(device_tasks["task_type"], lambda name: _COMPUTE_TYPE.fullmatch(name) is not None)
+    unknown = named(device_tasks["task_type"], lambda name: name == _UNKNOWN_TYPE)
+    compute |= unknown & named(device_tasks["name"], _names_operator)
+    chosen = device_tasks[compute]
+    columns: dict[str, Any] = {name: chosen[name].array for name in chosen.columns}
+    columns["op_name"] = chosen["name"].array
+    columns["step"] = step[compute]
+    return columns
+
+
+def _names_operator(name: str) -> bool:
+    return _COMPUTE_TYPE.fullmatch(name) is not None or name not in (_UNKNOWN_TYPE, "N/A", *_TYPES)
+
+
+def _matching_rows(frame: pd.DataFrame, other: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """Return the row of `other` with the name and the start of each row, or a start 1 ns off; -1 for none."""
+    names = pd.Index(frame["name"].cat.categories)
+    other_codes = np.append(names.get_indexer(other["name"].cat.categories), -1)[other["name"].cat.codes]
+    codes, start = frame["name"].cat.codes.to_numpy(), frame["start_ns"].to_numpy()
+    rows = np.full(len(frame), -1, np.int64)
+    for offset in _OFFSETS_NS:
+        candidates = starting_at(other_codes, other["start_ns"].to_numpy(), codes, start + offset)
+        rows = np.where((rows < 0) & (codes >= 0), candidates, rows)
+    return rows
+
+
+def take_task_names(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> pd.DataFrame:
+    """Rename kernels that MindSpore lists as ``operator/kernel`` to the name of their device task, ``kernel``.
+
+    The task starts with the kernel, within 1 ns, and its name is the last part of the kernel's. `op_name` stays.
+    """
+    listed = [str(name) for name in kernels["name"].cat.categories]
+    known = [str(name) for name in device_tasks["name"].cat.categories]
+    task_names = set(known)
+    unmatched = np.array([*("/" in name and name not in task_names for name in listed), False], np.bool_)
+    if not unmatched.any():
+        return kernels
+    codes, task_codes = kernels["name"].cat.codes.to_numpy(), device_tasks["name"].cat.codes.to_numpy()
+    starting: defaultdict[int, list[int]] = defaultdict(list)
+    for start_ns, code in zip(device_tasks["start_ns"].tolist(), task_codes.tolist(), strict=True):
+        if code >= 0:
+            starting[start_ns].append(code)
+
+    @cache
+    def fits(code: int, task_code: int) -> bool:
+        return listed[code].endswith(f"/{known[task_code]}")
+
+    names = kernels["name"].astype(object).to_numpy(copy=True)
+    starts = kernels["start_ns"].to_numpy()
+    for row in np.flatnonzero(unmatched[codes]).tolist():
+        near = (code for offset in _OFFSETS_NS for code in starting.get(int(starts[row]) + offset, ()))
+        task_code = next((code for code in near if fits(int(codes[row]), code)), None)
+        if task_code is not None:
+            names[row] = known[task_code]
+    renamed: pd.DataFrame = kernels.assign(name=pd.Categorical(names))
+    return renamed

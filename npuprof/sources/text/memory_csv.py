@@ -1,8 +1,8 @@
 """Read the memory files of a result: memory record, operator memory, and the samples of device and modules.
 
-Units differ by front end (torch_npu writes MB, msprof KB) and stand in the column's name. Sizes are
-decimals of MB or KB that name whole bytes, and become those bytes exactly. What MindSpore calls an MB in its memory
-record is 1000 KB of 1024 bytes.
+Sizes are decimals of MB (torch_npu) or KB (msprof), as their column's name says, and become whole bytes exactly. In
+MindSpore's memory record an MB is 1000 KB of 1024 bytes. Every reader raises a SourceError for a file that cannot be
+read or lacks a required column.
 
 Source: sources/RESULTS.md sections 1.2 and 4.
 """
@@ -37,25 +37,20 @@ def _in_units(*stems: str) -> tuple[str, ...]:
     return tuple(f"{stem}({unit})" for stem in stems for unit in _UNITS)
 
 
-_HELD = _in_units("Total Allocated", "Total Reserved", "Total Active")
-_TAKEN = _in_units("Allocation Total Allocated", "Allocation Total Reserved")
+_TOTAL_SIZES = _in_units("Total Allocated", "Total Reserved", "Total Active")
+_AT_ALLOCATION = _in_units("Allocation Total Allocated", "Allocation Total Reserved")
 _RELEASED = ("Release Time(us)", "Duration(us)", *_in_units("Release Total Allocated", "Release Total Reserved"))
 _LAST_USED = ("Active Release Time(us)", "Active Duration(us)", *_in_units("Release Total Active"))
-_OF_ACTIVE = ("Stream Ptr", *_in_units("Allocation Total Active"))  # what an allocator of GE does not tell
+_ACTIVE = ("Stream Ptr", *_in_units("Allocation Total Active"))  # blank for the GE allocator
 
 
 def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
     """Read allocator and process samples as the table ``memory``, sorted by time.
 
-    ``PTA+GE`` and ``MindSpore+GE`` rows repeat each row of the two as their sum; ``APP`` has only a reserved size.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or has no component or time.
+    ``PTA+GE`` and ``MindSpore+GE`` rows are the sum of the two component rows; ``APP`` has only a reserved size.
     """
-    table = CsvTable(path, notes, (*_HELD, "Stream Ptr"))
-    table.expect(("Component", "Timestamp(us)", *_HELD, "Stream Ptr", *_DEVICES))
+    table = CsvTable(path, notes, (*_TOTAL_SIZES, "Stream Ptr"))
+    table.expect(("Component", "Timestamp(us)", *_TOTAL_SIZES, "Stream Ptr", *_DEVICES))
     for name in ("Component", "Timestamp(us)"):
         if name not in table.names:
             raise SourceError(f"{path} has no column {name!r}, so it is no memory record; is it another file?")
@@ -66,54 +61,47 @@ def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
         "component": table.categories("Component"),
     }
     for name, stem in (("allocated", "Total Allocated"), ("reserved", "Total Reserved"), ("active", "Total Active")):
-        if (found := _sized(table, stem)) is not None:
-            header, worth = found
-            thousands = worth == MB_TO_BYTES and is_of_mindspore(columns["component"])
-            columns[f"{name}_bytes"] = table.scaled(header, _MINDSPORE_MB_TO_BYTES if thousands else worth)
+        if (sized := _sized(table, stem)) is not None:
+            header, unit_bytes = sized
+            thousands = unit_bytes == MB_TO_BYTES and is_of_mindspore(columns["component"])
+            columns[f"{name}_bytes"] = table.scaled(header, _MINDSPORE_MB_TO_BYTES if thousands else unit_bytes)
     if "Stream Ptr" in table.names:
         columns["stream"] = table.whole("Stream Ptr")
     sizes = [
         columns[name] for name in ("allocated_bytes", "reserved_bytes", "active_bytes", "stream") if name in columns
     ]
     lacking = sum(_partly_absent(values, columns["component"]) for values in sizes)
-    table.warn("a cell is blank or no number, and is one in other rows of its component", lacking)
+    table.warn("a cell is blank or no number, unlike in other rows of its component", lacking)
     counts = columns["component"].value_counts()
     for total in _TOTALS.intersection(counts.index):
         parts = sum(int(counts.get(part, 0)) for part in total.split("+"))
-        table.warn(
-            f"a row of {total} is there without the row that it adds up, or is missing", abs(parts - counts[total])
-        )
+        table.warn(f"rows of {total} and of its components do not match", abs(parts - counts[total]))
     table.put("memory")
     return tables.sort_by_time(tables.build("memory", columns))
 
 
 def _partly_absent(values: Any, component: pd.Categorical) -> int:
-    """Count the values that are absent for some rows of a component, but not for all."""
+    """Count the absent values of components that have a value in other rows."""
     codes, absent = component.codes + 1, np.asarray(values.isna())
-    of_all, of_absent = np.bincount(codes), np.bincount(codes[absent], minlength=int(codes.max(initial=0)) + 1)
-    return int(of_absent[of_absent < of_all].sum())
+    rows, absent_rows = np.bincount(codes), np.bincount(codes[absent], minlength=int(codes.max(initial=0)) + 1)
+    return int(absent_rows[absent_rows < rows].sum())
 
 
 def is_of_mindspore(component: pd.Categorical) -> bool:
-    """Return whether MindSpore wrote a memory record, by the components that only it has."""
+    """Check by the components whether MindSpore wrote a memory record."""
     return not set(component.categories).isdisjoint(_MINDSPORE)
 
 
 def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
-    """Read blocks and who allocated them as the table ``allocations``, in the file's order.
+    """Read blocks and the operators that allocated them as the table ``allocations``, in the file's order.
 
-    A block that was still held at the end has no release; a negative size is the release of one that was
-    taken before the recording began.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or has no name or size.
+    A block still held at the end has no release; a negative size is the release of a block that was
+    allocated before the recording.
     """
-    groups = (_RELEASED, _LAST_USED, _OF_ACTIVE)
+    groups = (_RELEASED, _LAST_USED, _ACTIVE)
     table = CsvTable(path, notes, {name for names in groups for name in names})
     table.expect(
-        {"Name", *_in_units("Size"), *_TIMES, *_TAKEN, *_DEVICES, *(name for names in groups for name in names)}
+        {"Name", *_in_units("Size"), *_TIMES, *_AT_ALLOCATION, *_DEVICES, *(name for names in groups for name in names)}
     )
     for names in groups:
         table.note_partly_blank(*names)
@@ -143,27 +131,22 @@ def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
 
 
 def _totals(table: CsvTable) -> dict[str, Any]:
-    """Return when a block was last used, and what its allocator held when it was taken and given back."""
+    """Return the last use of each block and the allocator totals at its allocation and release."""
     columns: dict[str, Any] = {}
     if "Active Release Time(us)" in table.names:
         values, valid = table.time_ns("Active Release Time(us)")
         columns["active_released_ns"] = pd.arrays.IntegerArray(values, ~valid)
     for when in ("Allocation", "Release"):
-        for what in ("Allocated", "Reserved", "Active"):
-            if (found := _sized(table, f"{when} Total {what}")) is not None:
-                columns[f"{when.lower()}_total_{what.lower()}_bytes"] = table.scaled(*found)
+        for kind in ("Allocated", "Reserved", "Active"):
+            if (sized := _sized(table, f"{when} Total {kind}")) is not None:
+                columns[f"{when.lower()}_total_{kind.lower()}_bytes"] = table.scaled(*sized)
     return columns
 
 
 def read_device_memory(path: Path, notes: Notes) -> pd.DataFrame:
-    """Read ``npu_mem``: what the application and the whole device hold, as the table ``memory``.
+    """Read ``npu_mem``, memory of the process and of the whole device, as the table ``memory``.
 
-    `reserved_bytes` is the sum, as in raw data; `hbm_bytes` and `ddr_bytes` are its parts.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or has no time or event.
+    `reserved_bytes` is the sum of `hbm_bytes` and `ddr_bytes`, as in raw data.
     """
     table = _samples(path, notes, "timestamp(us)", "event")
     columns: dict[str, Any] = {
@@ -173,21 +156,16 @@ def read_device_memory(path: Path, notes: Notes) -> pd.DataFrame:
     }
     table.expect(("timestamp(us)", "event", *_in_units("memory", "hbm", "ddr"), *_DEVICES))
     for name, stem in (("reserved_bytes", "memory"), ("hbm_bytes", "hbm"), ("ddr_bytes", "ddr")):
-        if (found := _sized(table, stem)) is not None:
-            columns[name] = table.scaled(*found)
+        if (sized := _sized(table, stem)) is not None:
+            columns[name] = table.scaled(*sized)
     table.put("memory")
     return tables.sort_by_time(tables.build("memory", columns))
 
 
 def read_module_memory(path: Path, notes: Notes) -> pd.DataFrame:
-    """Read ``npu_module_mem``: what each module has reserved, as the table ``memory``; -1 is absent.
+    """Read ``npu_module_mem``, memory reserved by each module, as the table ``memory``; -1 is absent.
 
-    Components are named ``HCCL (module)`` and so on: allocators share some of their names.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or has no time or component.
+    Components are called ``HCCL (module)`` and so on, since allocators share some of the names.
     """
     table = _samples(path, notes, "Timestamp(us)", "Component")
     columns: dict[str, Any] = {
@@ -199,15 +177,15 @@ def read_module_memory(path: Path, notes: Notes) -> pd.DataFrame:
     moments = pd.DataFrame({name: columns[name] for name in ("time_ns", "device_id")})
     sizes = moments.groupby(["time_ns", "device_id"], dropna=False).size()
     table.warn("a sample lacks a module that others have", int((sizes.max() - sizes).sum()) if len(sizes) else 0)
-    if (found := _sized(table, "Total Reserved")) is not None:
-        sizes = table.scaled(*found)
+    if (sized := _sized(table, "Total Reserved")) is not None:
+        sizes = table.scaled(*sized)
         columns["reserved_bytes"] = pd.array(pd.Series(sizes).mask(sizes < 0), dtype="Int64")
     table.put("memory")
     return tables.sort_by_time(tables.build("memory", columns))
 
 
 def _samples(path: Path, notes: Notes, *needed: str) -> CsvTable:
-    """Open a file of samples, those that have a time: the first of the columns needed."""
+    """Open a file of samples and drop the rows without a time, the first needed column."""
     table = CsvTable(path, notes)
     for name in needed:
         if name not in table.names:
@@ -217,10 +195,10 @@ def _samples(path: Path, notes: Notes, *needed: str) -> CsvTable:
 
 
 def _sized(table: CsvTable, stem: str) -> tuple[str, int] | None:
-    """Find a column by its name without the unit; give it and what its unit is worth in bytes."""
-    for unit, worth in _UNITS.items():
+    """Return a size column, looked up without its unit, and the bytes of the unit."""
+    for unit, unit_bytes in _UNITS.items():
         if f"{stem}({unit})" in table.names:
-            return f"{stem}({unit})", worth
+            return f"{stem}({unit})", unit_bytes
     return None
 
 

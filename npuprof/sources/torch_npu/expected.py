@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.sources.mindspore import COLLECTOR as MINDSPORE
+from npuprof.sources.framework.mindspore import COLLECTOR as MINDSPORE
 from npuprof.sources.result_folder.layout import OUTPUT, Layout
 
 _DONE = "analyse.done"

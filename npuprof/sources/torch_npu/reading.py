@@ -19,15 +19,17 @@ from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.columns.steps import step_of
-from npuprof.sources.mindspore import COLLECTOR as MINDSPORE
-from npuprof.sources.mindspore import read_pipeline_summary, take_task_names
+from npuprof.sources.framework.mindspore import COLLECTOR as MINDSPORE
 from npuprof.sources.result_folder.layout import Layout
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
-from npuprof.sources.text.control_sums import check_sums
 from npuprof.sources.text.csv_table import read_statistic
-from npuprof.sources.text.kernel_details import read_kernel_details
-from npuprof.sources.text.kernel_join import compute_kernels, take_steps, take_task_numbers
-from npuprof.sources.text.listed_operators import add_listed_operators
+from npuprof.sources.text.kernel_details import (
+    compute_kernels,
+    read_kernel_details,
+    take_steps,
+    take_task_names,
+    take_task_numbers,
+)
 from npuprof.sources.text.memory_csv import (
     is_of_mindspore,
     read_device_memory,
@@ -35,7 +37,8 @@ from npuprof.sources.text.memory_csv import (
     read_module_memory,
     read_operator_memory,
 )
-from npuprof.sources.text.step_csv import read_step_times
+from npuprof.sources.text.pipeline_summary import read_pipeline_summary
+from npuprof.sources.text.vendor_sums import add_listed_operators, check_sums, read_step_times
 from npuprof.sources.torch_npu.expected import note_missing
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.events import read_events

@@ -10,7 +10,7 @@ import pytest
 
 import npuprof
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
-from npuprof.sources.text.step_csv import DURATIONS
+from npuprof.sources.text.vendor_sums import DURATIONS
 
 FOLDER = "cluster/cluster_analysis_output"
 

@@ -61,7 +61,7 @@ def test_what_is_not_known_is_told(tmp_path: Path) -> None:
     assert len(run.statistics["communication"]) == 3
     counts = dict(zip(messages(run), run.notes["count"], strict=True))
     assert next(count for message, count in counts.items() if "no start or no duration" in message) == 2
-    assert any("on which device" in message for message in counts)
+    assert any("names the device" in message for message in counts)
 
 
 def test_operators_that_other_files_hold_are_not_made_twice(tmp_path: Path) -> None:

@@ -21,15 +21,14 @@ from npuprof.notes import Notes
 from npuprof.sources.text import csv_table
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.csv_table import CsvTable, read_statistic
-from npuprof.sources.text.kernel_details import column_name, read_kernel_details
-from npuprof.sources.text.kernel_join import take_steps, take_task_numbers
+from npuprof.sources.text.kernel_details import column_name, read_kernel_details, take_steps, take_task_numbers
 from npuprof.sources.text.memory_csv import (
     read_device_memory,
     read_memory_record,
     read_module_memory,
     read_operator_memory,
 )
-from npuprof.sources.text.step_csv import read_step_times
+from npuprof.sources.text.vendor_sums import read_step_times
 
 T = "1763600000000"
 LEVEL1 = (
@@ -279,7 +278,7 @@ def test_kernels_of_a_file_that_was_glued_to_itself_count_once(tmp_path: Path, t
     pd.testing.assert_frame_equal(twice.communication, once.communication)
     told = notes.to_frame().set_index("message")["count"]
     repeated = len(once.kernels) + len(once.communication)
-    assert told["a row of a later table is in an earlier one too; left out"] == repeated
+    assert told["a row of a later table repeats a row of an earlier table; left out"] == repeated
     assert told.index.str.contains("2 tables one after another").any()
     assert notes.ledger.to_frame()["left_out"].tolist() == [repeated]
 

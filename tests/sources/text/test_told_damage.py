@@ -30,7 +30,7 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes], str, int]] = {
     "blank totals": (
         "memory_record.csv",
         lambda content: content.replace(b"\t,1,2,", b"\t,,2,", 3),
-        "a cell is blank or no number, and is one in other rows of its component",
+        "a cell is blank or no number, unlike in other rows of its component",
         3,
     ),
     "a cut in the last cell": (

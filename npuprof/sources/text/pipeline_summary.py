@@ -1,7 +1,7 @@
-"""Read ``minddata_pipeline_summary_*``: what MindSpore summed over its data pipeline, as JSON or as CSV.
+"""Read ``minddata_pipeline_summary_*``: MindSpore's sums of its data pipeline, as JSON or as CSV.
 
-Both hold lists by name: some have a value for each operator of the pipeline, the others are times of the whole and
-what the vendor found wrong. The CSV has no line of column names, and its rows are of unlike length.
+Both hold named lists: some have a value for each operator of the pipeline, the others are totals and findings of the
+vendor. The CSV has no header, and its rows differ in length.
 
 Source: sources/RESULTS.md section 1.2.
 """
@@ -39,14 +39,14 @@ _OF_OPERATORS = (
     "avg_cpu_pct",
     "avg_cpu_pct_per_worker",
 )
-_ONLY_WITH_CPU = ("avg_cpu_pct", "avg_cpu_pct_per_worker")  # where the processor was watched
+_ONLY_WITH_CPU = ("avg_cpu_pct", "avg_cpu_pct_per_worker")  # of a run that sampled the CPU
 _TEXTS = ("op_names", _OPERATORS, "children_ids")
 _MAX_BYTES = 64 << 20
 _HEAD_BYTES = 1 << 12
 
 
 def holds_pipeline(path: Path) -> bool:
-    """Tell, from its first bytes, whether a file is such a summary."""
+    """Check by its first bytes whether a file is such a summary."""
     head = read_head(path, _HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
     return head.startswith((b"op_ids,", b'{"op_ids"', b'{\n    "op_ids"')) or (
         head.startswith(b"{") and b'"op_ids"' in head and b'"pipeline_ops"' in head
@@ -59,26 +59,26 @@ def read_pipeline_summary(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
     Returns
     -------
     ``minddata_pipeline_summary``: a row for each operator of the pipeline;
-    ``minddata_pipeline_findings``: `key` and `value` of all else that the file tells, as text.
+    ``minddata_pipeline_findings``: `key` and `value` of everything else, as text.
 
     Raises
     ------
     SourceError
-        If the file cannot be read or tells of no operators.
+        If the file cannot be read or lists no operator.
     """
-    told = _load(path, notes)
-    count = len(told.get(_OPERATORS, ()))
+    lists = _load(path, notes)
+    count = len(lists.get(_OPERATORS, ()))
     if not count:
-        raise SourceError(f"{path} tells of no operator of a data pipeline; is it another file?")
-    columns = {name: _column(name, told[name]) for name in _OF_OPERATORS if len(told.get(name, ())) == count}
+        raise SourceError(f"{path} lists no operator of a data pipeline; is it another file?")
+    columns = {name: _column(name, lists[name]) for name in _OF_OPERATORS if len(lists.get(name, ())) == count}
     for name in _OF_OPERATORS:
-        values = told.get(name, ())
-        unread = 0 if name in _TEXTS else _unread(values)
+        values = lists.get(name, ())
+        unreadable = 0 if name in _TEXTS else _count_no_numbers(values)
         if name not in columns and (values or name not in _ONLY_WITH_CPU):
             notes.warning(path.name, f"{name!r} has {len(values)} values for {count} operators; kept as findings")
-        elif unread:
-            notes.warning(path.name, f"{name!r}: a value is no number", unread)
-    findings = [(key, str(value)) for key, values in told.items() if key not in columns for value in values]
+        elif unreadable:
+            notes.warning(path.name, f"{name!r}: a value is no number", unreadable)
+    findings = [(key, str(value)) for key, values in lists.items() if key not in columns for value in values]
     notes.ledger.read(path.name, count + len(findings))
     notes.ledger.keep(path.name, STATISTICS, count + len(findings))
     return {
@@ -87,8 +87,8 @@ def read_pipeline_summary(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
     }
 
 
-def _unread(values: Sequence[Any]) -> int:
-    """Count what is no number, though there is something."""
+def _count_no_numbers(values: Sequence[Any]) -> int:
+    """Count values that are neither numbers nor absent."""
     known = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna()
     return sum(value not in (None, "None") for value, is_number in zip(values, known, strict=True) if not is_number)
 
@@ -97,7 +97,7 @@ def _column(name: str, values: list[Any]) -> Any:
     if name in _TEXTS:
         return pd.array([str(value) for value in values], dtype=object)
     numbers = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").astype("float64")
-    return numbers.mask(numbers == -1) if name != "parent_id" else numbers  # -1 stands for what was not measured
+    return numbers.mask(numbers == -1) if name != "parent_id" else numbers  # -1: not measured
 
 
 def _load(path: Path, notes: Notes) -> dict[str, list[Any]]:

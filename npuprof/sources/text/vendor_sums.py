@@ -1,0 +1,179 @@
+"""Sums of the vendor's analysis: the breakdown of steps, collectives from their sums, and checks of row counts.
+
+Source: sources/RESULTS.md sections 4 and 5.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.errors import SourceError
+from npuprof.notes import Notes
+from npuprof.sources.base import Decoded
+from npuprof.sources.columns.decimals import MS_TO_NS, US_TO_NS, scaled
+from npuprof.sources.columns.nullable import ABSENT, named, optional
+from npuprof.sources.overlapping import COMMUNICATION_KERNELS
+from npuprof.sources.text.csv_table import CsvTable
+from npuprof.sources.trace.communication import operator_type
+
+DURATIONS = {
+    "computing_ns": "Computing",
+    "communication_ns": "Communication",
+    "overlapped_ns": "Overlapped",
+    "communication_not_overlapped_ns": "Communication(Not Overlapped)",
+    "free_ns": "Free",
+    "stage_ns": "Stage",
+    "bubble_ns": "Bubble",
+    "preparing_ns": "Preparing",
+    "communication_not_overlapped_exclude_receive_ns": "Communication(Not Overlapped and Exclude Receive)",
+}
+"""The vendor's columns (microseconds) by column of ``step_times``."""
+
+_COMMUNICATION = "communication"
+_ELAPSED = "Elapse Time(ms)"
+_FROM_SUMS = (
+    "operators are made of the vendor's sums: only name, group, step, start and duration are known, and the start, "
+    "which was a float there, to a quarter of a microsecond"
+)
+_WITH_DEVICE = ("memory", "step_times", "kernels")
+_TORCH_COLUMN = "Host Self Duration(us)"  # MindSpore lists only operators with shapes
+
+
+def read_step_times(path: Path, notes: Notes, device: int | None) -> pd.DataFrame:
+    """Read ``step_trace_time.csv`` as the table ``step_times``; the step is <NA> in a run without marked steps.
+
+    `device` is the device of a file without a device column.
+
+    Raises
+    ------
+    SourceError
+        As :class:`npuprof.sources.text.csv_table.CsvTable`, or if the file has none of the columns.
+    """
+    table = CsvTable(path, notes, ("Step",))
+    table.expect(("Step", "Device_id", *DURATIONS.values()))
+    if set(DURATIONS.values()).isdisjoint(table.names):
+        raise SourceError(f"{path} has no column 'Computing', so it is no breakdown of steps; is it another file?")
+    columns: dict[str, Any] = {}
+    if "Step" in table.names:
+        columns["step"] = table.whole("Step")
+    if "Device_id" in table.names:
+        columns["device_id"] = table.whole("Device_id")
+    else:
+        columns["device_id"] = pd.array([pd.NA if device is None else device] * len(table), dtype="Int64")
+    for name, header in DURATIONS.items():
+        if header in table.names:
+            columns[name] = table.scaled(header, US_TO_NS)
+    table.put("step_times")
+    return tables.build("step_times", columns)
+
+
+def add_listed_operators(decoded: Decoded) -> None:
+    """Fill an empty `communication` from ``communication.json``."""
+    listed = decoded.statistics.get(_COMMUNICATION)
+    if len(decoded.tables.get("communication", ())) or listed is None or not len(listed):
+        return
+    notes, device = decoded.notes, _only_device(decoded.tables)
+    operators = _operators(listed, 0 if device is None else device)
+    decoded.tables["communication"] = operators
+    notes.ledger.make(_COMMUNICATION, "communication", len(operators))
+    decoded.derived["communication"] = (_COMMUNICATION, _FROM_SUMS)
+    if device is None:
+        notes.warning(_COMMUNICATION, "no file names the device of the operators: they are shown on device 0")
+    if lost := len(listed) - len(operators):
+        notes.warning(
+            _COMMUNICATION, "an operator has no start or no duration: it is in statistics, and not in the table", lost
+        )
+
+
+def _operators(listed: pd.DataFrame, device: int) -> pd.DataFrame:
+    listed = listed.reindex(columns=list(dict.fromkeys([*listed.columns, "start_ns", _ELAPSED])))
+    elapsed, timed = scaled(["" if pd.isna(text) else str(text) for text in listed[_ELAPSED]], MS_TO_NS)
+    timed &= listed["start_ns"].notna().to_numpy() & (elapsed >= 0)
+    rows = listed[timed]
+    steps = pd.to_numeric(rows["step"], errors="coerce").fillna(ABSENT).astype(np.int64).to_numpy()
+    columns = {
+        "start_ns": rows["start_ns"].to_numpy(np.int64),
+        "duration_ns": elapsed[timed],
+        "device_id": np.full(len(rows), device, np.int64),
+        "name": rows["name"],
+        "op_type": rows["name"].astype(str).map(operator_type),
+        "group": rows["group"].where(rows["group"] != "", None),
+        "step": optional(steps),
+    }
+    return tables.sort_by_time(tables.build("communication", columns))
+
+
+def _only_device(frames: Mapping[str, pd.DataFrame]) -> int | None:
+    """Return the device of the run; None for several devices or none."""
+    columns = [frames[name]["device_id"].dropna() for name in _WITH_DEVICE if name in frames]
+    devices = {int(device) for column in columns for device in column.unique()}
+    return devices.pop() if len(devices) == 1 else None
+
+
+def check_sums(decoded: Decoded) -> None:
+    """Warn where files of one result disagree on the number of rows: the shorter file was cut at the end of a row."""
+    for name, counted, table, rows in _counts(decoded):
+        if counted != rows:
+            decoded.notes.warning(name, f"it counts {counted} rows of {table}, and there are {rows}: one is incomplete")
+    _check_steps(decoded)
+    _check_memory(decoded)
+
+
+def _check_steps(decoded: Decoded) -> None:
+    """Warn of steps in `kernels` that the timeline or the breakdown of steps lacks."""
+    frames = decoded.tables
+    if "operators" not in frames or "kernels" not in frames:
+        return
+    expected = set(frames["kernels"]["step"].dropna())
+    for name in ("steps", "step_times"):
+        if name in frames or name == "steps":
+            lacking = expected - set(frames[name]["step"].dropna() if name in frames else ())
+            if lacking:
+                decoded.notes.warning(name, "a step that kernels name is missing", len(lacking))
+
+
+def _check_memory(decoded: Decoded) -> None:
+    """Warn of blocks allocated or released after the allocator's last sample."""
+    memory, blocks = decoded.tables.get("memory"), decoded.tables.get("allocations")
+    if memory is None or blocks is None or not len(memory) or not len(blocks):
+        return
+    last = memory.loc[memory["allocated_bytes"].notna(), "time_ns"].max()  # samples of an allocator
+    if late := int((blocks[["allocated_ns", "released_ns"]] > last).any(axis=1).sum()):
+        decoded.notes.warning("memory", "a block was allocated or released after the last sample", late)
+
+
+def _counts(decoded: Decoded) -> Iterator[tuple[str, int, str, int]]:
+    """Yield the file of each sum, its count, the table that it sums and the rows of that table."""
+    frames, statistics = decoded.tables, decoded.statistics
+    if (summed := _counted(statistics.get("op_statistic"))) is not None:
+        yield "op_statistic", summed, "kernels", _computing(frames.get("kernels"), summed)
+    calls = frames.get("api", ())
+    if len(calls) and (summed := _counted(statistics.get("api_statistic"))) is not None:
+        yield "api_statistic", summed, "api", len(calls)
+    operators, details = frames.get("operators"), statistics.get("operator_details")
+    if operators is not None and details is not None and _TORCH_COLUMN in details:
+        yield "operator_details", len(details), "operators", int((operators["kind"] == "op").sum())
+    collectives, listed = frames.get("communication", ()), statistics.get(_COMMUNICATION)
+    if len(collectives) and listed is not None:
+        yield _COMMUNICATION, len(listed), "communication", len(collectives)
+
+
+def _computing(kernels: pd.DataFrame | None, summed: int) -> int:
+    """Return the number of kernels, without communication kernels where the vendor's sum leaves them out."""
+    if kernels is None:
+        return 0
+    communication = int(named(kernels["name"], lambda name: name.endswith(COMMUNICATION_KERNELS)).sum())
+    without = len(kernels) - communication
+    return without if without == summed else len(kernels)
+
+
+def _counted(statistic: pd.DataFrame | None) -> int | None:
+    if statistic is None or "Count" not in statistic:
+        return None
+    return int(pd.to_numeric(statistic["Count"], errors="coerce").sum())
