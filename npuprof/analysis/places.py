@@ -1,0 +1,237 @@
+"""Where in the user's code a host row was called from: file, line, function and module."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables as schema
+from npuprof.analysis.correlation import Causes, causes
+from npuprof.arrays import Bools, Int64
+
+_FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
+# Files of Python and of installed packages, whose names a framework may shorten to begin with the package; what a
+# string, an import or a built-in function ran has no file, but what was typed into IPython is the user's.
+_INSTALLED = re.compile(
+    r"(^|[/\\])((site|dist)-packages|lib[/\\]python\d[\d.]*|multiprocessing|importlib)[/\\]"
+    r"|^(torch|torch_npu|torchvision|transformers|mindspore|numpy|npuprof|asyncio|concurrent|unittest)[/\\]"
+    r"|^<(?!ipython-input|stdin)"
+)
+_MODULE = "nn.Module: "
+
+
+@dataclass(frozen=True)
+class Places:
+    """The places of all host rows of a run: build it once, and ask for any rows.
+
+    The line is that of the first frame of the user's own code in the stack of the innermost operator around the row. A
+    row of the backward pass without a stack of its own has the line of the forward operator that its operator was
+    derived from. Without such an operator the innermost Python function of the user's tells the file and the function;
+    the number in its name is where the function was entered (or stood when the recording began), not the line that
+    called, so `entered` is set. Where no code of the user's is known, the frame is the innermost of all.
+
+    Attributes
+    ----------
+    tables
+        The tables of the run by name; ``python``, ``operators``, ``api`` and ``links`` are read.
+    causes
+        Who called whom among them.
+    """
+
+    tables: Mapping[str, pd.DataFrame]
+    causes: Causes
+
+    @classmethod
+    def build(cls, tables: Mapping[str, pd.DataFrame], found: Causes | None = None) -> Places:
+        """Build the places of a run; `found` is what :func:`npuprof.analysis.correlation.causes` returned, if known."""
+        return cls(tables, causes(tables) if found is None else found)
+
+    def of(self, table: Literal["python", "operators", "api"], rows: Int64 | None = None) -> pd.DataFrame:
+        """Return the places of rows of one host table.
+
+        Parameters
+        ----------
+        table
+            The table.
+        rows
+            Numbers of its rows, -1 for none; all of them by default.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each one asked for: ``file``, ``line`` and ``function``, ``module`` (the innermost ``nn.Module``
+            around it, where modules were recorded) and ``entered`` (whether the line is that of the function's
+            entrance). What is not known is absent.
+        """
+        wanted = np.arange(len(self.tables[table]), dtype=np.int64) if rows is None else np.asarray(rows, np.int64)
+        return self.at(np.where(wanted >= 0, wanted + self.causes.first_row[table], -1))
+
+    def at(self, rows: Int64) -> pd.DataFrame:
+        """Return the places of host rows as the causes number them; see :meth:`of`."""
+        frame, entered = self._frames_of(rows)
+        parts = [_FRAME.fullmatch(one) for one in self._texts]
+        numbers = np.array([*(int(part["line"]) if part else 0 for part in parts), 0], np.int64)
+        modules, module = self._modules
+        places: pd.DataFrame = pd.DataFrame(
+            {
+                "file": _names(frame, [part["file"] if part else "" for part in parts]),
+                "line": pd.arrays.IntegerArray(numbers[frame], frame < 0),
+                "function": _names(frame, [part["function"] if part else "" for part in parts]),
+                "module": _names(self._taken(rows, module), modules),
+                "entered": entered,
+            }
+        )
+        return places
+
+    def _frames_of(self, rows: Int64) -> tuple[Int64, Bools]:
+        frame, entered = np.full(len(rows), -1, np.int64), np.zeros(len(rows), bool)
+        for codes, of_python in self._frames:
+            open_rows = np.flatnonzero(frame < 0)
+            frame[open_rows] = told = self._taken(rows[open_rows], codes)
+            entered[open_rows] = (told >= 0) & of_python
+        return frame, entered
+
+    def _taken(self, rows: Int64, codes: Int64) -> Int64:
+        """Return for each row the code of the nearest caller that has one, by way of the forward pass if need be."""
+        told = codes >= 0
+        if not told.any():
+            return np.full(len(rows), -1, np.int64)
+        callers, forward = self.causes.callers, self._forward
+        found = nearest(callers, rows, told | (forward >= 0))
+        derived = np.flatnonzero((found >= 0) & (forward[found] >= 0))
+        found[derived] = nearest(callers, forward[found[derived]], told)
+        left = np.flatnonzero(found < 0)
+        found[left] = nearest(callers, rows[left], told)
+        return np.where(found >= 0, codes[found], -1)
+
+    @cached_property
+    def _forward(self) -> Int64:
+        """For each host row the operator of the forward pass that autograd derived it from, -1 for most."""
+        links, first = self.tables["links"], self.causes.first_row["operators"]
+        count = self.causes.first_row["api"] - first
+        source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
+        known = (source >= 0) & (source < count) & (target >= 0) & (target < count)
+        derived = (links["kind"] == "forward_backward").to_numpy(bool) & known
+        forward = np.full(len(self.causes.callers), -1, np.int64)
+        forward[target[derived] + first] = source[derived] + first
+        return forward
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        """The distinct frames that any row tells, which the codes number."""
+        return self._frames_and_texts[1]
+
+    @property
+    def _frames(self) -> Sequence[tuple[Int64, bool]]:
+        """Codes of frames for each host row, the best source first, and whether Python calls tell them."""
+        return self._frames_and_texts[0]
+
+    @cached_property
+    def _frames_and_texts(self) -> tuple[list[tuple[Int64, bool]], list[str]]:
+        texts: dict[str, int] = {}
+        found = []
+        for read in (_user_frame, _any_frame):
+            for table, column in (("operators", "stack"), ("python", "name")):
+                found.append((self._codes(table, column, read, texts), table == "python"))
+        return found, list(texts)
+
+    @cached_property
+    def _modules(self) -> tuple[list[str], Int64]:
+        texts: dict[str, int] = {}
+        codes = self._codes("python", "name", _module, texts)
+        if "modules" in self.tables["operators"]:
+            codes = np.maximum(codes, self._codes("operators", "modules", str, texts))
+        return list(texts), codes
+
+    def _codes(self, table: str, column: str, read: Callable[[str], str], texts: dict[str, int]) -> Int64:
+        """Return for each host row the number of what one column tells of it, -1 for nothing, and number new texts."""
+        values = self.tables[table][column].astype("category")
+        told = [read(str(name)) for name in values.cat.categories]
+        of_name = [texts.setdefault(text, len(texts)) if text else -1 for text in told]
+        codes = np.full(len(self.causes.callers), -1, np.int64)
+        first = self.causes.first_row[table]
+        codes[first : first + len(values)] = np.array([*of_name, -1], np.int64)[values.cat.codes.to_numpy()]
+        return codes
+
+
+def lines(places: pd.DataFrame) -> pd.Categorical:
+    """Return what to call the lines of places: ``main.py:350``, and ``main.py: train`` where only that was entered.
+
+    Parameters
+    ----------
+    places
+        Rows with the columns of :meth:`Places.of`. Files of one name keep as many of their folders as tell them apart.
+    """
+    known = places["file"].notna().to_numpy(bool)
+    told = places.loc[known, ["file", "line", "function", "entered"]].astype({"file": object, "function": object})
+    codes = np.full(len(places), -1, np.int64)
+    if not len(told):
+        return schema.categorical(codes, [])
+    entered = told["entered"].to_numpy(bool)
+    told["function"], told["line"] = told["function"].where(entered, ""), told["line"].where(~entered, -1)
+    numbers, distinct = pd.factorize(pd.MultiIndex.from_frame(told[["file", "function", "line"]]))
+    short = _short_names({file for file, _, _ in distinct})
+    names = [f"{short[file]}: {name}" if name else f"{short[file]}:{line}" for file, name, line in distinct]
+    codes[known] = numbers
+    return _names(codes, names)
+
+
+def _short_names(files: set[str]) -> dict[str, str]:
+    """Return the last part of each path, with as many folders before it as no other file shares."""
+    parts = {file: re.split(r"[/\\]", file) for file in files}
+    tails = Counter("/".join(path[-depth:]) for path in parts.values() for depth in range(1, len(path) + 1))
+    short = {}
+    for file, path in parts.items():
+        several = (tail for depth in range(1, len(path) + 1) if tails[tail := "/".join(path[-depth:])] == 1)
+        short[file] = next(several, file)
+    return short
+
+
+def nearest(callers: Int64, rows: Int64, wanted: Bools) -> Int64:
+    """Return for each row itself or its nearest caller that is wanted; -1 without one, and for -1."""
+    if not len(callers):
+        return np.full(len(rows), -1, np.int64)
+    found = np.where(wanted, np.arange(len(callers)), callers)
+    # Every round doubles how far up each row has looked; there are no cycles.
+    while len(open_rows := np.flatnonzero((found >= 0) & ~wanted[found])):
+        found[open_rows] = found[found[open_rows]]
+    told: Int64 = np.where(rows >= 0, found[rows], -1)
+    return told
+
+
+def is_users(file: str) -> bool:
+    """Return whether a file is the user's own: no installed package, nothing of Python's own library, no string."""
+    # A framework takes the folder of Python's library off the names of its files: what is left is "threading.py".
+    return not _INSTALLED.search(file) and file.removesuffix(".py") not in sys.stdlib_module_names
+
+
+def _user_frame(stack: str) -> str:
+    """Return the innermost frame of the user's own code in a stack, a frame a line, or of one call."""
+    return next((line for line, file in _frames_in(stack) if is_users(file)), "")
+
+
+def _any_frame(stack: str) -> str:
+    return next((line for line, _ in _frames_in(stack)), "")
+
+
+def _frames_in(stack: str) -> list[tuple[str, str]]:
+    return [(line, part["file"]) for line in stack.split("\n") if (part := _FRAME.fullmatch(line))]
+
+
+def _module(name: str) -> str:
+    return name.removeprefix(_MODULE) if name.startswith(_MODULE) else ""
+
+
+def _names(codes: Int64, names: Sequence[str]) -> pd.Categorical:
+    """Return a name column of codes into names that may repeat; what has no name is absent."""
+    distinct = list(dict.fromkeys(filter(None, names)))
+    number = {name: code for code, name in enumerate(distinct)}
+    return schema.categorical(np.array([*(number.get(name, -1) for name in names), -1])[codes], distinct)

@@ -1,0 +1,100 @@
+"""The line and the module of any host row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import npuprof
+from npuprof import tables
+from npuprof.analysis.places import Places, is_users, lines
+from tests.analysis.test_launches import call, link, training
+
+_STACK = "torch/nn/linear.py(5): forward\n/home/me/model.py(7): forward\n/home/me/main.py(1): <module>"
+
+
+def test_the_line_is_of_the_operators_stack_and_not_where_python_entered_the_function() -> None:
+    run = training()
+    run["operators"]["stack"] = pd.Categorical([_STACK, *[None] * 5])
+    operators = Places.build(run).of("operators")
+    assert operators["line"].tolist() == [7] * 6
+    assert operators["file"].tolist() == ["/home/me/model.py"] * 6
+    assert not operators["entered"].any()
+    python = Places.build(run).of("python")
+    assert python["line"].tolist() == [10] * 3
+    assert python["entered"].all()
+
+
+def test_backward_rows_go_to_the_forward_pass_once() -> None:
+    """The backward pass of a backward pass has the line of that pass, not of the operator two passes before."""
+    run = training(
+        operators=[call("Grad2", 1_200, 50, 3, kind="op", id=6)],
+        links=[link("forward_backward", ("operators", 4), ("operators", 6))],
+    ) | {"python": tables.empty("python")}
+    run["operators"]["stack"] = pd.Categorical([_STACK, *[None] * 6])
+    told = Places.build(run).of("operators", np.array([5, 6, -1]))
+    assert told["line"].tolist() == [7, pd.NA, pd.NA]
+
+
+def test_an_absent_table_or_no_rows_are_no_error() -> None:
+    run = {name: tables.empty(name) for name in tables.NAMES}
+    assert len(Places.build(run).of("api")) == 0
+    told = Places.build(run).of("api", np.array([-1, -1]))
+    assert told[["file", "line", "function", "module"]].isna().all(axis=None)
+    assert lines(told).isna().all()
+
+
+@pytest.mark.parametrize(
+    ("file", "users"),
+    [
+        ("/home/me/main.py", True),
+        ("main.py", True),
+        ("/tmp/ipykernel_7/12.py", True),
+        ("<ipython-input-3-ab>", True),
+        ("/usr/lib/python3.10/threading.py", False),
+        ("threading.py", False),
+        ("asyncio/base_events.py", False),
+        ("torch/nn/modules/module.py", False),
+        ("/x/.local/lib/python3.9/site-packages/torch_npu/npu.py", False),
+        ("<string>", False),
+        ("<built-in>", False),
+        ("<frozen runpy>", False),
+    ],
+)
+def test_which_files_are_the_users_own(file: str, users: bool) -> None:
+    assert is_users(file) is users
+
+
+def test_lines_tell_files_of_one_name_apart_and_claim_no_line_that_is_an_entrance() -> None:
+    places: Any = pd.DataFrame(
+        {
+            "file": pd.Categorical(["/a/one/x.py", "/a/two/x.py", "/a/y.py", None]),
+            "line": pd.array([1, 2, 3, None], dtype="Int64"),
+            "function": pd.Categorical(["f", "g", "h", None]),
+            "entered": [False, False, True, False],
+        }
+    )
+    assert list(lines(places))[:3] == ["one/x.py:1", "two/x.py:2", "y.py: h"]
+    assert list(lines(places).isna()) == [False, False, False, True]
+
+
+def test_copies_and_synchronisations_of_a_real_run_have_the_line_that_called(samples: Path) -> None:
+    run = npuprof.load(samples / "torch_npu" / "text" / "level1" / "rank0_ascend_pt")
+    rows = np.flatnonzero(run.api["name"].astype(str).str.contains("Synchronize").to_numpy(bool))
+    places = Places.build(run.tables)
+    waits = places.of("api", rows).assign(duration_ns=run.api["duration_ns"].to_numpy()[rows])
+    waited = waits.assign(place=lines(waits)).groupby("place", observed=True)["duration_ns"].sum()
+    assert waited.to_dict() == {
+        "main.py:350": 6_089_620,
+        "main.py:351": 47_110,
+        "main.py:359": 43_760,
+        "main.py:485": 91_706_750,
+    }
+    whole = int(run.kernels["duration_ns"].sum())
+    absent = {name: run.launches[name].isna().to_numpy() for name in ("line", "module")}
+    shares = {name: run.launches["duration_ns"].to_numpy()[rows].sum() / whole for name, rows in absent.items()}
+    assert shares == {"line": pytest.approx(0.0953, abs=0.0005), "module": pytest.approx(0.3577, abs=0.0005)}
