@@ -20,7 +20,7 @@ from pathlib import Path
 from npuprof.notes import Notes
 from npuprof.sources.framework import reader_of
 from npuprof.sources.framework import torch as torch_files
-from npuprof.sources.raw.control.files import Side, read_sides
+from npuprof.sources.raw.metadata.files import Side, read_sides
 from npuprof.sources.raw.records.folders import read_folder
 from npuprof.sources.result_folder.description import describe
 from npuprof.sources.result_folder.layout import OUTPUT, Layout, find

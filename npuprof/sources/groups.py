@@ -22,7 +22,7 @@ from npuprof.arrays import Int64
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import ABSENT, optional
-from npuprof.sources.raw.control.dictionaries import hash_of
+from npuprof.sources.raw.metadata.dictionaries import hash_of
 
 MATRIX, TASKS = "communication_matrix", "communication_tasks"
 MAX_RANK = 1_000_000

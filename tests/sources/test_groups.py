@@ -12,7 +12,7 @@ from npuprof.analysis.traffic import rank_traffic
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.groups import add_global_ranks, groups_of
-from npuprof.sources.raw.control.dictionaries import hash_of
+from npuprof.sources.raw.metadata.dictionaries import hash_of
 from tests import factories
 
 PIPELINE, WORLD = "10.0.0.1%eth0_60000_0_17", "10.0.0.1%eth0_60000_1_18"

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from npuprof.sources.base import Decoded
 from npuprof.sources.framework import mindspore, mindspore_ranges, torch
-from npuprof.sources.raw.control.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import Clock
 
 
 class Reader(Protocol):

@@ -16,8 +16,8 @@ from fractions import Fraction
 from typing import Any
 
 from npuprof.notes import Notes
-from npuprof.sources.raw.control.clocks import Clock, epoch_offset, host_clock, parse_frequency
-from npuprof.sources.raw.control.files import Side, whole_number
+from npuprof.sources.raw.metadata.clocks import Clock, epoch_offset, host_clock, parse_frequency
+from npuprof.sources.raw.metadata.files import Side, whole_number
 
 _SOURCE = "profiler_info.json"
 _COUNTING = "mindspore"

@@ -15,7 +15,7 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import PYTHON_GC
 from npuprof.sources.framework.files import read_rows
 from npuprof.sources.framework.spans import by_time, durations, reached, to_ns
-from npuprof.sources.raw.control.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import Clock
 
 _FILE = "torch.gc_record"
 _LAYOUT = [("process", "<i8"), ("start", "<u8"), ("end", "<u8")]

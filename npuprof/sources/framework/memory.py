@@ -23,7 +23,7 @@ from npuprof.sources.framework.causes import operator_rows
 from npuprof.sources.framework.files import read_content
 from npuprof.sources.framework.spans import reached, to_ns
 from npuprof.sources.framework.tlv import Records, scan
-from npuprof.sources.raw.control.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import Clock
 
 _FILE, _KIND, _BYTES = "torch.memory_usage", 3, 77
 _NPU = 20  # torch's number of the device type

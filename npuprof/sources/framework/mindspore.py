@@ -24,7 +24,7 @@ from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.files.zipped import read_head, read_whole
 from npuprof.sources.framework.files import MINDSPORE_RANGES, note_unread
 from npuprof.sources.framework.spans import by_time
-from npuprof.sources.raw.control.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import Clock
 from npuprof.sources.text.csv_table import read_statistic
 
 COLLECTOR = "mindspore"

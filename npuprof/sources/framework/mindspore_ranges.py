@@ -28,7 +28,7 @@ from npuprof.sources.framework.files import MINDSPORE_RANGES, read_content
 from npuprof.sources.framework.spans import by_time, durations, reached, to_ns
 from npuprof.sources.framework.texts import read_texts
 from npuprof.sources.framework.tlv import Records, scan
-from npuprof.sources.raw.control.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import Clock
 
 COLLECTOR = mindspore.COLLECTOR
 

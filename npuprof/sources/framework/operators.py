@@ -26,7 +26,7 @@ from npuprof.sources.framework.files import read_content
 from npuprof.sources.framework.spans import by_time, durations, reached, to_ns
 from npuprof.sources.framework.texts import read_texts
 from npuprof.sources.framework.tlv import scan
-from npuprof.sources.raw.control.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import Clock
 
 _RANGES, _RANGE_KIND, _RANGE_BYTES = "torch.op_range", 1, 58
 _MARKS, _MARK_KIND, _MARK_BYTES = "torch.op_mark", 2, 40

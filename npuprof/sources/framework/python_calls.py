@@ -21,7 +21,7 @@ from npuprof.sources.framework.files import read_content, read_rows
 from npuprof.sources.framework.spans import reached, to_ns
 from npuprof.sources.framework.texts import read_texts
 from npuprof.sources.framework.tlv import scan
-from npuprof.sources.raw.control.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import Clock
 
 _EVENTS, _NAMES, _NAME_KIND = "torch.python_tracer_func", "torch.python_tracer_hash", 4
 _LAYOUT = [("time", "<u8"), ("thread", "<i8"), ("process", "<u8"), ("key", "<u8"), ("tag", "u1")]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from npuprof.arrays import Int64
 from npuprof.notes import Notes
-from npuprof.sources.raw.control.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import Clock
 
 NONE = -1
 """Stands for "no row" where rows of another table are named."""

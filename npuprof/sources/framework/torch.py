@@ -12,7 +12,7 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.framework import garbage, memory, operators, parameters, python_calls
 from npuprof.sources.framework.causes import operator_links
 from npuprof.sources.framework.files import note_unread
-from npuprof.sources.raw.control.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import Clock
 
 _FILES = (
     "torch.op_range",

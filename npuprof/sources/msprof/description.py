@@ -8,9 +8,9 @@ from __future__ import annotations
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.msprof.layout import Layout
-from npuprof.sources.raw.control import clocks
-from npuprof.sources.raw.control.facts import read_info
-from npuprof.sources.raw.control.files import read_sides
+from npuprof.sources.raw.metadata import clocks
+from npuprof.sources.raw.metadata.facts import read_info
+from npuprof.sources.raw.metadata.files import read_sides
 
 SOURCE = "msprof text result"
 

@@ -3,12 +3,12 @@
 :func:`read` goes the way of the bytes, from package to package; none of these imports from one below it::
 
     records/        slices of a data folder -> whole records, whose layouts and enumerations are here
-    control/        what a recording tells of itself: control files, clocks, the chips, dictionaries of names
-    keys/           task ids and times, by which records of different streams belong together
+    metadata/       what a recording tells of itself: control files, clocks, the chips, dictionaries of names
+    join_keys/      task ids and times, by which records of different streams belong together
     host/           -> calls, operators, tasks as they were launched, communication, memory of operators
     device/         -> tasks as they ran, steps, performance counters, what AI CPUs wrote
-    families/       the same of other families of chips, and which reader reads which family
-    joined/         both sides -> launches, marks, collectives; the tables of calls, tasks and kernels
+    chips/          the same of other families of chips, and which reader reads which family
+    correlation/    both sides -> launches, marks, collectives; the tables of calls, tasks and kernels
     communication/  -> the tables of communication
     samples/        streams sampled by time, of either side -> memory and counters
 
@@ -28,28 +28,28 @@ from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.overlapping import of_span, overlap_table
+from npuprof.sources.raw.chips import readers
 from npuprof.sources.raw.communication import device_collectives
 from npuprof.sources.raw.communication.tables import Communication
-from npuprof.sources.raw.control import clocks
-from npuprof.sources.raw.control.chips import note_family, note_old_names
-from npuprof.sources.raw.control.dictionaries import read_dictionaries
-from npuprof.sources.raw.control.facts import read_info
-from npuprof.sources.raw.control.files import Side, read_old_sides, read_sides
-from npuprof.sources.raw.control.relative_clock import relative_clock
+from npuprof.sources.raw.correlation import accounts, assemble, ends, launches, marks, partial
+from npuprof.sources.raw.correlation.collectives import gather
 from npuprof.sources.raw.device import pmu, steps, track_records
 from npuprof.sources.raw.device.aicpu import read_aicpu
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.task_rates import read_task_rates
 from npuprof.sources.raw.device.tasks import join
-from npuprof.sources.raw.families import readers
 from npuprof.sources.raw.host import allocations, captures, graph_memory, runtime_records
 from npuprof.sources.raw.host.calls import nest_calls, read_calls
 from npuprof.sources.raw.host.hccl import read_hccl
 from npuprof.sources.raw.host.operators import read_operators, with_captured
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.host.tracks import join_calls, read_launched
-from npuprof.sources.raw.joined import accounts, assemble, ends, launches, marks, partial
-from npuprof.sources.raw.joined.collectives import gather
+from npuprof.sources.raw.metadata import clocks
+from npuprof.sources.raw.metadata.chips import note_family, note_old_names
+from npuprof.sources.raw.metadata.dictionaries import read_dictionaries
+from npuprof.sources.raw.metadata.facts import read_info
+from npuprof.sources.raw.metadata.files import Side, read_old_sides, read_sides
+from npuprof.sources.raw.metadata.relative_clock import relative_clock
 from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.records.old_names import devices_of, old_folder
 from npuprof.sources.raw.records.slices import Streams

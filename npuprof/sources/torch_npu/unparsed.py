@@ -25,7 +25,7 @@ from npuprof.sources.columns.steps import assign_steps
 from npuprof.sources.framework import reader_of
 from npuprof.sources.framework.causes import launch_links
 from npuprof.sources.framework.clock import framework_clock
-from npuprof.sources.raw.control.files import Side, read_sides
+from npuprof.sources.raw.metadata.files import Side, read_sides
 from npuprof.sources.result_folder.description import describe, load
 from npuprof.sources.result_folder.layout import Layout, find
 from npuprof.sources.selection import Part, Selection

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from npuprof import tables
 from npuprof.sources.base import Decoded
 from npuprof.sources.framework import mindspore_ranges, reader_of
-from npuprof.sources.raw.control.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import Clock
 from npuprof.sources.torch_npu import unparsed
 from tests.sources.framework.conftest import CLOCK
 from tests.sources.framework.test_mindspore import OPERATORS

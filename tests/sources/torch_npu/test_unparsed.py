@@ -19,8 +19,8 @@ from npuprof.notes import Notes
 from npuprof.simulator import synthesise
 from npuprof.sources import raw, torch_npu
 from npuprof.sources.base import Decoded
-from npuprof.sources.raw.control.clocks import epoch_offset
-from npuprof.sources.raw.control.files import read_sides
+from npuprof.sources.raw.metadata.clocks import epoch_offset
+from npuprof.sources.raw.metadata.files import read_sides
 from npuprof.sources.torch_npu import unparsed
 from tests.sources.framework.writer import Framework, profiler_info, small
 from tests.sources.trace.maker import small_trace

@@ -19,7 +19,7 @@ from npuprof.arrays import Bools, Int64, Uint64
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.raw.host.captures import CaptureStreams
 from npuprof.sources.raw.host.reader import Host
-from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.records import layouts
 
 _AI_CPU = "AI_CPU"

@@ -16,12 +16,12 @@ from npuprof import tables
 from npuprof.arrays import Bools, Float64, Int64, Records, Uint64
 from npuprof.sources.columns.nullable import optional, recoded
 from npuprof.sources.raw.communication import bandwidth
-from npuprof.sources.raw.control.dictionaries import Dictionaries, Names
+from npuprof.sources.raw.correlation.assemble import Run
 from npuprof.sources.raw.device import steps
 from npuprof.sources.raw.host.hccl import Hccl
 from npuprof.sources.raw.host.operators import take
-from npuprof.sources.raw.joined.assemble import Run
-from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.join_keys import joins
+from npuprof.sources.raw.metadata.dictionaries import Dictionaries, Names
 from npuprof.sources.raw.records import enums
 
 _NO_RANK = 0xFFFFFFFF

@@ -15,11 +15,11 @@ import pandas as pd
 from npuprof.arrays import Float64, Int64, Records
 from npuprof.ledger import STATISTICS
 from npuprof.sources.columns.nullable import ABSENT, optional
-from npuprof.sources.raw.control.dictionaries import Dictionaries
 from npuprof.sources.raw.device import aicpu_collectives
 from npuprof.sources.raw.device.aicpu_fields import moments, stream_ids
 from npuprof.sources.raw.device.reader import Device
-from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.join_keys import joins
+from npuprof.sources.raw.metadata.dictionaries import Dictionaries
 from npuprof.sources.raw.records import layouts
 
 _NODE, _DATA, _MODEL, _QUEUE, _KFC_COMMUNICATION, _KFC_COMPUTE, _FLIP = 0, 1, 2, 3, 4, 5, 11

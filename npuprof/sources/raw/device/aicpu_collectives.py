@@ -14,9 +14,9 @@ import pandas as pd
 
 from npuprof.arrays import Bools, Records
 from npuprof.sources.columns.nullable import optional
-from npuprof.sources.raw.control.dictionaries import Dictionaries, Names, hash_of
 from npuprof.sources.raw.device.aicpu_fields import moments, stream_ids
 from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.metadata.dictionaries import Dictionaries, Names, hash_of
 from npuprof.sources.raw.records import enums
 
 _NO_RANK = 0xFFFFFFFF

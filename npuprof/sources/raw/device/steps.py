@@ -14,7 +14,7 @@ from npuprof import tables
 from npuprof.arrays import Int64, Records
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import Track
-from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.join_keys import joins
 
 _STEP_BEGIN, _STEP_END = 60000, 60001
 _MODEL_START, _MODEL_END, _ITERATION_END = 0, 1, 4

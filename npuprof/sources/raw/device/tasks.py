@@ -12,11 +12,11 @@ import numpy as np
 
 from npuprof.analysis.nesting import time_order
 from npuprof.arrays import Bools, Int64, Records
-from npuprof.sources.raw.control.chips import Family
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.reader import STREAM_BITS, Device
-from npuprof.sources.raw.keys import joins
-from npuprof.sources.raw.keys.batches import Flips, batch_ids
+from npuprof.sources.raw.join_keys import joins
+from npuprof.sources.raw.join_keys.batches import Flips, batch_ids
+from npuprof.sources.raw.metadata.chips import Family
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import chip_layouts, enums, layouts
 
 _TASK_START, _TASK_END, _SUB_START, _SUB_END = 0, 1, 0b100010, 0b100011

@@ -16,10 +16,10 @@ import pandas as pd
 
 from npuprof.arrays import Records
 from npuprof.ledger import STATISTICS
-from npuprof.sources.raw.control.chips import Family
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.aicpu_fields import moments, stream_ids
 from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.metadata.chips import Family
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
 
 _COPY_STATES = {0: "created", 1: "started", 2: "ended"}

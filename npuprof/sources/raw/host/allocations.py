@@ -14,7 +14,7 @@ from npuprof import tables
 from npuprof.arrays import Int64, Records
 from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.raw.host.reader import Host
-from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.records import layouts
 
 _STREAM = "additional.task_memory_info"

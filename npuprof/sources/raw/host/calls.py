@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from npuprof.analysis.nesting import Nesting, time_order
 from npuprof.arrays import Bools, Int64, Records, Uint64
-from npuprof.sources.raw.control.dictionaries import Dictionaries, Names
 from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.metadata.dictionaries import Dictionaries, Names
 from npuprof.sources.raw.records import enums, layouts
 
 _STREAM = "api_event.data"

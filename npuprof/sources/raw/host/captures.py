@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Bools, Int64, Records, Uint8
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.host import tensors
 from npuprof.sources.raw.host.reader import Host
-from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.join_keys import joins
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
 
 _STREAMS, _STREAMS_V2, _V2 = "compact.capture_stream_info", "compact.capture_stream_info_v2", 809

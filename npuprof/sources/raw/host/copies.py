@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Int64, Records
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.host.reader import Host
-from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.join_keys import joins
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import layouts
 
 _COPY = "MEMCPY_ASYNC"

@@ -14,7 +14,7 @@ from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.host.tracks import Tracks
-from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.records import enums, layouts
 
 _NO_CONTEXT = 0xFFFFFFFF

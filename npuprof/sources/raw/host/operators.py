@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Bools, Int64, Records
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.host import tensors
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.captures import CapturedOperators
 from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
 
 

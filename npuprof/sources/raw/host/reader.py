@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from npuprof.arrays import Records
 from npuprof.notes import Notes
-from npuprof.sources.raw.control.clocks import Clock
-from npuprof.sources.raw.control.dictionaries import Dictionaries
+from npuprof.sources.raw.metadata.clocks import Clock
+from npuprof.sources.raw.metadata.dictionaries import Dictionaries
 from npuprof.sources.raw.records.slices import Streams
 from npuprof.sources.selection import Windows
 

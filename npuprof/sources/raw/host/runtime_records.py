@@ -16,8 +16,8 @@ import pandas as pd
 
 from npuprof.arrays import Records
 from npuprof.ledger import STATISTICS
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
 
 _STREAM_SQ, _DPU, _COPY, _FILL, _MEMORY = 807, 806, 810, 811, 812

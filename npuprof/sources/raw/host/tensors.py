@@ -14,7 +14,7 @@ import pandas as pd
 
 from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.raw.control.dictionaries import Names
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
 
 COLUMNS = ("input_shapes", "input_dtypes", "input_formats", "output_shapes", "output_dtypes", "output_formats")

@@ -10,12 +10,12 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from npuprof.arrays import Bools, Int64, Records, Uint64
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.copies import join_copies
 from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.host.reader import Host
-from npuprof.sources.raw.keys.batches import Flips, batch_ids
+from npuprof.sources.raw.join_keys.batches import Flips, batch_ids
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
 
 _FLIP, _OLD_FLIP = "FLIP_TASK", "FLIP"  # the collector's name, and what a dictionary may call it too

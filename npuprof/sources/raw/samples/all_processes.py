@@ -16,9 +16,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.sources.raw.control.dictionaries import Names
-from npuprof.sources.raw.control.files import Side
 from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.files import Side
 from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
 from npuprof.sources.raw.samples.text import lines, whole
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuprof.sources.raw.control.chips import Family
-from npuprof.sources.raw.control.clocks import parse_frequency
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.chip_metrics import UNSPLIT, metrics_of
 from npuprof.sources.raw.device.metrics import metric_columns
 from npuprof.sources.raw.device.pmu import Frequencies, is_sampled, profiling_events
 from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.metadata.chips import Family
+from npuprof.sources.raw.metadata.clocks import parse_frequency
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import chip_layouts, layouts
 from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
 from npuprof.sources.raw.samples.streams import read_device_ns

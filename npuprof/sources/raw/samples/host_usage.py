@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from npuprof.arrays import Bools, Int64
-from npuprof.sources.raw.control.clocks import parse_frequency
-from npuprof.sources.raw.control.dictionaries import Names
-from npuprof.sources.raw.control.files import Side, whole_number
 from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.metadata.clocks import parse_frequency
+from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.files import Side, whole_number
 from npuprof.sources.raw.samples.all_processes import read_all_processes
 from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
 from npuprof.sources.raw.samples.text import counted_lines, number, whole

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from npuprof.arrays import Float64
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.samples.counter_rows import CounterRows, passed_ns, rows
 from npuprof.sources.raw.samples.streams import impossible, read_device_ns

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from npuprof.arrays import Int64, Records
-from npuprof.sources.raw.control.chips import Family
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.metadata.chips import Family
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.samples.counter_rows import CounterRows, passed_ns, rows
 from npuprof.sources.raw.samples.interconnects import qos_names

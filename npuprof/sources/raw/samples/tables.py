@@ -14,12 +14,12 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.sources.columns.nullable import ABSENT, module_component, optional
-from npuprof.sources.raw.control.clocks import Clock
-from npuprof.sources.raw.control.dictionaries import Names
-from npuprof.sources.raw.control.files import Side
 from npuprof.sources.raw.device.pmu import Frequencies
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.metadata.clocks import Clock
+from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.files import Side
 from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.records.enums import MEMORY_MODULES
 from npuprof.sources.raw.samples import core_samples, host_usage, interconnects, soc_profile, traffic

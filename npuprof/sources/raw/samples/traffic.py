@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from npuprof.arrays import Float64, Int64, Records
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.samples.counter_rows import CounterRows, passed_ns, rows
 from npuprof.sources.raw.samples.streams import impossible, layout_version, read_host_ns, read_us

@@ -19,7 +19,7 @@ from npuprof import tables
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded
 from npuprof.sources.raw.communication.bandwidth import bandwidth_gb_s
-from npuprof.sources.raw.joined.collectives import _rounds
+from npuprof.sources.raw.correlation.collectives import _rounds
 from tests.sources.raw.conftest import raw_sample
 from tests.sources.raw.writers.communication import NONE, SLAVE, CommunicationDirectory
 from tests.sources.raw.writers.directory import START_NS

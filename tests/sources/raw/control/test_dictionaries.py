@@ -12,7 +12,7 @@ import pytest
 
 from npuprof.notes import Notes
 from npuprof.sources import raw
-from npuprof.sources.raw.control.dictionaries import hash_of
+from npuprof.sources.raw.metadata.dictionaries import hash_of
 from tests.sources.raw.conftest import raw_sample
 from tests.sources.raw.writers.directory import RawDirectory
 

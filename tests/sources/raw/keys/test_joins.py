@@ -5,8 +5,8 @@ import numpy.typing as npt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npuprof.sources.raw.keys.batches import Flips, batch_ids
-from npuprof.sources.raw.keys.joins import latest, match, pair
+from npuprof.sources.raw.join_keys.batches import Flips, batch_ids
+from npuprof.sources.raw.join_keys.joins import latest, match, pair
 
 
 def _array(values: list[int]) -> npt.NDArray[np.int64]:

@@ -13,14 +13,14 @@ import pandas as pd
 
 from npuprof.analysis.nesting import time_order
 from npuprof.arrays import Bools, Int64
-from npuprof.sources.raw.control.dictionaries import Dictionaries, Names
+from npuprof.sources.raw.correlation.marks import DeviceMarks
 from npuprof.sources.raw.device.tasks import DeviceTasks
 from npuprof.sources.raw.host.captures import CapturedOperators, CaptureStreams
 from npuprof.sources.raw.host.hccl import Hccl
 from npuprof.sources.raw.host.operators import Operators, take
 from npuprof.sources.raw.host.tracks import Launched, Tracks
-from npuprof.sources.raw.joined.marks import DeviceMarks
-from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.join_keys import joins
+from npuprof.sources.raw.metadata.dictionaries import Dictionaries, Names
 from npuprof.sources.raw.records import enums
 
 _CORES = frozenset(enums.KERNEL_TASK_TYPES.values())

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from npuprof.info import Info
-from npuprof.sources.raw.control.files import CHIPS, Side, whole_number
+from npuprof.sources.raw.metadata.files import CHIPS, Side, whole_number
 
 _VERSIONS = {"cannVersion": "cann", "drvVersion": "driver"}
 _ENVIRONMENT = {

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.sources.raw.control.chips import Family
+from npuprof.sources.raw.chips import core_pmu, hwts, nano, pmu_v6, stars_v6
+from npuprof.sources.raw.chips.training_trace import read_training_trace
 from npuprof.sources.raw.device import pmu, tasks
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks, Track
-from npuprof.sources.raw.families import core_pmu, hwts, nano, pmu_v6, stars_v6
-from npuprof.sources.raw.families.training_trace import read_training_trace
+from npuprof.sources.raw.metadata.chips import Family
 
 
 def read_track(of: Device) -> Track:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.notes import Notes
-from npuprof.sources.raw.joined.assemble import Run
+from npuprof.sources.raw.correlation.assemble import Run
 from npuprof.sources.raw.records import enums
 
 _FEW = 16  # what ran when the collection ended may have only one of both sides

@@ -15,10 +15,10 @@ import pandas as pd
 
 from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks, Track, join, pair_rows
-from npuprof.sources.raw.keys.batches import Flips
+from npuprof.sources.raw.join_keys.batches import Flips
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import chip_layouts, enums, layouts
 
 _TASK_START, _TASK_END = 0, 1

@@ -16,16 +16,16 @@ from npuprof import tables
 from npuprof.arrays import Bools, Int64
 from npuprof.sources.columns.nullable import recoded, whole
 from npuprof.sources.columns.waits import waits
-from npuprof.sources.raw.control.dictionaries import Names
+from npuprof.sources.raw.chips import readers
+from npuprof.sources.raw.correlation.collectives import Collectives
+from npuprof.sources.raw.correlation.launches import Launches
 from npuprof.sources.raw.device import pmu, steps
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks
-from npuprof.sources.raw.families import readers
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import Operators, take
 from npuprof.sources.raw.host.tracks import Tracks
-from npuprof.sources.raw.joined.collectives import Collectives
-from npuprof.sources.raw.joined.launches import Launches
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums
 
 _FIRST_MARK_CONNECTION = 4_000_000_001  # connection ids of marks lie far above those of calls

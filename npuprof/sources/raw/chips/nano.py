@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from npuprof.arrays import Records, Uint64
 from npuprof.notes import Notes
-from npuprof.sources.raw.control.clocks import parse_frequency
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.chip_metrics import UNSPLIT, metrics_of
 from npuprof.sources.raw.device.metrics import metric_columns
 from npuprof.sources.raw.device.pmu import Kernels, profiling_events
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks, join
-from npuprof.sources.raw.keys import joins
+from npuprof.sources.raw.join_keys import joins
+from npuprof.sources.raw.metadata.clocks import parse_frequency
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import chip_layouts, enums
 
 _STREAM = "nano_stars_profile"

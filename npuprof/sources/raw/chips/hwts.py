@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from npuprof.arrays import Bools, Int64, Records
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks, Track, join, pair_rows
-from npuprof.sources.raw.keys.batches import batch_ids
+from npuprof.sources.raw.join_keys.batches import batch_ids
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import chip_layouts, enums
 
 STREAM_MASK = 0x7FF

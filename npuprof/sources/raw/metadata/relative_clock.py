@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from npuprof.notes import Notes
-from npuprof.sources.raw.control.clocks import Clock, DeviceClock
-from npuprof.sources.raw.control.files import Side
+from npuprof.sources.raw.metadata.clocks import Clock, DeviceClock
+from npuprof.sources.raw.metadata.files import Side
 from npuprof.sources.raw.records import chip_layouts
 from npuprof.sources.raw.records.slices import Streams
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from npuprof.analysis.nesting import time_order
 from npuprof.arrays import Bools, Int64
+from npuprof.sources.raw.correlation.launches import Launches
 from npuprof.sources.raw.device.tasks import DeviceTasks
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.host.tracks import Tracks
-from npuprof.sources.raw.joined.launches import Launches
 
 _CONTEXT_BITS = 17  # 16 bits of context id, and none
 

@@ -13,10 +13,10 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64, Records
-from npuprof.sources.raw.control.dictionaries import Names
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import Track
 from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import layouts
 
 _EX = 1

@@ -18,15 +18,15 @@ from npuprof.analysis.overlap import Spans, union
 from npuprof.arrays import Bools, Int64
 from npuprof.info import Info
 from npuprof.sources.overlapping import WITHOUT_SPAN
-from npuprof.sources.raw.control.chips import Family
-from npuprof.sources.raw.control.dictionaries import HASHES, TYPES
+from npuprof.sources.raw.correlation.launches import may_be_kernels
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks
 from npuprof.sources.raw.host.calls import Calls
 from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.host.reader import JOINED, Host
 from npuprof.sources.raw.host.tracks import Launched
-from npuprof.sources.raw.joined.launches import may_be_kernels
+from npuprof.sources.raw.metadata.chips import Family
+from npuprof.sources.raw.metadata.dictionaries import HASHES, TYPES
 from npuprof.sources.raw.records import enums
 from npuprof.sources.selection import Part, Selection, Windows
 

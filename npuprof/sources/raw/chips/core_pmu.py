@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Int64, Records
-from npuprof.sources.raw.control.clocks import parse_frequency
-from npuprof.sources.raw.control.files import whole_number
+from npuprof.sources.raw.chips.hwts import STREAM_MASK, note_gaps
 from npuprof.sources.raw.device.chip_metrics import UNSPLIT, metrics_of
 from npuprof.sources.raw.device.metrics import metric_columns
 from npuprof.sources.raw.device.pmu import Frequencies, Kernels, cube_utilization, is_sampled, profiling_events
 from npuprof.sources.raw.device.reader import Device
-from npuprof.sources.raw.families.hwts import STREAM_MASK, note_gaps
+from npuprof.sources.raw.metadata.clocks import parse_frequency
+from npuprof.sources.raw.metadata.files import whole_number
 from npuprof.sources.raw.records import chip_layouts
 
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
