@@ -38,8 +38,8 @@ def load(
         Which form to read where a run is there in several: ``"raw"`` for raw data, ``"text"`` for the vendor's CSV
         and JSON files, ``"db"`` for its databases, ``"parsed"`` for both of these. By default raw data if it is
         complete (nothing that the result was made of is missing, and the run ended in order; see
-        :mod:`npuprof.sources.choice`), since its digits are exact; else each table from the form that has it, the
-        text result first; see :mod:`npuprof.sources.forms`. ``run.info.source`` tells which, a note why. What the
+        :mod:`npuprof.sources.raw_or_parsed`), since its digits are exact; else each table from the form that has it,
+        the text result first; see :mod:`npuprof.sources.forms`. ``run.info.source`` tells which, a note why. What the
         vendor summed of a torch_npu run (`step_times`, `statistics`) is taken from the result in either case.
     steps
         Numbers of the steps to read, as in ``run.steps``; the rest is left out, and of raw data not joined. A step

@@ -17,7 +17,7 @@ from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
-from npuprof.sources.files import room
+from npuprof.sources.files import memory_limit
 from tests import factories
 
 
@@ -74,8 +74,8 @@ def test_a_table_of_more_rows_than_fit_into_memory_is_refused(
     profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved = profile.save(tmp_path / "saved")
-    monkeypatch.setattr(room, "ALWAYS_BYTES", 0)
-    monkeypatch.setattr(room, "free_memory", lambda: 100)
+    monkeypatch.setattr(memory_limit, "ALWAYS_BYTES", 0)
+    monkeypatch.setattr(memory_limit, "free_memory", lambda: 100)
     with pytest.raises(SourceError, match=r"\.parquet is too large: .* memory that are free"):
         npuprof.load(saved)
 

@@ -10,7 +10,7 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.profiles import Profile
 from npuprof.ranks.processes import Failure, Processes, Task, unexpected
-from npuprof.sources.cluster.reading import CLUSTER_ANALYSIS
+from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.decoding import called_as_given, decode_run
 from npuprof.sources.detect import Run
 from npuprof.sources.selection import Selection

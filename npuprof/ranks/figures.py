@@ -9,8 +9,8 @@ import pandas as pd
 
 from npuprof.info import Info
 from npuprof.profile_figures import lasting
-from npuprof.sources.cluster.reading import CLUSTER_ANALYSIS
-from npuprof.sources.groups import groups_of, with_global_ranks
+from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
+from npuprof.sources.global_ranks import groups_of, with_global_ranks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -182,7 +182,7 @@ class SetFigures:
 
         Each run tells by its tasks what it moved, or else by the vendor's sums; where none does, the vendor's analysis
         of all ranks is drawn. Ranks are those of the whole job, by what the runs know together; see
-        :mod:`npuprof.sources.groups`.
+        :mod:`npuprof.sources.global_ranks`.
 
         Parameters
         ----------

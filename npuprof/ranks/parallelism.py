@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from npuprof.sources.files.room import free_memory
+from npuprof.sources.files.memory_limit import free_memory
 
 MAX_PROCESSES = 16
 WORTH_BYTES = 160 << 20

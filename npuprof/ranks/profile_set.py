@@ -28,9 +28,9 @@ from npuprof.ranks.processes import NoProcessesError
 from npuprof.ranks.rank_discovery import host_of, in_words, place_of_ranks, ranks_moving, ranks_told
 from npuprof.ranks.together import Part, together
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns.stacking import stacked
+from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.detect import Run
-from npuprof.sources.groups import groups_of, with_global_ranks
+from npuprof.sources.global_ranks import groups_of, with_global_ranks
 from npuprof.sources.selection import Selection
 from npuprof.sources.vendor_matrix import vendor_matrix
 from npuprof.texts import encodable, plain_lines

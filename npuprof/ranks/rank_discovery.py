@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from npuprof.info import Info
-from npuprof.sources.cluster.reading import CLUSTER_ANALYSIS
-from npuprof.sources.groups import Run, global_ranks_of, groups_of, world_size
+from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
+from npuprof.sources.global_ranks import Run, global_ranks_of, groups_of, world_size
 
 _HOST_KEYS = ("host", "hostname")
 

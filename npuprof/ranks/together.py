@@ -11,7 +11,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis.correlation import LAYERS, whole_links
 from npuprof.ranks.labels import labelled
-from npuprof.sources.columns.stacking import merged
+from npuprof.sources.columns.concatenation import merged
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile

@@ -90,7 +90,7 @@ class Source:
     read
         Decode the run at a path, or raise a SourceError whose message tells what the path is and what would help.
     read_part
-        Decode what is selected of it, and perhaps more: :func:`npuprof.sources.cutting.cut` removes the rest. None for
+        Decode what is selected of it, and perhaps more: :func:`npuprof.sources.slicing.cut` removes the rest. None for
         a format of which everything has to be read.
     describe
         Return what the small files of a run tell, without its tables.

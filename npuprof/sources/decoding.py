@@ -8,10 +8,10 @@ from npuprof.quantities import duration
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.nullable import of_one_kind
-from npuprof.sources.completing import complete
-from npuprof.sources.cutting import cut
+from npuprof.sources.derived_tables import complete
 from npuprof.sources.detect import Run
 from npuprof.sources.selection import Selection
+from npuprof.sources.slicing import cut
 from npuprof.texts import encodable
 
 

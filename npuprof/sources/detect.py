@@ -11,11 +11,11 @@ from pathlib import Path
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
-from npuprof.sources import database, loose_folder
+from npuprof.sources import database, folder_of_files
 from npuprof.sources.base import Preference, Source
-from npuprof.sources.choice import raw_problem
 from npuprof.sources.files.archives import Unpacked, is_archive, packed_in, refuse_other_archive, unpack
 from npuprof.sources.files.walk import Walk, walk
+from npuprof.sources.raw_or_parsed import raw_problem
 from npuprof.sources.registry import sources_for
 
 _WANTED: Mapping[Preference, str] = {
@@ -92,7 +92,7 @@ def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
     preferred
         ``raw`` for raw data only, ``text`` or ``db`` for that form of the vendor's results only, ``parsed`` for both
         of them. By default, where a ``PROF_*`` directory or a result of torch_npu holds raw data too, the raw data if
-        it is complete; see :mod:`.choice` and :mod:`.forms`.
+        it is complete; see :mod:`.raw_or_parsed` and :mod:`.forms`.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def _untouched(packed: Sequence[Path]) -> list[str]:
 def _recognise(path: Path, preferred: Preference, *, given: bool = False) -> list[Run]:
     """Return the run at a path; an analysis of a cluster first, where files of a run lie in the same folder."""
     sources = [source for source in sources_for(preferred) if given or not source.only_given]
-    if not given and loose_folder.recognises(path):
+    if not given and folder_of_files.recognises(path):
         sources = [source for source in sources if source is not database.SOURCE]  # it may lie among copies too
     run = _first(path, sources, preferred)
     if run is None or not run.source.of_many_runs or not path.is_dir():

@@ -9,9 +9,9 @@ from __future__ import annotations
 from npuprof.sources import (
     cluster,
     database,
+    folder_of_files,
     forms,
     kineto,
-    loose_folder,
     msprof,
     raw,
     recording,
@@ -20,24 +20,24 @@ from npuprof.sources import (
     torch_npu,
 )
 from npuprof.sources.base import Preference, Source
-from npuprof.sources.forms import loose, parsed
-from npuprof.sources.torch_npu import unparsed
+from npuprof.sources.forms import copied_files, parsed_only
+from npuprof.sources.torch_npu import raw_files
 
 SOURCES = (
     saved.SOURCE,
     recording.SOURCE,
     cluster.SOURCE,
     forms.SOURCE,
-    parsed.SOURCE,
-    loose.SOURCE,
+    parsed_only.SOURCE,
+    copied_files.SOURCE,
     database.SOURCE,
     kineto.SOURCE,
     single_file.SOURCE,
     torch_npu.SOURCE,
-    unparsed.SOURCE,
+    raw_files.SOURCE,
     msprof.SOURCE,
     raw.SOURCE,
-    loose_folder.SOURCE,
+    folder_of_files.SOURCE,
 )
 
 

@@ -17,7 +17,7 @@ from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.small_files import convert, read_fields, read_json
 from npuprof.sources.base import Decoded, Source
-from npuprof.sources.files.room import refuse_too_large
+from npuprof.sources.files.memory_limit import refuse_too_large
 
 FILE_NAME = "profile.json"
 FORMAT = "npuprof-profile"

@@ -1,7 +1,7 @@
 """What of a run is wanted: some of its steps, or what happened between two moments.
 
 A row belongs to a stretch of time that begins at `start` and ends before `end` if it overlaps it. A step is the
-stretch between its marks; what a device did belongs to the step that launched it. :mod:`.cutting` keeps those rows.
+stretch between its marks; what a device did belongs to the step that launched it. :mod:`.slicing` keeps those rows.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded, Source
-from npuprof.sources.files.zipped import read_head
+from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.framework import mindspore
 from npuprof.sources.msprof.csv_files import read_marks, read_task_time
 from npuprof.sources.msprof.step_trace import read_step_trace, read_steps

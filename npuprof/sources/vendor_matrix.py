@@ -11,7 +11,7 @@ from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.database.analyzer import communication_statistics
 from npuprof.sources.database.connection import open_database
-from npuprof.sources.groups import MATRIX
+from npuprof.sources.global_ranks import MATRIX
 from npuprof.sources.msprof.layout import ANALYZED
 from npuprof.sources.result_folder.layout import OUTPUT
 from npuprof.sources.text.communication_json import read_communication_matrix

@@ -18,7 +18,7 @@ from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.ranks.together import Part, together
 from npuprof.sources.base import Decoded
-from npuprof.sources.cluster.reading import CLUSTER_ANALYSIS
+from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.timeline.layers import layers
 from npuprof.timeline.slices import Slices
 from tests import factories

@@ -18,7 +18,7 @@ from random import Random
 import pytest
 
 from npuprof.notes import Notes
-from npuprof.sources.database import shape
+from npuprof.sources.database import schema
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.detect import detect
 from tests.sources.database.maker import framework_database
@@ -38,7 +38,7 @@ _SMALL = (
     "mindspore/cpu/case_npu",
     "torch_npu/llm_4ranks/rank_1_ascend_pt",
 )
-_TEXT = ("torch_npu", "msprof", "kineto", "single_file", "loose_folder")
+_TEXT = ("torch_npu", "msprof", "kineto", "single_file", "folder_of_files")
 
 
 def test_a_whole_result_loses_nothing_in_silence(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def _of_database(path: Path, scratch: Path) -> Iterator[Mutation]:
 
 
 def _is_required(table: str, column: str) -> bool:
-    required, _ = shape._columns(table) or ((), ())
+    required, _ = schema._columns(table) or ((), ())
     return any(column in names.split("|") for names in required)
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.sources.base import Decoded, Source
+from npuprof.sources.cluster.analysis import Reading
 from npuprof.sources.cluster.layout import find
-from npuprof.sources.cluster.reading import Reading
 
 __all__ = ["SOURCE", "describe", "read", "recognises"]
 

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from npuprof.errors import SourceError
 from npuprof.sources.database.connection import is_database, table_names
 from npuprof.sources.database.layout import kind_of
-from npuprof.sources.files.zipped import read_head
+from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.text.csv_table import column_names
 
 Kind: TypeAlias = Literal["steps", "communication", "matrix", "groups", "database"]

@@ -19,8 +19,8 @@ from npuprof.sources.base import Decoded, Source
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.database.description import add_facts, describe_directory
 from npuprof.sources.database.layout import find
-from npuprof.sources.database.reading import Reading
 from npuprof.sources.database.report import ReportDatabase, is_report
+from npuprof.sources.database.result import Reading
 
 __all__ = ["SOURCE", "describe", "read", "read_databases", "recognises"]
 

@@ -15,8 +15,8 @@ from npuprof.arrays import Int64, Records
 from npuprof.sources.columns.nullable import ABSENT, SENTINELS, optional
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
+from npuprof.sources.database.intervals import first_of, in_order, span, take
 from npuprof.sources.database.names import Names
-from npuprof.sources.database.spans import first_of, in_order, span, take
 from npuprof.sources.trace.communication import operator_type
 
 _OPERATOR = [

@@ -17,9 +17,9 @@ from npuprof.arrays import Records
 from npuprof.sources.columns.decimals import KB_TO_BYTES, MB_TO_BYTES, US_TO_NS
 from npuprof.sources.columns.nullable import optional, recoded
 from npuprof.sources.database.connection import Database
+from npuprof.sources.database.intervals import sampled, take
 from npuprof.sources.database.memory import process_kinds, process_samples
 from npuprof.sources.database.names import Names, memory_names
-from npuprof.sources.database.spans import sampled, take
 
 
 @dataclass(frozen=True)

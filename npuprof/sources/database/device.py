@@ -17,12 +17,12 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64, Records
+from npuprof.sources.columns.kernel_waits import waits
 from npuprof.sources.columns.nullable import ABSENT, SENTINELS, optional
-from npuprof.sources.columns.waits import waits
 from npuprof.sources.database.connection import Database
+from npuprof.sources.database.intervals import first_of, in_order, span, take
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.pmu import read_pmu
-from npuprof.sources.database.spans import first_of, in_order, span, take
 from npuprof.sources.text.kernel_details import operand_text
 
 _TASK = [

@@ -19,8 +19,8 @@ from npuprof.arrays import Int64, Records
 from npuprof.sources.columns.nullable import ABSENT, SENTINELS, missing, optional, recoded
 from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.database.connection import Database
+from npuprof.sources.database.intervals import in_order, pairs_of, span, steps_table, take, thread_ids
 from npuprof.sources.database.names import Names
-from npuprof.sources.database.spans import in_order, pairs_of, span, steps_table, take, thread_ids
 from npuprof.sources.database.stacks import stack_names
 
 _API = "PYTORCH_API"

@@ -21,7 +21,7 @@ from npuprof.arrays import Int64
 from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.database.host import HostCalls
-from npuprof.sources.database.spans import first_of, pairs_of
+from npuprof.sources.database.intervals import first_of, pairs_of
 
 _FIRST_OF_TORCH = 5 << 28
 _TABLES = ["operators", "api", "tasks", "communication", "marks"]

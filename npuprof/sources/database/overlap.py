@@ -17,8 +17,8 @@ import pandas as pd
 from npuprof import tables
 from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.database.connection import Database
-from npuprof.sources.database.spans import in_order, span
-from npuprof.sources.overlapping import overlap_table
+from npuprof.sources.database.intervals import in_order, span
+from npuprof.sources.overlap import overlap_table
 
 _KINDS = ["computing", "communication", "communication_not_overlapped", "free"]  # numbered so in the file
 

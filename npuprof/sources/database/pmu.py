@@ -14,8 +14,8 @@ import pandas as pd
 from npuprof.arrays import Int64
 from npuprof.sources.columns.nullable import whole
 from npuprof.sources.database.connection import Database
+from npuprof.sources.database.intervals import first_of
 from npuprof.sources.database.names import Names
-from npuprof.sources.database.spans import first_of
 from npuprof.sources.text.kernel_details import column_name
 
 _TABLE = "TASK_PMU_INFO"

@@ -12,8 +12,8 @@ import pandas as pd
 from npuprof.arrays import Int64, Records
 from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.database.connection import Database
+from npuprof.sources.database.intervals import first_of
 from npuprof.sources.database.names import Names
-from npuprof.sources.database.spans import first_of
 
 _MAX_TEXT = 64 << 10
 _ODD = np.uint64(0x9E3779B97F4A7C15)

@@ -3,11 +3,11 @@
 No form holds all of a run: the text result of level 0 has no CANN calls and no steps of collectives, which its
 database has; a database has none of the sums that stand in CSV files; and files of either may be missing. Each table
 is taken from the form that has it, and a note says which. The text result comes first, then the database; raw data
-that is not complete (else it is read instead, see :mod:`npuprof.sources.choice`) fills what neither has.
+that is not complete (else it is read instead, see :mod:`npuprof.sources.raw_or_parsed`) fills what neither has.
 
-:mod:`.found` finds the forms, :mod:`.look` looks into the database before it is read, :mod:`.joined` puts the tables
-together. :mod:`.parsed` is the same without raw data, for ``source="parsed"``, and :mod:`.loose` takes files that
-were copied out of their result.
+:mod:`.discovery` finds the forms, :mod:`.database_preview` counts the rows of the database before it is read,
+:mod:`.merge` combines the tables. :mod:`.parsed_only` is the same without raw data, for ``source="parsed"``, and
+:mod:`.copied_files` reads files that were copied out of their result.
 
 Source: sources/RESULTS.md sections 1 and 5.4.
 """
@@ -18,8 +18,8 @@ from pathlib import Path
 
 from npuprof.info import Info
 from npuprof.sources.base import Decoded, Source
-from npuprof.sources.forms.found import describe, find
-from npuprof.sources.forms.reading import read_forms
+from npuprof.sources.forms.combination import read_forms
+from npuprof.sources.forms.discovery import describe, find
 
 
 def recognises(path: Path) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 
 from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.clocks import Clock, epoch_offset, host_clock, parse_frequency
-from npuprof.sources.raw.metadata.files import Side, whole_number
+from npuprof.sources.raw.metadata.control_files import Side, whole_number
 
 _SOURCE = "profiler_info.json"
 _COUNTING = "mindspore"

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from npuprof.notes import Notes
 from npuprof.progress import tell
-from npuprof.sources.files.room import too_large
+from npuprof.sources.files.memory_limit import too_large
 from npuprof.sources.framework.tlv import PADDING_BYTES, Content
 
 MINDSPORE_RANGES = "mindspore.op_range"

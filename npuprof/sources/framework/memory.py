@@ -19,9 +19,9 @@ from npuprof import tables
 from npuprof.arrays import Int64
 from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import ABSENT, optional
-from npuprof.sources.framework.causes import operator_rows
+from npuprof.sources.framework.correlation import operator_rows
 from npuprof.sources.framework.files import read_content
-from npuprof.sources.framework.spans import reached, to_ns
+from npuprof.sources.framework.intervals import reached, to_ns
 from npuprof.sources.framework.tlv import Records, scan
 from npuprof.sources.raw.metadata.clocks import Clock
 

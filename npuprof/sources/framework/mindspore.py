@@ -21,9 +21,9 @@ from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.decimals import MS_TO_NS, scaled
 from npuprof.sources.columns.nullable import recoded
-from npuprof.sources.files.zipped import read_head, read_whole
+from npuprof.sources.files.gzip_file import read_head, read_whole
 from npuprof.sources.framework.files import MINDSPORE_RANGES, note_unread
-from npuprof.sources.framework.spans import by_time
+from npuprof.sources.framework.intervals import by_time
 from npuprof.sources.raw.metadata.clocks import Clock
 from npuprof.sources.text.csv_table import read_statistic
 

@@ -21,12 +21,12 @@ from npuprof.analysis.nesting import Nesting
 from npuprof.arrays import Bools, Int32, Int64
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
+from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.columns.nullable import ABSENT, optional, recoded
-from npuprof.sources.columns.stacking import stacked
 from npuprof.sources.framework import mindspore
 from npuprof.sources.framework.files import MINDSPORE_RANGES, read_content
-from npuprof.sources.framework.spans import by_time, durations, reached, to_ns
-from npuprof.sources.framework.texts import read_texts
+from npuprof.sources.framework.intervals import by_time, durations, reached, to_ns
+from npuprof.sources.framework.text_codes import read_texts
 from npuprof.sources.framework.tlv import Records, scan
 from npuprof.sources.raw.metadata.clocks import Clock
 

@@ -23,8 +23,8 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import ABSENT, optional, recoded
 from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.framework.files import read_content
-from npuprof.sources.framework.spans import by_time, durations, reached, to_ns
-from npuprof.sources.framework.texts import read_texts
+from npuprof.sources.framework.intervals import by_time, durations, reached, to_ns
+from npuprof.sources.framework.text_codes import read_texts
 from npuprof.sources.framework.tlv import scan
 from npuprof.sources.raw.metadata.clocks import Clock
 

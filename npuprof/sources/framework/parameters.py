@@ -16,7 +16,7 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.framework.files import read_content
 from npuprof.sources.framework.python_calls import read_hash
-from npuprof.sources.framework.texts import read_texts
+from npuprof.sources.framework.text_codes import read_texts
 from npuprof.sources.framework.tlv import scan
 
 NAME = "param_tensor_info"

@@ -18,8 +18,8 @@ from npuprof.arrays import Bools, Int64, Uint64
 from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.framework.files import read_content, read_rows
-from npuprof.sources.framework.spans import reached, to_ns
-from npuprof.sources.framework.texts import read_texts
+from npuprof.sources.framework.intervals import reached, to_ns
+from npuprof.sources.framework.text_codes import read_texts
 from npuprof.sources.framework.tlv import scan
 from npuprof.sources.raw.metadata.clocks import Clock
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from npuprof.sources.base import Decoded
-from npuprof.sources.framework import garbage, memory, operators, parameters, python_calls
-from npuprof.sources.framework.causes import operator_links
+from npuprof.sources.framework import gc_pauses, memory, operators, parameters, python_calls
+from npuprof.sources.framework.correlation import operator_links
 from npuprof.sources.framework.files import note_unread
 from npuprof.sources.raw.metadata.clocks import Clock
 
@@ -48,7 +48,7 @@ def read(folder: Path, clock_of: Callable[[], Clock], decoded: Decoded) -> None:
     tables.update(operators.read_operators(folder, clock, notes))
     tables["python"] = python_calls.read_python(folder, clock, notes)
     tables.update(memory.read_memory(folder, clock, tables["operators"], notes))
-    tables["marks"] = garbage.read_garbage(folder, clock, notes)
+    tables["marks"] = gc_pauses.read_garbage(folder, clock, notes)
     tables["links"] = operator_links(tables["operators"])
     found = parameters.read_parameters(folder, notes)
     if found is not None:

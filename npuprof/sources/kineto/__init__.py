@@ -13,13 +13,13 @@ from pathlib import Path
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.sources.base import Decoded, Source
-from npuprof.sources.kineto.facts import Facts, read_facts
+from npuprof.sources.kineto.conversion import build_tables
 from npuprof.sources.kineto.layouts import KINETO
 from npuprof.sources.kineto.links import build_links
-from npuprof.sources.kineto.tables import build_tables
+from npuprof.sources.kineto.metadata import Facts, read_facts
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.events import is_trace, read_events
-from npuprof.sources.trace.kind import kind_of_trace
+from npuprof.sources.trace.producer import kind_of_trace
 
 COLLECTOR = "kineto"
 

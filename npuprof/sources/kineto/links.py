@@ -16,7 +16,7 @@ from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.kineto.rows import row_of
 from npuprof.sources.trace import links as trace_links
 from npuprof.sources.trace.columns import Trace
-from npuprof.sources.trace.tables import TraceTables
+from npuprof.sources.trace.conversion import TraceTables
 
 _NAMES = ("kind", "source_table", "target_table")
 

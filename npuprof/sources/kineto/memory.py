@@ -8,7 +8,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.gathering import Columns
+from npuprof.sources.columns.builders import Columns
 from npuprof.sources.columns.nullable import ABSENT, missing, optional
 
 _CPU = 0

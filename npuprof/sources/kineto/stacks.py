@@ -10,8 +10,8 @@ import pandas as pd
 from npuprof.arrays import Records
 from npuprof.sources.columns.nullable import ABSENT, recoded
 from npuprof.sources.kineto.rows import row_of
-from npuprof.sources.trace.calls import innermost
-from npuprof.sources.trace.tables import TraceTables
+from npuprof.sources.trace.conversion import TraceTables
+from npuprof.sources.trace.nesting import innermost
 
 _FRAME = re.compile(r".+\(\d+\): .+", re.DOTALL)  # a function in a file; built-in ones and modules have no line
 

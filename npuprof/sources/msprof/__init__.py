@@ -15,8 +15,8 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.msprof.description import describe
+from npuprof.sources.msprof.export import Reading
 from npuprof.sources.msprof.layout import Layout, find
-from npuprof.sources.msprof.reading import Reading
 
 __all__ = ["SOURCE", "describe_path", "read", "read_layout", "recognises"]
 

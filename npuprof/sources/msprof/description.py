@@ -9,8 +9,8 @@ from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.msprof.layout import Layout
 from npuprof.sources.raw.metadata import clocks
-from npuprof.sources.raw.metadata.facts import read_info
-from npuprof.sources.raw.metadata.files import read_sides
+from npuprof.sources.raw.metadata.control_files import read_sides
+from npuprof.sources.raw.metadata.run_info import read_info
 
 SOURCE = "msprof text result"
 

@@ -24,7 +24,7 @@ from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
-from npuprof.sources.files.zipped import is_zipped, read_whole
+from npuprof.sources.files.gzip_file import is_zipped, read_whole
 from npuprof.sources.text.csv_table import UNKNOWN, column_names, note_damage
 
 _MAX_STEPS = 1_000_000

@@ -13,11 +13,11 @@ from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.msprof.layout import File, Part
 from npuprof.sources.trace.columns import Trace, gather
+from npuprof.sources.trace.conversion import build_tables, device_ids
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import read_events
 from npuprof.sources.trace.links import build_links
 from npuprof.sources.trace.marks import add_device_sides
-from npuprof.sources.trace.tables import build_tables, device_ids
 
 _MAIN = "msprof"
 _SIDE_FILES = ("task_time", "hccl", "step_trace", "msprof_tx")  # msprof_*.json repeats all of them

@@ -27,11 +27,18 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, Source
-from npuprof.sources.overlapping import of_span, overlap_table
+from npuprof.sources.overlap import of_span, overlap_table
 from npuprof.sources.raw.chips import readers
 from npuprof.sources.raw.communication import device_collectives
-from npuprof.sources.raw.communication.tables import Communication
-from npuprof.sources.raw.correlation import accounts, assemble, ends, launches, marks, partial
+from npuprof.sources.raw.communication.operator_tables import Communication
+from npuprof.sources.raw.correlation import (
+    launch_tables,
+    launches,
+    marks,
+    missing_slices,
+    row_accounts,
+    selected_records,
+)
 from npuprof.sources.raw.correlation.collectives import gather
 from npuprof.sources.raw.device import pmu, steps, track_records
 from npuprof.sources.raw.device.aicpu import read_aicpu
@@ -45,15 +52,15 @@ from npuprof.sources.raw.host.operators import read_operators, with_captured
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.host.tracks import join_calls, read_launched
 from npuprof.sources.raw.metadata import clocks
-from npuprof.sources.raw.metadata.chips import note_family, note_old_names
+from npuprof.sources.raw.metadata.chip_families import note_family, note_old_names
+from npuprof.sources.raw.metadata.control_files import Side, read_old_sides, read_sides
 from npuprof.sources.raw.metadata.dictionaries import read_dictionaries
-from npuprof.sources.raw.metadata.facts import read_info
-from npuprof.sources.raw.metadata.files import Side, read_old_sides, read_sides
 from npuprof.sources.raw.metadata.relative_clock import relative_clock
+from npuprof.sources.raw.metadata.run_info import read_info
 from npuprof.sources.raw.records import layouts
-from npuprof.sources.raw.records.old_names import devices_of, old_folder
+from npuprof.sources.raw.records.legacy_names import devices_of, old_folder
 from npuprof.sources.raw.records.slices import Streams
-from npuprof.sources.raw.samples.tables import counters_table, held_rows, memory_table
+from npuprof.sources.raw.samples.counter_tables import counters_table, held_rows, memory_table
 from npuprof.sources.selection import Part, Selection
 
 _SIDE = re.compile(r"host|device_\d{1,4}")
@@ -129,7 +136,8 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     tasks = join([readers.read_tasks(device, track) for device, track in zip(devices, tracks_of, strict=True)])
     tasks = launches.with_streams(tasks, launched)
     matched = launches.match(tasks, launched)
-    needed = partial.find(partial.Recorded(host, devices, calls, launched, tasks, matched), tables["steps"], info, part)
+    recorded = selected_records.Recorded(host, devices, calls, launched, tasks, matched)
+    needed = selected_records.find(recorded, tables["steps"], info, part)
     if needed is not None:
         host, calls, launched, tasks, matched = needed.host, needed.calls, needed.launched, needed.tasks, needed.matched
     api = nest_calls(host, calls)
@@ -145,17 +153,19 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     device_marks = marks.read_device_marks(devices, tracks_of)
     tables["marks"] = marks.marks_table(host, device_marks)
     tasks, joined = launches.add_marks(tasks, joined, device_marks, tables["marks"])
-    run = assemble.Run(api, operators, tracks, tasks, joined, gather(tasks, joined, tracks, api), needed is not None)
+    run = launch_tables.Run(
+        api, operators, tracks, tasks, joined, gather(tasks, joined, tracks, api), needed is not None
+    )
     if not run.is_part:
-        ends.note_missing_ends(run, notes)
-    tables["api"] = assemble.api_table(api)
-    tables["tasks"] = assemble.tasks_table(run)
-    tables["kernels"] = assemble.kernels_table(run, devices, frequencies, tables["steps"])
-    tables["links"] = assemble.links_table(run, tables["marks"])
+        missing_slices.note_missing_ends(run, notes)
+    tables["api"] = launch_tables.api_table(api)
+    tables["tasks"] = launch_tables.tasks_table(run)
+    tables["kernels"] = launch_tables.kernels_table(run, devices, frequencies, tables["steps"])
+    tables["links"] = launch_tables.links_table(run, tables["marks"])
     communication = Communication(run, hccl, host.names)
     tables["communication"] = communication.operators_table(tables["steps"])
     tables["communication_tasks"] = communication.tasks_table()
-    tables["api"]["item"] = assemble.call_items(tables["api"], [tables["communication"], tables["kernels"]])
+    tables["api"]["item"] = launch_tables.call_items(tables["api"], [tables["communication"], tables["kernels"]])
     tables["memory"] = memory_table(devices, host.clock)
     held = held_rows(tables["memory"])
     allocations.add_tables(host, tables)
@@ -170,7 +180,7 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     computing = tables["kernels"][["start_ns", "duration_ns", "device_id", "name"]][~issuers]
     tables["overlap"] = overlap_table(computing, tables["communication"], of_span(tables["tasks"]))
     host.names.note_unnamed([*tables.values(), *decoded.statistics.values()], notes)
-    accounts.add_made(decoded, len(device_marks.id), is_part=needed is not None)
+    row_accounts.add_made(decoded, len(device_marks.id), is_part=needed is not None)
     if needed is not None:
         needed.number(tables)
     for streams in dict.fromkeys((host.streams, *(device.streams for device in devices))):

@@ -14,7 +14,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.recording import JOURNAL_FILE_NAME, kept_message
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns.stacking import merged
+from npuprof.sources.columns.concatenation import merged
 
 _MAX_BYTES = 128 << 20
 _Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]

@@ -12,7 +12,7 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.kineto.flops import add_flops
 from npuprof.sources.result_folder.layout import FRAMEWORK, Layout, find
 from npuprof.sources.selection import Part, Selection
-from npuprof.sources.torch_npu.unparsed import read_layout
+from npuprof.sources.torch_npu.raw_files import read_layout
 
 _OF_FRAMEWORKS = ("*_ascend_pt", "*_ascend_ms")
 _RAW = "PROF_*"

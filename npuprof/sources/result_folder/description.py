@@ -16,7 +16,7 @@ from npuprof.notes import Notes
 from npuprof.options import FRAMEWORK_NAMES
 from npuprof.options.metric_names import NATIVE
 from npuprof.small_files import convert
-from npuprof.sources.files.zipped import read_head
+from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.result_folder.layout import Layout
 from npuprof.texts import repaired_json
 

@@ -30,9 +30,9 @@ from npuprof.progress import tell
 from npuprof.sources.columns.arrow_decimals import characters, scaled_column
 from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.columns.nullable import recoded
-from npuprof.sources.files.room import refuse_too_large
-from npuprof.sources.files.zipped import is_zipped, read_head, read_whole
-from npuprof.sources.text.glued import each_once
+from npuprof.sources.files.gzip_file import is_zipped, read_head, read_whole
+from npuprof.sources.files.memory_limit import refuse_too_large
+from npuprof.sources.text.appended_exports import each_once
 from npuprof.texts import encodable
 
 NONE = ("", "N/A", "INVALID_TYPE")

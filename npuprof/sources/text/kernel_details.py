@@ -30,10 +30,10 @@ from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.columns.nullable import named
-from npuprof.sources.overlapping import COMMUNICATION_KERNELS
+from npuprof.sources.overlap import COMMUNICATION_KERNELS
 from npuprof.sources.raw.records import enums
 from npuprof.sources.text.csv_table import CsvTable, without_quotes
-from npuprof.sources.trace.calls import starting_at
+from npuprof.sources.trace.nesting import starting_at
 
 COMMUNICATION_CORES = ("HCCL", "COMMUNICATION")
 _COMMUNICATION_NAME = "hcom_"

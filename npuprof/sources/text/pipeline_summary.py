@@ -20,7 +20,7 @@ import pandas as pd
 from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
-from npuprof.sources.files.zipped import read_head, read_whole
+from npuprof.sources.files.gzip_file import read_head, read_whole
 from npuprof.sources.text.csv_table import note_damage
 from npuprof.texts import repaired_json
 

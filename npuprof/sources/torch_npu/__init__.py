@@ -4,9 +4,9 @@ A result may lack any of its files: what is there is read, what is not is noted.
 
 A directory can hold the same run twice: as the vendor's parsed result (``ASCEND_PROFILER_OUTPUT``) and as the raw
 files that it was made from (``FRAMEWORK`` and ``PROF_*``). ``npuprof.load`` takes the raw files where they are complete
-(:mod:`npuprof.sources.choice`), else this result; ``source="raw"`` or ``source="parsed"`` chooses, and
+(:mod:`npuprof.sources.raw_or_parsed`), else this result; ``source="raw"`` or ``source="parsed"`` chooses, and
 ``run.info.source`` says which it was. Where nothing of the result can be read, the raw files are. These are
-:mod:`.unparsed`, a source by itself, which takes what the vendor summed from here.
+:mod:`.raw_files`, a source by itself, which takes what the vendor summed from here.
 
 Source: sources/RESULTS.md.
 """
@@ -21,8 +21,8 @@ from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, Source, describe_by_name, size_of_files
 from npuprof.sources.result_folder.description import describe
 from npuprof.sources.result_folder.layout import OUTPUT, Layout, find
-from npuprof.sources.torch_npu.reading import Reading
-from npuprof.sources.torch_npu.unparsed import read_layout
+from npuprof.sources.torch_npu.raw_files import read_layout
+from npuprof.sources.torch_npu.result import Reading
 
 __all__ = ["SOURCE", "read", "read_parsed", "recognises"]
 

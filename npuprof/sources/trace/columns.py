@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from npuprof.arrays import Bools, Int32, Int64, Records
 from npuprof.notes import Notes
+from npuprof.sources.columns.builders import MAX_NAME, Codebook, Columns, floats, whole_numbers
 from npuprof.sources.columns.decimals import US_TO_NS, column_ns, scaled
-from npuprof.sources.columns.gathering import MAX_NAME, Codebook, Columns, floats, whole_numbers
 from npuprof.sources.trace.damage import lost_arguments
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import UNREADABLE, readable

@@ -15,7 +15,7 @@ import pandas as pd
 
 from npuprof.arrays import Int32, Int64
 from npuprof.sources.columns.nullable import ABSENT, optional
-from npuprof.sources.trace.calls import innermost
+from npuprof.sources.trace.nesting import innermost
 
 _PLANE = re.compile(r"Plane (\d{1,9})")
 _NUMBERED = re.compile(r"(.+)__\d+(?:_\d+){2,4}", re.DOTALL)

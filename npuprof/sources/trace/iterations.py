@@ -11,7 +11,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
-from npuprof.sources.columns.gathering import Columns
+from npuprof.sources.columns.builders import Columns
 from npuprof.sources.trace.columns import Trace
 
 NAME = "iteration_parts"

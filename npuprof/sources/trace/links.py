@@ -15,10 +15,10 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Bools, Int64
 from npuprof.notes import Notes
-from npuprof.sources.trace.calls import innermost, starting_at
 from npuprof.sources.trace.columns import Trace
+from npuprof.sources.trace.conversion import TraceTables
 from npuprof.sources.trace.marks import add_ids
-from npuprof.sources.trace.tables import TraceTables
+from npuprof.sources.trace.nesting import innermost, starting_at
 
 _DEVICE = ("tasks", "communication")
 _KINDS = {"async_task_queue": "enqueue", "async_mindspore": "enqueue", "fwdbwd": "forward_backward"}  # of operators

@@ -16,7 +16,7 @@ from npuprof import tables
 from npuprof.arrays import Int64
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
-from npuprof.sources.columns.gathering import Columns
+from npuprof.sources.columns.builders import Columns
 from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.trace.columns import Trace
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Int64, Records
-from npuprof.sources.columns.gathering import Columns
+from npuprof.sources.columns.builders import Columns
 from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.trace.columns import LAST_THREAD, Trace
 

@@ -21,7 +21,7 @@ from tests.sources.mindspore import maker as mindspore
 from tests.sources.msprof import results as msprof
 from tests.sources.raw.writers.communication import CommunicationDirectory
 from tests.sources.test_broken_input import FILES
-from tests.sources.torch_npu.test_unparsed import run_around
+from tests.sources.torch_npu.test_raw_files import run_around
 
 _LAUNCHES = 12
 

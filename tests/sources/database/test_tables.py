@@ -13,7 +13,7 @@ import npuprof
 from npuprof import tables
 from npuprof.sources import database
 from npuprof.sources.base import Decoded
-from npuprof.sources.database import reading
+from npuprof.sources.database import result
 from tests.sources.database.known_tables import COUNTERS, FACTS, JOINED, TABLES, Row
 from tests.sources.database.maker import Maker, add_launches, at, thread
 
@@ -56,7 +56,7 @@ def test_a_table_has_its_place(tmp_path: Path, table: str) -> None:
 
 def test_each_table_that_is_known_is_tested() -> None:
     with_place = {name for name, (_, _, place) in TABLES.items() if place.rpartition(".")[2] != name.lower()}
-    assert {*COUNTERS, *with_place, *JOINED, *FACTS} == reading.KNOWN
+    assert {*COUNTERS, *with_place, *JOINED, *FACTS} == result.KNOWN
 
 
 def test_tables_that_say_more_of_tasks(tmp_path: Path) -> None:

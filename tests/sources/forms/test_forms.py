@@ -164,7 +164,7 @@ def test_a_run_beside_the_analysis_of_a_cluster_is_a_run_of_the_set(tmp_path: Pa
     assert [len(run.kernels) for run in runs] == [1, 0]
     assert runs.cluster is not None
     framework_database(folder / "msprof_20260821120000.db")
-    assert sorted(run.source.name for run in detect(folder).found) == ["cluster", "forms.loose"]
+    assert sorted(run.source.name for run in detect(folder).found) == ["cluster", "forms.copied_files"]
     above = open_path(tmp_path)
     assert above.notes["message"].str.contains("files of a run beside the analysis").any()
 

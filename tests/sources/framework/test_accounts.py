@@ -9,7 +9,7 @@ import pytest
 
 import npuprof
 from npuprof.sources.detect import detect
-from npuprof.sources.torch_npu import unparsed
+from npuprof.sources.torch_npu import raw_files
 from tests.sources.framework.writer import small
 from tests.sources.test_ledger import unaccounted
 
@@ -24,7 +24,7 @@ def _files(run: Path) -> list[Path]:
 
 
 def _unaccounted(run: Path) -> list[str]:
-    decoded = unparsed.read(run)
+    decoded = raw_files.read(run)
     decoded.settle()
     return unaccounted(decoded)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from npuprof.sources.files import room
+from npuprof.sources.files import memory_limit
 from tests.sources.framework.conftest import Reader
 from tests.sources.framework.writer import Framework, small
 
@@ -68,8 +68,8 @@ def test_what_lies_before_and_behind_damage_is_kept(read: Reader) -> None:
 def test_a_file_that_does_not_fit_into_memory_is_left_out_and_told(
     read: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "ALWAYS_BYTES", 0)
-    monkeypatch.setattr(room, "free_memory", lambda: 1 << 20)
+    monkeypatch.setattr(memory_limit, "ALWAYS_BYTES", 0)
+    monkeypatch.setattr(memory_limit, "free_memory", lambda: 1 << 20)
     run = small()
     run.files["torch.memory_usage"][:] = bytes(2 << 20)
     decoded = read(run)

@@ -14,7 +14,7 @@ from npuprof import tables
 from npuprof.sources.base import Decoded
 from npuprof.sources.framework import mindspore_ranges, reader_of
 from npuprof.sources.raw.metadata.clocks import Clock
-from npuprof.sources.torch_npu import unparsed
+from npuprof.sources.torch_npu import raw_files
 from tests.sources.framework.conftest import CLOCK
 from tests.sources.framework.test_mindspore import OPERATORS
 from tests.sources.framework.writer import EPOCH_OFFSET_NS, START_NS, record, text
@@ -99,7 +99,7 @@ def test_operators_are_linked_to_the_calls_that_they_made(tmp_path: Path) -> Non
     (root / "FRAMEWORK" / NAME).write_bytes(content + op_range(start, end, "Mul", thread=8))
     (root / "profiler_info_0.json").write_text("{}")
     # WHEN it is read
-    decoded = unparsed.read(root)
+    decoded = raw_files.read(root)
     # THEN the operator stands on the clock of the calls, and is the cause of the one that launched
     operators, links = decoded.tables["operators"], decoded.tables["links"]
     assert operators["start_ns"].tolist() == [RAW_START_NS + 900] * 2
@@ -135,6 +135,6 @@ def test_text_files_alone_beside_a_raw_directory_are_joined_with_it(tmp_path: Pa
     (root / "FRAMEWORK").mkdir()
     lines = f"MatMul;HostCpuOps;{RAW_START_NS + 900},0.0007,7 \n"
     (root / "FRAMEWORK" / "cpu_op_execute_timestamp_0.txt").write_text(lines)
-    decoded = unparsed.read(root)
+    decoded = raw_files.read(root)
     assert decoded.tables["operators"]["name"].tolist() == ["MatMul"]
     assert (decoded.tables["links"]["kind"] == "operator_api").sum() > 0

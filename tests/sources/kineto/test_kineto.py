@@ -16,8 +16,8 @@ from npuprof.errors import SourceError
 from npuprof.profiles import Profile
 from npuprof.sources import kineto
 from npuprof.sources.detect import detect
+from npuprof.sources.kineto.conversion import short_name
 from npuprof.sources.kineto.layouts import joined
-from npuprof.sources.kineto.tables import short_name
 from tests.sources.kineto.traces import PROCESS, KinetoTrace, ns
 
 _KERNEL = (

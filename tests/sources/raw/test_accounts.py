@@ -118,13 +118,13 @@ def test_calls_of_points_and_of_unknown_levels_balance(tmp_path: Path) -> None:
 
 
 def test_a_record_that_a_reader_forgets_is_told(simulated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    built = raw.assemble.api_table
+    built = raw.launch_tables.api_table
 
     def forgetful(api: Api) -> pd.DataFrame:
         kept: pd.DataFrame = built(api).iloc[:-3].reset_index(drop=True)
         return kept
 
-    monkeypatch.setattr(raw.assemble, "api_table", forgetful)
+    monkeypatch.setattr(raw.launch_tables, "api_table", forgetful)
     notes = npuprof.load(simulated).notes
     lost = notes[notes["message"].str.contains("were lost after they were read")]
     assert lost[["severity", "source", "count"]].to_numpy().tolist() == [["warning", "api", 3]]

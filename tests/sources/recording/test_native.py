@@ -14,10 +14,10 @@ from npuprof.notes import Notes
 from npuprof.recording import TRACE_FILE_NAME, Recording
 from npuprof.simulator import synthesise
 from npuprof.sources.raw.metadata.clocks import epoch_offset
-from npuprof.sources.raw.metadata.files import read_sides
+from npuprof.sources.raw.metadata.control_files import read_sides
 from tests.sources.framework.writer import EPOCH_OFFSET_NS, START_NS, Framework, small
 from tests.sources.kineto.traces import KinetoTrace, ns
-from tests.sources.torch_npu.test_unparsed import LAUNCHES, run_around
+from tests.sources.torch_npu.test_raw_files import LAUNCHES, run_around
 
 _OTHER_OFFSET_NS = EPOCH_OFFSET_NS + 250_000_000
 

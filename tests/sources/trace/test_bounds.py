@@ -12,7 +12,7 @@ import pytest
 
 from npuprof.notes import Notes
 from npuprof.sources import torch_npu
-from npuprof.sources.columns.gathering import MAX_NAME
+from npuprof.sources.columns.builders import MAX_NAME
 from npuprof.sources.trace import columns as trace_columns
 from npuprof.sources.trace import events as trace_events
 from npuprof.sources.trace.columns import gather

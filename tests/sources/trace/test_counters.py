@@ -8,8 +8,8 @@ import pytest
 
 from npuprof.notes import Notes
 from npuprof.sources.trace.columns import gather
+from npuprof.sources.trace.conversion import build_tables
 from npuprof.sources.trace.events import read_events
-from npuprof.sources.trace.tables import build_tables
 from tests.sources.trace.maker import TraceMaker
 
 

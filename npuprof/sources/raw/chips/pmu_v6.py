@@ -18,7 +18,7 @@ from npuprof.sources.raw.device.pmu import Frequencies, Kernels, cube_utilizatio
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.clocks import parse_frequency
-from npuprof.sources.raw.metadata.files import whole_number
+from npuprof.sources.raw.metadata.control_files import whole_number
 from npuprof.sources.raw.records import chip_layouts
 
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]

@@ -18,7 +18,7 @@ from npuprof.sources.raw.chips.training_trace import read_training_trace
 from npuprof.sources.raw.device import pmu, tasks
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks, Track
-from npuprof.sources.raw.metadata.chips import Family
+from npuprof.sources.raw.metadata.chip_families import Family
 
 
 def read_track(of: Device) -> Track:

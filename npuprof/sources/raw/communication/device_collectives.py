@@ -16,7 +16,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64, Uint64
-from npuprof.sources.columns.stacking import stacked
+from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.raw.host.captures import CaptureStreams
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.join_keys import joins

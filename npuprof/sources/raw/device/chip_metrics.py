@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from npuprof.sources.raw.device.metrics import METRICS, Metric
-from npuprof.sources.raw.metadata.chips import Family
+from npuprof.sources.raw.metadata.chip_families import Family
 
 UNSPLIT = ""
 """The core of chips whose cores do not differ in their counters: its columns have no prefix."""

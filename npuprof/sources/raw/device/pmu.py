@@ -20,7 +20,7 @@ from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks, fix_up
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.clocks import parse_frequency
-from npuprof.sources.raw.metadata.files import whole_number
+from npuprof.sources.raw.metadata.control_files import whole_number
 from npuprof.sources.raw.records import layouts
 
 _STREAM = "ffts_profile"

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from npuprof.arrays import Records
 from npuprof.notes import Notes
-from npuprof.sources.raw.metadata.chips import Family, family_of
+from npuprof.sources.raw.metadata.chip_families import Family, family_of
 from npuprof.sources.raw.metadata.clocks import DeviceClock
-from npuprof.sources.raw.metadata.files import Side
+from npuprof.sources.raw.metadata.control_files import Side
 from npuprof.sources.raw.records.slices import Streams
 
 _Rows = TypeVar("_Rows", bound=Sized)

@@ -16,7 +16,7 @@ from npuprof.arrays import Float64, Int64, Records
 from npuprof.ledger import STATISTICS
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.join_keys import joins
-from npuprof.sources.raw.metadata.chips import Family
+from npuprof.sources.raw.metadata.chip_families import Family
 from npuprof.sources.raw.records import layouts
 
 _STREAM_BITS = 11

@@ -15,7 +15,7 @@ from npuprof.arrays import Bools, Int64, Records
 from npuprof.sources.raw.device.reader import STREAM_BITS, Device
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.join_keys.batches import Flips, batch_ids
-from npuprof.sources.raw.metadata.chips import Family
+from npuprof.sources.raw.metadata.chip_families import Family
 from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import chip_layouts, enums, layouts
 

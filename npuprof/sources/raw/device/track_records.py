@@ -18,7 +18,7 @@ from npuprof.arrays import Records
 from npuprof.ledger import STATISTICS
 from npuprof.sources.raw.device.aicpu_fields import moments, stream_ids
 from npuprof.sources.raw.device.reader import Device
-from npuprof.sources.raw.metadata.chips import Family
+from npuprof.sources.raw.metadata.chip_families import Family
 from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64, Records
-from npuprof.sources.columns.stacking import stacked
+from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.records import layouts

@@ -15,7 +15,7 @@ import numpy as np
 
 from npuprof.arrays import Bools, Int64, Uint64
 from npuprof.notes import Notes
-from npuprof.sources.raw.metadata.files import Side, whole_number
+from npuprof.sources.raw.metadata.control_files import Side, whole_number
 
 _FREQUENCY = re.compile(r"\d{1,4}(\.\d{0,6})?")
 _MAX_MHZ = 9000  # with six decimals, the arithmetic below stays in 63 bits

@@ -11,7 +11,7 @@ import numpy as np
 
 from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.clocks import Clock, DeviceClock
-from npuprof.sources.raw.metadata.files import Side
+from npuprof.sources.raw.metadata.control_files import Side
 from npuprof.sources.raw.records import chip_layouts
 from npuprof.sources.raw.records.slices import Streams
 

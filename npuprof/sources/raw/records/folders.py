@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from npuprof.sources.raw.records.old_names import modern_name
+from npuprof.sources.raw.records.legacy_names import modern_name
 
 _SLICE = re.compile(r"(?P<stream>.+)\.slice_(?P<number>\d{1,9})(?P<mark>\.done)?")
 _NOT_DATA = (".done", ".complete", ".zip")

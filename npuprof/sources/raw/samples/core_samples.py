@@ -11,7 +11,7 @@ from npuprof.sources.raw.device.chip_metrics import UNSPLIT, metrics_of
 from npuprof.sources.raw.device.metrics import metric_columns
 from npuprof.sources.raw.device.pmu import Frequencies, is_sampled, profiling_events
 from npuprof.sources.raw.device.reader import Device
-from npuprof.sources.raw.metadata.chips import Family
+from npuprof.sources.raw.metadata.chip_families import Family
 from npuprof.sources.raw.metadata.clocks import parse_frequency
 from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import chip_layouts, layouts

@@ -13,7 +13,7 @@ from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.samples.counter_rows import CounterRows, passed_ns, rows
 from npuprof.sources.raw.samples.streams import impossible, read_device_ns
-from npuprof.sources.raw.samples.text import device_table
+from npuprof.sources.raw.samples.text_samples import device_table
 
 _PCIE_GROUPS = ("post Tx", "nonpost Tx", "cpl Tx", "nonpost_latency Tx", "post Rx", "nonpost Rx", "cpl Rx")
 _PCIE_STATISTICS = (" min", " max", "")  # the vendor's timeline shows the averages

@@ -9,7 +9,7 @@ import numpy as np
 
 from npuprof.arrays import Int64, Records
 from npuprof.sources.raw.device.reader import Device
-from npuprof.sources.raw.metadata.chips import Family
+from npuprof.sources.raw.metadata.chip_families import Family
 from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.samples.counter_rows import CounterRows, passed_ns, rows

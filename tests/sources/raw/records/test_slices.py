@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from npuprof.simulator import synthesise
 from npuprof.sources import raw
-from npuprof.sources.files import room
+from npuprof.sources.files import memory_limit
 from tests.sources.raw.conftest import raw_sample, writable_copy
 from tests.sources.raw.records.slicing import take_streams
 
@@ -70,8 +70,8 @@ def test_a_slice_that_does_not_fit_into_memory_is_left_out_and_told(
     for side, name in (("device_0", "stars_soc.data.0.slice_9"), ("host", "unaging.additional.hash_dic.slice_9")):
         with (path / side / "data" / name).open("wb") as file:
             file.truncate(8 << 20)  # set up for writing, and never filled
-    monkeypatch.setattr(room, "ALWAYS_BYTES", 0)
-    monkeypatch.setattr(room, "free_memory", lambda: 2 << 20)
+    monkeypatch.setattr(memory_limit, "ALWAYS_BYTES", 0)
+    monkeypatch.setattr(memory_limit, "free_memory", lambda: 2 << 20)
     decoded = raw.read(path)
     notes = decoded.notes.to_frame()
     told = notes[notes["message"].str.contains("slice_9 is not read: 8 MiB do not fit")]

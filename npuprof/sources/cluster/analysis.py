@@ -1,0 +1,140 @@
+"""Read one analysis of a cluster: its files in turn, each on its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from npuprof.errors import SourceError
+from npuprof.info import Info
+from npuprof.sources.base import Decoded
+from npuprof.sources.cluster import database as tables_of
+from npuprof.sources.cluster.communication import read_communication, read_matrix
+from npuprof.sources.cluster.groups import read_groups
+from npuprof.sources.cluster.layout import Kind, Layout
+from npuprof.sources.cluster.ranks import ranks_of
+from npuprof.sources.cluster.steps import read_steps
+from npuprof.sources.database.connection import Database, open_database
+from npuprof.sources.database.schema import note_views
+from npuprof.sources.text.csv_table import read_statistic
+from npuprof.texts import json_or_text
+
+CLUSTER_ANALYSIS = "cluster analysis"
+"""What ``info.source`` says of such a profile."""
+GROUPS = "communication_groups"
+_STAMP = re.compile(r"_\d{14,17}$")  # of the export
+_MAX_PARALLEL = 100  # kinds of parallelism that a summary names
+
+
+class Reading:
+    """One reading of an analysis; what one file holds is kept when another is damaged."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        info = Info(name=layout.root.name, source=CLUSTER_ANALYSIS, recording=layout.root)
+        self.decoded = Decoded(info=info)
+        self._failed: list[SourceError] = []
+
+    def run(self, *, whole: bool = True) -> None:
+        """Read every file, or, to describe the analysis, the small ones alone.
+
+        Raises
+        ------
+        SourceError
+            If none could be read: the error of the first.
+        """
+        files, statistics = self._layout.files, self.decoded.statistics
+        self._attempt("steps", lambda path: self._keep_steps(read_steps(path, self.decoded.notes)))
+        self._attempt("groups", lambda path: self._keep({GROUPS: read_groups(path, self.decoded.notes)}))
+        if whole:
+            self._attempt("communication", lambda path: self._keep(read_communication(path, self.decoded.notes)))
+            self._attempt("matrix", lambda path: self._keep(read_matrix(path, self.decoded.notes)))
+        self._attempt("database", lambda path: self._database(path, whole=whole))
+        if whole:
+            self._recipes()
+        if self._failed and len(self._failed) == len(files):
+            raise self._failed[0]
+        for path in self._layout.beside:
+            self.decoded.notes.info(path.name, "another file of the same kind is read; load this one by itself")
+        self._tell_ranks(self.decoded.tables.get("step_times"), statistics.get(GROUPS, tables_of.empty_groups()))
+
+    def _attempt(self, kind: Kind, read: Callable[[Path], object]) -> None:
+        path = self._layout.files.get(kind)
+        if path is not None:
+            try:
+                read(path)
+            except SourceError as error:
+                self._failed.append(error)
+                self.decoded.notes.fail(path.name, str(error))
+
+    def _keep(self, frames: dict[str, pd.DataFrame]) -> list[str]:
+        """Keep the frames that are not there yet, or have more rows than those that are; name the others."""
+        statistics = self.decoded.statistics
+        known = [name for name, frame in frames.items() if name in statistics and len(frame) <= len(statistics[name])]
+        statistics.update({name: frame for name, frame in frames.items() if name not in known})
+        return known
+
+    def _keep_steps(self, steps: pd.DataFrame) -> None:
+        self.decoded.tables["step_times"] = steps
+        devices = steps["device_id"].dropna().unique().tolist()
+        self.decoded.info.devices = sorted(int(device) for device in devices)
+
+    def _database(self, path: Path, *, whole: bool) -> None:
+        twice = []
+        with open_database(path, self.decoded.notes) as opened:
+            note_views(opened, opened.unread)
+            steps, groups = tables_of.read_steps(opened), tables_of.read_groups(opened)
+            if steps is not None and len(steps) <= len(self.decoded.tables.get("step_times", ())):
+                twice.append("step_times")
+                opened.accounts.replace(tables_of.STEPS, "step_times")
+            elif steps is not None:
+                for file in self._layout.files.values():
+                    self.decoded.notes.ledger.replace("step_times", file.name)
+                self._keep_steps(steps)
+            if groups is not None:
+                twice += self._keep({GROUPS: groups})
+            if whole:
+                twice += self._keep(tables_of.read_communication(opened, groups))
+                twice += self._keep(tables_of.read_others(opened))
+            self._add_facts(opened)
+        if twice:
+            self.decoded.notes.info(
+                path.name, f"the text files have at least as many rows of these and are shown: {', '.join(twice)}"
+            )
+
+    def _recipes(self) -> None:
+        """Read what recipes left as text, each table under the names of its folder and file."""
+        for path in self._layout.recipes:
+            name = f"{path.parent.name}_{_STAMP.sub('', path.stem)}"
+            try:
+                self._keep({name: read_statistic(path, self.decoded.notes)})
+            except SourceError as error:
+                self.decoded.notes.fail(path.name, str(error))
+
+    def _add_facts(self, opened: Database) -> None:
+        info = self.decoded.info
+        for key, text in tables_of.read_base(opened).items():
+            info.metadata[key] = json_or_text(text)
+        devices = tables_of.read_devices(opened)
+        if devices:
+            info.metadata["rank_devices"] = devices
+
+    def _tell_ranks(self, steps: pd.DataFrame | None, groups: pd.DataFrame) -> None:
+        """Note in `metadata` which ranks there are, how they are grouped, and which stages the vendor found."""
+        metadata = self.decoded.info.metadata
+        sets = [ranks_of(text) for text in groups["ranks"]]
+        ranks = {rank for one in sets for rank in one} | {one["rank"] for one in metadata.get("rank_devices", [])}
+        stages: list[list[int]] = []
+        if steps is not None:
+            ranks |= {int(rank) for rank in steps["rank"].dropna().unique()}
+            stages = [ranks_of(text) for text in steps["ranks"].dropna().unique()]
+        parallel: dict[str, list[list[int]]] = {}
+        for name, one in zip(groups["parallel"], sets, strict=True):
+            if isinstance(name, str) and (name in parallel or len(parallel) < _MAX_PARALLEL):
+                parallel.setdefault(name, []).append(one)
+        told: dict[str, Any] = {"ranks": sorted(ranks), "stages": stages, "parallel_groups": parallel}
+        metadata.update({key: value for key, value in told.items() if value})

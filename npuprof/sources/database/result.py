@@ -1,0 +1,215 @@
+"""Read one database, or those of one result, into one set of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from npuprof.arrays import Int64
+from npuprof.errors import SourceError
+from npuprof.sources.base import Decoded
+from npuprof.sources.columns.nullable import ABSENT
+from npuprof.sources.columns.steps import assign_steps
+from npuprof.sources.database import analyzer, counters
+from npuprof.sources.database.communication import read_communication
+from npuprof.sources.database.connection import Database, open_database
+from npuprof.sources.database.description import add_facts, describe_directory
+from npuprof.sources.database.device import Tasks, kernels_table, read_tasks
+from npuprof.sources.database.host import HostCalls, api_table, read_framework
+from npuprof.sources.database.intervals import first_of
+from npuprof.sources.database.layout import Layout, kind_of
+from npuprof.sources.database.links import links_table
+from npuprof.sources.database.marks import marks_table
+from npuprof.sources.database.memory import allocations_table, memory_table
+from npuprof.sources.database.names import Names
+from npuprof.sources.database.overlap import overlap_of
+from npuprof.sources.database.passthrough import rest_of
+from npuprof.sources.database.report import ReportDatabase, is_report
+from npuprof.sources.database.schema import note_shape
+from npuprof.sources.text.vendor_sums import add_listed_operators
+
+KNOWN = frozenset(
+    [
+        "STRING_IDS",
+        "SESSION_TIME_INFO",
+        "NPU_INFO",
+        "HOST_INFO",
+        "META_DATA",
+        "RANK_DEVICE_MAP",
+        "TASK",
+        "COMPUTE_TASK_INFO",
+        "COMMUNICATION_OP",
+        "COMMUNICATION_TASK_INFO",
+        "COMMUNICATION_SCHEDULE_TASK_INFO",
+        "CANN_API",
+        "TASK_PMU_INFO",
+        "MEMCPY_INFO",
+        "MSTX_EVENTS",
+        "NPU_MEM",
+        "NPU_MODULE_MEM",
+        "NPU_OP_MEM",
+        "PYTORCH_API",
+        "CONNECTION_IDS",
+        "PYTORCH_CALLCHAINS",
+        "MEMORY_RECORD",
+        "OP_MEMORY",
+        "STEP_TIME",
+        "GC_RECORD",
+        "OVERLAP_ANALYSIS",
+        *counters.READ,
+        *analyzer.READ,
+    ]
+)
+"""The tables of which rows, facts or statistics are made here."""
+
+
+class Reading:
+    """One reading of a result: its databases in turn, each filling tables of :attr:`decoded`."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.decoded = Decoded()
+        self.notes = self.decoded.notes
+        self._failed: list[SourceError] = []
+
+    def run(self) -> None:
+        """Read the newest profile and the analyses that are there.
+
+        Raises
+        ------
+        SourceError
+            If none could be read: the error of the first.
+        """
+        self.decoded.info = describe_directory(self._layout, self.notes)
+        if self._layout.profile:
+            self._attempt(self._layout.profile[0], self._profile)
+        for earlier in self._layout.profile[1:]:
+            self.notes.info(earlier.name, "an older database of the same result is not shown: load it by itself")
+        for path in self._layout.analysis:
+            self._attempt(path, self._analysis)
+        if not any(map(len, self.decoded.tables.values())) and not self.decoded.statistics:
+            raise (
+                self._failed[0]
+                if self._failed
+                else SourceError(
+                    f"{self._layout.root} holds databases whose tables are all empty; export the result again"
+                )
+            )
+        add_listed_operators(self.decoded)
+        self._name_devices()
+
+    def _attempt(self, path: Path, read: Callable[[Database], None]) -> None:
+        try:
+            with open_database(path, self.notes) as database:
+                read(database)
+        except SourceError as error:
+            self._failed.append(error)
+            self.notes.error(path.name, str(error))
+
+    def _profile(self, database: Database) -> None:
+        _refuse_others(database)
+        if is_report(database.tables):
+            database = ReportDatabase(database)
+        note_shape(database)
+        add_facts(self.decoded.info, database)
+        strings = Names(database, "STRING_IDS", "value")
+        if not len(strings):
+            self.notes.warning(database.path.name, "STRING_IDS is missing or empty: nothing has a name")
+        self._fill(database, strings)
+        self.decoded.statistics.update(rest_of(database, strings, KNOWN))
+        self._sums(database)
+        database.note_unread(KNOWN)
+
+    def _fill(self, database: Database, strings: Names) -> None:
+        found = self.decoded.tables
+        calls = read_framework(database, strings)
+        found.update(calls.tables)
+        tasks = read_tasks(database, strings)
+        communication = read_communication(database, strings, tasks)
+        marks, connections = marks_table(database, strings, tasks)
+        _put(found, {"api": api_table(database, strings), "marks": marks, **communication})
+        if len(tasks.table):
+            found["tasks"] = tasks.table
+        self._device_tables(database, strings, tasks)
+        _put(
+            found,
+            {
+                "overlap": overlap_of(database, found),
+                "memory": memory_table(database, strings),
+                "allocations": allocations_table(database, strings),
+                "counters": counters.counters_table(database, strings),
+            },
+        )
+        self._links(calls, connections)
+
+    def _device_tables(self, database: Database, strings: Names, tasks: Tasks) -> None:
+        found = self.decoded.tables
+        collectives = found.get("communication")
+        kernels = kernels_table(database, strings, tasks, collectives)
+        if len(kernels):
+            found["kernels"] = kernels
+        _name_items(found)
+
+    def _links(self, calls: HostCalls, marks: Int64) -> None:
+        links = links_table(self.decoded.tables, calls, marks, self.notes)
+        if len(links):
+            self.decoded.tables["links"] = links
+        if "steps" in self.decoded.tables:
+            assign_steps(self.decoded.tables, ("kernels", "communication"))
+
+    def _analysis(self, database: Database) -> None:
+        note_shape(database)
+        self._sums(database)
+
+    def _sums(self, database: Database) -> None:
+        device = self._only_device()
+        _put(self.decoded.tables, {"step_times": analyzer.step_times_table(database, device)})
+        self.decoded.statistics.update(analyzer.communication_statistics(database))
+
+    def _only_device(self) -> int | None:
+        devices = self.decoded.info.devices
+        return devices[0] if devices else None
+
+    def _name_devices(self) -> None:
+        found = {
+            int(device)
+            for name in ("tasks", "communication", "memory", "step_times")
+            if (frame := self.decoded.tables.get(name)) is not None
+            for device in frame["device_id"].dropna().unique()
+        }
+        self.decoded.info.devices = sorted(found | set(self.decoded.info.devices))
+
+
+def _refuse_others(database: Database) -> None:
+    kind = kind_of(database.tables)
+    path = database.path
+    if kind == "cluster":
+        raise SourceError(f"{path} is a database of a cluster's analysis, not of one run; load the rank's own result")
+    if not kind:
+        raise SourceError(
+            f"{path} is an SQLite database without any table of a profile ({len(database.tables)} tables); "
+            "if its tables were dropped, export the result again"
+        )
+
+
+def _put(found: dict[str, pd.DataFrame], made: dict[str, pd.DataFrame | None]) -> None:
+    found.update({name: frame for name, frame in made.items() if frame is not None})
+
+
+def _name_items(found: dict[str, pd.DataFrame]) -> None:
+    """Set the column `item` of calls that launch one operator to its name."""
+    api = found.get("api")
+    if api is None:
+        return
+    launches = api["level"].isin(("node", "communication")).to_numpy()
+    calls = np.where(launches, api["connection_id"].to_numpy(np.int64, na_value=ABSENT), ABSENT)
+    names = np.full(len(api), None, object)
+    for name in ("communication", "kernels"):
+        if (frame := found.get(name)) is not None and len(frame):
+            row = first_of(frame["connection_id"].to_numpy(np.int64, na_value=ABSENT), calls)
+            known = (row >= 0) & (calls != ABSENT)
+            names[known] = frame["name"].astype(object).to_numpy()[row[known]]
+    api["item"] = pd.Categorical(names)

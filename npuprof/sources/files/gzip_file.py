@@ -1,0 +1,110 @@
+"""Files that their user may have compressed with gzip: known by their first bytes, read within bounds.
+
+Source: sources/RESULTS.md section 0, item 10.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+from npuprof.errors import SourceError
+from npuprof.sources.files.memory_limit import free_memory, refuse_too_large
+
+_MAGIC = b"\x1f\x8b"
+_BLOCK_BYTES = 1 << 20
+_MAX_SEARCHED_BYTES = 8 << 30  # unpacked to find the end of an archive
+_MAX_RATIO = 100  # a table shrinks to a tenth or a fortieth; what shrinks more was made to fill memory
+_STRETCH_BYTES = 64 << 20  # of the content, within which that is seen
+_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
+
+
+def is_zipped(path: Path) -> bool:
+    """Return whether a file is a gzip archive."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def read_head(path: Path, size: int) -> bytes:
+    """Return the first bytes of a file's content, `size` at most; fewer where an archive is damaged."""
+    if not is_zipped(path):
+        with path.open("rb") as file:
+            return file.read(size)
+    return _unzipped(path, size)[0]
+
+
+def read_tail(path: Path, size: int) -> bytes:
+    """Return the last bytes of a file's content, `size` at most; of a damaged or huge archive, those before that."""
+    if not is_zipped(path):
+        with path.open("rb") as file:
+            file.seek(max(path.stat().st_size - size, 0))
+            return file.read(size)
+    tail, left = b"", _MAX_SEARCHED_BYTES
+    try:
+        with gzip.open(path, "rb") as stream:
+            while left > 0 and (part := stream.read1(_BLOCK_BYTES)):
+                tail = (tail + part)[-size:]
+                left -= len(part)
+    except _DAMAGE:
+        pass  # whoever reads the whole tells of it
+    return tail
+
+
+def read_whole(path: Path, max_bytes: int) -> tuple[bytes, str]:
+    """Return a file's content, and in plain words what is wrong with its archive; empty where nothing is.
+
+    Raises
+    ------
+    SourceError
+        If the content is larger than `max_bytes` or than the memory that is free, or no archive of such a file would
+        shrink so much.
+    OSError
+        If the file cannot be read.
+    """
+    if is_zipped(path):
+        return _unpacked(path, max_bytes)
+    size = path.stat().st_size
+    if size > max_bytes:
+        raise _beyond(path, max_bytes)
+    refuse_too_large(path, size)
+    with path.open("rb") as file:
+        return file.read(size), ""  # a bound far beyond the size would be asked of the memory first
+
+
+def _unpacked(path: Path, max_bytes: int) -> tuple[bytes, str]:
+    fitting = free_memory() // 2  # its parts are joined
+    content, problem = _unzipped(path, min(max_bytes, fitting) + 1, refused=True)
+    if len(content) > max_bytes:
+        raise _beyond(path, max_bytes)
+    if len(content) > fitting:
+        raise _unpacks_to(path, fitting, "its content does not fit into memory")
+    return content, problem
+
+
+def _unpacks_to(path: Path, size: int, why: str) -> SourceError:
+    return SourceError(f"{path} unpacks to more than {size >> 20} MiB: {why}; if it is one, unpack it and load that")
+
+
+def _beyond(path: Path, max_bytes: int) -> SourceError:
+    return SourceError(f"{path} is larger than {max_bytes >> 20} MiB, too large to be such a file; is it another?")
+
+
+def _unzipped(path: Path, size: int, *, refused: bool = False) -> tuple[bytes, str]:
+    """Unpack the first bytes; with `refused`, not beyond a stretch that shrinks as no such file does."""
+    parts: list[bytes] = []
+    left = size
+    stretch = packed = 0
+    try:
+        with path.open("rb") as file, gzip.GzipFile(fileobj=file) as stream:
+            while left > 0 and (part := stream.read1(min(left, _BLOCK_BYTES))):
+                parts.append(part)
+                left -= len(part)
+                stretch += len(part)
+                if refused and stretch >= _STRETCH_BYTES:
+                    if stretch > (file.tell() - packed) * _MAX_RATIO:
+                        raise _unpacks_to(path, size - left, "no such file shrinks that much")
+                    stretch, packed = 0, file.tell()
+    except _DAMAGE as error:
+        return b"".join(parts), f"the gzip archive is damaged, its rest is lost: {error}"
+    return b"".join(parts), ""

@@ -1,0 +1,34 @@
+"""Files with holes: set up for more than was written, they have any size and take no room on the disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import BinaryIO
+
+from npuprof.sources.files.memory_limit import ALWAYS_BYTES
+
+
+def written_parts(file: BinaryIO) -> list[tuple[int, int]]:
+    """Return from where to where a file was written; of a small one, or where the system does not tell, all of it.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    """
+    size = os.fstat(file.fileno()).st_size
+    if size <= ALWAYS_BYTES or not hasattr(os, "SEEK_DATA"):
+        return [(0, size)]
+    parts: list[tuple[int, int]] = []
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(file.fileno(), end, os.SEEK_DATA)
+            end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # only a hole is left
+                break
+            return [(0, size)]
+        parts.append((start, end))
+    return parts

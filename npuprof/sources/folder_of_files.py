@@ -1,0 +1,44 @@
+"""A folder of result files outside the result that they came from: of ``msprof --export``, torch_npu or MindSpore.
+
+Source: sources/RESULTS.md sections 1.1 to 1.3.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from npuprof.errors import SourceError
+from npuprof.sources import torch_npu
+from npuprof.sources.base import Decoded, Source
+from npuprof.sources.msprof import read_layout
+from npuprof.sources.msprof.layout import find_files
+from npuprof.sources.result_folder.layout import find_files as find_torch_files
+
+
+def recognises(path: Path) -> bool:
+    """Return whether `path` is a directory with exported files right in it."""
+    return find_files(path) is not None or find_torch_files(path) is not None
+
+
+def read(path: Path) -> Decoded:
+    """Read the newest set of the files.
+
+    Raises
+    ------
+    SourceError
+        If there are none, or none can be read.
+    """
+    if (layout := find_files(path)) is not None:
+        return read_layout(layout)
+    copied = find_torch_files(path)
+    if copied is None:
+        raise SourceError(f"{path} holds no file that a profiler exported; give the directory of a result")
+    decoded = torch_npu.read_parsed(copied)
+    if copied.profiler_info is None and not len(decoded.tables.get("operators", ())):
+        if decoded.info.collector == "torch_npu":
+            decoded.info.collector = ""  # MindSpore names its files the same
+        decoded.info.source = "folder of result files"
+    return decoded
+
+
+SOURCE = Source("folder_of_files", (None, "parsed", "text"), recognises, read, only_given=True)

@@ -1,0 +1,69 @@
+"""Read the forms of a run: the text result, of the database what it lacks, and raw data where both lack something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from npuprof.errors import SourceError
+from npuprof.sources.base import Decoded
+from npuprof.sources.database.layout import Layout
+from npuprof.sources.database.result import Reading
+from npuprof.sources.forms.database_preview import holds_more
+from npuprof.sources.forms.discovery import Forms
+from npuprof.sources.forms.merge import Part, join
+
+_TEXT, _RAW = "the text result", "the raw data"
+_NEEDED = ("api", "tasks", "kernels")  # what a device and its host always do
+
+
+def read_forms(path: Path, forms: Forms | None) -> Decoded:
+    """Read the forms that were found, each as far as it is needed.
+
+    Raises
+    ------
+    SourceError
+        If none can be read: the error of the first.
+    """
+    if forms is None:
+        raise SourceError(f"{path} holds no result of the vendor's any more; give the directory of one")
+    parts: list[Part] = []
+    failed: list[tuple[str, SourceError]] = []
+
+    def attempt(name: str, form: str, read: Callable[[], Decoded]) -> None:
+        try:
+            parts.append(Part(name, form, read()))
+        except SourceError as error:
+            failed.append((name, error))
+
+    looked_into = ""
+    if forms.text is not None:
+        attempt(_TEXT, "text", forms.text)
+    if (layout := forms.database) is not None:
+        if parts and not holds_more(layout, parts[0].decoded):
+            looked_into = _called(layout)
+        else:
+            attempt(_called(layout), "db", lambda: _read_database(layout))
+    lacking = [name for name in _NEEDED if not any(len(part.decoded.tables.get(name, ())) for part in parts)]
+    if forms.raw is not None and lacking:
+        attempt(_RAW, "raw", forms.raw)
+    if not parts:
+        raise failed[0][1]
+    decoded = join(parts)
+    for name, error in failed:
+        decoded.notes.error(name, str(error))
+    if looked_into:
+        decoded.notes.info(
+            looked_into, "it has no table that the text result lacks, nor far more rows of one; source='db' shows it"
+        )
+    return decoded
+
+
+def _called(layout: Layout) -> str:
+    return (*layout.profile, *layout.analysis)[0].name
+
+
+def _read_database(layout: Layout) -> Decoded:
+    reading = Reading(layout)
+    reading.run()
+    return reading.decoded

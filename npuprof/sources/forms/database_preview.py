@@ -1,0 +1,103 @@
+"""What a database holds beside a text result that was read, by the numbers of its rows: it is read only for more.
+
+Source: sources/RESULTS.md section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from npuprof.errors import SourceError
+from npuprof.notes import Notes
+from npuprof.sources.base import Decoded
+from npuprof.sources.database import analyzer, counters
+from npuprof.sources.database.connection import Database, open_database
+from npuprof.sources.database.layout import Layout
+from npuprof.sources.database.passthrough import is_of_run
+from npuprof.sources.database.report import ReportDatabase, is_report
+from npuprof.sources.database.result import KNOWN
+
+# Tables of a database, and the tables of a profile that their rows become.
+_ROWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("CANN_API",), ("api",)),
+    (("TASK",), ("tasks",)),
+    (("COMPUTE_TASK_INFO",), ("kernels",)),
+    (("COMMUNICATION_OP",), ("communication",)),
+    (("COMMUNICATION_TASK_INFO",), ("communication_tasks",)),
+    (("PYTORCH_API",), ("operators", "python", "steps")),
+    (("MEMORY_RECORD", "NPU_MODULE_MEM"), ("memory",)),
+    (("OP_MEMORY",), ("allocations",)),
+    (("MSTX_EVENTS", "GC_RECORD"), ("marks",)),
+    ((analyzer.STEP_TIMES,), ("step_times",)),
+)
+_PRESENT = ((tuple(counters.READ), "counters"), (("NPU_OP_MEM",), "allocations"), (("STEP_TIME",), "steps"))
+_SPANS = ("TASK", "CANN_API")
+_SECOND_NS = 1_000_000_000
+
+
+def far_more(theirs: int, ours: int) -> bool:
+    """Return whether a form has over a quarter more rows of a table: the other one must have lost some.
+
+    Forms of one run differ by some rows: a timeline shows the parts of a task instead of the task.
+    """
+    return 4 * theirs > 5 * ours
+
+
+def holds_more(layout: Layout, text: Decoded) -> bool:
+    """Return whether the databases may hold more than the text result; also where one cannot be looked into."""
+    notes = Notes()
+    try:
+        more = any(_more_in(path, text, notes) for path in (*layout.profile[:1], *layout.analysis))
+    except SourceError:
+        return True
+    return more or len(notes) > 0  # what is damaged is told when it is read
+
+
+def extent(frames: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
+    """Return from when to when a run's host and device were seen to do something; None where no table tells."""
+    spans = [
+        frames[name] for name in ("tasks", "api", "operators", "kernels", "communication") if len(frames.get(name, ()))
+    ]
+    if not spans:
+        return None
+    return min(int(frame["start_ns"].min()) for frame in spans), max(int(frame["start_ns"].max()) for frame in spans)
+
+
+def are_apart(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
+    """Return whether two stretches of time are those of different runs."""
+    if one is None or other is None:
+        return False
+    return one[1] + _SECOND_NS < other[0] or other[1] + _SECOND_NS < one[0]
+
+
+def _more_in(path: Path, text: Decoded, notes: Notes) -> bool:
+    with open_database(path, notes) as opened:
+        database = ReportDatabase(opened) if is_report(opened.tables) else opened
+        if are_apart(extent(text.tables), _extent(database)):
+            return True
+        if any(database.count(name) for name in database.tables if is_of_run(name, KNOWN)):
+            return True  # kept as it came
+        if any(
+            database.count(table) and not len(text.statistics.get(name, ()))
+            for name, table in analyzer.TABLE_OF.items()
+        ):
+            return True
+        counted = [(sum(map(database.count, theirs)), ours) for theirs, ours in _ROWS]
+        if any(_lacks(text, count, ours) for count, ours in counted):
+            return True
+        return any(not len(text.tables.get(name, ())) and any(map(database.count, theirs)) for theirs, name in _PRESENT)
+
+
+def _lacks(text: Decoded, count: int, names: tuple[str, ...]) -> bool:
+    ours = sum(len(text.tables.get(name, ())) for name in names)
+    return bool(count) and (not ours or any(name in text.derived for name in names) or far_more(count, ours))
+
+
+def _extent(database: Database) -> tuple[int, int] | None:
+    if isinstance(database, ReportDatabase):  # its times count from a moment of their own, and may be rounded texts
+        return None
+    bounds = [found for table in _SPANS if (found := database.bounds(table, "startNs")) is not None]
+    return (min(low for low, _ in bounds), max(high for _, high in bounds)) if bounds else None

@@ -1,0 +1,220 @@
+"""Put the tables of several forms of one run together: each from the form that has it, with row numbers that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.arrays import Int64
+from npuprof.info import Info
+from npuprof.sources.base import Decoded
+from npuprof.sources.columns.concatenation import stacked
+from npuprof.sources.forms.database_preview import are_apart, extent, far_more
+
+_LINKED = ("operators", "api", "tasks", "communication", "marks")
+_STRUCTURED = ("counters", "overlap", "links")  # of which the numbers of rows differ between forms of the same run
+_LANES = ("device_id", "thread_id")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One form of the run as it was read: what notes call it, and what `source` chooses it."""
+
+    name: str
+    form: str
+    decoded: Decoded
+
+    def rows(self, table: str) -> int:
+        """Return how many rows a table has."""
+        return len(self.decoded.tables.get(table, ()))
+
+
+def join(parts: Sequence[Part]) -> Decoded:
+    """Join the forms of a run.
+
+    Parameters
+    ----------
+    parts
+        In order of preference. One of another run, which shares no time with the first, is left out with a warning:
+        the first is then the one with the most tables.
+    """
+    parts = _of_one_run(parts)
+    if len(parts) == 1:
+        return parts[0].decoded
+    chosen = _choose_all(parts)
+    found = {name: parts[place].decoded.tables[name] for name, place in chosen.items() if parts[place].rows(name)}
+    first = parts[0].decoded
+    joined = Decoded(found, first.info, first.notes, dict(first.statistics))
+    rows = _Rows(parts, chosen)
+    place = chosen["communication_tasks"]
+    if place != chosen["communication"] and "communication_tasks" in found:
+        found["communication_tasks"] = rows.with_operators(found["communication_tasks"], place)
+    found["links"] = rows.links()
+    for place, part in enumerate(parts):
+        _account(part, [name for name, at in chosen.items() if at != place])
+        if place:
+            joined.notes.extend(part.decoded.notes)
+            _add_facts(joined.info, part.decoded.info)
+            more = {name: frame for name, frame in part.decoded.statistics.items() if name not in joined.statistics}
+            joined.statistics.update(more)
+    joined.derived = {
+        name: parts[place].decoded.derived[name]
+        for name, place in chosen.items()
+        if name in parts[place].decoded.derived
+    }
+    _tell(joined, parts, chosen)
+    return joined
+
+
+def _of_one_run(parts: Sequence[Part]) -> Sequence[Part]:
+    spans = [extent(part.decoded.tables) for part in parts]
+    if not any(are_apart(spans[0], span) for span in spans[1:]):
+        return parts
+    most = max(range(len(parts)), key=lambda place: sum(bool(parts[place].rows(name)) for name in tables.NAMES))
+    kept = [part for part, span in zip(parts, spans, strict=True) if not are_apart(spans[most], span)]
+    kept.sort(key=lambda part: part is not parts[most])
+    for part in parts:
+        if part not in kept:
+            kept[0].decoded.notes.warning(
+                part.name,
+                f"it is of another run than {kept[0].name}, which has more tables and is shown: their times are apart; "
+                f"source='{part.form}' shows it",
+            )
+    return kept
+
+
+def _choose_all(parts: Sequence[Part]) -> dict[str, int]:
+    """Return which part gives each table; kernels come with the tasks, whose numbers they carry, if they are there."""
+    chosen = {name: _choose(parts, name) for name in tables.NAMES if name != "links"}
+    of_tasks, of_kernels = (parts[chosen[name]] for name in ("tasks", "kernels"))
+    if "kernels" not in of_tasks.decoded.derived and of_tasks.rows("kernels"):
+        lost = far_more(of_kernels.rows("kernels"), of_tasks.rows("kernels"))
+        chosen["kernels"] = chosen["kernels"] if lost else chosen["tasks"]
+    return chosen
+
+
+def _choose(parts: Sequence[Part], table: str) -> int:
+    """Return which part gives a table: the first that has it, unless a later one has far more rows of it."""
+    present = [place for place, part in enumerate(parts) if part.rows(table)]
+    own = [place for place in present if table not in parts[place].decoded.derived]
+    best = (own or present or [0])[0]
+    for place in own if table not in _STRUCTURED else ():
+        if far_more(parts[place].rows(table), parts[best].rows(table)):
+            best = place
+    return best
+
+
+class _Rows:
+    """The rows of each part's tables in those that were chosen."""
+
+    def __init__(self, parts: Sequence[Part], chosen: Mapping[str, int]) -> None:
+        self._parts, self._chosen = parts, chosen
+        self._known: dict[tuple[int, str], Int64] = {}
+
+    def of(self, place: int, table: str) -> Int64:
+        """Return, for each row of a part's table, the same row in the table that was chosen; -1 for none."""
+        if (place, table) not in self._known:
+            theirs, ours = (self._parts[at].decoded.tables.get(table) for at in (place, self._chosen[table]))
+            if theirs is None or ours is None:
+                self._known[place, table] = np.full(0 if theirs is None else len(theirs), -1, np.int64)
+            else:
+                same = place == self._chosen[table]
+                self._known[place, table] = np.arange(len(theirs)) if same else _same_rows(theirs, ours)
+        return self._known[place, table]
+
+    def with_operators(self, steps: pd.DataFrame, place: int) -> pd.DataFrame:
+        """Return steps of collectives whose operators are those of another part."""
+        numbers = steps["op_id"].to_numpy(np.int64, na_value=-1)
+        moved = _taken(self.of(place, "communication"), numbers)
+        placed: pd.DataFrame = steps.assign(op_id=pd.arrays.IntegerArray(np.maximum(moved, 0), moved < 0))
+        return placed
+
+    def links(self) -> pd.DataFrame:
+        """Return the links of the part that has the most of the linked tables, and what others have beyond them."""
+        order = sorted(
+            range(len(self._parts)), key=lambda place: -sum(bool(self._parts[place].rows(name)) for name in _LINKED)
+        )
+        frames, covered = [], set[str]()
+        for place in order:
+            links = self._parts[place].decoded.tables.get("links")
+            if links is not None and len(links):
+                new = ~(links["source_table"].isin(covered) & links["target_table"].isin(covered))
+                frames.append(self._moved(links[new.to_numpy()], place))
+            covered |= {name for name in _LINKED if self._parts[place].rows(name)}
+        frames = [frame for frame in frames if len(frame)]
+        return stacked(frames) if frames else tables.empty("links")
+
+    def _moved(self, links: pd.DataFrame, place: int) -> pd.DataFrame:
+        moved = {}
+        for side in ("source", "target"):
+            names, numbers = links[f"{side}_table"], links[f"{side}_row"].to_numpy(np.int64)
+            placed = np.full(len(links), -1, np.int64)
+            for name in names.unique():
+                mine = (names == name).to_numpy()
+                placed[mine] = _taken(self.of(place, str(name)), numbers[mine])
+            moved[f"{side}_row"] = placed
+        known = (moved["source_row"] >= 0) & (moved["target_row"] >= 0)
+        kept: pd.DataFrame = links.assign(**moved)[known].reset_index(drop=True)
+        return kept
+
+
+def _taken(rows: Int64, numbers: Int64) -> Int64:
+    if not len(rows):
+        return np.full(len(numbers), -1, np.int64)
+    inside = (numbers >= 0) & (numbers < len(rows))
+    return np.where(inside, rows[np.where(inside, numbers, 0)], -1)
+
+
+def _same_rows(theirs: pd.DataFrame, ours: pd.DataFrame) -> Int64:
+    """Find the rows that begin at the same nanosecond on the same device or thread; of several, in their order."""
+    start = "start_ns" if "start_ns" in ours else "time_ns"
+    keys = [start, *(name for name in _LANES if name in ours and name in theirs)]
+    sides = [frame[keys].reset_index(drop=True) for frame in (theirs, ours)]
+    turns = [side.assign(turn=side.groupby(keys, dropna=False).cumcount(), row=np.arange(len(side))) for side in sides]
+    pairs = turns[0].merge(turns[1], on=[*keys, "turn"], suffixes=("", "_of_ours"))
+    found = np.full(len(theirs), -1, np.int64)
+    found[pairs["row"].to_numpy(np.int64)] = pairs["row_of_ours"].to_numpy(np.int64)
+    return found
+
+
+def _account(part: Part, left: Sequence[str]) -> None:
+    for name in (*left, "links"):
+        part.decoded.notes.ledger.replace(name)
+
+
+def _add_facts(info: Info, other: Info) -> None:
+    """Add what another form tells of the run; what is known stays."""
+    info.chip = info.chip or other.chip
+    info.rank = other.rank if info.rank is None else info.rank
+    info.devices = sorted({*info.devices, *other.devices})
+    info.started_ns = other.started_ns if info.started_ns is None else info.started_ns
+    info.stopped_ns = other.stopped_ns if info.stopped_ns is None else info.stopped_ns
+    for name in ("versions", "options", "environment", "metadata"):
+        setattr(info, name, {**getattr(other, name), **getattr(info, name)})
+
+
+def _tell(joined: Decoded, parts: Sequence[Part], chosen: Mapping[str, int]) -> None:
+    """Note which tables are of which form, and where another form that is not shown has another number of rows."""
+    taken = [
+        [name for name in chosen if name in joined.tables and chosen[name] == place] for place in range(len(parts))
+    ]
+    told = [f"of {part.name}: {', '.join(names)}" for part, names in zip(parts, taken, strict=True) if names]
+    joined.notes.info("source", f"several forms of this run are here; {'; '.join(told)}")
+    joined.info.source = " and ".join(
+        [
+            joined.info.source,
+            *(part.decoded.info.source for part, names in zip(parts[1:], taken[1:], strict=True) if names),
+        ]
+    )
+    for name, place in chosen.items():
+        for other, part in enumerate(parts):
+            if name not in _STRUCTURED and other != place and part.rows(name) > parts[place].rows(name) > 0:
+                joined.notes.info(
+                    part.name,
+                    f"it has {part.rows(name)} rows of {name}, where {parts[place].name}, which is shown, has "
+                    f"{parts[place].rows(name)}",
+                )

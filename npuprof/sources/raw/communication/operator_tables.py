@@ -1,0 +1,173 @@
+"""The tables `communication` and `communication_tasks`: operators between devices, and their steps.
+
+Source: raw/FORMAT.md sections 4.1, 4.2 and 8.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof import tables
+from npuprof.arrays import Bools, Float64, Int64, Records, Uint64
+from npuprof.sources.columns.nullable import optional, recoded
+from npuprof.sources.raw.communication import bandwidth
+from npuprof.sources.raw.correlation.launch_tables import Run
+from npuprof.sources.raw.device import steps
+from npuprof.sources.raw.host.hccl import Hccl
+from npuprof.sources.raw.host.operators import take
+from npuprof.sources.raw.join_keys import joins
+from npuprof.sources.raw.metadata.dictionaries import Dictionaries, Names
+from npuprof.sources.raw.records import enums
+
+_NO_RANK = 0xFFFFFFFF
+_MOST = 1 << 62  # more is no size of anything: an absent or damaged value
+_NO_GROUP = "N/A"  # stands in names of operators for the digits of a group that no record names
+_DIGITS = 3  # of the group's hash, in names of operators
+_RDMA_PAYLOAD = 1
+_POINT_TO_POINT = ("send", "receive")
+
+
+class Communication:
+    """The communication of one run: its operators and steps, with what the host tells of each.
+
+    Parameters
+    ----------
+    run
+        The launches of the run, among them its collectives.
+    hccl
+        What the host recorded of communication.
+    names
+        The dictionaries of the host.
+    """
+
+    def __init__(self, run: Run, hccl: Hccl, names: Dictionaries) -> None:
+        self._run, self._hccl, self._names = run, hccl, names
+        self._operators, self._api = run.collectives, run.api
+        track = run.launches.track[run.collectives.task]
+        self._context = run.tasks.context[run.collectives.task]
+        self._record = hccl.steps_of(take(run.tracks.step, track), track, self._context)
+
+    def operators_table(self, steps_frame: pd.DataFrame) -> pd.DataFrame:
+        """Make `communication`, with the steps of the table `steps`.
+
+        `rank_size`, `relay` and `retry` follow the schema's columns.
+        """
+        own, api = self._operators, self._api
+        row = self._hccl.operators_of(own.call)
+        records, known = self._hccl.operators[row], row >= 0
+        first = self._first_records()
+        group, has_group = self._groups(records, known, first)
+        names, op_types = self._called(group, has_group)
+        algorithm = self._names.names_of(records["algorithm"]).where(known & (records["algorithm"] != 0))
+        ranks = self._hccl.steps["rank_size"][first].astype(np.int64)
+        return tables.build(
+            "communication",
+            {
+                "start_ns": own.start_ns,
+                "duration_ns": own.end_ns - own.start_ns,
+                "device_id": own.device,
+                "name": names.categorical(),
+                "op_type": op_types.categorical(),
+                "group": self._names.names_of(group).where(has_group).categorical(),
+                "data_type": _enumerated(records["data_type"], enums.HCCL_DATA_TYPES, known),
+                "algorithm": algorithm.categorical(),
+                "count": _counted(records["count"], known),
+                "connection_id": api.rows[own.call] + 1,
+                "step": steps.step_of(own.start_ns, own.device, steps_frame),
+                "rank_size": pd.arrays.IntegerArray(ranks, (first < 0) | (ranks == 0)),
+                "relay": pd.arrays.BooleanArray(records["flags"] & 1 != 0, ~known),
+                "retry": pd.arrays.BooleanArray(records["flags"] & 2 != 0, ~known),
+            },
+        )
+
+    def tasks_table(self) -> pd.DataFrame:
+        """Make `communication_tasks`; ids of the device task, the data and what the host expected follow."""
+        own, run = self._operators, self._run
+        start, duration = run.tasks.start_ns[own.task], run.tasks.duration_ns[own.task]
+        records, known = self._hccl.steps[self._record], self._record >= 0
+        named = self._names.names_of(records["item"]).where(known & (records["item"] != 0))
+        kind = run.tasks.kind.take(own.task).where(self._context >= 0).fill(run.launches.task_type.take(own.task))
+        size = _counted(records["size"], known)
+        columns = {
+            "start_ns": start,
+            "duration_ns": duration,
+            "device_id": own.device[own.operator],
+            "op_id": own.operator,
+            "plane_id": _numbered(records["plane"], known),
+            "task_type": named.fill(kind).categorical(),
+            "src_rank": _numbered(records["local_rank"], known),
+            "dst_rank": _numbered(records["remote_rank"], known),
+            "transport": _enumerated(records["transport"], enums.HCCL_TRANSPORTS, known),
+            "link": _enumerated(records["link"], enums.HCCL_LINKS, known),
+            "size_bytes": size,
+            "bandwidth_gb_s": self._bandwidth(start, duration, size, records),
+            "stream_id": optional(run.tasks.stream[own.task]),
+            "task_id": optional(run.tasks.task[own.task]),
+            "context_id": pd.arrays.IntegerArray(self._context, self._context < 0),
+            "data_type": _enumerated(records["data_type"], enums.HCCL_DATA_TYPES, known),
+            "rdma_type": _enumerated(records["rdma"], enums.HCCL_RDMA_TYPES, known),
+            "notify_id": _counted(records["notify"], known),
+            "estimated_us": np.where(known & np.isfinite(records["estimated_us"]), records["estimated_us"], np.nan),
+        }
+        return tables.build("communication_tasks", columns)
+
+    def _bandwidth(self, start: Int64, duration: Int64, size: pd.arrays.IntegerArray, records: Records) -> Float64:
+        operator = self._operators.operator
+        return bandwidth.bandwidth_gb_s(
+            start,
+            start + duration,
+            size.to_numpy(np.float64, na_value=np.nan),
+            operator << 32 | records["plane"].astype(np.int64),
+            (self._record >= 0) & (records["rdma"] == _RDMA_PAYLOAD),
+            self._are_point_to_point()[operator],
+        )
+
+    def _first_records(self) -> Int64:
+        """Return the record of each operator's first step that has one; -1 without any."""
+        known = np.flatnonzero(self._record >= 0)
+        first = np.full(len(self._operators), -1, np.int64)
+        first[self._operators.operator[known][::-1]] = self._record[known][::-1]
+        return first
+
+    def _groups(self, records: Records, known: Bools, first: Int64) -> tuple[Uint64, Bools]:
+        by_operator = known & (records["group"] != 0)
+        group = np.where(by_operator, records["group"], self._hccl.steps["group"][first])
+        return group, group != 0
+
+    def _called(self, group: Uint64, has_group: Bools) -> tuple[Names, Names]:
+        """Name operators as the vendor does: by call, last digits of the group, number in it, and execution."""
+        own, api = self._operators, self._api
+        rows = api.rows[own.call]
+        types = api.name.take(rows)
+        named = self._names.names_of(api.item[rows]).where(api.item[rows] != 0).fill(types)
+        ends = zip(group.tolist(), has_group.tolist(), strict=True)
+        digits = [str(one)[-_DIGITS:] if known else _NO_GROUP for one, known in ends]
+        groups, _ = pd.factorize(group)
+        number = joins.turns(own.device * (len(group) + 1) + groups)
+        parts = zip(named.codes.tolist(), digits, number.tolist(), own.turn.tolist(), strict=True)
+        whole = [f"{named.names[code]}_{of_group}_{one}_{turn}" for code, of_group, one, turn in parts]
+        return Names.distinct(np.arange(len(whole)), whole), types.where(api.level[rows] == enums.NODE)
+
+    def _are_point_to_point(self) -> Bools:
+        types = self._api.name.take(self._api.rows[self._operators.call])
+        sends = [any(word in name.lower() for word in _POINT_TO_POINT) for name in types.names]
+        return np.array([*sends, False])[types.codes]
+
+
+def _enumerated(values: npt.NDArray[Any], names: Mapping[int, str], known: Bools) -> pd.Categorical:
+    codes, distinct = pd.factorize(values)
+    return recoded(np.where(known, codes, -1), [names.get(value) for value in distinct.tolist()])
+
+
+def _numbered(values: npt.NDArray[Any], known: Bools) -> pd.arrays.IntegerArray:
+    return pd.arrays.IntegerArray(values.astype(np.int64), ~known | (values == _NO_RANK))
+
+
+def _counted(values: npt.NDArray[Any], known: Bools) -> pd.arrays.IntegerArray:
+    sound = known & (values < _MOST)
+    return pd.arrays.IntegerArray(np.where(sound, values, 0).astype(np.int64), ~sound)

@@ -1,0 +1,220 @@
+"""The tables of launches: `api`, `tasks`, `kernels` and `links`.
+
+Source: raw/FORMAT.md sections 8 and 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.arrays import Bools, Int64
+from npuprof.sources.columns.kernel_waits import waits
+from npuprof.sources.columns.nullable import recoded, whole
+from npuprof.sources.raw.chips import readers
+from npuprof.sources.raw.correlation.collectives import Collectives
+from npuprof.sources.raw.correlation.launches import Launches
+from npuprof.sources.raw.device import pmu, steps
+from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.tasks import DeviceTasks
+from npuprof.sources.raw.host.calls import Api
+from npuprof.sources.raw.host.operators import Operators, take
+from npuprof.sources.raw.host.tracks import Tracks
+from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.records import enums
+
+_FIRST_MARK_CONNECTION = 4_000_000_001  # connection ids of marks lie far above those of calls
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything about launches that was decoded; see the classes of its parts. `is_part`: some were left out."""
+
+    api: Api
+    operators: Operators
+    tracks: Tracks
+    tasks: DeviceTasks
+    launches: Launches
+    collectives: Collectives
+    is_part: bool = False
+
+
+def optional(values: Int64, present: Bools) -> pd.arrays.IntegerArray:
+    """Make an ``Int64`` column of values of which some are absent."""
+    return pd.arrays.IntegerArray(np.ascontiguousarray(values, np.int64), ~present)
+
+
+def api_table(api: Api) -> pd.DataFrame:
+    """Make `api`. Calls are numbered in order from 1: their connection ids. Source: raw/FORMAT.md section 8.4."""
+    levels = Names.lookup(api.level, lambda level: enums.LEVELS[level])
+    columns = {
+        "start_ns": api.start_ns,
+        "duration_ns": api.duration_ns,
+        "name": api.name.categorical(),
+        "level": levels.categorical(),
+        "thread_id": api.thread.astype(np.int64),
+        "connection_id": np.arange(1, len(api) + 1),
+    }
+    return tables.build("api", columns)
+
+
+def call_items(api: pd.DataFrame, launched: Sequence[pd.DataFrame]) -> pd.Categorical:
+    """Return the column `item` of `api`: the name of what a call launched, of the last of the tables that tells."""
+    items, names = np.full(len(api), -1, np.int64), [""]
+    for frame in launched:
+        call = frame["connection_id"].to_numpy(np.int64, na_value=0) - 1
+        at = np.flatnonzero((call >= 0) & (call < len(api)))[::-1]  # the first that a call launched stays
+        items[call[at]] = len(names) + frame["name"].cat.codes.to_numpy(np.int64)[at]
+        names.extend(frame["name"].cat.categories)
+    launches = api["level"].isin(("node", "communication")).to_numpy()
+    return recoded(np.where(launches, items, -1), [*names])
+
+
+def tasks_table(run: Run) -> pd.DataFrame:
+    """Make `tasks`. `copied_bytes` and `copy_direction` follow the schema's columns, for copies."""
+    track = run.launches.track
+    copied = take(run.tracks.copied_bytes, track)
+    direction = Names.lookup(run.tracks.copy_direction, lambda value: enums.MEMCPY_DIRECTIONS.get(value) or str(value))
+    columns = _task_columns(run, np.arange(len(run.tasks)))
+    columns["copied_bytes"] = optional(copied, copied >= 0)
+    columns["copy_direction"] = direction.take(track).where(copied >= 0).categorical()
+    return tables.build("tasks", columns)
+
+
+def _task_columns(run: Run, rows: Int64) -> dict[str, Any]:
+    tasks, launches = run.tasks, run.launches
+    every = len(rows) == len(tasks)  # rows are in order: all of them need no copy
+
+    def of(values: Int64) -> Int64:
+        return values if every else values[rows]
+
+    context, call, mark = of(tasks.context), of(launches.call), of(launches.mark)
+    connection = np.where(mark >= 0, mark + _FIRST_MARK_CONNECTION, call + 1)
+    return {
+        "start_ns": of(tasks.start_ns),
+        "duration_ns": of(tasks.duration_ns),
+        "device_id": of(tasks.device),
+        "stream_id": optional(of(tasks.stream), of(tasks.stream) >= 0),
+        "task_id": of(tasks.task),
+        "batch_id": optional(of(tasks.batch), of(tasks.batch) >= 0),
+        "context_id": optional(context, context >= 0),
+        "task_type": Names(of(launches.task_type.codes), launches.task_type.names).categorical(),
+        "name": Names(of(launches.name.codes), launches.name.names).categorical(),
+        "connection_id": optional(connection, (call >= 0) | (mark >= 0)),
+        **_models(of(launches.model)),
+    }
+
+
+def _models(model: Int64) -> dict[str, Any]:
+    """Return the column `model_id`, which a run without models does not have."""
+    known = model >= 0
+    return {"model_id": optional(model, known)} if bool(known.any()) else {}
+
+
+def kernels_table(
+    run: Run, devices: Sequence[Device], frequencies: Sequence[pmu.Frequencies], steps_frame: pd.DataFrame
+) -> pd.DataFrame:
+    """Make `kernels`: compute tasks with their operators, waits, steps and performance counters.
+
+    `wait_ns` is the time since the end of the compute kernel or collective that started last before it on its
+    device, 0 where that one was still running. Times of counters are estimates in whole ns; see ``device/pmu.py``.
+    """
+    rows = np.flatnonzero(run.launches.is_kernel)
+    tasks, operators = run.tasks, run.operators
+    operator = run.launches.operator[rows]
+    known = operator >= 0
+    columns = _task_columns(run, rows)
+    blocks, mix = _blocks(run, rows)
+    columns |= {
+        "op_name": columns["name"],
+        "op_type": operators.op_type.take(operator).categorical(),
+        "core": columns["task_type"],
+        "op_state": Names(
+            np.where(known, _flags(operators.dynamic, operator), -1), ["static", "dynamic"]
+        ).categorical(),
+        "block_num": optional(blocks, blocks > 0),
+        "mix_block_num": optional(mix, blocks > 0),
+        "hf32": pd.arrays.BooleanArray(_flags(operators.hf32, operator).astype(bool), ~known),
+        **{column: names.take(operator).categorical() for column, names in operators.tensors.items()},
+        **_attributes(operators.attributes, operator),
+        "wait_ns": _waits(tasks, rows, run.collectives),
+        "step": steps.step_of(columns["start_ns"], columns["device_id"], steps_frame),
+        **_counters(run, rows, blocks, mix, devices, frequencies),
+    }
+    return tables.build("kernels", columns)
+
+
+def _attributes(attributes: Names, operator: Int64) -> dict[str, Any]:
+    return {"attributes": attributes.take(operator).categorical()} if attributes.names else {}
+
+
+def _flags(values: Bools, operator: Int64) -> Int64:
+    return np.maximum(take(values.astype(np.int64), operator), 0)
+
+
+def _blocks(run: Run, rows: Int64) -> tuple[Int64, Int64]:
+    """Return blocks and blocks of the other core (0 where unknown): the track's where it holds them."""
+    track, operator = run.launches.track[rows], run.launches.operator[rows]
+    extended = _flags(run.tracks.extended, track).astype(bool)
+    blocks = np.where(extended, take(run.tracks.blocks, track), take(run.operators.blocks, operator))
+    ratio = np.where(extended, take(run.tracks.ratio, track), take(run.operators.ratio, operator))
+    return np.maximum(blocks, 0), np.maximum(blocks, 0) * np.maximum(ratio, 0)
+
+
+def _counters(
+    run: Run, rows: Int64, blocks: Int64, mix: Int64, devices: Sequence[Device], frequencies: Sequence[pmu.Frequencies]
+) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    for device, frequency in zip(devices, frequencies, strict=True):
+        own = np.flatnonzero(run.tasks.device[rows] == device.id)
+        kernels = pmu.Kernels(run.tasks, rows[own], blocks[own], mix[own], run.is_part)
+        for name, values in readers.read_counters(device, kernels, frequency).items():
+            if len(own) == len(rows):
+                columns[name] = values
+            else:
+                columns.setdefault(name, np.full(len(rows), np.nan))[own] = values
+    counted = ("_time_ns", "_cycles")
+    return {name: whole(values) if name.endswith(counted) else values for name, values in columns.items()}
+
+
+def _waits(tasks: DeviceTasks, rows: Int64, collectives: Collectives) -> Int64:
+    device = np.concatenate((tasks.device[rows], collectives.device))
+    start = np.concatenate((tasks.start_ns[rows], collectives.start_ns))
+    end = np.concatenate((tasks.start_ns[rows] + tasks.duration_ns[rows], collectives.end_ns))
+    return waits(device, start, end, len(rows))
+
+
+def links_table(run: Run, marks: pd.DataFrame) -> pd.DataFrame:
+    """Make `links`: from calls to the tasks that they launched, and from marks to their device side in `tasks`."""
+    targets = np.flatnonzero(run.launches.call >= 0)
+    sources = run.launches.call[targets]
+    mark_rows, mark_tasks = _mark_links(run, marks)
+    kind = np.repeat([0, 1], [len(targets), len(mark_rows)])
+    return tables.build(
+        "links",
+        {
+            "kind": tables.categorical(kind, ["api_task", "mark"]),
+            "source_table": tables.categorical(kind, ["api", "marks"]),
+            "source_row": np.concatenate((sources, mark_rows)),
+            "target_table": tables.categorical(np.zeros(len(kind), np.int64), ["tasks"]),
+            "target_row": np.concatenate((targets, mark_tasks)),
+        },
+    )
+
+
+def _mark_links(run: Run, marks: pd.DataFrame) -> tuple[Int64, Int64]:
+    rows = np.flatnonzero(run.launches.mark >= 0)
+    ids = marks["id"].to_numpy(np.int64, na_value=-1)
+    seen = np.flatnonzero(marks["device_start_ns"].notna().to_numpy())
+    order = seen[np.argsort(ids[seen], kind="stable")]
+    if not len(order) or not len(rows):
+        return rows[:0], rows[:0]
+    wanted = run.launches.mark[rows]
+    at = np.minimum(np.searchsorted(ids[order], wanted), len(order) - 1)
+    found = ids[order][at] == wanted
+    return order[at][found], rows[found]

@@ -1,0 +1,194 @@
+"""What a selection needs of a raw directory: which records are joined, and which are left out.
+
+Everything is still read, ordered and paired, since a task's turn of its id and its number of connection depend on all
+records before it. Joining and tables, the larger part of the work, are for what is selected, and for what the
+selected rows cannot be told without: the calls that launched them, whole collectives (whose names count them), and the
+kernel before each (of which `wait_ns` tells). What stays is exactly as in the whole run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.overlap import Spans, union
+from npuprof.arrays import Bools, Int64
+from npuprof.info import Info
+from npuprof.sources.overlap import WITHOUT_SPAN
+from npuprof.sources.raw.correlation.launches import may_be_kernels
+from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.tasks import DeviceTasks
+from npuprof.sources.raw.host.calls import Calls
+from npuprof.sources.raw.host.operators import take
+from npuprof.sources.raw.host.reader import JOINED, Host
+from npuprof.sources.raw.host.tracks import Launched
+from npuprof.sources.raw.metadata.chip_families import Family
+from npuprof.sources.raw.metadata.dictionaries import HASHES, TYPES
+from npuprof.sources.raw.records import enums
+from npuprof.sources.selection import Part, Selection, Windows
+
+_MARGIN_NS = 10_000  # more than a tick of any host counter
+_COVERED = frozenset(
+    {
+        *JOINED,
+        *("api_event.data", "compact.task_track", "additional.msproftx", "additional.task_memory_info"),
+        *(name.partition(".")[2] for name in (HASHES, TYPES)),
+    }
+)
+_JOINED_WITH_ALL = ("l2_cache.", "socpmu.")  # of a device: without times, counted against all kernels
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What was read of a directory: calls, launched tasks and device tasks, and which of these are the same."""
+
+    host: Host
+    devices: Sequence[Device]
+    calls: Calls
+    launched: Launched
+    tasks: DeviceTasks
+    matched: tuple[Int64, Bools]
+
+
+@dataclass(frozen=True)
+class Needed(Recorded):
+    """The part of it that is joined, and the rows that its calls have in the whole."""
+
+    rows: Int64
+
+    def number(self, frames: Mapping[str, pd.DataFrame]) -> None:
+        """Set the connection ids of calls, and of what they launched, to those that they have in the whole run."""
+        for frame in frames.values():
+            if "connection_id" not in frame:
+                continue
+            ids = frame["connection_id"].to_numpy(np.int64, na_value=0)
+            ours = (ids > 0) & (ids <= len(self.rows))
+            numbers = np.where(ours, self.rows[np.where(ours, ids - 1, 0)] + 1, ids) if len(self.rows) else ids
+            frame["connection_id"] = pd.arrays.IntegerArray(numbers, frame["connection_id"].isna().to_numpy())
+
+
+def find(whole: Recorded, steps: pd.DataFrame, info: Info, part: Selection | Part | None) -> Needed | None:
+    """Find what a part of a run needs; None where everything is needed or asked for.
+
+    Raises
+    ------
+    SourceError
+        If the run has no step of a selected number.
+    """
+    if isinstance(part, Selection):
+        if part.is_relative and info.started_ns is None:
+            return None
+        windows = part.windows(steps, info.started_ns or 0)
+        # A kernel that starts at a step's very end is in the step.
+        part = Part(windows if part.steps is None else windows.joined(windows.starts, windows.ends + 1))
+    if part is None or not _can_be_divided(whole):
+        return None
+    launched, (track, _) = whole.launched, whole.matched
+    begins, ends = (whole.host.clock.to_ns(times.view(np.uint64)) for times in (whole.calls.begins, whole.calls.ends))
+    call_times = begins, ends
+    asked = np.flatnonzero(part.launches.touch(begins, begins))
+    part = replace(part, launches=part.launches.joined(begins[asked], ends[asked] + _MARGIN_NS))
+    wanted = part.windows.touch(whole.tasks.start_ns, whole.tasks.start_ns + whole.tasks.duration_ns)
+    wanted |= np.append(part.launches.touch(launched.stamp_ns, launched.stamp_ns), False)[track]
+    wanted |= _before(whole, wanted, _in_collectives(whole, call_times))
+    within = _within(whole, part, wanted, call_times)
+    launches = np.flatnonzero(within.touch(launched.stamp_ns, launched.stamp_ns))
+    place = np.full(len(launched.stamp_ns), -1, np.int64)
+    place[launches] = np.arange(len(launches))
+    rows = np.flatnonzero(wanted | (take(place, track) >= 0))
+    calls = np.flatnonzero(within.touch(*call_times))
+    return Needed(
+        replace(whole.host, within=within),
+        whole.devices,
+        whole.calls.take(calls),
+        launched.take(launches),
+        whole.tasks.take(rows),
+        (take(place, track[rows]), whole.matched[1][rows]),
+        calls,
+    )
+
+
+def _can_be_divided(whole: Recorded) -> bool:
+    """Return whether all that is joined is known not to reach beyond a call: no models, no graphs, no older chips."""
+    names = [name.partition(".")[2] for name in whole.host.streams.names() if name.startswith(("aging.", "unaging."))]
+    if not set(names) <= _COVERED or bool((whole.calls.records["level"] == enums.MODEL).any()):
+        return False
+    return all(
+        device.family is Family.STARS and not any(name.startswith(_JOINED_WITH_ALL) for name in device.streams.names())
+        for device in whole.devices
+    )
+
+
+def _in_collectives(whole: Recorded, call_times: Spans) -> Bools:
+    """Return which launched tasks may be steps of collectives: those within the time of any communication call."""
+    spans = _spans_of(whole, enums.COMMUNICATION, call_times)
+    return spans.touch(whole.launched.stamp_ns, whole.launched.stamp_ns)
+
+
+def _spans_of(whole: Recorded, level: int, call_times: Spans) -> Windows:
+    rows = np.flatnonzero(whole.calls.records["level"] == level)
+    return Windows(*union(call_times[0][rows] - _MARGIN_NS, call_times[1][rows] + _MARGIN_NS))
+
+
+def _before(whole: Recorded, wanted: Bools, in_collective: Bools) -> Bools:
+    """Return which tasks are needed too: steps of collectives, kernels before selected ones, first and last."""
+    tasks, (track, has_parts) = whole.tasks, whole.matched
+    steps: Bools = (track >= 0) & np.append(in_collective, False)[track]
+    possible = may_be_kernels(tasks, whole.launched.task_type.take(track), track) & ~has_parts
+    needed: Bools = steps.copy()
+    for device in np.unique(tasks.device).tolist():
+        own = np.flatnonzero((tasks.device == device) & possible)
+        certain = (~steps & ((track < 0) | _named_kernels(whole, track)))[own]
+        last_certain = np.maximum.accumulate(np.where(certain, np.arange(len(own)), 0))
+        at = np.flatnonzero(wanted[own])
+        first = np.where(at > 0, last_certain[np.maximum(at - 1, 0)], at)
+        change = np.zeros(len(own) + 1, np.int64)
+        np.add.at(change, first, 1)
+        np.add.at(change, at, -1)
+        reached = np.cumsum(change)[:-1] > 0
+        if bool(certain.any()):
+            ends = (tasks.start_ns + tasks.duration_ns)[own]
+            reached[: int(np.argmax(certain)) + 1] = True
+            reached |= ends >= ends[certain].max()
+        else:
+            reached[:] = True
+        needed[own[reached]] = True
+    needed[_edges(whole)] = True
+    return needed
+
+
+def _edges(whole: Recorded) -> Int64:
+    """Find the tasks between which the span of each device reaches; see :func:`npuprof.sources.overlap.of_span`."""
+    tasks, types = whole.tasks, whole.launched.task_type.take(whole.matched[0]).fill(whole.tasks.kind)
+    wide = np.array([*(name not in WITHOUT_SPAN for name in types.names), True])[types.codes]
+    found = []
+    for device in np.unique(tasks.device).tolist():
+        own = np.flatnonzero((tasks.device == device) & wide)
+        if len(own):
+            starts = tasks.start_ns[own]
+            found += [own[np.argmin(starts)], own[np.argmax(starts + tasks.duration_ns[own])]]
+    return np.array(found, np.int64)
+
+
+def _named_kernels(whole: Recorded, track: Int64) -> Bools:
+    types = whole.launched.task_type.take(track)
+    kernels = [name in enums.KERNEL_TASK_TYPES or name.startswith("KERNEL_") for name in types.names]
+    result: Bools = np.array([*kernels, False], bool)[types.codes]
+    return result
+
+
+def _within(whole: Recorded, part: Part, wanted: Bools, call_times: Spans) -> Windows:
+    """Find when the host wrote what the wanted tasks need, in stretches that begin and end between launching calls."""
+    stamps = whole.launched.stamp_ns
+    tracks = np.unique(whole.matched[0][wanted])
+    tracks = tracks[tracks >= 0]
+    new = np.concatenate(([True], tracks[1:] != tracks[:-1] + 1))[: len(tracks)]
+    last = np.concatenate((new[1:], [True]))[: len(tracks)]
+    collectives = _spans_of(whole, enums.COMMUNICATION, call_times)
+    rough = part.windows.joined(part.launches.starts, part.launches.ends).joined(collectives.starts, collectives.ends)
+    rough = rough.joined(stamps[tracks[new]] - _MARGIN_NS, stamps[tracks[last]] + _MARGIN_NS)
+    reaching = np.flatnonzero((whole.calls.records["level"] == enums.NODE) & rough.touch(*call_times))
+    return rough.joined(call_times[0][reaching] - _MARGIN_NS, call_times[1][reaching] + _MARGIN_NS)

@@ -1,0 +1,158 @@
+"""Sampled values of a run: memory in use, and the counters of all streams that are sampled.
+
+Source: raw/FORMAT.md sections 3 (sample files), 5.3, 5.5 and 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.sources.columns.nullable import ABSENT, module_component, optional
+from npuprof.sources.raw.device.pmu import Frequencies
+from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.metadata.clocks import Clock
+from npuprof.sources.raw.metadata.control_files import Side
+from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.records import layouts
+from npuprof.sources.raw.records.enums import MEMORY_MODULES
+from npuprof.sources.raw.samples import core_samples, host_usage, interconnects, soc_profile, traffic
+from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
+from npuprof.sources.raw.samples.counter_rows import counters_table as join_counters
+from npuprof.sources.raw.samples.streams import impossible, layout_version, read_host_ns, read_us
+
+_COMPONENTS = ["APP", "Device"]
+_MAX_BYTES = 1 << 62
+
+
+def memory_table(devices: Sequence[Device], host_clock: Clock) -> pd.DataFrame:
+    """Read what holds device memory, in bytes: ``npu_mem`` and ``npu_module_mem``.
+
+    The components APP and Device are the application and the whole device: `reserved_bytes` is the sum that the
+    vendor shows, `hbm_bytes` and `ddr_bytes` are its parts. The other components are the modules of the software, as
+    ``HCCL (module)``.
+    """
+    parts = [part for device in devices for part in (*_memory_of(device), _modules_of(device, host_clock))]
+    parts = [part for part in parts if len(part["time_ns"])]
+    if not parts:
+        return tables.empty("memory")
+    columns: dict[str, Any] = {
+        key: np.concatenate([part[key] for part in parts])
+        for key in ("time_ns", "device_id", "reserved_bytes", "hbm_bytes", "ddr_bytes")
+    }
+    for key in ("hbm_bytes", "ddr_bytes"):
+        columns[key] = optional(columns[key])
+    columns["component"] = reduce(Names.append, [part["component"] for part in parts]).categorical()
+    return tables.sort_by_time(tables.build("memory", columns))
+
+
+def _memory_of(device: Device) -> list[dict[str, Any]]:
+    version = layout_version(device, "npu_mem")
+    parts = []
+    for stream in (f"npu_mem.data.{device.id}", f"npu_mem.app.{device.id}") if version else ():
+        if version == "1.0":
+            records, time_ns = read_us(device, stream, layouts.NPU_MEMORY)
+        else:
+            records, time_ns = read_host_ns(device, stream, layouts.NPU_MEMORY_V2)
+        sound = (records["ddr"] < _MAX_BYTES) & (records["hbm"] < _MAX_BYTES) & (records["event"] < len(_COMPONENTS))
+        impossible(device, stream, "impossible sizes or components", ~sound)
+        records, time_ns = records[sound], time_ns[sound]
+        device.keep(stream, "memory", len(records))
+        ddr, hbm = records["ddr"].astype(np.int64), records["hbm"].astype(np.int64)
+        part = {
+            "time_ns": time_ns,
+            "device_id": np.full(len(records), device.id),
+            "reserved_bytes": ddr + hbm,
+            "hbm_bytes": hbm,
+            "ddr_bytes": ddr,
+            "component": Names(records["event"].astype(np.int64), _COMPONENTS),
+        }
+        parts.append(part)
+    return parts
+
+
+def _modules_of(device: Device, host_clock: Clock) -> dict[str, Any]:
+    """Read what each module of the software holds; its stamps are those of the host's counter."""
+    stream = f"npu_module_mem.data.{device.id}"
+    records = device.streams.read(stream, layouts.MODULE_MEMORY)
+    sound = host_clock.reaches(records["stamp"])
+    impossible(device, stream, "impossible time stamps", ~sound)
+    large = sound & (records["size"] >= _MAX_BYTES)  # -1 is written where a module cannot tell
+    impossible(device, stream, "impossible sizes", large)
+    records = records[sound & ~large]
+    time_ns = host_clock.to_ns(records["stamp"])
+    early = time_ns < device.started_ns
+    if bool(early.any()):  # as the vendor does; a sampler that was on before is nothing to warn of
+        told = "samples from before the collection began skipped"
+        device.skip("npu_module_mem", told, int(early.sum()), info=True)
+        records, time_ns = records[~early], time_ns[~early]
+    device.keep(stream, "memory", len(records))
+    absent = np.full(len(records), ABSENT)
+    return {
+        "time_ns": time_ns,
+        "device_id": np.full(len(records), device.id),
+        "reserved_bytes": records["size"].astype(np.int64),
+        "hbm_bytes": absent,
+        "ddr_bytes": absent,
+        "component": Names.lookup(
+            records["module"], lambda value: module_component(MEMORY_MODULES.get(value) or str(value))
+        ),
+    }
+
+
+def held_rows(memory: pd.DataFrame) -> list[CounterRows]:
+    """Return samples of APP and Device in `memory` as counters ``NPU MEM HBM``, ``DDR`` and ``Memory``, in KB."""
+    sampled = memory["hbm_bytes"].notna() if "hbm_bytes" in memory else np.zeros(len(memory), np.bool_)
+    own = memory[sampled]
+    parts = []
+    for device, frame in own.groupby("device_id"):
+        component = frame["component"].cat
+        names = Names(component.codes.to_numpy(np.int64), list(component.categories))
+        for name, column in (("DDR", "ddr_bytes"), ("HBM", "hbm_bytes"), ("Memory", "reserved_bytes")):
+            value = frame[column].to_numpy(np.float64) / 1024
+            parts.append(rows(frame["time_ns"].to_numpy(), int(str(device)), value, f"NPU MEM {name}", "KB", names))
+    return parts
+
+
+def counters_table(
+    devices: Sequence[Device],
+    frequencies: Sequence[Frequencies],
+    host: Host,
+    side: Side | None,
+    held: Sequence[CounterRows] = (),
+) -> pd.DataFrame:
+    """Read the sampled counters of all devices, and of the host, whose control files are `side`.
+
+    ``AI Core Freq`` (MHz) holds a row a change; what the others hold, their readers tell. `held` stands beside them.
+    """
+    parts = [*held]
+    if held:
+        host.notes.ledger.make("memory", "counters", sum(map(len, held)))
+    parts += [_frequency_rows(device, one) for device, one in zip(devices, frequencies, strict=True)]
+    for device, frequency in zip(devices, frequencies, strict=True):
+        parts += traffic.read_hbm(device)
+        parts += traffic.read_ddr(device)
+        parts += traffic.read_llc(device)
+        parts += interconnects.read_pcie(device)
+        parts += interconnects.read_hccs(device)
+        parts += interconnects.read_network(device, "nic", "NIC")
+        parts += interconnects.read_network(device, "roce", "RoCE")
+        parts += interconnects.read_qos(device)
+        parts += soc_profile.read_soc_profile(device)
+        parts += soc_profile.read_voltages(device)
+        parts += core_samples.read_core_samples(device, frequency)
+    parts += host_usage.read_host_usage(host, side)
+    return join_counters(parts)
+
+
+def _frequency_rows(device: Device, frequencies: Frequencies) -> CounterRows:
+    time_ns = device.clock.counter.to_ns(frequencies.counters.astype(np.uint64))
+    changes = rows(time_ns, device.id, frequencies.mhz, "AI Core Freq", "MHz")
+    device.notes.ledger.make(device.streams.account("lpmFreqConv"), "counters", len(changes))
+    return changes

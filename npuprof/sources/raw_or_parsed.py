@@ -1,0 +1,104 @@
+"""Raw data or the vendor's result of it, where a directory holds both: raw data where it is complete.
+
+Its digits are exact, and nothing was summed or left out. It is complete if what the vendor's tools read of it is all
+there, so that nothing of their result is missing in ours:
+
+- control files and data of the host, and of a device of a chip whose decoding was compared with the vendor's;
+- ``end_info`` and the anchors of the clocks on every side: the run ended in order;
+- every slice: none is missing by their numbers, and where slices have ``.done`` marks, each has one and the size that
+  it tells;
+- of a run of torch_npu one ``PROF_*`` directory, ``profiler_info.json`` with the end of the run, and the files of the
+  framework that its options call for.
+
+Source: raw/FORMAT.md section 2, sources/RESULTS.md section 1.1 and collectors/FRONTENDS.md section 2.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from npuprof.notes import Notes
+from npuprof.sources.framework import reader_of
+from npuprof.sources.framework import torch as torch_files
+from npuprof.sources.raw.metadata.control_files import Side, read_sides
+from npuprof.sources.raw.records.folders import read_folder
+from npuprof.sources.result_folder.description import describe
+from npuprof.sources.result_folder.layout import OUTPUT, Layout, find
+
+COMPARED_CHIPS = frozenset({"5"})  # 910B and 910C
+"""The values of ``platform_version`` whose decoding was compared with the vendor's, table by table."""
+
+_FILES_OF = {"stacks": ("torch.python_tracer_func", "torch.python_tracer_hash"), "memory": ("torch.memory_usage",)}
+_OPERATORS = "torch.op_range"
+
+
+def raw_problem(path: Path) -> str:
+    """Return why the raw data of a run is not complete; empty where it is.
+
+    Parameters
+    ----------
+    path
+        A ``PROF_*`` directory, or a result of torch_npu that holds one.
+    """
+    try:
+        if path.name == OUTPUT:
+            return "the result's own folder was given"
+        if not (path / "host").is_dir() and (layout := find(path)) is not None:
+            return _of_framework(layout)
+        return _of_prof(path)
+    except OSError as error:
+        return f"it cannot be listed ({error.strerror or error})"
+
+
+def _of_framework(layout: Layout) -> str:
+    if len(layout.raw) != 1:
+        return f"there are {len(layout.raw)} PROF_* directories"
+    info = describe(layout, Notes())
+    if info.collector != "torch_npu" or not info.options:
+        return "profiler_info.json does not tell the options of a run of torch_npu"
+    if info.stopped_ns is None:
+        return "profiler_info.json does not tell when the run ended"
+    wanted = [name for option, names in _FILES_OF.items() if info.options.get(option) for name in names]
+    if "cpu" in info.options["activities"] or wanted:
+        if reader_of(layout.framework) is not torch_files:
+            return "the files of the framework are missing"
+        lacking = [name for name in (_OPERATORS, *wanted) if not _is_there(layout.framework / name)]
+        if lacking:
+            return f"{lacking[0]} is missing or empty"
+    return _of_prof(layout.raw[0])
+
+
+def _is_there(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
+
+
+def _of_prof(path: Path) -> str:
+    sides = read_sides(path, Notes())  # its notes are told when, and if, the raw data is read
+    devices = [side for side in sides if side.device_id is not None and _has_data(side)]
+    if not any(side.device_id is None and _has_data(side) for side in sides):
+        return "there is no data of the host"
+    if not devices:
+        return "there is no data of a device"
+    chips = {str(side.info.get("platform_version")) for side in devices}
+    if chips - COMPARED_CHIPS:
+        return "the decoding of this chip's records was not compared with the vendor's"
+    return next((problem for side in sides if (problem := _of_side(side))), "")
+
+
+def _of_side(side: Side) -> str:
+    if not side.end:
+        return f"{side.label} has no end_info: the run did not end in order"
+    is_device = side.device_id is not None
+    if is_device and not ("cntvct" in side.device_anchor and "clock_monotonic_raw" in side.host_anchor):
+        return f"{side.label} has no anchor of its clock"
+    return _of_slices(side)
+
+
+def _of_slices(side: Side) -> str:
+    problem = next(read_folder(side.data).problems(), None) if side.data.is_dir() else None
+    return f"{side.label}: {problem[0]}: {problem[1]} ({problem[2]})" if problem else ""
+
+
+def _has_data(side: Side) -> bool:
+    streams = read_folder(side.data).streams if side.data.is_dir() else {}
+    return any(one.size for slices in streams.values() for one in slices)

@@ -1,0 +1,24 @@
+"""How long a kernel waited, of what started last before it on its device."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuprof.sources.columns.kernel_waits import waits
+
+
+def _waits(kernels: list[tuple[int, int, int]], collectives: list[tuple[int, int, int]]) -> list[int]:
+    device, start, length = (np.array(column) for column in zip(*kernels, *collectives, strict=True))
+    return [int(one) for one in waits(device, start, start + length, len(kernels))]
+
+
+def test_a_kernel_waits_since_the_end_of_what_started_last() -> None:
+    assert _waits([(0, 100, 50), (0, 160, 10), (1, 165, 5)], [(0, 155, 3)]) == [0, 2, 0]
+
+
+def test_a_kernel_does_not_wait_for_the_collective_that_starts_with_it() -> None:
+    assert _waits([(0, 100, 100), (0, 400, 10), (0, 420, 5)], [(0, 400, 1_000)]) == [0, 200, 0]
+
+
+def test_what_starts_while_another_still_runs_has_not_waited() -> None:
+    assert _waits([(0, 0, 100), (0, 30, 10), (0, 50, 1)], [(0, 200, 1)]) == [0, 0, 10]

@@ -1,0 +1,127 @@
+"""What follows from the tables of any run, and what the vendor's sums tell otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.analysis.summary import summarise
+from npuprof.exports.facts import key_figures
+from npuprof.info import Info
+from npuprof.sources.base import Decoded
+from npuprof.sources.derived_tables import complete
+from tests import factories
+
+
+def rows(table: str, spans: list[tuple[int, int]], **columns: Any) -> pd.DataFrame:
+    count = len(spans)
+    every = {"device_id": np.zeros(count, np.int64), **columns}
+    if table == "kernels":
+        every |= {"name": every.get("name", ["MatMul"] * count)}
+    start, end = (np.array(side, np.int64) for side in zip(*spans, strict=True))
+    return tables.build(table, {"start_ns": start, "duration_ns": end - start, **every})
+
+
+def run(**given: pd.DataFrame) -> Decoded:
+    decoded = Decoded(factories.all_tables(**given), Info(devices=[0, 5]))
+    complete(decoded)
+    return decoded
+
+
+def spent(decoded: Decoded) -> dict[str, int]:
+    sums = decoded.tables["overlap"].groupby("kind", observed=True)["duration_ns"].sum()
+    return {str(kind): int(time) for kind, time in sums.items()}
+
+
+def messages(decoded: Decoded) -> list[str]:
+    return [str(message) for message in decoded.notes.to_frame()["message"]]
+
+
+def step_times(**told: int) -> pd.DataFrame:
+    columns = {name: pd.array([time], "Int64") for name, time in {"step": 1, "device_id": 0, **told}.items()}
+    return tables.build("step_times", columns)
+
+
+def test_overlap_is_computed_where_no_file_has_it() -> None:
+    decoded = run(
+        kernels=rows("kernels", [(10, 20), (15, 30)]),
+        communication=rows("communication", [(25, 50)]),
+        tasks=rows("tasks", [(0, 3), (10, 20), (60, 70)], task_type=["MEMCPY_ASYNC", "AI_CORE", "AI_CORE"]),
+    )
+    assert spent(decoded) == {"computing": 20, "communication": 25, "communication_not_overlapped": 20, "free": 10}
+
+
+def test_kernels_that_communicate_compute_nothing() -> None:
+    decoded = run(
+        kernels=rows("kernels", [(0, 10), (20, 30)], name=["MatMul", "hcom_allReduce__586_0_1_AivKernel"]),
+        communication=rows("communication", [(18, 32)]),
+    )
+    assert spent(decoded) == {"computing": 10, "communication": 14, "communication_not_overlapped": 14, "free": 8}
+
+
+def test_intervals_that_contradict_the_rows_are_told() -> None:
+    kernels = rows("kernels", [(0, 1_000), (2_000, 3_000)])
+    for reach, contradicts in ((1_002, False), (1_500, True)):
+        told = rows("overlap", [(0, reach), (2_000, 3_000)], kind=["computing"] * 2)
+        assert any("do not compare" in one for one in messages(run(kernels=kernels, overlap=told))) is contradicts
+
+
+def test_steps_in_which_the_vendor_counted_the_tasks_of_operators_are_told() -> None:
+    step = pd.array([1, 1], "Int64")
+    tables_of_run = {
+        "communication": rows("communication", [(0, 10_000), (20_000, 30_000)], step=step),
+        "communication_tasks": rows(
+            "communication_tasks", [(0, 4_000), (25_000, 29_000)], op_id=pd.array([0, 1], "Int64")
+        ),
+    }
+    assert not any(
+        "breakdown" in one for one in messages(run(**tables_of_run, step_times=step_times(communication_ns=20_000)))
+    )
+    (told,) = messages(run(**tables_of_run, step_times=step_times(communication_ns=8_000)))
+    assert "0.008 ms by the vendor's breakdown (the time of the operators' tasks), and 0.020 ms" in told
+    (told,) = messages(run(**tables_of_run, step_times=step_times(communication_ns=5_000)))
+    assert "tasks" not in told
+
+
+def test_devices_are_those_that_have_rows() -> None:
+    assert run(kernels=rows("kernels", [(0, 1)], device_id=np.array([3]))).info.devices == [3]
+    assert run().info.devices == []
+
+
+def test_without_intervals_the_key_figures_are_those_of_the_steps() -> None:
+    told = step_times(
+        computing_ns=2_000_000, communication_ns=3_000_000, communication_not_overlapped_ns=1_000_000, free_ns=5_000_000
+    )
+    summary = summarise(run(step_times=told).tables, Info())
+    figures = dict(key_figures(summary))
+    assert figures["device busy"] == "3.00 ms (37.5 % of the steps)"
+    assert figures["communication"] == "3.00 ms (37.5 % of the steps)"
+    assert figures["device free"] == "5.00 ms (62.5 % of the steps)"
+
+
+def test_operators_alone_tell_the_communication_and_nothing_else() -> None:
+    summary = summarise(
+        run(communication=rows("communication", [(0, 2_000_000), (1_000_000, 3_000_000)])).tables, Info()
+    )
+    figures = dict(key_figures(summary))
+    assert (figures["communication"], figures["device busy"]) == ("3.00 ms", "–")
+
+
+def test_an_analysis_of_all_ranks_has_a_row_for_each() -> None:
+    times = tables.build(
+        "step_times",
+        {
+            "step": pd.array([1, 2, 1, 1], "Int64"),
+            "computing_ns": pd.array([5, 6, 7, 9], "Int64"),
+            "communication_ns": pd.array([1, 1, 1, 1], "Int64"),
+            "communication_not_overlapped_ns": pd.array([1, 1, 1, 1], "Int64"),
+            "free_ns": pd.array([2, 2, 2, 2], "Int64"),
+            "kind": pd.Categorical(["rank", "rank", "rank", "stage"]),
+            "rank": pd.array([0, 0, 1, None], "Int64"),
+        },
+    )
+    devices = summarise(factories.all_tables(step_times=times), Info()).devices
+    assert [(one.label, one.computing_ns, one.span_ns) for one in devices] == [("rank 0", 11, 17), ("rank 1", 7, 10)]
