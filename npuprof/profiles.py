@@ -89,8 +89,7 @@ class Profile(ProfileFigures):
 
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write one self-contained page with the summary, both figures and the notes; return its path."""
-        from npuprof.exports.html import page_html
-        from npuprof.exports.report_figures import report_figures
+        from npuprof.exports.html import page_html, report_figures
         from npuprof.timeline.svg import timeline_svg
 
         timeline, flame = report_figures(self.tables, self.info, limit_bytes=_PAGE_FIGURES_BYTES)

@@ -1,16 +1,219 @@
-"""A run as plain text: for a terminal, and beside the HTML of a notebook's report."""
+"""A report as plain text: its content, shared with the HTML report, and its layout for a terminal."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
 
+import numpy as np
 import pandas as pd
 
-from npuprof.analysis.summary import Summary
-from npuprof.exports.facts import SIMULATED, Grid, grids, key_figures, note_rows, origin
+from npuprof.analysis.summary import DeviceTimes, Summary
 from npuprof.info import Info
-from npuprof.quantities import printable
+from npuprof.quantities import ABSENT, count, duration, printable, share, size
+
+SIMULATED = "SIMULATED NPU"
+"""Stands in plain sight of every report of a run that an embedded simulator produced."""
+
+DEVICE_TIME = "Device time"
+"""What the title of the table of devices begins with."""
+
+_MOST_DEVICES = 64
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A small table of finished texts.
+
+    Attributes
+    ----------
+    title
+        What it shows.
+    headings
+        One for each column.
+    rows
+        Texts, as many in each as there are headings.
+    numeric
+        How many columns from the right hold quantities, to be aligned at the right.
+    """
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: int
+
+
+def origin(info: Info) -> list[str]:
+    """Return what ran where: chip, devices, rank, level, collector, source and start, as far as they are known."""
+    devices = ", ".join(map(str, info.devices))
+    level = info.options.get("level")
+    parts = [
+        info.chip,
+        f"device {devices}" if devices else "",
+        "" if info.rank is None else f"rank {info.rank}",
+        "" if level is None else f"level {level}",
+        f"collector {info.collector}{f' ({info.reason})' if info.reason else ''}" if info.collector else "",
+        f"read from {info.source}" if info.source else "",
+        "" if info.started_ns is None else f"started {_second(info.started_ns)}",
+    ]
+    return [part for part in parts if part]
+
+
+def key_figures(summary: Summary) -> list[tuple[str, str]]:
+    """Return the figures of the whole run by name; those that the run does not tell are dashes."""
+    one = summary.devices[0] if len(summary.devices) == 1 else None
+    peak = summary.memory_peaks["allocated_bytes"].max() if len(summary.memory_peaks) else None
+    figures = [("wall time", duration(summary.wall_ns))]
+    if len(summary.devices) < 2:
+        communication = duration(summary.communication_ns) if one is None else _with_share(one, one.communication_ns)
+        figures += [
+            ("device busy", _with_share(one, None if one is None else one.busy_ns)),
+            ("communication", communication),
+            ("device free", _with_share(one, None if one is None else one.free_ns)),
+        ]
+    figures += [("kernels", count(summary.counts["kernels"])), ("CANN calls", count(summary.counts["api"]))]
+    if peak is not None:
+        figures.append(("memory peak", size(int(peak))))
+    if len(summary.steps):
+        figures.append(("mean step", duration(int(summary.steps["duration_ns"].sum()) // len(summary.steps))))
+    return _of_host(summary, figures) if summary.host.alone else figures
+
+
+def _of_host(summary: Summary, figures: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Put the host's figures in the place of the dashes of a device that there was none of."""
+    host = summary.host
+    times = f"{duration(host.operators_ns)} ({share(host.operators_ns, summary.wall_ns)} of the wall time)"
+    own = [
+        ("operators", count(host.operators)),
+        ("time in operators", times if host.operators is not None else ABSENT),
+        ("Python calls", count(host.python)),
+    ]
+    return [figure for figure in (figures[0], *own, *figures[1:]) if figure[1] != ABSENT]
+
+
+def grids(summary: Summary) -> list[Grid]:
+    """Return the tables of a report: devices, the ops with the most time, the longest kernels, the top CANN calls.
+
+    Of a run without a device, these are the operators and the Python functions with the most time, and CANN calls.
+    """
+    some = [_devices(summary.devices), _top_ops(summary), _longest_kernels(summary)]
+    some += [
+        _of_callers(summary.host.top_operators, "operator"),
+        _of_callers(summary.host.top_python, "Python function"),
+    ]
+    some.append(_top_api(summary))
+    return [grid for grid in some if grid.rows]
+
+
+def note_rows(notes: pd.DataFrame, most: int) -> list[tuple[str, str, str]]:
+    """Return severity, source and message (with its number of times) of the gravest `most` notes."""
+    gravity = notes["severity"].map({"error": 0, "warning": 1, "info": 2}).to_numpy()
+    columns = (notes[name].tolist() for name in ("severity", "source", "message", "count"))
+    rows = list(zip(*columns, strict=True))
+    gravest = [rows[row] for row in np.argsort(gravity, kind="stable")[:most]]
+    return [
+        (str(severity), str(source), f"{message} ({times:,} times)" if times > 1 else str(message))
+        for severity, source, message, times in gravest
+    ]
+
+
+def _second(epoch_ns: int) -> str:
+    return f"{np.datetime64(epoch_ns // 1_000_000_000, 's')}".replace("T", " ") + " UTC"
+
+
+def _with_share(device: DeviceTimes | None, part_ns: int | None) -> str:
+    if device is None or part_ns is None:
+        return duration(None)
+    return f"{duration(part_ns)} ({share(part_ns, device.span_ns)} of the {'steps' if device.in_steps else 'span'})"
+
+
+def _devices(devices: Sequence[DeviceTimes]) -> Grid:
+    rows = [
+        (
+            each.label,
+            duration(each.span_ns),
+            duration(each.computing_ns),
+            duration(each.communication_ns),
+            duration(each.communication_not_overlapped_ns),
+            duration(each.free_ns),
+            share(each.busy_ns, each.span_ns),
+        )
+        for each in devices[:_MOST_DEVICES]
+    ]
+    more = len(devices) - len(rows)
+    title = f"{DEVICE_TIME} (the first {_MOST_DEVICES} of {len(devices):,})" if more else DEVICE_TIME
+    headings = ("device", "span", "computing", "communication", "not overlapped", "free", "busy of span")
+    return Grid(title, headings, rows, 6)
+
+
+def _top_ops(summary: Summary) -> Grid:
+    rows = [
+        (
+            _name(row.name),
+            _name(row.op_type),
+            count(int(row.calls)),
+            duration(int(row.total_ns)),
+            duration(int(row.mean_ns)),
+            f"{100 * row.share:.1f} %",
+        )
+        for row in summary.top_ops.rename(columns={"count": "calls"}).itertuples(index=False)
+    ]
+    title = f"{_counted(len(rows), 'kernel')} with the most time in all"
+    return Grid(title, ("kernel", "type", "count", "total", "mean", "of kernel time"), rows, 4)
+
+
+def _longest_kernels(summary: Summary) -> Grid:
+    longest = summary.longest_kernels
+    durations = longest["duration_ns"].tolist()
+    streams = ["?" if stream < 0 else str(stream) for stream in longest["stream_id"].fillna(-1).tolist()]
+    rows = [
+        (
+            _name(row.name),
+            _name(row.op_type),
+            _name(row.input_shapes),
+            count(cast("int", row.row)),
+            f"{row.device_id}:{stream}",
+            duration(duration_ns),
+        )
+        for row, stream, duration_ns in zip(longest.itertuples(index=False), streams, durations, strict=True)
+    ]
+    title = f"{len(rows)} longest kernels" if len(rows) > 1 else "The longest kernel"
+    # The row of run.kernels tells apart what is alike in everything else.
+    return Grid(title, ("kernel", "type", "input shapes", "row", "device:stream", "duration"), rows, 3)
+
+
+def _top_api(summary: Summary) -> Grid:
+    rows = [
+        (
+            _name(row.name),
+            _name(row.level),
+            count(int(row.calls)),
+            duration(int(row.total_ns)),
+            duration(int(row.mean_ns)),
+        )
+        for row in summary.top_api.rename(columns={"count": "calls"}).itertuples(index=False)
+    ]
+    title = f"{_counted(len(rows), 'CANN call')} with the most time"
+    return Grid(title, ("call", "level", "count", "total", "mean"), rows, 3)
+
+
+def _of_callers(top: pd.DataFrame, what: str) -> Grid:
+    rows = [
+        (_name(row.name), count(int(row.calls)), duration(int(row.total_ns)))
+        for row in top.rename(columns={"count": "calls"}).itertuples(index=False)
+    ]
+    return Grid(f"{_counted(len(rows), what)} with the most time", (what, "count", "total"), rows, 2)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _name(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
 
 _LONGEST_CELL = 48
 _LONGEST_LINE = 300

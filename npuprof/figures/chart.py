@@ -1,15 +1,38 @@
-"""What the plain charts share: their layout, their axes, and what stands where there is nothing to draw."""
+"""The layout that all charts share, and text from a recording on them."""
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from npuprof.figures.colours import FAINT, FOREGROUND, MODEBAR
-from npuprof.figures.labels import label
 from npuprof.info import Info
+from npuprof.quantities import printable
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+
+UNNAMED = "(unnamed)"
+"""What stands for a name that the recording does not hold."""
+
+
+def label(name: object, longest: int) -> str:
+    """Return a name for a figure: at most `longest` characters, control characters as spaces, markup escaped.
+
+    Plotly reads a subset of HTML in every text, and formulas between dollar signs where MathJax is loaded.
+    """
+    if not isinstance(name, str):
+        return UNNAMED
+    return html.escape(printable(name, longest), quote=False).replace("$", "&#36;")
+
+
+def moment(epoch_ns: int) -> str:
+    """Write a moment of UTC to the nanosecond; integer arithmetic only."""
+    return f"{np.datetime64(epoch_ns, 'ns')}".replace("T", " ") + " UTC"
+
 
 AXIS = {"gridcolor": FAINT, "zeroline": False, "linecolor": FAINT, "automargin": True}
 """Every axis of a chart; a figure adds its own."""
@@ -25,7 +48,7 @@ def chart(title: str, info: Info, *, subtitle: str = "", height: int = _HEIGHT) 
     Parameters
     ----------
     title, subtitle
-        What it shows; a text from a recording must have gone through :func:`npuprof.figures.labels.label`. A long
+        What it shows; a text from a recording must have gone through :func:`npuprof.figures.chart.label`. A long
         subtitle is broken at its dots into lines.
     info
         What is known of the run; a simulated one says so in the title.

@@ -9,11 +9,9 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.traffic import link_packets, operator_times, rank_traffic
-from npuprof.figures.chart import AXIS, chart, nothing, spread
+from npuprof.figures.chart import AXIS, chart, label, nothing, spread
 from npuprof.figures.colours import FAINT, FAMILIES
-from npuprof.figures.labels import label
-from npuprof.figures.thinning import thinned
-from npuprof.figures.time_axis import unit_of
+from npuprof.figures.time_axis import thinned, unit_of
 from npuprof.info import Info
 from npuprof.quantities import count, duration, share, size
 

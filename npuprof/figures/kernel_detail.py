@@ -12,9 +12,8 @@ from npuprof.analysis.chip_limits import ChipLimits, limits_of
 from npuprof.analysis.kernel_work import kernel_work
 from npuprof.errors import NpuprofError
 from npuprof.figures import roofline
-from npuprof.figures.chart import AXIS, chart, nothing
+from npuprof.figures.chart import AXIS, chart, label, nothing
 from npuprof.figures.colours import FAMILIES
-from npuprof.figures.labels import label
 from npuprof.info import Info
 from npuprof.quantities import duration
 

@@ -11,11 +11,9 @@ import pandas as pd
 
 from npuprof.analysis.memory_life import alive_at, unreleased
 from npuprof.arrays import Float64, Int64
-from npuprof.figures.chart import AXIS, chart, nothing
+from npuprof.figures.chart import AXIS, chart, label, nothing
 from npuprof.figures.colours import FAMILIES
-from npuprof.figures.labels import label
-from npuprof.figures.thinning import thinned
-from npuprof.figures.time_axis import TimeAxis, time_axis
+from npuprof.figures.time_axis import TimeAxis, thinned, time_axis
 from npuprof.info import Info
 from npuprof.quantities import count, size
 

@@ -10,9 +10,8 @@ import pandas as pd
 
 from npuprof.analysis.chip_limits import ChipLimits, limits_of
 from npuprof.analysis.kernel_work import COUNTED, kernel_work
-from npuprof.figures.chart import chart, nothing
+from npuprof.figures.chart import chart, label, nothing
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, device_family, shade
-from npuprof.figures.labels import label
 from npuprof.info import Info
 from npuprof.quantities import count, duration, share, size
 

@@ -11,8 +11,7 @@ import pandas as pd
 from npuprof.analysis.step_parts import VENDOR, step_parts
 from npuprof.figures.chart import chart, nothing
 from npuprof.figures.colours import FAINT, FAMILIES
-from npuprof.figures.thinning import thinned
-from npuprof.figures.time_axis import unit_of
+from npuprof.figures.time_axis import thinned, unit_of
 from npuprof.info import Info
 from npuprof.quantities import count, duration, share
 

@@ -1,4 +1,4 @@
-"""The time axis that all figures of a run share: its zero is the timeline's, the first slice that it draws."""
+"""The time axis of all figures of a run, and the thinning of samples along it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,43 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.arrays import Int64
+from npuprof.arrays import Float64, Int64
+
+
+def thinned(values: Float64, most: int) -> Int64:
+    """Choose at most so many points of a line, keeping the ends and the least and greatest of each stretch.
+
+    Parameters
+    ----------
+    values
+        The line's values, in the order of time; those that are no number never count as extremes.
+    most
+        The most points; at least 4.
+
+    Returns
+    -------
+    Positions, ascending; all of them where they are few enough.
+
+    Raises
+    ------
+    ValueError
+        If `most` is below 4.
+    """
+    if most < 4:
+        raise ValueError(f"{most} points are too few for a line: its ends, its least and its greatest make 4")
+    count = len(values)
+    if count <= most:
+        return np.arange(count)
+    edges = np.linspace(0, count, (most - 2) // 2 + 1).astype(np.int64)
+    begins, stretch = edges[:-1], np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+    known = ~np.isnan(values)
+    kept = [np.array([0, count - 1])]
+    for extreme, worst in ((np.minimum, np.inf), (np.maximum, -np.inf)):
+        filled = np.where(known, values, worst)
+        hit = np.flatnonzero(known & (filled == extreme.reduceat(filled, begins)[stretch]))
+        kept.append(hit[np.flatnonzero(np.diff(stretch[hit], prepend=-1))])  # the first of equals
+    return np.unique(np.concatenate(kept))
+
 
 _DRAWN = ("steps", "marks", "python", "operators", "api", "kernels", "tasks", "communication", "overlap")
 _UNITS = ((10_000_000_000, 1_000_000_000, "s"), (2_000_000, 1_000_000, "ms"), (2_000, 1_000, "µs"), (0, 1, "ns"))

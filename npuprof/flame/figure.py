@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import pandas as pd
 
 from npuprof.errors import OptionsError
+from npuprof.figures.chart import label
 from npuprof.figures.colours import FAINT, FOREGROUND, MODEBAR
-from npuprof.figures.labels import label
 from npuprof.flame.fold import Root, fold
-from npuprof.flame.frames import TITLES, Picture, scope_text
 from npuprof.flame.scope import Scope, scoped
 from npuprof.flame.search import Found, found_in, matching, path_called
 from npuprof.flame.tree import Weight as Weight  # the figure's argument
 from npuprof.flame.tree import merged_calls
+from npuprof.flame.view import MATCH, TITLES, Picture, scope_text
 from npuprof.info import Info
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 Orientation: TypeAlias = Literal["icicle", "flame"]
 """Whether callees hang below their caller, or stand upon it."""
-
-MATCH = "#d55e00"
-"""Outline of what a search found."""
 
 _LEVELS = 24  # shown at once; a click on a frame shows what is below
 _LEVEL_PIXELS = 22

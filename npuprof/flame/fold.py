@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.arrays import Int64
+from npuprof.arrays import Float64, Int64
 from npuprof.flame.tree import MergedCalls, Sums
 
 
@@ -60,6 +61,17 @@ class Frames:
     def below(self, frame: int) -> Int64:
         """Return the frames right below one."""
         return np.flatnonzero(self.above == frame)
+
+    @cached_property
+    def left(self) -> Float64:
+        """The left edge of each frame, 0 to 1; siblings lie side by side from their caller's left edge."""
+        left = [0] * len(self)
+        taken = [0] * len(self)  # the width that placed callees take of each frame
+        total, above = self.total.tolist(), self.above.tolist()
+        for frame in range(1, len(self)):
+            left[frame] = left[above[frame]] + taken[above[frame]]
+            taken[above[frame]] += total[frame]
+        return np.array(left, np.float64) / max(int(self.total[0]), 1)
 
 
 def amount(sums: Sums, root: Root) -> tuple[int, int]:

@@ -12,11 +12,11 @@ import pandas as pd
 
 from npuprof.errors import OptionsError
 from npuprof.flame.figure import Orientation
-from npuprof.flame.fold import Frames, Root, fold, rest_of
-from npuprof.flame.frames import Picture
+from npuprof.flame.fold import Root, fold, rest_of
 from npuprof.flame.scope import Scope, scoped, steps, threads
 from npuprof.flame.search import Found, found_in, matching
 from npuprof.flame.tree import MergedCalls, Sums, Weight, merged_calls
+from npuprof.flame.view import Picture
 from npuprof.info import Info
 from npuprof.observable import Observed
 
@@ -202,7 +202,7 @@ class FlameGraph(Observed):
         """Move the cursor to the next frame of its level: to the right, or by -1 to the left."""
         frames = self.picture().frames
         level = np.flatnonzero(frames.depth == frames.depth[self.cursor])
-        order = level[np.argsort(lefts(frames)[level], kind="stable")]
+        order = level[np.argsort(frames.left[level], kind="stable")]
         at = int(np.flatnonzero(order == self.cursor)[0]) + by
         if 0 <= at < len(order):
             self.point(int(order[at]))
@@ -212,7 +212,7 @@ class FlameGraph(Observed):
         found, frames = self.found(), self.picture().frames
         if found is None or not found.lit.any():
             return
-        order = np.lexsort((lefts(frames), frames.depth))
+        order = np.lexsort((frames.left, frames.depth))
         lit = order[found.lit[order]]
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
@@ -243,18 +243,6 @@ class FlameGraph(Observed):
     def _set_root(self, root: Root) -> None:
         self.root, self.cursor, self._picture, self._found = root, 0, None, None
         self._tell()
-
-
-def lefts(frames: Frames) -> npt.NDArray[np.float64]:
-    """Return where each frame begins, from 0 at the left to 1: siblings side by side from where their caller begins."""
-    whole = max(int(frames.total[0]), 1)
-    begins = [0] * len(frames)
-    free = [0] * len(frames)  # how much of each frame is taken by callees that are placed
-    total, above = frames.total.tolist(), frames.above.tolist()
-    for frame in range(1, len(frames)):
-        begins[frame] = begins[above[frame]] + free[above[frame]]
-        free[above[frame]] += total[frame]
-    return np.array(begins, np.float64) / whole
 
 
 _ACTIONS: Mapping[str, Callable[[FlameGraph], object]] = {

@@ -66,7 +66,7 @@ def _summary(run: Profile) -> list[_Bundle]:
 def _figures(run: Profile) -> list[_Bundle]:
     # As data for the renderer that the front end has: plotly's own, which write scripts and addresses of
     # other hosts, have no part in it.
-    from npuprof.exports.report_figures import LIMIT_BYTES, report_figures
+    from npuprof.exports.html import LIMIT_BYTES, report_figures
     from npuprof.figures.embed import mimebundle
     from npuprof.timeline.svg import timeline_svg
 

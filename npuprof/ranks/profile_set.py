@@ -22,11 +22,10 @@ from npuprof.profiles import Profile, new_directory, written
 from npuprof.ranks.clocks import boot_of, clock_table
 from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
 from npuprof.ranks.figures import SetFigures
-from npuprof.ranks.labels import labelled, nothing
 from npuprof.ranks.parallelism import processes_for
 from npuprof.ranks.processes import NoProcessesError
 from npuprof.ranks.rank_discovery import host_of, in_words, place_of_ranks, ranks_moving, ranks_told
-from npuprof.ranks.together import Part, together
+from npuprof.ranks.together import Part, labelled, nothing, together
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.detect import Run

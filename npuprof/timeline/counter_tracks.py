@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Float64, Int64
-from npuprof.figures.thinning import thinned
+from npuprof.figures.time_axis import thinned
 
 MOST_LINES = 8
 """How many counters are drawn; the tab of counters has them all."""

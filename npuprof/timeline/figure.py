@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from npuprof.figures.chart import label, moment
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR, Family
-from npuprof.figures.labels import label, moment
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 from npuprof.quantities import count as count_text
-from npuprof.timeline.picture import Picture, picture
+from npuprof.timeline.view import Picture, picture
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

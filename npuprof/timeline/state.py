@@ -13,14 +13,13 @@ import pandas as pd
 from npuprof.arrays import Int64
 from npuprof.info import Info
 from npuprof.observable import Observed
-from npuprof.timeline.bars import Bars
 from npuprof.timeline.counter_tracks import Line, lines
 from npuprof.timeline.flows import Arrows, Relations
-from npuprof.timeline.lane_groups import Group, groups
+from npuprof.timeline.lane_packing import Bars
+from npuprof.timeline.layers import Group, groups
 from npuprof.timeline.level_of_detail import WindowIndex
 from npuprof.timeline.range_summary import Readout, readout
-from npuprof.timeline.search import Matches, search
-from npuprof.timeline.slices import Slices
+from npuprof.timeline.slices import Matches, Slices, search
 from npuprof.timeline.view import View, view
 
 _LEAST_NS = 20

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from npuprof.figures.chart import label, moment
 from npuprof.figures.colours import FAMILIES, FOREGROUND
-from npuprof.figures.labels import label, moment
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
-from npuprof.timeline.picture import Picture, picture
 from npuprof.timeline.slices import TABLES
+from npuprof.timeline.view import Picture, picture
 
 LIMIT_BYTES = 100_000
 """The most that the picture takes."""

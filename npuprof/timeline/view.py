@@ -1,18 +1,198 @@
-"""One window of the timeline as the numbers and texts that a figure shows: small enough to send at every zoom."""
+"""Bars of a window as a figure draws them: places, colours, labels and hover texts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from npuprof.arrays import Bools, Float64
-from npuprof.figures.colours import FAMILIES, FOREGROUND
-from npuprof.figures.labels import label
-from npuprof.timeline.bars import Bars
-from npuprof.timeline.hover import hover_texts, looks
+from npuprof.figures.chart import label
+from npuprof.figures.colours import FAMILIES, FOREGROUND, shade
+from npuprof.quantities import count as count_text
+from npuprof.quantities import duration as duration_text
+from npuprof.timeline.lane_packing import Bars, Lane
+from npuprof.timeline.layers import layers
+from npuprof.timeline.level_of_detail import WindowIndex
 from npuprof.timeline.slices import Slices
+
+_ROOM_BYTES = 200_000
+_NAME_LENGTHS = (60, 32, 16, 6)
+_FACT_LENGTH = 90
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Names, colours and opacity of bars; names are those of their longest slices, not escaped.
+
+    Attributes
+    ----------
+    names, families
+        See :class:`npuprof.timeline.slices.Slices`.
+    colours
+        The shade of each bar.
+    opacity
+        Paler where a bar of several slices was not busy all the time.
+    """
+
+    names: list[str]
+    families: list[str]
+    colours: list[str]
+    opacity: Float64
+
+
+def looks(bars: Bars, slices: Slices) -> Looks:
+    """Return how bars look; their rows are numbers of `slices`."""
+    names, families = slices.names(bars.row), slices.families(bars.row)
+    pairs = list(zip(families, names, strict=True))
+    shades = {pair: shade(*pair) for pair in set(pairs)}
+    share = np.minimum(bars.busy_ns / np.maximum(bars.end_ns - bars.start_ns, 1), 1.0)
+    opacity = np.where(bars.count > 1, (0.35 + 0.65 * share).round(2), 1.0)
+    return Looks(names, families, [shades[pair] for pair in pairs], opacity)
+
+
+def hover_texts(
+    bars: Bars,
+    names: list[str],
+    slices: Slices,
+    first_ns: int,
+    *,
+    lengths: tuple[int, ...] = _NAME_LENGTHS,
+    most_facts: int | None = None,
+) -> list[str]:
+    """Return a text for each bar: what and when, and of the longest slices all facts that there is room for.
+
+    Parameters
+    ----------
+    bars, names, slices
+        Bars and the names of their slices.
+    first_ns
+        The moment that times count from, epoch nanoseconds.
+    lengths
+        To how many characters a name is cut: the first at which all texts fit.
+    most_facts
+        How many facts of a slice are shown; all of them by default.
+    """
+    for longest in lengths:
+        labels = {name: label(name or None, longest) for name in set(names)}
+        starts, ends, counts, busy, longest_ns = (
+            values.tolist()
+            for values in (bars.start_ns - first_ns, bars.end_ns - first_ns, bars.count, bars.busy_ns, bars.longest_ns)
+        )
+        rows = zip(map(labels.__getitem__, names), starts, ends, counts, busy, longest_ns, strict=True)
+        texts = [_text(*row) for row in rows]
+        room = _ROOM_BYTES - sum(len(text.encode("utf-8", "surrogatepass")) + 3 for text in texts)
+        if room >= 0:
+            break
+    single = np.flatnonzero(bars.count == 1)
+    single = single[np.argsort(-bars.longest_ns[single], kind="stable")]
+    for at, facts in zip(single.tolist(), slices.facts(bars.row[single]), strict=True):
+        more = "".join(f"<br>{label(fact, min(_FACT_LENGTH, 2 * longest))}" for fact in facts[:most_facts])
+        room -= len(more.encode("utf-8", "surrogatepass"))
+        if room < 0:
+            break
+        texts[at] += more
+    return texts
+
+
+def _text(name: str, start_ns: int, end_ns: int, count: int, busy_ns: int, longest_ns: int) -> str:
+    start, longest = f"at {duration_text(start_ns)}", duration_text(longest_ns)
+    if count == 1:
+        return f"<b>{name}</b><br>{longest}, {start}"
+    return (
+        f"<b>{count_text(count)} slices</b><br>{duration_text(busy_ns)} in {duration_text(end_ns - start_ns)}, {start}"
+        f"<br>longest: {name}, {longest}"
+    )
+
+
+_NAMED_BARS = 100  # only the widest carry their name: text is what makes a picture slow
+_FACTS = 1  # shapes; a saved notebook has no room for stacks
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Bars on lanes, and the window that they fill.
+
+    Attributes
+    ----------
+    lanes
+        Every lane with its place on the axis.
+    bars
+        The bars; ``bars.lane`` counts `lanes`.
+    slices
+        What the bars stand for.
+    first_ns, last_ns
+        The window, epoch nanoseconds; bars may reach out of it.
+    """
+
+    lanes: list[Lane]
+    bars: Bars
+    slices: Slices
+    first_ns: int
+    last_ns: int
+
+    @property
+    def height(self) -> float:
+        """How far down the lanes reach."""
+        return self.lanes[-1].place + 1
+
+    @property
+    def places(self) -> list[float]:
+        """The place of each bar's lane on the axis."""
+        return [self.lanes[lane].place for lane in self.bars.lane.tolist()]
+
+    @property
+    def shared(self) -> tuple[int, int] | None:
+        """How many slices are drawn as how many bars; None where each slice has its own."""
+        count, bars = int(self.bars.count.sum()), len(self.bars)
+        return None if count == bars else (count, bars)
+
+    def looks(self) -> Looks:
+        """Return names, colours and opacity of the bars."""
+        return looks(self.bars, self.slices)
+
+    def labels(self, names: list[str], longest: int) -> list[str]:
+        """Return the escaped names of the widest bars of one slice, and an empty text for the others."""
+        length = np.where(self.bars.count == 1, self.bars.end_ns - self.bars.start_ns, -1)
+        widest = np.argsort(-length, kind="stable")[:_NAMED_BARS]
+        texts = [""] * len(names)
+        for at in widest[length[widest] >= 0].tolist():
+            texts[at] = label(names[at], longest)
+        return texts
+
+    def hover(self, names: list[str], longest: int) -> list[str]:
+        """Return what the pointer shows over each bar."""
+        return hover_texts(self.bars, names, self.slices, self.first_ns, lengths=(longest,), most_facts=_FACTS)
+
+
+def picture(tables: Mapping[str, pd.DataFrame], start_ns: int | None, end_ns: int | None, most: int) -> Picture | None:
+    """Lay out the slices that touch a window, in at most so many bars where each lane has one.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    start_ns, end_ns
+        The window, epoch nanoseconds; from the first slice, and to the last, where absent.
+    most
+        How many bars there may be.
+
+    Returns
+    -------
+    None where no slice touches the window.
+    """
+    slices = Slices(tables)
+    index = WindowIndex([part for layer in layers(slices) if len((part := layer.within(start_ns, end_ns)).slices)])
+    if index.span is None:
+        return None
+    first, last = index.span
+    bars = index.within(first, last, pixels=None, most=max(most, len(index.lanes)))
+    first = first if start_ns is None else start_ns
+    return Picture(index.lanes, bars, slices, first, last if end_ns is None else end_ns)
+
 
 MOST_BYTES = 300_000
 """The most that the answer to a zoom may take; the hover texts give way."""

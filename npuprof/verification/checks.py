@@ -1,13 +1,18 @@
-"""What must hold of a recorded workload: each check is a name, whether it holds, and what was seen."""
+"""Checks of a recorded workload, and of its decoding against the vendor's export of the same bytes."""
 
 from __future__ import annotations
 
+import math
+import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from npuprof.errors import NpuprofError
+from npuprof.loading import load
 from npuprof.profiles import Profile
 from npuprof.recording import Recording
 from npuprof.verification.workloads import Workload
@@ -93,3 +98,100 @@ def _links(run: Profile) -> list[Check]:
     known = set(run.api["connection_id"].dropna())
     launched = int(run.kernels["connection_id"].isin(known).sum())
     return [Check("launches", launched > 0, f"{launched} of {len(run.kernels)} kernels are linked to a CANN call")]
+
+
+# What both have; connection ids are each side's own.
+_COMPARED: dict[str, tuple[str, ...]] = {
+    "kernels": (
+        "start_ns",
+        "duration_ns",
+        "device_id",
+        "stream_id",
+        "task_id",
+        "op_name",
+        "op_type",
+        "core",
+        "block_num",
+        "input_shapes",
+        "input_dtypes",
+        "input_formats",
+        "output_shapes",
+        "output_dtypes",
+        "output_formats",
+    ),
+    "communication": ("start_ns", "duration_ns", "device_id", "name", "op_type"),
+    "api": ("start_ns", "duration_ns", "name", "level", "thread_id"),
+    "marks": ("start_ns", "duration_ns", "message", "domain", "thread_id"),
+}
+_COUNTED = ("aic_", "aiv_")
+_ROUNDED = 0.000_500_1  # the export has three decimals
+_EXPORT_S = 600.0
+_SHOWN = 5
+
+
+def export(tool: Path, directory: Path) -> Check:
+    """Export raw data, beside which it writes its result."""
+    try:
+        done = subprocess.run(  # noqa: S603 - the vendor's tool, on what was just recorded
+            [str(tool), "--export=on", f"--output={directory}"],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_EXPORT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("vendor's export", False, f"{tool} failed: {error}")
+    said = (done.stdout + done.stderr).decode(errors="replace").strip().splitlines()
+    return Check("vendor's export", done.returncode == 0, f"status {done.returncode}: {' | '.join(said[-_SHOWN:])}")
+
+
+def compare(directory: Path) -> list[Check]:
+    """Compare what is decoded of a ``PROF_*`` directory with the result that lies in it.
+
+    Returns
+    -------
+    list of Check
+        One for each table that the result has: how many rows are equal, and the first that are not.
+    """
+    try:
+        ours, theirs = load(directory, source="raw"), load(directory, source="parsed")
+    except NpuprofError as error:
+        return [Check("comparison", False, str(error))]
+    if theirs.info.source == "raw":
+        return [Check("comparison", False, f"{directory} holds no result of the vendor's to compare with")]
+    return [_table(ours, theirs, name) for name in _COMPARED if len(theirs.tables[name])]
+
+
+def _table(ours: Profile, theirs: Profile, name: str) -> Check:
+    mine, vendor = ours.tables[name], theirs.tables[name]
+    if len(mine) != len(vendor):
+        return Check(f"{name} as the vendor's", False, f"{len(mine)} rows of ours, {len(vendor)} of the vendor's")
+    columns = [column for column in _COMPARED[name] if column in mine and column in vendor]
+    columns += [column for column in mine.columns.intersection(vendor.columns) if column.startswith(_COUNTED)]
+    # A version that does not tell a column does not disagree about it.
+    untold = [column for column in columns if vendor[column].isna().all() and not mine[column].isna().all()]
+    columns = [column for column in columns if column not in untold]
+    different: list[str] = []
+    rows: set[int] = set()
+    for column in columns:
+        for row, (one, other) in enumerate(zip(_plain(mine[column]), _plain(vendor[column]), strict=True)):
+            if not _same(one, other, counted=column.startswith(_COUNTED)):
+                rows.add(row)
+                different.append(f"row {row} {column}: ours {one!r}, the vendor's {other!r}")
+    told = f"{len(mine) - len(rows)} of {len(mine)} rows are equal in {len(columns)} columns"
+    if untold:
+        told += f" (the export does not tell {', '.join(untold)})"
+    return Check(f"{name} as the vendor's", not different, "; ".join([told, *different[:_SHOWN]]))
+
+
+def _same(one: Any, other: Any, *, counted: bool) -> bool:
+    if one == other or (counted and one is None and other == 0):  # a core that wrote nothing: absent, or zeros
+        return True
+    if isinstance(one, float) and isinstance(other, (int, float)):
+        return math.isclose(one, other, rel_tol=1e-12, abs_tol=_ROUNDED)
+    return False
+
+
+def _plain(column: pd.Series[Any]) -> list[Any]:
+    values: list[Any] = column.astype(object).where(column.notna(), None).tolist()
+    return values

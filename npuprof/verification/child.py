@@ -10,7 +10,7 @@ from typing import Any
 
 from npuprof.machine import cann
 from npuprof.session.session import Session
-from npuprof.verification import comparison, workloads
+from npuprof.verification import checks, workloads
 from npuprof.verification.checks import Check, examine
 
 _MOST_FILES = 500
@@ -66,8 +66,8 @@ def _against_vendor(directory: Path) -> list[Check]:
     if not raw or tool is None:
         reason = "the vendor's msprof is not installed" if raw else "there is no raw data to export"
         return [Check("vendor's export", None, reason)]
-    exported = comparison.export(tool, raw[0])
-    return [exported, *(comparison.compare(raw[0]) if exported.passed else [])]
+    exported = checks.export(tool, raw[0])
+    return [exported, *(checks.compare(raw[0]) if exported.passed else [])]
 
 
 if __name__ == "__main__":

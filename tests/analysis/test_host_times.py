@@ -10,7 +10,7 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.analysis.summary import summarise
-from npuprof.exports.facts import grids, key_figures
+from npuprof.exports.text import grids, key_figures
 from npuprof.info import Info
 from tests import factories
 

@@ -14,8 +14,7 @@ from npuprof.analysis.patterns import contains_pattern
 from npuprof.errors import OptionsError
 from npuprof.flame.search import matching
 from npuprof.flame.tree import merged_calls
-from npuprof.timeline.search import search
-from npuprof.timeline.slices import Slices
+from npuprof.timeline.slices import Slices, search
 from tests import factories
 
 NAME = "a" * 400 + "!"

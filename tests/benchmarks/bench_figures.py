@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 
 from npuprof.analysis.summary import summarise
-from npuprof.exports.report_figures import report_figures
+from npuprof.exports.html import report_figures
 from npuprof.flame.figure import flamegraph
 from npuprof.flame.tree import call_tree
 from npuprof.timeline.figure import timeline

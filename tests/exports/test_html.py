@@ -5,8 +5,7 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 from npuprof.analysis.summary import summarise
-from npuprof.exports.html import page_html, report_html
-from npuprof.exports.report_figures import report_figures
+from npuprof.exports.html import page_html, report_figures, report_html
 from npuprof.info import Info
 from npuprof.notes import Notes
 from tests import factories

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from npuprof.analysis.summary import summarise
-from npuprof.exports.html import report_html
-from npuprof.exports.report_figures import report_figures
+from npuprof.exports.html import report_figures, report_html
 from npuprof.exports.text import summary_text
 from npuprof.figures.embed import saved_bytes
 from npuprof.notes import Notes

@@ -4,7 +4,7 @@ import json
 from importlib import import_module
 from typing import Any
 
-from npuprof.exports.report_figures import report_figures
+from npuprof.exports.html import report_figures
 from npuprof.figures.embed import MIMETYPE, element, library, mimebundle, saved_bytes
 from tests import factories
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from npuprof.figures.labels import label, moment
+from npuprof.figures.chart import label, moment
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from npuprof.figures.thinning import thinned
+from npuprof.figures.time_axis import thinned
 
 lines = hnp.arrays(np.float64, st.integers(1, 400), elements=st.floats(-1e12, 1e12) | st.just(float("nan")))
 

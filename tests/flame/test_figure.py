@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from npuprof.errors import OptionsError
-from npuprof.flame.figure import MATCH, Orientation, Weight, flamegraph
+from npuprof.flame.figure import Orientation, Weight, flamegraph
+from npuprof.flame.view import MATCH
 from npuprof.info import Info
 from tests import factories
 

@@ -8,7 +8,7 @@ import pytest
 from npuprof.errors import OptionsError
 from npuprof.flame.fold import Root
 from npuprof.flame.scope import Scope
-from npuprof.flame.state import MOST_FRAMES, MOST_LEVELS, FlameGraph, lefts, press
+from npuprof.flame.state import MOST_FRAMES, MOST_LEVELS, FlameGraph, press
 from npuprof.flame.view import MOST_BYTES, FlameView, flame_view
 from npuprof.info import Info
 from tests import factories
@@ -187,7 +187,7 @@ def test_keys_walk_zoom_and_come_back(small: FlameGraph) -> None:
     assert small.picture().name(small.cursor) == "train.py(1): main"
     first = small.cursor
     press(small, "ArrowRight")
-    assert lefts(small.picture().frames)[small.cursor] > 0
+    assert small.picture().frames.left[small.cursor] > 0
     press(small, "ArrowLeft")
     press(small, "ArrowLeft")  # nothing is left of it
     assert small.cursor == first
@@ -222,7 +222,7 @@ def test_a_frame_of_a_picture_that_is_no_more_is_let_pass(small: FlameGraph, fra
 
 def test_frames_lie_within_their_caller_side_by_side(flame: FlameGraph) -> None:
     frames = flame.picture().frames
-    left, width = lefts(frames), frames.total / frames.total[0]
+    left, width = frames.left, frames.total / frames.total[0]
 
     assert (left[1:] >= left[frames.above[1:]] - 1e-9).all()
     assert (left[1:] + width[1:] <= (left + width)[frames.above[1:]] + 1e-9).all()

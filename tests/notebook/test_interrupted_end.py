@@ -13,13 +13,13 @@ pytestmark = pytest.mark.kernel
 
 _DRAWING = """
 import time
-import npuprof.exports.report_figures
+import npuprof.exports.html
 
 def drawing(*arguments, **options):
     print("drawing", flush=True)
     time.sleep(600)
 
-npuprof.exports.report_figures.report_figures = drawing
+npuprof.exports.html.report_figures = drawing
 """
 
 _FLUSHING = """

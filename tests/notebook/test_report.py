@@ -93,7 +93,7 @@ def fail(*arguments: object, **options: object) -> None:
 
 
 def test_a_part_that_fails_costs_only_itself(run: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuprof.exports.report_figures.report_figures", fail)
+    monkeypatch.setattr("npuprof.exports.html.report_figures", fail)
     summary, figures = shown(run)
     assert "text/html" in summary
     assert "RuntimeError" in figures["text/plain"]
@@ -142,7 +142,7 @@ def test_an_interrupt_at_any_line_of_the_end_and_the_report_is_one_line_that_say
     monkeypatch.setattr("npuprof.loading.load", lambda path: run)
     monkeypatch.setattr("npuprof.exports.text.summary_text", lambda *facts: "summary")
     monkeypatch.setattr("npuprof.exports.html.report_html", lambda *facts: "summary")
-    monkeypatch.setattr("npuprof.exports.report_figures.report_figures", fail)
+    monkeypatch.setattr("npuprof.exports.html.report_figures", fail)
     monkeypatch.setattr(report, "display", lambda bundle, raw: None)
     for facts in ("describe", "versions"):
         monkeypatch.setattr(f"npuprof.machine.environment.{facts}", dict)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from npuprof import tables
-from npuprof.ranks.labels import labelled, nothing
+from npuprof.ranks.together import labelled, nothing
 from tests import factories
 
 

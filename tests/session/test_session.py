@@ -21,7 +21,7 @@ import npuprof
 from npuprof.collectors import registry
 from npuprof.collectors.python_stacks import PythonStacks
 from npuprof.errors import CollectorError, OptionsError, SessionBusyError, SessionError
-from npuprof.exports.facts import origin
+from npuprof.exports.text import origin
 from npuprof.options import Options
 from npuprof.recording import Recording
 from npuprof.session import active as running

@@ -9,7 +9,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.summary import summarise
-from npuprof.exports.facts import key_figures
+from npuprof.exports.text import key_figures
 from npuprof.info import Info
 from npuprof.sources.base import Decoded
 from npuprof.sources.derived_tables import complete

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npuprof.timeline.block_max import Maxima
+from npuprof.timeline.level_of_detail import Maxima
 
 _VALUES = st.lists(st.integers(0, 50), min_size=1, max_size=900)
 

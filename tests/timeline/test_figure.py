@@ -11,7 +11,7 @@ from npuprof import tables
 from npuprof.figures.colours import FAMILIES
 from npuprof.info import Info
 from npuprof.timeline.figure import timeline
-from npuprof.timeline.picture import picture
+from npuprof.timeline.view import picture
 from tests import factories
 
 

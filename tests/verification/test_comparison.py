@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from npuprof.verification import comparison
-from npuprof.verification.comparison import compare, export
+from npuprof.verification import checks
+from npuprof.verification.checks import compare, export
 from tests.sources.raw.conftest import raw_sample, writable_copy
 
 
@@ -68,7 +68,7 @@ def test_raw_data_without_a_result_cannot_be_compared(samples: Path, tmp_path: P
     ],
 )
 def test_what_counts_as_the_same(one: object, other: object, counted: bool, same: bool) -> None:
-    assert comparison._same(one, other, counted=counted) is same
+    assert checks._same(one, other, counted=counted) is same
 
 
 @pytest.mark.parametrize(("status", "passed"), [(0, True), (255, False)])

@@ -12,7 +12,6 @@ import pytest
 
 from npuprof import cli, verification
 from npuprof.machine.doctor import Finding
-from npuprof.verification import report
 from tests.collectors import msprof_double
 
 
@@ -132,16 +131,16 @@ def test_only_variables_that_tell_and_are_no_secret_are_reported() -> None:
         "HTTP_PROXY": "http://me:pw@proxy",
         "HOME": "/home/me",
     }
-    assert list(report.environment(variables)) == ["ASCEND_HOME_PATH", "RANK", "RANK_TABLE_FILE"]
+    assert list(verification.environment(variables)) == ["ASCEND_HOME_PATH", "RANK", "RANK_TABLE_FILE"]
 
 
 def test_names_are_taken_out_of_every_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuprof.verification.report.platform.node", lambda: "node7")
+    monkeypatch.setattr("npuprof.verification.platform.node", lambda: "node7")
     monkeypatch.setenv("HOME", "/home/me")
-    written = report.write(
+    written = verification.write(
         tmp_path, {"a": ["/home/me/run", "/home/me2/run"], "node7": {"b": "at node7.", "c": "node77", "d": 1}}
     )
     plain = json.loads(written.read_text())
     assert plain == {"a": ["~/run", "/home/me2/run"], "HOST": {"b": "at HOST.", "c": "node77", "d": 1}}
-    written = report.write(tmp_path, {"url": "https://me:pw@host/simple"})
+    written = verification.write(tmp_path, {"url": "https://me:pw@host/simple"})
     assert json.loads(written.read_text()) == {"url": "https://host/simple"}

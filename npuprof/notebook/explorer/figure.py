@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from npuprof.figures.chart import label, moment
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR
 from npuprof.figures.embed import CONFIG
-from npuprof.figures.labels import label, moment
 from npuprof.timeline.state import Timeline
 from npuprof.timeline.view import View
 

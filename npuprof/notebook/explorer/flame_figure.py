@@ -10,9 +10,8 @@ import plotly.graph_objects as go
 from npuprof.figures.colours import FOREGROUND, MODEBAR
 from npuprof.figures.embed import CONFIG
 from npuprof.flame.figure import nothing
-from npuprof.flame.frames import TITLES, amount_text
-from npuprof.flame.state import FlameGraph, lefts
-from npuprof.flame.view import FlameView, flame_view
+from npuprof.flame.state import FlameGraph
+from npuprof.flame.view import TITLES, FlameView, amount_text, flame_view
 
 _FRAMES, _LABELS = range(2)
 _LEVEL_PIXELS = 20
@@ -103,7 +102,7 @@ class FlameFigure:
         if not at:
             self.widget.layout.shapes = []
             return
-        left, level = float(lefts(frames)[at]), int(frames.depth[at])
+        left, level = float(frames.left[at]), int(frames.depth[at])
         right = left + int(frames.total[at]) / int(frames.total[0])
         edges = {"x0": left, "x1": right, "y0": level - _THICKNESS / 2, "y1": level + _THICKNESS / 2}
         self.widget.layout.shapes = [{**_CURSOR, **edges}]

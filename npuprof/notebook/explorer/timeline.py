@@ -15,7 +15,7 @@ from npuprof.notebook.explorer.kernel import KernelView
 from npuprof.notebook.explorer.keys import CONTAINER_CLASS, SCROLLED_CLASS, Keys
 from npuprof.notebook.explorer.texts import legend_html, matches_text, readout_html, selection_html
 from npuprof.timeline.keyboard import CLOSER, FARTHER, SHIFT, press
-from npuprof.timeline.search import Matches
+from npuprof.timeline.slices import Matches
 from npuprof.timeline.state import Timeline
 
 _SETTLED_S = 0.06  # after the last change, before the kernel looks the window up
