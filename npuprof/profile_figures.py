@@ -1,4 +1,4 @@
-"""The figures of a run as methods: each returns a plotly figure to restyle or show, and shows nothing by itself."""
+"""Figures of a profile, or of all ranks of a set, as methods: each returns a plotly figure and displays nothing."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 _Parameters = ParamSpec("_Parameters")
 
 
-def lasting(name: str) -> Callable[[Callable[_Parameters, go.Figure]], Callable[_Parameters, go.Figure]]:
-    """Return a decorator: a figure of the method leaves its name in a saved notebook where no plotly is drawn."""
+def with_fallback(name: str) -> Callable[[Callable[_Parameters, go.Figure]], Callable[_Parameters, go.Figure]]:
+    """Return a decorator that attaches a text fallback, the figure's name, for viewers without plotly."""
 
     def decorated(draw: Callable[_Parameters, go.Figure]) -> Callable[_Parameters, go.Figure]:
         @wraps(draw)
         def drawn(*arguments: _Parameters.args, **options: _Parameters.kwargs) -> go.Figure:
-            from npuprof.figures.fallback import LastingFigure
+            from npuprof.figures.fallback import FigureWithFallback
 
-            return LastingFigure(draw(*arguments, **options), name=name)
+            return FigureWithFallback(draw(*arguments, **options), name=name)
 
         return drawn
 
@@ -51,15 +51,29 @@ class TableAttributes:
     marks: pd.DataFrame
 
 
-class ProfileFigures(TableAttributes):
-    """What :class:`npuprof.profiles.Profile` draws. A run without the data gives a figure that says how to get it.
+class Figures(TableAttributes):
+    """The figures that a profile and a set of ranks have in common.
 
-    Parameters are those of the function that draws, which explains them, without the run's own data.
+    A figure without data says what to collect. Each method takes the parameters of the function that draws the figure,
+    which describes them in full.
     """
 
-    tables: dict[str, pd.DataFrame]
-    info: Info
-    statistics: dict[str, pd.DataFrame]
+    def _merged_tables(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
+        """Return the tables to draw, of all ranks; with `apart`, no two ranks share a thread or device number."""
+        raise NotImplementedError
+
+    def _merged_info(self) -> Info:
+        raise NotImplementedError
+
+    def _step_parts(self) -> pd.DataFrame:
+        raise NotImplementedError
+
+    def _traffic(self) -> pd.DataFrame:
+        raise NotImplementedError
+
+    def _collectives(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the time of collectives by operator, and packets by link."""
+        raise NotImplementedError
 
     def timeline(
         self,
@@ -69,36 +83,155 @@ class ProfileFigures(TableAttributes):
         max_slices: int = 2000,
         longest_name: int = 60,
     ) -> go.Figure:
-        """Draw the timeline, or its stretch from `start_ns` to `end_ns` in more detail.
+        """Draw the timeline, or a window of it in more detail; of several ranks, each on lanes of its own.
 
-        As the output of a cell it holds a picture besides, which shows where no plotly is drawn.
+        Saved in a notebook, it includes an SVG for viewers without plotly. Times of all ranks are on the first rank's
+        clock, with the offsets that :meth:`ProfileSet.clocks` estimates.
 
         Parameters
         ----------
         start_ns, end_ns
             Window in epoch nanoseconds.
         max_slices
-            How many bars there may be; short neighbours share one.
+            Maximum number of bars; short adjacent slices share a bar.
         longest_name
-            Names are cut in the middle to this many characters.
+            Maximum length of a name; longer ones are shortened in the middle.
 
         See Also
         --------
         npuprof.timeline.figure.timeline
         """
-        from npuprof.figures.fallback import LastingFigure
+        from npuprof.figures.fallback import FigureWithFallback
         from npuprof.timeline.figure import timeline
         from npuprof.timeline.svg import timeline_svg
 
-        tables, info = self.tables, self.info
+        tables, info = self._merged_tables(), self._merged_info()
         figure = timeline(
             tables, info, start_ns=start_ns, end_ns=end_ns, max_slices=max_slices, longest_name=longest_name
         )
-        return LastingFigure(
+        return FigureWithFallback(
             figure, name="timeline", picture=lambda: timeline_svg(tables, info, start_ns=start_ns, end_ns=end_ns)
         )
 
-    @lasting("flame graph")
+    @with_fallback("steps")
+    def plot_steps(self, *, max_bars: int = 240) -> go.Figure:
+        """Draw the breakdown of each step, of each rank; see :func:`npuprof.figures.steps.plot_steps`.
+
+        Parameters
+        ----------
+        max_bars
+            Maximum number of bars; of more steps the first, the last, the longest and the shortest are drawn.
+        """
+        from npuprof.figures.steps import plot_step_parts
+
+        return plot_step_parts(self._step_parts(), self._merged_info(), max_bars=max_bars)
+
+    @with_fallback("memory")
+    def plot_memory(self, *, max_points: int = 1_000) -> go.Figure:
+        """Draw the memory over time; see :func:`npuprof.figures.memory.plot_memory`.
+
+        Parameters
+        ----------
+        max_points
+            Maximum number of points of a line; peaks and troughs are kept.
+        """
+        from npuprof.figures.memory import plot_memory
+
+        return plot_memory(self._merged_tables(), self._merged_info(), max_points=max_points)
+
+    @with_fallback("counters")
+    def plot_counters(self, *, counters: Sequence[str] | None = None, max_points: int = 500) -> go.Figure:
+        """Draw the sampled counters; see :func:`npuprof.figures.counters.plot_counters`.
+
+        Parameters
+        ----------
+        counters
+            Prefixes of counter names, such as ``["HBM", "PCIe post"]``; the usual ones by default.
+        max_points
+            Maximum number of points of a line; peaks and troughs are kept.
+        """
+        from npuprof.figures.counters import plot_counters
+
+        return plot_counters(self._merged_tables(), self._merged_info(), counters=counters, max_points=max_points)
+
+    @with_fallback("communication")
+    def plot_communication(self, *, max_points: int = 600) -> go.Figure:
+        """Draw the time of collectives and link bandwidths; see :func:`npuprof.figures.communication.plot_collectives`.
+
+        Parameters
+        ----------
+        max_points
+            Maximum number of points of a link; the slowest and fastest are kept.
+        """
+        from npuprof.figures.communication import plot_collectives
+
+        return plot_collectives(*self._collectives(), self._merged_info(), max_points=max_points)
+
+    @with_fallback("communication between ranks")
+    def plot_communication_matrix(
+        self, *, value: Literal["size", "time", "bandwidth"] = "size", max_ranks: int = 64
+    ) -> go.Figure:
+        """Draw the traffic from rank to rank; see :func:`npuprof.figures.communication.plot_traffic`.
+
+        Ranks are global ranks. The traffic comes from the tasks of collectives, else from the vendor's statistics.
+
+        Parameters
+        ----------
+        value
+            The quantity that the colours show.
+        max_ranks
+            Maximum number of ranks on each axis: the ones with the most traffic.
+        """
+        from npuprof.figures.communication import plot_traffic
+
+        return plot_traffic(self._traffic(), self._merged_info(), value=value, max_ranks=max_ranks)
+
+    @with_fallback("roofline")
+    def plot_roofline(self, *, limits: ChipLimits | None = None, max_points: int = 300) -> go.Figure:
+        """Draw kernels against the chip's limits; see :func:`npuprof.figures.roofline.plot_roofline`.
+
+        Parameters
+        ----------
+        limits
+            The limits of the chip; by default the known ones of ``info.chip``.
+        max_points
+            Maximum number of points: the kernels with the most time.
+        """
+        from npuprof.figures.roofline import plot_roofline
+
+        return plot_roofline(self._merged_tables(), self._merged_info(), limits=limits, max_points=max_points)
+
+
+class ProfileFigures(Figures):
+    """The figures of a :class:`npuprof.profiles.Profile`."""
+
+    tables: dict[str, pd.DataFrame]
+    info: Info
+    statistics: dict[str, pd.DataFrame]
+
+    def _merged_tables(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
+        del apart
+        return self.tables
+
+    def _merged_info(self) -> Info:
+        return self.info
+
+    def _step_parts(self) -> pd.DataFrame:
+        from npuprof.analysis.step_parts import step_parts
+
+        return step_parts(self.tables)
+
+    def _traffic(self) -> pd.DataFrame:
+        from npuprof.analysis.traffic import rank_traffic
+
+        return rank_traffic(self.tables, self.statistics)
+
+    def _collectives(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        from npuprof.analysis.traffic import link_packets, operator_times
+
+        return operator_times(self.tables, self.statistics), link_packets(self.tables, self.statistics)
+
+    @with_fallback("flame graph")
     def flamegraph(
         self,
         *,
@@ -112,24 +245,24 @@ class ProfileFigures(TableAttributes):
         max_nodes: int = 2000,
         longest_name: int = 60,
     ) -> go.Figure:
-        """Draw the flame graph, of one step, thread or frame if asked for, with what a search finds standing out.
+        """Draw the flame graph of the run, or of one step, thread or frame; frames that match `search` are outlined.
 
         Parameters
         ----------
         weight
-            Time on host threads, time of kernels on devices, or number of slices.
+            The width of frames: host time, device time, or number of calls and kernels.
         step, thread
-            The step and the host thread to draw; all without them.
+            The step and the host thread to draw; by default all.
         root
-            The frame to draw at the top: the names from the outermost call to it, or its name alone.
+            The top frame: its path of names from the outermost call, or its name alone.
         orientation
             ``icicle``, callers above their callees, or ``flame``, callers below them.
         search, regex
-            A part of names that stand out; whether it is a regular expression.
+            Part of the names to outline, and whether it is a regular expression.
         max_nodes
-            How many frames there may be; the smallest are folded.
+            Maximum number of frames; the smallest are folded.
         longest_name
-            Names are cut in the middle to this many characters.
+            Maximum length of a name; longer ones are shortened in the middle.
 
         See Also
         --------
@@ -151,102 +284,16 @@ class ProfileFigures(TableAttributes):
             longest_name=longest_name,
         )
 
-    @lasting("memory")
-    def plot_memory(self, *, max_points: int = 1_000) -> go.Figure:
-        """Draw the memory over time; see :func:`npuprof.figures.memory.plot_memory`.
-
-        Parameters
-        ----------
-        max_points
-            The most points of one line; its peaks and troughs are kept.
-        """
-        from npuprof.figures.memory import plot_memory
-
-        return plot_memory(self.tables, self.info, max_points=max_points)
-
-    @lasting("communication between ranks")
-    def plot_communication_matrix(
-        self, *, value: Literal["size", "time", "bandwidth"] = "size", max_ranks: int = 64
-    ) -> go.Figure:
-        """Draw what went from rank to rank; see :func:`npuprof.figures.communication.plot_traffic`.
-
-        Parameters
-        ----------
-        value
-            What the colours mean.
-        max_ranks
-            The most ranks on either side, those that move most.
-        """
-        from npuprof.figures.communication import plot_communication_matrix
-
-        return plot_communication_matrix(self.tables, self.info, self.statistics, value=value, max_ranks=max_ranks)
-
-    @lasting("communication")
-    def plot_communication(self, *, max_points: int = 600) -> go.Figure:
-        """Draw where collectives' time went; see :func:`npuprof.figures.communication.plot_communication`.
-
-        Parameters
-        ----------
-        max_points
-            The most points of one link; the slowest and fastest stay.
-        """
-        from npuprof.figures.communication import plot_communication
-
-        return plot_communication(self.tables, self.info, self.statistics, max_points=max_points)
-
-    @lasting("steps")
-    def plot_steps(self, *, max_bars: int = 240) -> go.Figure:
-        """Draw where the time of each step went; see :func:`npuprof.figures.steps.plot_steps`.
-
-        Parameters
-        ----------
-        max_bars
-            The most bars; of more steps the first, the last, the longest and the shortest ones are drawn.
-        """
-        from npuprof.figures.steps import plot_steps
-
-        return plot_steps(self.tables, self.info, max_bars=max_bars)
-
-    @lasting("counters")
-    def plot_counters(self, *, counters: Sequence[str] | None = None, max_points: int = 500) -> go.Figure:
-        """Draw the sampled counters; see :func:`npuprof.figures.counters.plot_counters`.
-
-        Parameters
-        ----------
-        counters
-            Beginnings of counters' names, such as ``["HBM", "PCIe post"]``; the usual ones by default.
-        max_points
-            The most points of one line; its peaks and troughs are kept.
-        """
-        from npuprof.figures.counters import plot_counters
-
-        return plot_counters(self.tables, self.info, counters=counters, max_points=max_points)
-
-    @lasting("roofline")
-    def plot_roofline(self, *, limits: ChipLimits | None = None, max_points: int = 300) -> go.Figure:
-        """Draw kernels against the chip's limits; see :func:`npuprof.figures.roofline.plot_roofline`.
-
-        Parameters
-        ----------
-        limits
-            What the chip can do; by default what is known of ``info.chip``.
-        max_points
-            The most points: those with the most time.
-        """
-        from npuprof.figures.roofline import plot_roofline
-
-        return plot_roofline(self.tables, self.info, limits=limits, max_points=max_points)
-
-    @lasting("kernel")
+    @with_fallback("kernel")
     def plot_kernel(self, row: int, *, limits: ChipLimits | None = None) -> go.Figure:
-        """Draw how busy the pipes of one kernel were; see :func:`npuprof.figures.kernel_detail.plot_kernel`.
+        """Draw the pipe utilisation of one kernel; see :func:`npuprof.figures.kernel_detail.plot_kernel`.
 
         Parameters
         ----------
         row
-            Which row of ``kernels``, counted from 0.
+            Row of ``kernels``, from 0.
         limits
-            What the chip can do; by default what is known of ``info.chip``.
+            The limits of the chip; by default the known ones of ``info.chip``.
         """
         from npuprof.figures.kernel_detail import plot_kernel
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 from os import PathLike
@@ -16,11 +17,12 @@ from npuprof import atomic, interactive, tables
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.profile_figures import ProfileFigures
+from npuprof.profile_figures import Figures, ProfileFigures
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
     from ipywidgets import Widget
 
     from npuprof.analysis.summary import Summary
@@ -29,7 +31,55 @@ if TYPE_CHECKING:
 _PAGE_FIGURES_BYTES = 20 << 20  # a page of its own has room for every detail that the figures can show
 
 
-class Profile(ProfileFigures):
+class Exports(Figures):
+    """The exports that a profile and a set of ranks have in common."""
+
+    def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
+        """Return a self-contained HTML page with the report and some figures."""
+        raise NotImplementedError
+
+    def to_chrome_trace(self, path: str | PathLike[str], *, pretty: bool = False) -> Path:
+        """Write the timeline as a Chrome trace, of all ranks, compressed for a name in ``.gz``; return its path."""
+        from npuprof.exports import chrome_trace
+
+        target = Path(path)
+        with atomic.replacing(target, like_before=True) as file, _text(file, target) as out:
+            chrome_trace.write(out, self._merged_tables(), self._merged_info(), pretty=pretty)
+        return target
+
+    def to_folded_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
+        """Write the stacks, summed over ranks, as folded text; see :func:`npuprof.exports.stacks.folded_stacks`.
+
+        Raises
+        ------
+        OptionsError
+            If the metric is neither ``self_cpu_time_total`` nor ``self_npu_time_total``.
+        """
+        from npuprof.exports.stacks import folded_stacks
+
+        lines = folded_stacks(self._merged_tables(apart=True), metric)
+        return written(path, "".join(f"{line}\n" for line in lines))
+
+    def to_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
+        """Write the memory over time, of one device or all, as ``.json``, ``.json.gz`` or ``.html``.
+
+        Raises
+        ------
+        OptionsError
+            If the name has another suffix, or there are no samples of the device.
+        """
+        from npuprof.exports import memory_timeline
+
+        tables = self._merged_tables()
+        if Path(path).suffix == ".html":
+            from npuprof.figures.memory import plot_memory
+
+            selected = {**tables, "memory": memory_timeline.select(tables["memory"], device)}
+            return written(path, self._page({"Memory": plot_memory(selected, self._merged_info())}))
+        return written(path, memory_timeline.content(Path(path).name, tables["memory"], device))
+
+
+class Profile(ProfileFigures, Exports):
     """One run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
 
     Every table of :data:`npuprof.tables.SCHEMA` is present; one that the run does not have is empty.
@@ -88,55 +138,18 @@ class Profile(ProfileFigures):
         return interactive.explorer(self)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write one self-contained page with the summary, both figures and the notes; return its path."""
-        from npuprof.exports.html import page_html, report_figures
+        """Write a self-contained page with the summary, timeline, flame graph and notes; return its path."""
+        from npuprof.exports.html import report_figures
         from npuprof.timeline.svg import timeline_svg
 
         timeline, flame = report_figures(self.tables, self.info, limit_bytes=_PAGE_FIGURES_BYTES)
         figures = {"Timeline": timeline, "Flame graph": flame}
-        picture = timeline_svg(self.tables, self.info)
-        page = page_html(self.summary, self.info, self.notes, figures, picture=picture)
-        return written(path, page)
+        return written(path, self._page(figures, timeline_svg(self.tables, self.info)))
 
-    def to_chrome_trace(self, path: str | PathLike[str], *, pretty: bool = False) -> Path:
-        """Write the timeline as a Chrome trace, compressed where the name ends in ``.gz``; return its path."""
-        from npuprof.exports import chrome_trace
+    def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
+        from npuprof.exports.html import page_html
 
-        target = Path(path)
-        with atomic.replacing(target, like_before=True) as file, _text(file, target) as out:
-            chrome_trace.write(out, self.tables, self.info, pretty=pretty)
-        return target
-
-    def to_folded_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
-        """Write the stacks as folded text, weighed by a metric; see :func:`npuprof.exports.stacks.folded_stacks`.
-
-        Raises
-        ------
-        OptionsError
-            If the metric is neither ``self_cpu_time_total`` nor ``self_npu_time_total``.
-        """
-        from npuprof.exports.stacks import folded_stacks
-
-        return written(path, "".join(f"{line}\n" for line in folded_stacks(self.tables, metric)))
-
-    def to_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
-        """Write the memory over time, of one device or all, as ``.json``, ``.json.gz`` or ``.html``.
-
-        Raises
-        ------
-        OptionsError
-            If the name ends in neither, or there are no samples of the device.
-        """
-        from npuprof.exports import memory_timeline
-
-        if Path(path).suffix == ".html":
-            from npuprof.exports.html import page_html
-            from npuprof.figures.memory import plot_memory
-
-            chosen = {**self.tables, "memory": memory_timeline.select(self.memory, device)}
-            figures = {"Memory": plot_memory(chosen, self.info)}
-            return written(path, page_html(self.summary, self.info, self.notes, figures))
-        return written(path, memory_timeline.content(Path(path).name, self.memory, device))
+        return page_html(self.summary, self.info, self.notes, figures, picture=picture)
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:
         """Write the profile as a directory of Parquet files, which ``npuprof.load`` reads back; return its path.

@@ -35,17 +35,17 @@ _FIGURES: dict[str, dict[str, Any]] = {
 
 
 _DRAWN_BY = {
-    "timeline": "timeline.figure",
-    "flamegraph": "flame.figure",
-    "plot_memory": "figures.memory",
-    "plot_communication_matrix": "figures.communication",
-    "plot_communication": "figures.communication",
-    "plot_steps": "figures.steps",
-    "plot_counters": "figures.counters",
-    "plot_roofline": "figures.roofline",
-    "plot_kernel": "figures.kernel_detail",
+    "timeline": "timeline.figure.timeline",
+    "flamegraph": "flame.figure.flamegraph",
+    "plot_memory": "figures.memory.plot_memory",
+    "plot_communication_matrix": "figures.communication.plot_traffic",
+    "plot_communication": "figures.communication.plot_collectives",
+    "plot_steps": "figures.steps.plot_step_parts",
+    "plot_counters": "figures.counters.plot_counters",
+    "plot_roofline": "figures.roofline.plot_roofline",
+    "plot_kernel": "figures.kernel_detail.plot_kernel",
 }
-_OF_THE_RUN = {"self", "tables", "info", "statistics"}
+_OF_THE_RUN = {"self", "tables", "info", "parts", "traffic", "times", "packets"}
 
 
 def profile(launches: int) -> Profile:
@@ -95,9 +95,10 @@ def parameters(drawing: Callable[..., Any]) -> dict[str, Any]:
 def test_each_shows_the_parameters_of_the_function_that_draws_and_hands_them_on(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    method, module = getattr(Profile, name), import_module(f"npuprof.{_DRAWN_BY[name]}")
+    module_name, _, function = _DRAWN_BY[name].rpartition(".")
+    method, module = getattr(Profile, name), import_module(f"npuprof.{module_name}")
     chosen = parameters(method)
-    assert chosen == parameters(getattr(module, name)) != {}
+    assert chosen == parameters(getattr(module, function)) != {}
     assert all(parameter in method.__doc__ for parameter in chosen)
     given: dict[str, Any] = {}
 
@@ -105,7 +106,7 @@ def test_each_shows_the_parameters_of_the_function_that_draws_and_hands_them_on(
         given.update(options, **({"row": arguments[2]} if "row" in chosen else {}))
         return go.Figure()
 
-    monkeypatch.setattr(module, name, draw)
+    monkeypatch.setattr(module, function, draw)
     wanted = {parameter: object() for parameter in chosen}
     getattr(profile(0), name)(**wanted)
     assert given == wanted

@@ -1,7 +1,7 @@
-"""The timeline as a Chrome trace: JSON that Perfetto, MindStudio Insight and ``npuprof.load`` open.
+"""The timeline as a Chrome trace: JSON for Perfetto, MindStudio Insight and ``npuprof.load``.
 
-Processes and arguments are named as the vendor's ``trace_view.json`` names them (sources/RESULTS.md section 2).
-Times are microseconds with three decimals, written from integers, as text: numbers would lose digits in most readers.
+Processes and arguments have the names of the vendor's ``trace_view.json`` (sources/RESULTS.md section 2), and the rank
+where there are several. Times are microseconds with three decimals, as text: most readers round numbers.
 """
 
 from __future__ import annotations
@@ -11,30 +11,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
+import numpy as np
 import pandas as pd
 
 from npuprof.info import Info
 
-_HOST = 1  # the process id of the host's layers; a device's are this times so many more
-_DEVICE_PIDS = 1_000
+_DEVICE_PIDS = 1_000  # process ids of a device's lanes
+_RUN_PIDS = 1_000_000  # process ids of a run's lanes, where the tables are of several
+_COUNTERS = 9
 
 
 @dataclass(frozen=True)
 class _Lane:
-    """A table as slices: in which process, on which thread, with which arguments.
+    """The process and threads of a table's slices.
 
     Attributes
     ----------
-    table, process
-        The table, and what its process is called.
-    order
-        Where the process stands, and its id where the table has no device.
-    thread
-        The column that numbers the threads; empty for a single one.
-    label
-        What a thread is called, before its number.
+    process, order
+        Name and sort index of the process; the index is also its id for a table without devices.
+    thread, label
+        The column of thread numbers, empty for a single thread, and the label before each number.
     arguments
-        Columns by the name of the argument.
+        Column names by argument name.
     """
 
     table: str
@@ -43,6 +41,11 @@ class _Lane:
     thread: str
     label: str
     arguments: Mapping[str, str]
+
+    @property
+    def on_device(self) -> bool:
+        """Whether each device has a process; a table of the host has one, also where ranks added their device."""
+        return self.table in ("tasks", "communication", "overlap")
 
 
 _LANES = (
@@ -86,26 +89,12 @@ _NAMES = {"steps": "step", "marks": "message", "overlap": "kind"}
 
 
 def write(out: TextIO, tables: Mapping[str, pd.DataFrame], info: Info, *, pretty: bool = False) -> int:
-    """Write a run as a Chrome trace.
+    """Write a run, or the merged tables of several ranks, as a Chrome trace; return the number of events.
 
-    Parameters
-    ----------
-    out
-        A file opened for text.
-    tables
-        Every table of the schema by name.
-    info
-        What is known of the run; it is put into ``otherData``.
-    pretty
-        Whether to give each event a line.
-
-    Returns
-    -------
-    int
-        The number of events.
+    `info` goes into ``otherData``; `pretty` puts each event on a line of its own.
     """
-    told = {"producer": "npuprof", "collector": info.collector, "simulated": info.simulated, "name": info.name}
-    out.write('{"otherData": ' + json.dumps(told) + ', "displayTimeUnit": "ns", "traceEvents": [')
+    other_data = {"producer": "npuprof", "collector": info.collector, "simulated": info.simulated, "name": info.name}
+    out.write('{"otherData": ' + json.dumps(other_data) + ', "displayTimeUnit": "ns", "traceEvents": [')
     separator = ",\n" if pretty else ","
     count = 0
     for event in _events(tables):
@@ -125,10 +114,12 @@ def _events(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
 def _slices(lane: _Lane, frame: pd.DataFrame) -> Iterator[str]:
     if not len(frame):
         return
-    pids, tids = _places(lane, frame)
+    pids, tids = _pids_and_tids(lane, frame)
+    ranks = _ranks(frame)
     for pid in sorted(set(pids)):
-        device = f" {(pid - lane.order) // _DEVICE_PIDS - 1}" if pid >= _DEVICE_PIDS else ""
-        yield _meta("process_name", pid, 0, {"name": lane.process + device * (lane.table != "overlap")})
+        device = f" {pid % _RUN_PIDS // _DEVICE_PIDS - 1}" if pid % _RUN_PIDS >= _DEVICE_PIDS else ""
+        name = lane.process + device * (lane.table != "overlap") + ranks.get(pid // _RUN_PIDS, "")
+        yield _meta("process_name", pid, 0, {"name": name})
         yield _meta("process_sort_index", pid, 0, {"sort_index": pid})
     for pid, tid in sorted(set(zip(pids, tids, strict=True))):
         yield _meta("thread_name", pid, tid, {"name": f"{lane.label} {tid}" if lane.thread else lane.label})
@@ -147,40 +138,47 @@ def _slices(lane: _Lane, frame: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def _places(lane: _Lane, frame: pd.DataFrame) -> tuple[list[int], list[int]]:
+def _pids_and_tids(lane: _Lane, frame: pd.DataFrame) -> tuple[list[int], list[int]]:
     """Return the process and the thread of each row."""
     rows = len(frame)
-    devices = frame["device_id"].fillna(0).astype("int64").tolist() if "device_id" in frame else None
-    pids = [lane.order] * rows if devices is None else [_DEVICE_PIDS * (device + 1) + lane.order for device in devices]
+    pids = np.full(rows, lane.order, np.int64)
+    if lane.on_device:
+        pids += _DEVICE_PIDS * (1 + frame["device_id"].fillna(0).to_numpy(np.int64))
+    if "run" in frame:
+        pids += _RUN_PIDS * frame["run"].to_numpy(np.int64)
     tids = frame[lane.thread].fillna(0).astype("int64").tolist() if lane.thread else [0] * rows
-    return pids, tids
+    return pids.tolist(), tids
+
+
+def _ranks(frame: pd.DataFrame) -> dict[int, str]:
+    """Return the suffix of process names by run; nothing for the tables of a single run."""
+    if "run" not in frame:
+        return {}
+    rows = frame[["run", "rank"]].drop_duplicates().itertuples(index=False)
+    return {int(row.run): f" (run {row.run})" if pd.isna(row.rank) else f" (rank {row.rank})" for row in rows}
 
 
 def _counters(frame: pd.DataFrame) -> Iterator[str]:
     if not len(frame):
         return
-    yield _meta("process_name", _HOST + 8, 0, {"name": "Counters"})
-    units = frame["unit"].astype(object).tolist()
-    for time_ns, counter, instance, value, unit in zip(
-        frame["time_ns"].tolist(),
-        frame["counter"].astype(str).tolist(),
-        frame["instance"].astype(object).tolist(),
-        frame["value"].tolist(),
-        units,
-        strict=True,
-    ):
+    pids = _RUN_PIDS * frame["run"].to_numpy(np.int64) + _COUNTERS if "run" in frame else [_COUNTERS] * len(frame)
+    ranks = _ranks(frame)
+    for pid in sorted(set(map(int, pids))):
+        yield _meta("process_name", pid, 0, {"name": f"Counters{ranks.get(pid // _RUN_PIDS, '')}"})
+    columns = (frame[name].astype(object).tolist() for name in ("time_ns", "counter", "instance", "value", "unit"))
+    for pid, time_ns, counter, instance, value, unit in zip(pids, *columns, strict=True):
         if not _present(value):
             continue
         name = f"{counter} {instance}" if _present(instance) else counter
         series = json.dumps({str(unit) if _present(unit) else "value": value})
-        yield f'{{"ph":"C","name":{json.dumps(name)},"pid":{_HOST + 8},"tid":0,"ts":"{_us(time_ns)}","args":{series}}}'
+        yield f'{{"ph":"C","name":{json.dumps(name)},"pid":{pid},"tid":0,"ts":"{_us(time_ns)}","args":{series}}}'
 
 
 def _flows(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
-    """Draw an arrow for each link whose two ends are slices."""
+    """Yield an arrow for each link between two slices."""
     by_table = {lane.table: lane for lane in _LANES}
     ends = {
-        name: (*_places(by_table[name], tables[name]), tables[name]["start_ns"].tolist())
+        name: (*_pids_and_tids(by_table[name], tables[name]), tables[name]["start_ns"].tolist())
         for name in by_table
         if len(tables[name])
     }

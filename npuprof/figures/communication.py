@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.traffic import link_packets, operator_times, rank_traffic
 from npuprof.figures.chart import AXIS, chart, label, nothing, spread
 from npuprof.figures.colours import FAINT, FAMILIES
 from npuprof.figures.time_axis import thinned, unit_of
@@ -43,26 +42,6 @@ _PLOT_WHY = (
 _MOST_GROUPS = 24
 _MOST_LINKS = 6
 _LONGEST_NAME = 32
-
-
-def plot_communication_matrix(
-    tables: Mapping[str, pd.DataFrame],
-    info: Info,
-    statistics: Mapping[str, pd.DataFrame],
-    *,
-    value: Value = "size",
-    max_ranks: int = 64,
-) -> go.Figure:
-    """Draw what went from each rank of a run to each other; see :func:`plot_traffic`.
-
-    Parameters
-    ----------
-    tables, info, statistics
-        What to draw; the vendor's sums (``communication_matrix``) where no task tells both of its ranks.
-    value, max_ranks
-        As :func:`plot_traffic` takes them.
-    """
-    return plot_traffic(rank_traffic(tables, statistics), info, value=value, max_ranks=max_ranks)
 
 
 def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", max_ranks: int = 64) -> go.Figure:
@@ -155,33 +134,24 @@ def _cells(traffic: pd.DataFrame, ranks: list[str], value: Value) -> tuple[list[
     return cells, hover
 
 
-def plot_communication(
-    tables: Mapping[str, pd.DataFrame],
-    info: Info,
-    statistics: Mapping[str, pd.DataFrame],
-    *,
-    max_points: int = 600,
-) -> go.Figure:
-    """Draw the time of each group and operator, and below the bandwidth of each link by the size of packets.
+def plot_collectives(times: pd.DataFrame, packets: pd.DataFrame, info: Info, *, max_points: int = 600) -> go.Figure:
+    """Draw the time of collectives by group and operator, and below it the bandwidth of links by packet size.
 
     Parameters
     ----------
-    tables, info, statistics
-        What to draw; the vendor's sums (``communication``, ``communication_packets``, ``communication_bandwidth``)
-        where no table tells.
+    times, packets
+        The results of ``operator_times`` and ``link_packets`` of :mod:`npuprof.analysis.traffic`.
     max_points
-        The most points of one link, at least 4; the slowest and fastest stay.
+        Maximum number of points of a link, at least 4; the slowest and fastest are kept.
 
     Returns
     -------
     plotly.graph_objects.Figure
         The parts of each bar add up to the time of its operators: ``moving data``, ``waiting`` for a notification
-        while nothing moved, ``neither``. Of more than 24 operators the rest is one bar.
+        while no data moves, ``neither``. Of more than 24 operators the rest is one bar.
     """
     from plotly.subplots import make_subplots
 
-    times = operator_times(tables, statistics)
-    packets = link_packets(tables, statistics)
     if not len(times) and not len(packets):
         return nothing("Communication", info, _PLOT_WHY)
     bars = _folded(times)

@@ -15,7 +15,7 @@ from npuprof.figures.embed import mimebundle
 _AS_DATA = frozenset({"plotly_mimetype", "plotly_mimetype+notebook", "jupyterlab", "nteract", "vscode"})
 
 
-class LastingFigure(go.Figure):  # type: ignore[misc]  # plotly has no annotations
+class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no annotations
     """A figure like any other, whose output in a notebook holds more than the figure.
 
     A front end shows one form of an output: the figure where it has a renderer of plotly, else the picture or the

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.step_parts import VENDOR, step_parts
+from npuprof.analysis.step_parts import VENDOR
 from npuprof.figures.chart import chart, nothing
 from npuprof.figures.colours import FAINT, FAMILIES
 from npuprof.figures.time_axis import thinned, unit_of
@@ -31,33 +30,21 @@ _WHY = (
 )
 
 
-def plot_steps(tables: Mapping[str, pd.DataFrame], info: Info, *, max_bars: int = 240) -> go.Figure:
-    """Draw the steps of a run, one stacked bar for each step and device.
-
-    Parameters
-    ----------
-    tables, info
-        What to draw.
-    max_bars
-        The most bars, at least 4; of more steps the first, the last and the longest and shortest of each stretch
-        are drawn.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
-        The parts of each bar add up to the step; see :func:`npuprof.analysis.step_parts.step_parts`, which also
-        gives the numbers. The title tells whether the vendor computed them.
-    """
-    return plot_step_parts(step_parts(tables), info, max_bars=max_bars)
-
-
 def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> go.Figure:
-    """Draw breakdowns of steps, of one run or of all ranks; see :func:`plot_steps`.
+    """Draw the breakdown of steps, one stacked bar for each step and device or rank.
 
     Parameters
     ----------
     parts
-        As :func:`npuprof.analysis.step_parts.step_parts` gives it.
+        Rows of :func:`npuprof.analysis.step_parts.step_parts`, of one run or of several ranks.
+    max_bars
+        Maximum number of bars, at least 4; of more steps the first, the last and the longest and shortest of each
+        interval are drawn.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The parts of each bar add up to the step. The title states whether the vendor computed them.
     """
     import plotly.graph_objects as go
 

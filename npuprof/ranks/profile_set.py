@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from html import escape
@@ -17,8 +17,7 @@ from npuprof import interactive, tables
 from npuprof.analysis.correlation import LAYERS
 from npuprof.errors import NpuprofError, NpuprofWarning
 from npuprof.notes import Notes
-from npuprof.profile_figures import TableAttributes
-from npuprof.profiles import Profile, new_directory, written
+from npuprof.profiles import Exports, Profile, new_directory, written
 from npuprof.ranks.clocks import boot_of, clock_table
 from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
 from npuprof.ranks.figures import SetFigures
@@ -35,14 +34,13 @@ from npuprof.sources.vendor_matrix import vendor_matrix
 from npuprof.texts import encodable, plain_lines
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
     from ipywidgets import Widget
-
-    from npuprof.exports.stacks import Metric
 
 _MAX_SHOWN = 40
 
 
-class ProfileSet(SetFigures, TableAttributes):
+class ProfileSet(SetFigures, Exports):
     """The runs below one directory.
 
     ``runs[rank]`` is the :class:`~npuprof.profiles.Profile` of a rank, ``runs.at(row)`` that of a row of
@@ -277,7 +275,7 @@ class ProfileSet(SetFigures, TableAttributes):
             if entry.profile is not None and not entry.is_cluster:
                 yield row, entry.profile
 
-    def _together(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
+    def _merged_tables(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
         ahead = self.clocks()["offset_ns"].dropna().to_dict()
         return together([Part(run, ahead.get(row, 0)) for row, run in self._own_runs()], apart=apart)
 
@@ -305,8 +303,6 @@ class ProfileSet(SetFigures, TableAttributes):
 
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write one self-contained page with the runs, figures of all ranks together and the notes; return its path."""
-        from npuprof.exports.html import set_page_html
-
         on_host = any(len(run.tables[name]) for _, run in self._own_runs() for name in LAYERS)
         figures = {
             "Steps": self.plot_steps(),
@@ -314,13 +310,13 @@ class ProfileSet(SetFigures, TableAttributes):
             "Timeline": self.timeline(),
             "Flame graph": self.flamegraph(weight="host" if on_host else "device"),
         }
-        return written(path, set_page_html(self._repr_html_(), self._info(), self.notes, figures))
+        return written(path, self._page(figures))
 
-    def to_folded_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
-        """Write the stacks of all ranks as folded text, as :meth:`Profile.to_folded_stacks` does; return its path."""
-        from npuprof.exports.stacks import folded_stacks
+    def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
+        from npuprof.exports.html import set_page_html
 
-        return written(path, "".join(f"{line}\n" for line in folded_stacks(self._together(apart=True), metric)))
+        del picture  # each rank has one of its own
+        return set_page_html(self._repr_html_(), self._merged_info(), self.notes, figures)
 
     def explore(self) -> Widget:
         """Make the explorer of the set: any of its runs, and steps and communication of all ranks."""

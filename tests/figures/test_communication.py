@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from npuprof import tables
-from npuprof.figures.communication import plot_communication, plot_communication_matrix
+from npuprof.analysis.traffic import link_packets, operator_times, rank_traffic
+from npuprof.figures.communication import plot_collectives, plot_traffic
 from npuprof.figures.embed import saved_bytes
 from npuprof.info import Info
 from tests import factories
@@ -30,13 +31,17 @@ def transfers(ranks: int, link: str = "HCCS") -> dict[str, pd.DataFrame]:
     return factories.all_tables(communication_tasks=tables.build("communication_tasks", columns))
 
 
+def communication_of(run: dict[str, pd.DataFrame], info: Info, statistics: dict[str, pd.DataFrame]) -> Any:
+    return plot_collectives(operator_times(run, statistics), link_packets(run, statistics), info)
+
+
 def shown(figure: Any) -> dict[str, Any]:
     return {trace.name: trace for trace in figure.data}
 
 
 @pytest.mark.parametrize(("value", "cell"), [("size", 2.0), ("time", 0.001), ("bandwidth", 2_000.0)])
 def test_a_cell_is_what_went_from_one_rank_to_another(value: Any, cell: float) -> None:
-    figure = plot_communication_matrix(transfers(3), factories.info(), {}, value=value)
+    figure = plot_traffic(rank_traffic(transfers(3), {}), factories.info(), value=value)
     (heat,) = figure.data
     assert list(heat.x) == list(heat.y) == ["0", "1", "2"]
     assert heat.z[1][0] == pytest.approx(cell)
@@ -49,26 +54,26 @@ def test_a_cell_is_what_went_from_one_rank_to_another(value: Any, cell: float) -
 def test_pairs_without_traffic_are_empty_and_not_zero() -> None:
     run = transfers(2)
     run["communication_tasks"] = run["communication_tasks"].iloc[1:2]
-    heat = plot_communication_matrix(run, Info(), {}).data[0]
+    heat = plot_traffic(rank_traffic(run, {}), Info()).data[0]
     assert [list(row) for row in heat.z] == [[None, 1.0], [None, None]]
 
 
 def test_of_many_ranks_those_that_move_most_are_drawn() -> None:
-    figure = plot_communication_matrix(transfers(150), Info(), {}, max_ranks=16)
+    figure = plot_traffic(rank_traffic(transfers(150), {}), Info(), max_ranks=16)
     assert list(figure.data[0].x) == [str(rank) for rank in range(134, 150)]
     assert "the 16 busiest of 150 ranks" in figure.layout.title.text
-    assert saved_bytes(plot_communication_matrix(transfers(200), Info(), {})) < 700_000
+    assert saved_bytes(plot_traffic(rank_traffic(transfers(200), {}), Info())) < 700_000
 
 
 def test_a_value_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="must be one of size, time, bandwidth"):
-        plot_communication_matrix(transfers(2), Info(), {}, value="speed")  # type: ignore[arg-type]
+        plot_traffic(rank_traffic(transfers(2), {}), Info(), value="speed")  # type: ignore[arg-type]
 
 
 def test_bars_are_as_long_as_the_operators_and_points_as_fast_as_the_links() -> None:
     run = transfers(3) | {"communication": factories.profile(50)["communication"]}
     run["communication_tasks"]["op_id"] = pd.array([0] * 9, "Int64")
-    figure = plot_communication(run, Info(), {})
+    figure = communication_of(run, Info(), {})
     drawn = shown(figure)
     whole = run["communication"]["duration_ns"].sum() / 1_000
     parts = [drawn[name].x.sum() for name in ("moving data", "waiting", "neither")]
@@ -79,7 +84,7 @@ def test_bars_are_as_long_as_the_operators_and_points_as_fast_as_the_links() -> 
 
 
 def test_where_waiting_is_not_known_it_says_so() -> None:
-    figure = plot_communication(factories.profile(50), Info(), {})
+    figure = communication_of(factories.profile(50), Info(), {})
     assert "waiting is not known" in figure.layout.title.text
     assert set(shown(figure)) == {"time"}
     assert "not recorded" in figure.layout.annotations[1].text
@@ -99,7 +104,7 @@ def test_many_operators_and_sizes_stay_small_and_none_is_lost() -> None:
     )
     run = transfers(150) | {"communication": operators}
     run["communication_tasks"]["size_bytes"] = pd.array(np.arange(1, 150**2 + 1), "Int64")
-    figure = plot_communication(run, Info(), {})
+    figure = communication_of(run, Info(), {})
     assert sum(shown(figure)["time"].x) * 1 == pytest.approx(10 * count / 1_000)
     assert len(set(shown(figure)["time"].y)) == 24
     assert "(277 more)" in shown(figure)["time"].y[-1]
@@ -110,8 +115,8 @@ def test_many_operators_and_sizes_stay_small_and_none_is_lost() -> None:
 
 def test_a_run_of_one_rank_says_what_to_collect() -> None:
     for figure in (
-        plot_communication_matrix(factories.all_tables(), Info(), {}),
-        plot_communication(factories.all_tables(), Info(), {}),
+        plot_traffic(rank_traffic(factories.all_tables(), {}), Info()),
+        communication_of(factories.all_tables(), Info(), {}),
     ):
         assert not figure.data
         assert "level 1" in figure.layout.annotations[0].text

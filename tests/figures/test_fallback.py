@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 from npuprof.figures.embed import MIMETYPE
-from npuprof.figures.fallback import LastingFigure
+from npuprof.figures.fallback import FigureWithFallback
 
 _SVG = '<svg xmlns="http://www.w3.org/2000/svg"/>'
 
@@ -31,8 +31,8 @@ def by_default(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     return str(request.param)
 
 
-def pictured() -> LastingFigure:
-    return LastingFigure(_figure(), picture=lambda: _SVG, name="timeline")
+def pictured() -> FigureWithFallback:
+    return FigureWithFallback(_figure(), picture=lambda: _SVG, name="timeline")
 
 
 def _figure() -> go.Figure:
@@ -55,7 +55,7 @@ def test_the_output_is_the_figure_and_its_picture_and_no_html(shell: Interactive
 
 
 def test_without_a_picture_it_leaves_its_name(shell: InteractiveShell, by_default: str) -> None:
-    bundle = formatted(shell, LastingFigure(_figure(), name="memory"))
+    bundle = formatted(shell, FigureWithFallback(_figure(), name="memory"))
     assert set(bundle) == {MIMETYPE, "text/plain"}
     assert bundle["text/plain"] == "[memory: shown where plotly figures are]"
 
@@ -79,7 +79,7 @@ def test_a_renderer_that_the_user_chose_is_obeyed(shell: InteractiveShell, monke
 
 
 @pytest.mark.parametrize(
-    "copied", [lambda figure: pickle.loads(pickle.dumps(figure)), copy.deepcopy, LastingFigure, go.Figure]
+    "copied", [lambda figure: pickle.loads(pickle.dumps(figure)), copy.deepcopy, FigureWithFallback, go.Figure]
 )
 def test_a_copy_is_a_figure_without_the_picture(copied: Any, by_default: str) -> None:
     figure = pictured()

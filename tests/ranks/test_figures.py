@@ -89,3 +89,53 @@ def test_ranks_of_groups_are_those_of_the_whole_job(samples: Path) -> None:
         (own,) = runs[rank].plot_communication_matrix().data
         np.testing.assert_allclose(np.array(own.z[rank], float), expected[rank], atol=1e-9)
         assert not any(cell for row in (*own.z[:rank], *own.z[rank + 1 :]) for cell in row)
+
+
+def test_the_roofline_of_a_set_has_the_kernels_of_all_ranks(tmp_path: Path) -> None:
+    for rank in range(3):
+        product = {
+            "start_ns": [factories.START_NS],
+            "duration_ns": [100_000],
+            "device_id": [0],
+            "op_type": ["MatMulV3"],
+            "core": ["AI_CORE"],
+            "input_shapes": [f"{1024 * (1 + rank // 2)},1024;1024,1024"],
+            "input_dtypes": ["DT_BF16;DT_BF16"],
+            "output_shapes": [f"{1024 * (1 + rank // 2)},1024"],
+            "output_dtypes": ["DT_BF16"],
+        }
+        run = factories.all_tables(kernels=tables.build("kernels", product))
+        info = factories.info(rank=rank, chip="Ascend 910B")
+        Profile(Decoded(run, info, Notes())).save(tmp_path / f"rank{rank}")
+    runs = open_path(tmp_path)
+    assert isinstance(runs, ProfileSet)
+    figure = runs.plot_roofline()
+    (kernels,) = [trace for trace in figure.data if trace.mode == "markers"]
+    assert sorted(text.split("<br>")[2] for text in kernels.hovertext) == [
+        "1 times 100 µs, 33.3 % of the time of all kernels",
+        "2 times 100 µs, 66.7 % of the time of all kernels",
+    ]
+    assert "limits of the Ascend 910B2" in figure.layout.title.text  # every rank has this chip
+
+
+def test_the_time_of_collectives_is_summed_over_the_ranks(tmp_path: Path) -> None:
+    runs = ranks(tmp_path, 3)
+    alone = {trace.name: np.array(trace.x, float) for trace in runs[0].plot_communication().data if trace.type == "bar"}
+    figure = runs.plot_communication()
+    bars = {trace.name: np.array(trace.x, float) for trace in figure.data if trace.type == "bar"}
+    assert bars.keys() == alone.keys() != set()
+    for name, lengths in alone.items():
+        np.testing.assert_allclose(bars[name], 3 * lengths)
+    points = [trace for trace in figure.data if trace.type == "scatter"]
+    assert [list(trace.y) for trace in points] == [
+        list(trace.y) for trace in runs[0].plot_communication().data if trace.type == "scatter"
+    ]
+
+
+def test_a_set_without_collectives_says_what_to_collect(tmp_path: Path) -> None:
+    for rank in range(2):
+        Profile(Decoded(factories.all_tables(), factories.info(rank=rank), Notes())).save(tmp_path / f"rank{rank}")
+    runs = open_path(tmp_path)
+    assert isinstance(runs, ProfileSet)
+    assert "no communication" in runs.plot_communication().layout.annotations[0].text
+    assert "collect" in runs.plot_roofline().layout.annotations[0].text

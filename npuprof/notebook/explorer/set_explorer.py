@@ -47,8 +47,13 @@ class SetExplorer:
             {
                 "Runs": lambda: widgets.HTML(f"<div style='overflow-x:auto'>{runs._repr_html_()}</div>"),
                 "One run": self._chooser,
+                "Timeline": self._all(runs.timeline),
+                "Flame graph": self._all(runs.flamegraph),
                 "Steps": self._all(runs.plot_steps),
-                "Communication": self._all(runs.plot_communication_matrix),
+                "Memory": self._all(runs.plot_memory),
+                "Communication": self._all(runs.plot_communication, runs.plot_communication_matrix),
+                "Roofline": self._all(runs.plot_roofline),
+                "Counters": self._all(runs.plot_counters),
             }
         )
         again = f", or open the runs with npuprof.load({str(runs.root)!r}).explore()"
@@ -57,7 +62,7 @@ class SetExplorer:
         )
 
     def open(self, title: str) -> None:
-        """Bring a tab to the front: Runs, One run, Steps or Communication."""
+        """Bring a tab to the front: Runs, One run, or a figure of all runs, such as Steps or Communication."""
         self._tabs.open(title)
 
     def choose(self, row: int) -> None:
@@ -84,17 +89,17 @@ class SetExplorer:
         self.choose(choice.value)
         return widgets.VBox([choice, self._one], layout={"width": "100%"})
 
-    def _all(self, draw: Callable[[], go.Figure]) -> Callable[[], widgets.Widget]:
-        """Make a view of all runs, and tell below which of them could not be read."""
+    def _all(self, *draws: Callable[[], go.Figure]) -> Callable[[], widgets.Widget]:
+        """Return the builder of a tab with figures of all runs, and below them the runs that cannot be read."""
 
         def build() -> widgets.Widget:
-            figure = draw()
+            figures = [shown(draw()) for draw in draws]
             failed = "".join(
                 f"<li>{escape(f'rank {which}' if isinstance(which, int) else which)}: {escape(why)}</li>"
                 for which, why in self._runs.failed.items()
             )
-            told = [widgets.HTML(f"Without these, which cannot be read:<ul>{failed}</ul>")] if failed else []
-            return widgets.VBox([shown(figure), *told], layout={"width": "100%"})
+            unread = [widgets.HTML(f"Without these runs, which cannot be read:<ul>{failed}</ul>")] if failed else []
+            return widgets.VBox([*figures, *unread], layout={"width": "100%"})
 
         return build
 

@@ -62,25 +62,28 @@ def test_a_run_is_chosen_and_takes_the_place_of_the_former(runs: ProfileSet) -> 
     assert explorer.explorer.widget in _all(explorer.widget)
 
 
-def test_what_all_ranks_have_is_drawn(runs: ProfileSet) -> None:
+def test_every_figure_of_all_ranks_has_a_tab(runs: ProfileSet) -> None:
     explorer = SetExplorer(runs)
-    for title in ("Steps", "Communication"):
+    titles = ("Timeline", "Flame graph", "Steps", "Memory", "Communication", "Roofline", "Counters")
+    for title in titles:
         explorer.open(title)
-    steps, matrix = (
+    figures = [
         one.outputs[0]["data"]["application/vnd.plotly.v1+json"]
         for one in _all(explorer.widget)
         if isinstance(one, widgets.Output)
-    )
-    assert "rank 2" in str(steps["data"][0]["x"])
+    ]
+    drawn = [figure["layout"]["title"]["text"].partition(" · ")[0] for figure in figures]
+    assert drawn == [*titles[:4], "Communication", "Communication matrix", *titles[5:]]
+    assert "rank 2" in str(figures[2]["data"][0]["x"])
     assert "could not be made" not in _texts(explorer.widget)
-    assert matrix["layout"]["annotations"]  # says what to collect to have it
+    assert figures[5]["layout"]["annotations"]  # the matrix: says what to collect to have it
 
 
 def test_a_run_that_cannot_be_read_is_told_and_the_others_are_shown(runs: ProfileSet, tmp_path: Path) -> None:
     (tmp_path / "rank<1>" / "kernels.parquet").write_bytes(b"no parquet")
     explorer = SetExplorer(runs)
     explorer.open("Steps")
-    assert "Without these, which cannot be read:<ul><li>rank 1: " in _texts(explorer.widget)
+    assert "Without these runs, which cannot be read:<ul><li>rank 1: " in _texts(explorer.widget)
     explorer.open("One run")
     _choice(explorer).value = 1
     assert explorer.explorer is None
