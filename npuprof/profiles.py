@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from ipywidgets import Widget
 
+    from npuprof.analysis.by import Key
     from npuprof.analysis.summary import Summary
     from npuprof.exports.stacks import Metric
 
@@ -129,6 +130,35 @@ class Profile(ProfileFigures, Exports):
         from npuprof.analysis.launches import launches
 
         return launches(self.tables)
+
+    def by(self, *keys: Key) -> pd.DataFrame:
+        """Sum the kernels up by what launched them and what they are: ``run.by("line")``, ``run.by("op", "shapes")``.
+
+        Parameters
+        ----------
+        keys
+            One or several, in any order: ``"line"`` and ``"module"`` of the user's code, ``"op"`` (the framework's
+            operator), ``"op_type"``, ``"kernel"`` (its name), ``"shapes"`` and ``"dtypes"`` of its inputs, ``"core"``,
+            ``"step"``, ``"stream"``, ``"device"`` and ``"rank"``. Kernels of the backward pass have the line and the
+            module of the forward pass.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each combination, the greatest total first: the keys, ``count``, ``total_ns``, ``mean_ns``,
+            ``median_ns``, ``p95_ns`` and ``max_ns`` on the device, ``share`` of all kernels' time (0..1), ``host_ns``
+            (the host's time in the operators that launched them) and ``launch_delay_ns`` (the median time from the call
+            to the start). A kernel without a key is summed under an absent one, so totals are those of all kernels.
+
+        Raises
+        ------
+        OptionsError
+            If a key is not one of these, given twice, or there is none.
+        """
+        from npuprof.analysis.by import checked_keys, kernel_rows, sums
+
+        chosen = checked_keys(keys)
+        return sums(kernel_rows(self.tables, self.launches, chosen, self.info.rank), chosen)
 
     def explore(self) -> Widget:
         """Make the explorer, a live view of the run with a tab for each kind of data; a cell's last line shows it.

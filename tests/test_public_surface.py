@@ -24,7 +24,8 @@ from tests import factories
 _ROOT = Path(__file__).parent.parent
 _GUIDES = ("README.md", *(f"notebooks/{path.name}" for path in sorted((_ROOT / "notebooks").glob("*.ipynb"))))
 _HIDES = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-_OPEN = {"edit"}  # takes the keys of the vendors' file, which differ by its dialect
+# The keys of the vendors' file differ by its dialect; a table has as many keys as its reader wants, each a Literal.
+_OPEN = {"edit", "Profile.by", "ProfileSet.by"}
 _OLD_NAMES = re.compile(r"_plot$|^export_|^(roofline|kernel_detail|communication_matrix)$")
 # What the examples take from the user's own code.
 _GIVEN = "from typing import Any\ndata: list[Any] = []\ndef train(batch: Any) -> None: ...\n"

@@ -33,6 +33,7 @@ def launches(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         * ``device_id``, ``stream_id``, ``start_ns``, ``duration_ns``, ``name``, ``op_type`` and ``step`` of the kernel;
         * ``operator`` and ``operator_row``: the innermost framework operator that launched it, absent where the
           recording does not tell; ``operator_row`` counts rows of ``operators``; ``outer_operator``: the outermost one;
+          ``op``: the innermost one with a name of the framework's, ``aten::mul`` where ``operator`` is ``aclnnMuls``;
         * ``api``, ``api_row``, ``thread_id`` and ``launch_ns``: the CANN call, where it ran and when it began (of a
           kernel without a call, the operator that launched it);
         * ``file``, ``line``, ``function`` and ``module`` of the user's code that launched it, and ``entered``: whether
@@ -52,7 +53,11 @@ def launches(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     begin = np.append(_of_host_layers(tables, "start_ns"), np.iinfo(np.int64).min)
     operator = np.where(begin[operator] >= begin[found.operators], operator, found.operators)
     outer = nearest(callers, operator, operators & (nearest(callers, callers, operators) < 0))
-    operator, outer = (np.maximum(rows - found.first_row["operators"], -1) for rows in (operator, outer))
+    of_framework = np.zeros(len(callers), bool)
+    of_framework[rows] = tables["operators"]["name"].astype(str).str.contains("::", regex=False).to_numpy(bool)
+    named = nearest(callers, operator, operators & of_framework)
+    named = np.where(named >= 0, named, operator)
+    operator, outer, named = (np.maximum(rows - found.first_row["operators"], -1) for rows in (operator, outer, named))
     api = np.maximum(found.launchers - found.first_row["api"], -1)
     joined: pd.DataFrame = (
         kernels[list(_OF_KERNEL)]
@@ -61,6 +66,7 @@ def launches(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             operator=_taken(tables["operators"]["name"], operator),
             operator_row=_optional(operator, operator < 0),
             outer_operator=_taken(tables["operators"]["name"], outer),
+            op=_taken(tables["operators"]["name"], named),
             api=_taken(tables["api"]["name"], api),
             api_row=_optional(api, api < 0),
             thread_id=_of_host(tables, found.launchers, "thread_id"),

@@ -170,18 +170,20 @@ def lines(places: pd.DataFrame) -> pd.Categorical:
     places
         Rows with the columns of :meth:`Places.of`. Files of one name keep as many of their folders as tell them apart.
     """
-    known = places["file"].notna().to_numpy(bool)
-    told = places.loc[known, ["file", "line", "function", "entered"]].astype({"file": object, "function": object})
-    codes = np.full(len(places), -1, np.int64)
-    if not len(told):
-        return schema.categorical(codes, [])
-    entered = told["entered"].to_numpy(bool)
-    told["function"], told["line"] = told["function"].where(entered, ""), told["line"].where(~entered, -1)
-    numbers, distinct = pd.factorize(pd.MultiIndex.from_frame(told[["file", "function", "line"]]))
-    short = _short_names({file for file, _, _ in distinct})
-    names = [f"{short[file]}: {name}" if name else f"{short[file]}:{line}" for file, name, line in distinct]
-    codes[known] = numbers
-    return _names(codes, names)
+    file, function = (places[name].cat for name in ("file", "function"))
+    names_of = {"file": list(file.categories), "function": list(function.categories)}
+    entered = places["entered"].to_numpy(bool)
+    # What is called in a file: a line, or below zero a function that was entered.
+    called = np.where(entered, -1 - function.codes.to_numpy(np.int64), places["line"].to_numpy(np.int64, na_value=0))
+    numbers, distinct = pd.factorize(called * (len(names_of["file"]) + 1) + file.codes.to_numpy(np.int64) + 1)
+    used = (distinct % (len(names_of["file"]) + 1)).tolist()
+    short = _short_names({names_of["file"][where - 1] for where in used if where})
+    names = []
+    for one in distinct.tolist():
+        what, where = divmod(one, len(names_of["file"]) + 1)
+        name = f"{what}" if what >= 0 else f" {names_of['function'][-1 - what]}"
+        names.append(f"{short[names_of['file'][where - 1]]}:{name}" if where else "")
+    return _names(numbers.astype(np.int64), names)
 
 
 def _short_names(files: set[str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from npuprof import interactive, tables
+from npuprof.analysis.by import Key, checked_keys, kernel_rows, sums
 from npuprof.analysis.correlation import LAYERS
 from npuprof.errors import NpuprofError, NpuprofWarning
 from npuprof.notes import Notes
@@ -268,6 +269,19 @@ class ProfileSet(SetFigures, Exports):
             for row, run in self._own_runs()
         ]
         return stacked(frames) if frames else Profile(Decoded()).launches.assign(rank=pd.array([], "Int64"), run=0)
+
+    def by(self, *keys: Key) -> pd.DataFrame:
+        """Sum the kernels of all runs up, as :meth:`Profile.by` does; ``"rank"`` may be one of the keys.
+
+        Raises
+        ------
+        OptionsError
+            If a key is not one of those that :meth:`Profile.by` takes, given twice, or there is none.
+        """
+        chosen = checked_keys(keys)
+        empty = Profile(Decoded())
+        rows = [kernel_rows(run.tables, run.launches, chosen, run.info.rank) for _, run in self._own_runs()]
+        return sums(stacked(rows or [kernel_rows(empty.tables, empty.launches, chosen)]), chosen)
 
     def _own_runs(self) -> Iterator[tuple[int, Profile]]:
         """Yield every run that can be read with its row of :attr:`info`, but no vendor's analysis of all ranks."""

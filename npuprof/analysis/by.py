@@ -1,0 +1,205 @@
+"""Sums over kernels by what launched them and what they are: one table verb for lines, modules, operators, kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.nesting import Nesting
+from npuprof.analysis.places import lines
+from npuprof.arrays import Int64
+from npuprof.errors import OptionsError
+
+Key: TypeAlias = Literal[
+    "line", "module", "op", "op_type", "kernel", "shapes", "dtypes", "core", "step", "stream", "device", "rank"
+]
+"""What kernels can be grouped by."""
+
+KEYS: tuple[Key, ...] = get_args(Key)
+
+_OF_KERNELS: Mapping[str, str] = {
+    "op_type": "op_type",
+    "kernel": "name",
+    "shapes": "input_shapes",
+    "dtypes": "input_dtypes",
+    "core": "core",
+    "step": "step",
+    "stream": "stream_id",
+    "device": "device_id",
+}
+
+
+def checked_keys(keys: Sequence[str]) -> tuple[Key, ...]:
+    """Return the keys as they are.
+
+    Raises
+    ------
+    OptionsError
+        If there is none, one twice, or one that kernels cannot be grouped by; the message lists those that exist.
+    """
+    valid = f"valid keys are {', '.join(KEYS)}"
+    if not keys:
+        raise OptionsError(f'by() needs at least one key, as in by("line"); {valid}')
+    for place, key in enumerate(keys):
+        if key not in KEYS:
+            raise OptionsError(f"cannot group kernels by {key!r}; {valid}")
+        if key in keys[:place]:
+            raise OptionsError(f"{key!r} is given twice to by()")
+    return cast("tuple[Key, ...]", tuple(keys))
+
+
+def kernel_rows(
+    tables: Mapping[str, pd.DataFrame], launches: pd.DataFrame, keys: Sequence[Key], rank: int | None = None
+) -> pd.DataFrame:
+    """Return what a table by keys is summed from: a row for each kernel, with those keys.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    launches
+        What :func:`npuprof.analysis.launches.launches` made of them.
+    keys
+        Columns to make.
+    rank
+        The rank of the run.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The keys, absent where a kernel has none, ``duration_ns``, ``host_ns`` and ``launch_delay_ns``.
+    """
+    kernels = tables["kernels"]
+    made: dict[str, Any] = {}
+    for key in keys:
+        if key == "line":
+            made[key] = lines(launches)
+        elif key == "module":
+            made[key] = launches["module"].array
+        elif key == "op":
+            made[key] = launches["op"].array
+        elif key == "rank":
+            made[key] = pd.array([rank], "Int64").repeat(len(kernels))
+        else:
+            made[key] = kernels[_OF_KERNELS[key]].array
+    launched = launches["launch_ns"].isna().to_numpy()
+    begun = launches["launch_ns"].to_numpy(np.int64, na_value=0)
+    made["duration_ns"] = kernels["duration_ns"].to_numpy(np.int64)
+    made["host_ns"] = _host_ns(tables, launches)
+    made["launch_delay_ns"] = pd.arrays.IntegerArray(
+        np.where(launched, 0, kernels["start_ns"].to_numpy(np.int64) - begun), launched
+    )
+    rows: pd.DataFrame = pd.DataFrame(made)
+    return rows
+
+
+def sums(rows: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
+    """Sum kernels up by keys.
+
+    Parameters
+    ----------
+    rows
+        As :func:`kernel_rows` returns them, of one run or stacked.
+    keys
+        Columns of them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The keys, ``count``, ``total_ns``, ``mean_ns``, ``median_ns``, ``p95_ns`` and ``max_ns`` of the kernels' time on
+        the device, ``share`` of that of all kernels (0..1), ``host_ns`` and ``launch_delay_ns``; the greatest total
+        first. Kernels without a key are a row with an absent key, so counts and totals are those of all kernels.
+    """
+    number, groups = _grouped(rows, keys)
+    durations = rows["duration_ns"].to_numpy(np.int64)
+    order = np.argsort(durations, kind="stable")
+    order = order[np.argsort(_narrow(number, groups)[order], kind="stable")]
+    ends = np.cumsum(np.bincount(number, minlength=groups))
+    count = np.diff(ends, prepend=0)
+    total = np.add.reduceat(durations[order], ends - count) if groups else ends
+    whole = int(total.sum())
+    known = rows["host_ns"].notna().to_numpy()
+    host = np.zeros(groups, np.int64)
+    np.add.at(host, number[known], rows["host_ns"].to_numpy(np.int64, na_value=0)[known])
+    table = rows[list(keys)].iloc[order[ends - count]].reset_index(drop=True)
+    ordered = durations[order]
+    table = table.assign(
+        count=count,
+        total_ns=total,
+        mean_ns=total // np.maximum(count, 1),
+        median_ns=_middle(ordered, ends - count, count),
+        p95_ns=ordered[ends - 1 - count // 20],
+        max_ns=ordered[ends - 1],
+        share=total / whole if whole else np.full(groups, np.nan),
+        host_ns=pd.arrays.IntegerArray(host, np.bincount(number[known], minlength=groups) == 0),
+        launch_delay_ns=_medians(rows["launch_delay_ns"], number, groups),
+    )
+    first: pd.DataFrame = table.iloc[np.argsort(-total, kind="stable")].reset_index(drop=True)
+    return first
+
+
+def _grouped(rows: pd.DataFrame, keys: Sequence[Key]) -> tuple[Int64, int]:
+    """Return the number of each row's combination of keys, of which an absent one is one, and how many there are."""
+    number, groups = np.zeros(len(rows), np.int64), 1
+    for key in keys:
+        values = rows[key]
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            codes, distinct = values.cat.codes.to_numpy().astype(np.int64), len(values.cat.categories)
+        else:
+            codes, names = pd.factorize(values)
+            distinct = len(names)
+        number, found = pd.factorize(number * (distinct + 1) + codes + 1)
+        groups = len(found)
+    return number.astype(np.int64), groups if len(rows) else 0
+
+
+def _narrow(number: Int64, groups: int) -> Any:
+    return number.astype(np.int16) if groups < 1 << 15 else number  # NumPy sorts these by counting
+
+
+def _middle(ordered: Int64, begins: Int64, count: Int64) -> Int64:
+    """Return the median of each stretch of sorted values: of an even number, the middle of the two, rounded down."""
+    low, high = ordered[begins + (count - 1) // 2], ordered[begins + count // 2]
+    middle: Int64 = low + (high - low) // 2
+    return middle
+
+
+def _medians(values: pd.Series[Any], number: Int64, groups: int) -> Any:
+    """Return the median of each group's known values; absent without any."""
+    known = values.notna().to_numpy()
+    told, number = values.to_numpy(np.int64, na_value=0)[known], number[known]
+    count = np.bincount(number, minlength=groups)
+    order = np.argsort(told, kind="stable")
+    order = order[np.argsort(_narrow(number, groups)[order], kind="stable")]
+    median = np.zeros(groups, np.int64)
+    some = np.flatnonzero(count)
+    median[some] = _middle(told[order], (np.cumsum(count) - count)[some], count[some])
+    return pd.arrays.IntegerArray(median, count == 0)
+
+
+def _host_ns(tables: Mapping[str, pd.DataFrame], launches: pd.DataFrame) -> Any:
+    """Return the host's time for each kernel, absent where nothing tells who launched it.
+
+    It is that of the innermost operator around the launch, less what it spent in other operators that launched kernels;
+    without an operator it is that of the CANN call. Several kernels of one of them share it, so that sums count no time
+    of a thread twice.
+    """
+    host, absent = np.zeros(len(launches), np.int64), np.ones(len(launches), bool)
+    for table in ("operators", "api"):
+        row = launches["operator_row" if table == "operators" else "api_row"]
+        open_rows = np.flatnonzero(row.notna().to_numpy() & absent)
+        called, number = np.unique(row.to_numpy(np.int64, na_value=-1)[open_rows], return_inverse=True)
+        calls = tables[table].iloc[called]
+        start, duration = calls["start_ns"].to_numpy(np.int64), calls["duration_ns"].to_numpy(np.int64)
+        nesting = Nesting.build(start, start + duration, calls["thread_id"].to_numpy(np.int64))
+        held = np.flatnonzero(nesting.parents >= 0)
+        np.subtract.at(own := duration.copy(), nesting.order[nesting.parents[held]], duration[nesting.order[held]])
+        own, share = np.maximum(own, 0), np.bincount(number, minlength=len(called))
+        host[open_rows] = own[number] // np.maximum(share, 1)[number]
+        first = open_rows[np.unique(number, return_index=True)[1]]
+        host[first] += own % np.maximum(share, 1)
+        absent[open_rows] = False
+    return pd.arrays.IntegerArray(host, absent)

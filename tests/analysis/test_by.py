@@ -1,0 +1,90 @@
+"""Tables of kernels by line, module, operator, kernel and shapes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import npuprof
+from npuprof.analysis.by import KEYS, Key
+from npuprof.errors import OptionsError
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from tests import factories
+from tests.analysis.test_launches import training
+
+
+def profile(tables: dict[str, pd.DataFrame]) -> Profile:
+    return Profile(Decoded(tables, factories.info(rank=3), Notes()))
+
+
+@given(st.lists(st.sampled_from(KEYS), min_size=1, max_size=4, unique=True), st.integers(0, 40))
+def test_tables_by_any_keys_are_of_all_kernels(keys: list[Key], count: int) -> None:
+    run = profile(factories.profile(count) if count else factories.all_tables())
+    table = run.by(*keys)
+    assert list(table.columns[: len(keys)]) == keys
+    assert int(table["count"].sum()) == len(run.kernels)
+    assert int(table["total_ns"].sum()) == int(run.kernels["duration_ns"].sum())
+    assert not table.duplicated(list(keys)).any()
+    assert table["total_ns"].is_monotonic_decreasing
+    assert not count or table["share"].sum() == pytest.approx(1)
+    assert {str(table[name].dtype) for name in ("total_ns", "mean_ns", "median_ns", "p95_ns", "max_ns")} == {"int64"}
+
+
+@given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=60))
+def test_median_and_p95_are_times_that_occurred_in_integers(durations: list[int]) -> None:
+    tables = factories.profile(len(durations))
+    tables["kernels"]["duration_ns"] = durations
+    (row,) = profile(tables).by("rank").to_dict("records")
+    ordered = sorted(durations)
+    number = len(ordered)
+    assert row["rank"] == 3
+    assert row["median_ns"] == (ordered[(number - 1) // 2] + ordered[number // 2]) // 2
+    assert row["p95_ns"] == ordered[-(-number * 95 // 100) - 1]
+    assert [row["max_ns"], row["mean_ns"]] == [ordered[-1], sum(ordered) // number]
+
+
+def test_kernels_without_a_line_stay_under_an_absent_one_and_host_time_is_counted_once() -> None:
+    table = profile(training()).by("line")
+    assert table["line"].tolist()[:1] == ["main.py: train"]
+    absent = table[table["line"].isna()]
+    assert absent["count"].tolist() == [2]
+    assert absent["total_ns"].tolist() == [95]
+    # aten::addmm took 180, aten::mm 100; the third kernel has only its call of 20, the last nothing.
+    assert table.set_index("line")["host_ns"].tolist() == [280, 20]
+    assert table["launch_delay_ns"].tolist() == [80, 50]
+
+
+def test_a_wrong_key_lists_those_that_exist() -> None:
+    run = profile(training())
+    for keys, told in ((["lines"], "'lines'"), ([], "at least one"), (["op", "op"], "twice")):
+        with pytest.raises(OptionsError, match=told) as error:
+            run.by(*keys)  # type: ignore[arg-type]
+        assert told == "twice" or "line, module, op, op_type, kernel, shapes" in str(error.value)
+    assert get_args(Key) == KEYS
+
+
+def test_a_real_runs_tables_have_the_backward_pass_under_its_forward_lines(samples: Path) -> None:
+    run = npuprof.load(samples / "torch_npu" / "text" / "level1" / "rank0_ascend_pt")
+    whole = int(run.kernels["duration_ns"].sum())
+    by_line = run.by("line").set_index("line")
+    assert whole == 8_873_737 == int(by_line["total_ns"].sum())
+    assert int(by_line.loc["main.py:354", "count"]) == 131  # the forward pass and the backward pass of the model
+    assert int(by_line.loc["main.py:366", "total_ns"]) == 2_264_945
+    operators = run.by("op", "shapes")
+    assert "aten::_foreach_add_" in set(operators["op"])
+    assert not operators["op"].astype(str).str.startswith("aclnn").any()
+
+
+def test_ranks_of_a_set_are_a_key(samples: Path) -> None:
+    runs = npuprof.load_set(samples / "torch_npu" / "llm_4ranks")
+    table = runs.by("rank", "op_type")
+    sums = table.groupby("rank")["total_ns"].sum()
+    assert sums.to_dict() == {rank: int(runs[rank].kernels["duration_ns"].sum()) for rank in (0, 2)}
+    assert int(runs.by("kernel")["count"].sum()) == len(runs.kernels)
