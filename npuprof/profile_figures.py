@@ -217,9 +217,9 @@ class ProfileFigures(Figures):
         return self.info
 
     def _step_parts(self) -> pd.DataFrame:
-        from npuprof.analysis.step_parts import step_parts
+        from npuprof.analysis.accounting import account
 
-        return step_parts(self.tables)
+        return account(self.tables, self.info.rank).by_part()
 
     def _traffic(self) -> pd.DataFrame:
         from npuprof.analysis.traffic import rank_traffic

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from ipywidgets import Widget
 
+    from npuprof.analysis.accounting import Accounting
     from npuprof.analysis.by import Key
     from npuprof.analysis.summary import Summary
     from npuprof.exports.stacks import Metric
@@ -120,6 +121,20 @@ class Profile(ProfileFigures, Exports):
         from npuprof.analysis.summary import summarise
 
         return summarise(self.tables, self.info)
+
+    @cached_property
+    def accounting(self) -> Accounting:
+        """Where each nanosecond of each step went; see :mod:`npuprof.analysis.accounting`."""
+        from npuprof.analysis.accounting import account
+
+        return account(self.tables, self.info.rank)
+
+    def breakdown(self) -> pd.DataFrame:
+        """Return where the time of each step went: rank, device_id, step, part, cause and duration_ns.
+
+        The rows of a step add up to its duration exactly; see :data:`npuprof.analysis.accounting.PARTS`.
+        """
+        return self.accounting.breakdown()
 
     @cached_property
     def launches(self) -> pd.DataFrame:

@@ -12,7 +12,7 @@ Use :func:`build` to make a table from arrays, :func:`empty` for one that a run 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, TypeAlias
@@ -250,6 +250,13 @@ def categorical(codes: npt.NDArray[np.integer[Any]], names: list[str]) -> pd.Cat
     Cheaper than a column of strings: only the distinct names are looked at.
     """
     return pd.Categorical.from_codes(codes, categories=pd.Index(names, dtype="object"))
+
+
+def matching(names: pd.Series[Any], wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+    """Return which rows of a ``name`` column have a name that is wanted; each distinct name is looked at once."""
+    chosen = np.array([*(wanted(str(name)) for name in names.cat.categories), False], bool)
+    rows: npt.NDArray[np.bool_] = chosen[names.cat.codes.to_numpy()]
+    return rows
 
 
 def sort_by_time(frame: pd.DataFrame) -> pd.DataFrame:

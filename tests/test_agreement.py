@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import npuprof
-from npuprof.analysis.overlap import total, union
+from npuprof.analysis.intervals import intersection, total, union
 from npuprof.errors import SourceError
 from npuprof.loading import open_path
 from npuprof.profiles import Profile
@@ -46,26 +45,27 @@ def runs(folder: Path) -> Iterator[Profile]:
                 yield found
 
 
-def united(frame: pd.DataFrame, device: int) -> tuple[int, int]:
-    """The time in which any row of a device ran, and the number of rows."""
-    own = frame[(frame["device_id"] == device).to_numpy()]
+def united(run: Profile, device: int | None) -> tuple[int, int]:
+    """The time of the steps in which any kernel of a device ran, and the number of kernels."""
+    own = run.kernels[(run.kernels["device_id"] == device).to_numpy()]
     starts = own["start_ns"].to_numpy(np.int64)
-    return total(union(starts, starts + own["duration_ns"].to_numpy(np.int64))), len(own)
+    computing = union(starts, starts + own["duration_ns"].to_numpy(np.int64))
+    begins = run.steps["start_ns"].to_numpy(np.int64)
+    steps = union(begins, begins + run.steps["duration_ns"].to_numpy(np.int64))
+    return total(intersection(computing, steps) if len(begins) else computing), len(own)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_device_times_are_those_of_the_kernels_and_operators(samples: Path, folder: str) -> None:
     compared = 0
     for run in runs(samples / folder):
-        devices = {device.device_id: device for device in run.summary.devices if not device.in_steps}
-        assert bool(len(run.kernels)) <= bool(devices), run.info.recording
+        devices = {device.device_id: device for device in run.summary.devices if device.basis != "step_times"}
+        assert bool(len(run.kernels)) <= bool(run.summary.devices), run.info.recording
         for device, times in devices.items():
-            for name, told in (("kernels", times.computing_ns), ("communication", times.communication_ns)):
-                time, count = united(getattr(run, name), device)
-                rounded = _ROUNDED_NS * (count + 1) * ("text" in run.info.source or "file" in run.info.source)
-                assert abs(time - told) <= rounded, (run.info.recording, name)
-                compared += count
-            assert times.span_ns == times.busy_ns + times.free_ns
+            time, count = united(run, device)
+            assert abs(time - times.parts["computing"]) <= _ROUNDED_NS * (count + 1), run.info.recording
+            assert sum(times.parts.values()) == times.span_ns
+            compared += count
         if len(run.kernels):
             shares = run.summary.top_ops["total_ns"] / run.summary.top_ops["share"]
             assert shares.round().unique().tolist() == [run.kernels["duration_ns"].sum()]

@@ -26,8 +26,8 @@ def key_figures(before: Summary, after: Summary) -> pd.DataFrame:
             for name, attribute in (
                 ("device busy", "busy_ns"),
                 ("computing", "computing_ns"),
-                ("communication", "communication_ns"),
-                ("device free", "free_ns"),
+                ("communication alone", "communication_ns"),
+                ("device idle", "idle_ns"),
             )
         ),
     ]

@@ -9,54 +9,73 @@ from typing import cast
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.accounting import IDLE, PARTS, Accounting, account
 from npuprof.analysis.host_times import HostTimes, host_times
-from npuprof.analysis.overlap import total, union
+from npuprof.analysis.intervals import total, union
+from npuprof.analysis.step_windows import Basis, run_window
 from npuprof.info import Info
-
-_SUMMED = ("computing_ns", "communication_ns", "communication_not_overlapped_ns", "free_ns")
-_SPANS = ("steps", "python", "operators", "api", "tasks", "kernels", "communication", "marks")
 
 
 @dataclass(frozen=True)
 class DeviceTimes:
-    """How one device spent its time, in nanoseconds.
+    """Where the steps of one device went, in nanoseconds.
 
     Attributes
     ----------
     device_id
-        The device.
-    span_ns
-        Time covered: ``computing_ns + communication_not_overlapped_ns + free_ns``, exactly.
-    computing_ns, communication_ns
-        Time in which it computed, and in which it communicated; both may be true at once.
-    communication_not_overlapped_ns
-        Time in which it communicated and did not compute.
-    free_ns
-        Time in which it did neither.
+        The device; None where only its rank is known.
     rank
-        The rank that it is of, in an analysis of all ranks; else None.
-    in_steps
-        Whether these are the vendor's sums over steps, the time between and around which is not covered.
+        Its rank in an analysis of all ranks; else None.
+    basis
+        Where the steps come from; ``run`` if there are none and the times are those of the whole run.
+    steps
+        Duration of each step.
+    parts
+        Time by part of :data:`npuprof.analysis.accounting.PARTS`; they add up to :attr:`span_ns`.
     """
 
-    device_id: int
-    span_ns: int
-    computing_ns: int
-    communication_ns: int
-    communication_not_overlapped_ns: int
-    free_ns: int
-    rank: int | None = None
-    in_steps: bool = False
+    device_id: int | None
+    rank: int | None
+    basis: Basis
+    steps: tuple[int, ...]
+    parts: Mapping[str, int]
 
     @property
     def label(self) -> str:
-        """What to call it: ``device 0``, or of all ranks ``rank 3``."""
+        """``device 0``, or in an analysis of all ranks ``rank 3``."""
         return f"device {self.device_id}" if self.rank is None else f"rank {self.rank}"
 
     @property
+    def span_ns(self) -> int:
+        """Duration of all steps."""
+        return sum(self.steps)
+
+    @property
+    def computing_ns(self) -> int:
+        """Time of kernels."""
+        return self.parts["computing"]
+
+    @property
     def busy_ns(self) -> int:
-        """Time in which the device computed or communicated."""
-        return self.computing_ns + self.communication_not_overlapped_ns
+        """Time with a kernel, a collective or a copy."""
+        return self.span_ns - self.idle_ns
+
+    @property
+    def idle_ns(self) -> int:
+        """Time without kernel, collective or copy."""
+        return sum(self.parts[part] for part in IDLE)
+
+    @property
+    def communication_ns(self) -> int:
+        """Time of collectives that no kernel hides."""
+        return sum(self.parts[part] for part in ("waiting", "moving", "communication"))
+
+    @property
+    def where(self) -> str:
+        """What the times are of: ``3 steps``, or ``the run``, which has no steps."""
+        if self.basis == "run":
+            return "the run, which has no steps"
+        return f"{len(self.steps):,} step{'' if len(self.steps) == 1 else 's'}"
 
 
 @dataclass(frozen=True)
@@ -69,7 +88,7 @@ class Summary:
         From start to stop of the collection when both are known, else from the first to the last slice. Of a
         selected stretch of time its length, of selected steps from their first to their last slice.
     devices
-        One entry for each device with rows in ``overlap``; without any, for each device or rank in ``step_times``.
+        One entry for each device, or rank in an analysis of all ranks; see :mod:`npuprof.analysis.accounting`.
     communication_ns
         Time in which anything communicated, all devices together; where ``communication`` alone tells of a device.
     counts
@@ -119,7 +138,7 @@ def summarise(tables: Mapping[str, pd.DataFrame], info: Info, *, top: int = 5) -
     counted = ("kernels", "tasks", "api", "operators", "communication", "steps")
     return Summary(
         wall_ns=_wall_ns(tables, info),
-        devices=device_times(tables["overlap"]) or _step_sums(tables["step_times"]),
+        devices=device_times(account(tables), by_rank="rank" in tables["step_times"]),
         communication_ns=_communication_ns(tables["communication"]),
         counts={name: len(tables[name]) or None for name in counted},
         top_ops=top_ops(tables["kernels"], top),
@@ -131,53 +150,37 @@ def summarise(tables: Mapping[str, pd.DataFrame], info: Info, *, top: int = 5) -
     )
 
 
-def covered(tables: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
-    """Return the first start and the last end of all slices, in epoch nanoseconds; None without any slice."""
-    bounds = [
-        (int(starts.min()), int((starts + frame["duration_ns"].to_numpy()).max()))
-        for frame in (tables[name] for name in _SPANS)
-        if len(starts := frame["start_ns"].to_numpy())
-    ]
-    if not bounds:
-        return None
-    return min(start for start, _ in bounds), max(end for _, end in bounds)
-
-
 def _wall_ns(tables: Mapping[str, pd.DataFrame], info: Info) -> int | None:
     bounds = info.selection.get("start_ns", info.started_ns), info.selection.get("end_ns", info.stopped_ns)
     if bounds[0] is not None and bounds[1] is not None and "steps" not in info.selection:
         return int(bounds[1] - bounds[0])
-    span = covered(tables)
+    span = run_window(tables)
     return None if span is None else span[1] - span[0]
 
 
-def device_times(overlap: pd.DataFrame) -> tuple[DeviceTimes, ...]:
-    """Sum the ``overlap`` table up for each device, in the order of device ids."""
-    sums = overlap.groupby(["device_id", "kind"], observed=True)["duration_ns"].sum()
+def device_times(accounting: Accounting, *, by_rank: bool = False) -> tuple[DeviceTimes, ...]:
+    """Sum the steps of each device, in the order of devices.
+
+    Parameters
+    ----------
+    accounting
+        The steps and their parts.
+    by_rank
+        Whether the rows are of ranks, not of the devices of one run.
+    """
+    parts = accounting.by_part()
     devices = []
-    for device in sorted(set(overlap["device_id"].tolist())):
-        computing, communication, exposed, free = (
-            int(sums.get((device, kind), 0))
-            for kind in ("computing", "communication", "communication_not_overlapped", "free")
+    for number, rows in parts.groupby("rank" if by_rank else "device_id", dropna=False, sort=True):
+        device = rows["device_id"].dropna()
+        devices.append(
+            DeviceTimes(
+                device_id=int(device.iloc[0]) if len(device) else 0 if not by_rank else None,
+                rank=int(cast("int", number)) if by_rank else None,
+                basis=rows["basis"].iloc[0],
+                steps=tuple(rows["duration_ns"].tolist()),
+                parts={part: int(rows[part].sum()) for part in PARTS},
+            )
         )
-        devices.append(DeviceTimes(device, computing + exposed + free, computing, communication, exposed, free))
-    return tuple(devices)
-
-
-def _step_sums(step_times: pd.DataFrame) -> tuple[DeviceTimes, ...]:
-    """Sum the vendor's breakdown of steps up for each device, or each rank of an analysis of all of them."""
-    rows = step_times[step_times[list(_SUMMED)].notna().any(axis=1).to_numpy(bool)]
-    if "kind" in rows:  # a stage's times are the longest of its ranks
-        rows = rows[(rows["kind"] == "rank").to_numpy(dtype=bool, na_value=False)]
-    by_rank = "rank" in rows
-    whose = rows["rank" if by_rank else "device_id"].fillna(-1 if by_rank else 0)
-    devices = []
-    for number, own in rows.groupby(whose.to_numpy(np.int64)):
-        computing, communication, exposed, free = (int(own[name].fillna(0).sum()) for name in _SUMMED)
-        device = own["device_id"].dropna()
-        times = (computing + exposed + free, computing, communication, exposed, free)
-        rank = int(cast("int", number)) if by_rank else None
-        devices.append(DeviceTimes(int(device.iloc[0]) if len(device) else 0, *times, rank=rank, in_steps=True))
     return tuple(devices)
 
 

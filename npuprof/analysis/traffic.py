@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.analysis.overlap import Spans, subtract, union
+from npuprof.analysis.intervals import Spans, subtract, union
 from npuprof.arrays import Float64, Int64
 
 _NS_PER_MS = 1_000_000

@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from npuprof.analysis.summary import DeviceTimes, Summary
-from npuprof.exports.text import DEVICE_TIME, SIMULATED, Grid, grids, key_figures, note_rows, origin
-from npuprof.figures.colours import FAMILIES
+from npuprof.exports.text import (
+    DEVICE_TIME,
+    PART_LABELS,
+    SIMULATED,
+    Grid,
+    grids,
+    key_figures,
+    note_rows,
+    origin,
+    shown_parts,
+)
+from npuprof.figures.colours import PARTS
 from npuprof.figures.embed import element, library, saved_bytes
 from npuprof.flame.figure import Weight, flamegraph
 from npuprof.info import Info
@@ -200,16 +210,11 @@ def _device_bar(device: DeviceTimes) -> str:
     """Draw how a device spent its time as one bar with its legend."""
     if not device.span_ns:
         return ""
-    shares = (
-        ("computing", device.computing_ns, FAMILIES["computing"].colour),
-        ("communication alone", device.communication_not_overlapped_ns, FAMILIES["communication"].colour),
-        ("free", device.free_ns, "rgba(128,128,128,.25)"),
-    )
+    shares = [(PART_LABELS[part], time, PARTS[part]) for part, time in shown_parts(device)]
     bar = "".join(
         f'<div style="width:{100 * part / device.span_ns:.2f}%;background:{colour}"></div>'
         for _, part, colour in shares
     )
-    covered = "in steps, as the vendor summed them" if device.in_steps else "from its first to its last task"
     # Spaces part the words where a viewer strips all styles.
     legend = " ".join(
         f'<span style="white-space:nowrap"><span style="display:inline-block;width:9px;height:9px;'
@@ -219,7 +224,7 @@ def _device_bar(device: DeviceTimes) -> str:
     return (
         f'<div style="display:flex;height:10px;max-width:900px;margin-top:4px;overflow:hidden">{bar}</div>'
         f'<div style="display:flex;flex-wrap:wrap;gap:0 16px;font-size:11px;color:{_FAINT}">'
-        f"<span>{device.label}, {duration(device.span_ns)} {covered}:</span> "
+        f"<span>{device.label}, {device.where}, {duration(device.span_ns)}:</span> "
         f"{legend}</div>"
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -67,11 +67,13 @@ def key_figures(summary: Summary) -> list[tuple[str, str]]:
     peak = summary.memory_peaks["allocated_bytes"].max() if len(summary.memory_peaks) else None
     figures = [("wall time", duration(summary.wall_ns))]
     if len(summary.devices) < 2:
-        communication = duration(summary.communication_ns) if one is None else _with_share(one, one.communication_ns)
         figures += [
-            ("device busy", _with_share(one, None if one is None else one.busy_ns)),
-            ("communication", communication),
-            ("device free", _with_share(one, None if one is None else one.free_ns)),
+            ("computing", _with_share(one, None if one is None else one.computing_ns)),
+            (
+                "communication alone",
+                _with_share(one, summary.communication_ns if one is None else one.communication_ns),
+            ),
+            ("device idle", _with_share(one, None if one is None else one.idle_ns)),
         ]
     figures += [("kernels", count(summary.counts["kernels"])), ("CANN calls", count(summary.counts["api"]))]
     if peak is not None:
@@ -125,27 +127,39 @@ def _second(epoch_ns: int) -> str:
 
 def _with_share(device: DeviceTimes | None, part_ns: int | None) -> str:
     if device is None or part_ns is None:
-        return duration(None)
-    return f"{duration(part_ns)} ({share(part_ns, device.span_ns)} of the {'steps' if device.in_steps else 'span'})"
+        return duration(part_ns)
+    return (
+        f"{duration(part_ns)} ({share(part_ns, device.span_ns)} of {'the run' if device.basis == 'run' else 'steps'})"
+    )
+
+
+PART_LABELS: Mapping[str, str] = {
+    "computing": "computing",
+    "waiting": "waiting for ranks",
+    "moving": "moving data",
+    "communication": "communication",
+    "copy": "copies",
+    "idle": "idle",
+}
+"""Names of the parts of a step in reports; the three idle parts are one."""
+
+
+def shown_parts(device: DeviceTimes) -> list[tuple[str, int]]:
+    """Return the parts of a device's time by key of :data:`PART_LABELS`, without those that took no time."""
+    times = {**{part: time for part, time in device.parts.items() if part in PART_LABELS}, "idle": device.idle_ns}
+    return [(part, times[part]) for part in PART_LABELS if times[part]]
 
 
 def _devices(devices: Sequence[DeviceTimes]) -> Grid:
-    rows = [
-        (
-            each.label,
-            duration(each.span_ns),
-            duration(each.computing_ns),
-            duration(each.communication_ns),
-            duration(each.communication_not_overlapped_ns),
-            duration(each.free_ns),
-            share(each.busy_ns, each.span_ns),
-        )
-        for each in devices[:_MOST_DEVICES]
-    ]
+    parts = [part for part in PART_LABELS if any(part in dict(shown_parts(each)) for each in devices)]
+    rows = []
+    for each in devices[:_MOST_DEVICES]:
+        times = dict(shown_parts(each))
+        cells = [f"{duration(times.get(part, 0))} ({share(times.get(part, 0), each.span_ns)})" for part in parts]
+        rows.append((each.label, each.where, duration(each.span_ns), *cells))
     more = len(devices) - len(rows)
     title = f"{DEVICE_TIME} (the first {_MOST_DEVICES} of {len(devices):,})" if more else DEVICE_TIME
-    headings = ("device", "span", "computing", "communication", "not overlapped", "free", "busy of span")
-    return Grid(title, headings, rows, 6)
+    return Grid(title, ("device", "of", "time", *(PART_LABELS[part] for part in parts)), rows, 1 + len(parts))
 
 
 def _top_ops(summary: Summary) -> Grid:

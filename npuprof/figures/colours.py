@@ -54,6 +54,16 @@ FAMILIES: Mapping[str, Family] = {
 }
 """Every family by key, in the order of the legend."""
 
+PARTS: Mapping[str, str] = {
+    "computing": FAMILIES["computing"].colour,
+    "waiting": "#e69f00",
+    "moving": FAMILIES["communication"].colour,
+    "communication": FAMILIES["communication"].colour,
+    "copy": FAMILIES["movement"].colour,
+    "idle": "rgba(128,128,128,.3)",
+}
+"""Colours of the parts of a step."""
+
 _SHADES = (0.0, 0.17, 0.34)  # parts of white mixed in
 _WAIT = re.compile(r"wait|event|notify", re.IGNORECASE)
 _MATRIX = re.compile(r"mat_?mul|gemm|bmm|conv(?!ert)|attention|linear", re.IGNORECASE)

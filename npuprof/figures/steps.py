@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.step_parts import VENDOR
+from npuprof.analysis.accounting import IDLE
 from npuprof.figures.chart import chart, nothing
-from npuprof.figures.colours import FAINT, FAMILIES
+from npuprof.figures.colours import FAINT, PARTS
 from npuprof.figures.time_axis import thinned, unit_of
 from npuprof.info import Info
 from npuprof.quantities import count, duration, share
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _TITLE = "Steps"
-_LOOKS = {
-    "computing_ns": ("computing", FAMILIES["computing"].colour, ""),
-    "communication_ns": ("communication, not overlapped", FAMILIES["communication"].colour, ""),
-    "bubble_ns": ("bubble", FAMILIES["vector"].colour, "/"),
-    "free_ns": ("free", FAMILIES["wait"].colour, ""),
+_NAMES = {
+    "computing": "computing",
+    "waiting": "waiting for other ranks",
+    "moving": "moving data",
+    "communication": "communication",
+    "copy": "copies",
+    "idle": "idle",
 }
 _WHY = (
     "this run has no steps with device time<br>"
@@ -36,7 +38,7 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
     Parameters
     ----------
     parts
-        Rows of :func:`npuprof.analysis.step_parts.step_parts`, of one run or of several ranks.
+        Steps of one run or of several ranks, as :meth:`npuprof.analysis.accounting.Accounting.by_part` returns them.
     max_bars
         Maximum number of bars, at least 4; of more steps the first, the last and the longest and shortest of each
         interval are drawn.
@@ -48,23 +50,25 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
     """
     import plotly.graph_objects as go
 
+    parts = parts[parts["basis"] != "run"] if len(parts) else parts
     if not len(parts):
         return nothing(_TITLE, info, _WHY)
     drawn = _chosen(parts, max_bars)
+    drawn = drawn.assign(idle=drawn[list(IDLE)].sum(axis=1))
     figure = chart(_TITLE, info, subtitle=_subtitle(parts, drawn))
-    unit_ns, unit = unit_of(int(drawn["total_ns"].max()))
+    unit_ns, unit = unit_of(int(drawn["duration_ns"].max()))
     places = _places(drawn)
-    for column, (name, colour, pattern) in _LOOKS.items():
-        values = drawn[column].to_numpy(np.int64)
-        if column not in ("computing_ns", "free_ns") and not values.any():
+    for part, name in _NAMES.items():
+        values = drawn[part].to_numpy(np.int64)
+        if part not in ("computing", "idle") and not values.any():
             continue
-        rows = zip(places["hover"], values.tolist(), drawn["total_ns"].tolist(), strict=True)
+        rows = zip(places["hover"], values.tolist(), drawn["duration_ns"].tolist(), strict=True)
         figure.add_trace(
             go.Bar(
                 name=name,
                 x=[places["step"], places["place"]] if places["several"] else places["step"],
                 y=values / unit_ns,
-                marker={"color": colour, "pattern": {"shape": pattern}, "line": {"width": 0}},
+                marker={"color": PARTS[part], "line": {"width": 0}},
                 hovertext=[
                     f"<b>{where}</b><br>{name}: {duration(own)} ({share(own, whole)} of the step)"
                     for where, own, whole in rows
@@ -88,7 +92,7 @@ def _chosen(parts: pd.DataFrame, max_bars: int) -> pd.DataFrame:
     ordered = ordered.sort_values(["step", "at", *keys], kind="stable", na_position="last")
     groups = [group for _, group in ordered.groupby(keys, dropna=False, sort=True)]
     most = max(4, max_bars // len(groups))
-    kept = [group.iloc[thinned(group["total_ns"].to_numpy(np.float64), most)].index for group in groups]
+    kept = [group.iloc[thinned(group["duration_ns"].to_numpy(np.float64), most)].index for group in groups]
     chosen = set(np.concatenate(kept[: max(1, max_bars // 4)]).tolist())
     drawn: pd.DataFrame = ordered[[row in chosen for row in ordered.index]]
     return drawn
@@ -107,9 +111,9 @@ def _places(drawn: pd.DataFrame) -> dict[str, Any]:
 
 
 def _subtitle(parts: pd.DataFrame, drawn: pd.DataFrame) -> str:
-    vendor = bool((parts["basis"] == VENDOR).any())
-    words = ["as the vendor's step trace has them" if vendor else "computed from the device's intervals in each step"]
-    if vendor and (parts["basis"] != VENDOR).any():
+    vendor = parts["basis"] == "step_times"
+    words = ["as the vendor's step trace has them" if vendor.any() else "computed from the device's tasks in each step"]
+    if vendor.any() and not vendor.all():
         words = ["partly the vendor's, partly computed"]
     if len(drawn) < len(parts):
         words.append(f"{count(len(drawn))} of {count(len(parts))} bars: the longest and shortest of each stretch")

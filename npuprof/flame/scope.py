@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.correlation import LAYERS, own_ns
-from npuprof.analysis.overlap import union
+from npuprof.analysis.intervals import union
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import OptionsError
 from npuprof.flame.tree import MergedCalls, Sums, Weight

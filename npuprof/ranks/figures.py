@@ -77,16 +77,13 @@ class SetFigures(Figures):
 
     def _step_parts(self) -> pd.DataFrame:
         """Return the steps of every rank; for a rank without steps, the rows of the vendor's analysis of all ranks."""
-        from npuprof.analysis.step_parts import step_parts
+        from npuprof.analysis.accounting import account
 
-        parts = [
-            steps.assign(rank=pd.array([run.info.rank] * len(steps), dtype="Int64"))
-            for run in self._rank_runs()
-            if len(steps := step_parts(run.tables))
-        ]
+        parts = [run.accounting.by_part() for run in self._rank_runs()]
+        parts = [steps[steps["basis"] != "run"] for steps in parts]
         if self.cluster is not None:
             with_steps = {rank for steps in parts for rank in steps["rank"].dropna()}
-            rest = step_parts(self.cluster.tables)
+            rest = account(self.cluster.tables).by_part()
             parts.append(rest[~rest["rank"].isin(with_steps).to_numpy(bool)])
         steps_of_all: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
         return steps_of_all

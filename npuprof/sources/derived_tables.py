@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.analysis.overlap import total, union
+from npuprof.analysis.intervals import total, union
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS

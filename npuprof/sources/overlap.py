@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.analysis.overlap import Spans, breakdown
+from npuprof.analysis.intervals import Spans, breakdown
 from npuprof.arrays import Bools, Int64
 from npuprof.sources.columns.nullable import named
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.overlap import union
+from npuprof.analysis.intervals import union
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import OptionsError, SourceError
 from npuprof.info import Selected

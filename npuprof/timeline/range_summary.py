@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.overlap import total, union
+from npuprof.analysis.intervals import total, union
 from npuprof.arrays import Int64
 
 

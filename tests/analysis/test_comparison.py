@@ -31,6 +31,6 @@ def test_a_run_without_kernels_has_none() -> None:
 
 def test_key_figures_that_a_run_does_not_tell_are_absent() -> None:
     figures = comparison.key_figures(_run(0).summary, _run(20).summary).set_index("figure")
-    assert figures["before_ns"].isna()["device busy"]
-    assert figures["difference_ns"].isna()["device busy"]
-    assert figures["after_ns"]["device busy"] == sum(device.busy_ns for device in _run(20).summary.devices)
+    assert figures["before_ns"].isna()["device idle"]
+    assert figures["difference_ns"].isna()["device idle"]
+    assert figures["after_ns"]["device idle"] == sum(device.idle_ns for device in _run(20).summary.devices)

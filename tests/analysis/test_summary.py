@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.analysis.summary import covered, summarise
+from npuprof.analysis.step_windows import run_window
+from npuprof.analysis.summary import summarise
 from npuprof.arrays import Int64
 from npuprof.info import Info
 from tests import factories
@@ -14,25 +15,18 @@ def test_the_parts_of_a_devices_time_add_up_to_its_span() -> None:
     summary = summarise(factories.profile(100), factories.info())
 
     (device,) = summary.devices
-    assert device.computing_ns + device.communication_not_overlapped_ns + device.free_ns == device.span_ns == 4_000_000
-    assert device.busy_ns == 3_000_000
-    assert device.communication_ns == 1_500_000
+    assert sum(device.parts.values()) == device.span_ns == summary.steps["duration_ns"].sum()
+    assert device.where == "3 steps"
 
 
-def test_every_device_with_overlap_rows_has_its_own_times() -> None:
-    overlap = tables.build(
-        "overlap",
-        {
-            "start_ns": np.array([0, 5, 0]),
-            "duration_ns": np.array([5, 7, 9]),
-            "device_id": np.array([3, 3, 1]),
-            "kind": ["computing", "free", "free"],
-        },
-    )
+def test_every_device_has_its_own_times() -> None:
+    kernels = _kernels(np.array([5, 7, 9]))
+    kernels["device_id"] = [3, 3, 1]
 
-    devices = summarise(factories.all_tables(overlap=overlap), Info()).devices
+    devices = summarise(factories.all_tables(kernels=kernels), Info()).devices
 
-    assert [(each.device_id, each.span_ns, each.busy_ns) for each in devices] == [(1, 9, 0), (3, 12, 5)]
+    assert [(each.device_id, each.parts["computing"]) for each in devices] == [(1, 9), (3, 8)]
+    assert {each.where for each in devices} == {"the run, which has no steps"}
 
 
 def test_what_a_run_does_not_have_is_absent_and_not_zero() -> None:
@@ -49,7 +43,7 @@ def test_wall_time_is_that_of_the_collection_when_known() -> None:
     run = factories.profile(10)
 
     assert summarise(run, Info(started_ns=5, stopped_ns=12)).wall_ns == 7
-    first, last = covered(run) or (0, 0)
+    first, last = run_window(run) or (0, 0)
     assert summarise(run, Info(started_ns=5)).wall_ns == last - first
     assert first == factories.START_NS - 1_000
 

@@ -78,7 +78,7 @@ def test_it_can_be_read_where_all_styles_are_stripped() -> None:
     assert lines[0] == "npuprof training step SIMULATED NPU"
     assert lines[lines.index("wall time") + 1].endswith(" ms")
     (bar,) = [line for line in lines if line.startswith("device 0, ")]
-    assert re.fullmatch(r"device 0, .* last task: computing [\d.]+ % communication alone [\d.]+ % free [\d.]+ %", bar)
+    assert re.fullmatch(r"device 0, 3 steps, 2.40 ms: computing [\d.]+ % communication [\d.]+ % idle [\d.]+ %", bar)
 
 
 def test_simulated_stands_in_plain_sight_only_when_it_was() -> None:
@@ -93,7 +93,7 @@ def test_it_holds_key_figures_kernels_and_notes() -> None:
     text = Elements(report(notes, failed="ValueError: no")).text
 
     for part in (
-        *("training step", "Ascend 910B", "wall time", "device busy", "communication", "device free"),
+        *("training step", "Ascend 910B", "wall time", "computing", "communication alone", "device idle"),
         *("5 longest kernels", "5 kernels with the most time in all", "The profiled code raised ValueError: no"),
         *("Notes (1)", "warning: stars_soc: cut short (3 times)"),
     ):

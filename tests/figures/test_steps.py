@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from npuprof import tables
-from npuprof.analysis.step_parts import PARTS, step_parts
+from npuprof.analysis.accounting import account
 from npuprof.figures.steps import plot_step_parts
 from npuprof.info import Info
 from tests import factories
@@ -35,17 +35,17 @@ def many(count: int) -> dict[str, pd.DataFrame]:
 
 def test_bars_are_as_long_as_the_steps() -> None:
     run = factories.profile(60)
-    figure = plot_step_parts(step_parts(run), factories.info())
+    figure = plot_step_parts(account(run).by_part(), factories.info())
     assert figure.layout.barmode == "stack"
     assert heights(figure) == pytest.approx(run["steps"]["duration_ns"].to_numpy() / 1_000)  # the axis is in us
-    assert [bar.name for bar in figure.data] == ["computing", "communication, not overlapped", "free"]
+    assert [bar.name for bar in figure.data] == ["computing", "communication", "idle"]
     assert list(figure.data[0].x) == ["step 0", "step 1", "step 2"]
     assert "computed" in figure.layout.title.text
     assert "of the step)" in figure.data[0].hovertext[0]
 
 
 def test_ranks_stand_beside_each_other() -> None:
-    parts = step_parts(factories.profile(60))
+    parts = account(factories.profile(60)).by_part()
     both = pd.concat([parts.assign(rank=pd.array([rank] * len(parts), "Int64")) for rank in (1, 0)])
     figure = plot_step_parts(both, Info())
     steps, ranks = figure.data[0].x
@@ -54,7 +54,7 @@ def test_ranks_stand_beside_each_other() -> None:
 
 
 def test_of_many_steps_the_longest_and_shortest_stay() -> None:
-    figure = plot_step_parts(step_parts(many(5_000)), Info())
+    figure = plot_step_parts(account(many(5_000)).by_part(), Info())
     shown = heights(figure) * 1_000
     assert len(shown) <= 240
     assert {1, 9_999} <= {round(value) for value in shown}
@@ -64,15 +64,11 @@ def test_of_many_steps_the_longest_and_shortest_stay() -> None:
 def test_rows_of_one_place_are_not_stacked_upon_each_other() -> None:
     run = many(2)
     run["step_times"]["step"] = pd.array([None, None], "Int64")
-    places = list(zip(*plot_step_parts(step_parts(run), Info()).data[0].x, strict=True))
+    places = list(zip(*plot_step_parts(account(run).by_part(), Info()).data[0].x, strict=True))
     assert len(set(places)) == 2
 
 
 def test_a_run_without_steps_says_how_to_mark_them() -> None:
-    figure = plot_step_parts(step_parts(factories.all_tables()), Info())
+    figure = plot_step_parts(account(factories.all_tables()).by_part(), Info())
     assert not figure.data
     assert "prof.step()" in figure.layout.annotations[0].text
-
-
-def test_the_columns_of_parts_are_those_drawn() -> None:
-    assert set(PARTS) <= set(step_parts(factories.profile(20)).columns)

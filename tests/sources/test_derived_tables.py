@@ -97,9 +97,9 @@ def test_without_intervals_the_key_figures_are_those_of_the_steps() -> None:
     )
     summary = summarise(run(step_times=told).tables, Info())
     figures = dict(key_figures(summary))
-    assert figures["device busy"] == "3.00 ms (37.5 % of the steps)"
-    assert figures["communication"] == "3.00 ms (37.5 % of the steps)"
-    assert figures["device free"] == "5.00 ms (62.5 % of the steps)"
+    assert figures["computing"] == "2.00 ms (25.0 % of steps)"
+    assert figures["communication alone"] == "1.00 ms (12.5 % of steps)"
+    assert figures["device idle"] == "5.00 ms (62.5 % of steps)"
 
 
 def test_operators_alone_tell_the_communication_and_nothing_else() -> None:
@@ -107,7 +107,7 @@ def test_operators_alone_tell_the_communication_and_nothing_else() -> None:
         run(communication=rows("communication", [(0, 2_000_000), (1_000_000, 3_000_000)])).tables, Info()
     )
     figures = dict(key_figures(summary))
-    assert (figures["communication"], figures["device busy"]) == ("3.00 ms", "–")
+    assert (figures["communication alone"], figures["device idle"]) == ("3.00 ms", "–")
 
 
 def test_an_analysis_of_all_ranks_has_a_row_for_each() -> None:

@@ -43,9 +43,9 @@ def build(run: Profile, kind: Kind, show: Show | None = None, choose: Choose | N
 
 
 def _origin_ns(run: Profile) -> int:
-    from npuprof.analysis.summary import covered
+    from npuprof.analysis.step_windows import run_window
 
     if run.info.started_ns is not None:
         return run.info.started_ns
-    span = covered(run.tables)
+    span = run_window(run.tables)
     return span[0] if span is not None else 0

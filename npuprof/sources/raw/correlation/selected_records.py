@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.overlap import Spans, union
+from npuprof.analysis.intervals import Spans, union
 from npuprof.arrays import Bools, Int64
 from npuprof.info import Info
 from npuprof.sources.overlap import WITHOUT_SPAN

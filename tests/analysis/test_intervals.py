@@ -5,7 +5,7 @@ import numpy.typing as npt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npuprof.analysis.overlap import Spans, breakdown, subtract, total, union
+from npuprof.analysis.intervals import Spans, breakdown, subtract, total, union
 
 _rows = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)), max_size=25)
 

@@ -1,4 +1,4 @@
-"""Unions and differences of intervals, and the share of device time that computing and communication take."""
+"""Unions, differences and intersections of intervals, and how they fall into windows such as steps."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ def union(starts: Int64, ends: Int64) -> Spans:
 
 def subtract(whole: Spans, part: Spans) -> Spans:
     """Return what of `whole` is not covered by `part`; both sorted and disjoint, as :func:`union` gives them."""
+    if not len(whole[0]) or not len(part[0]):
+        return whole
     edges = np.concatenate((*whole, *part))
     n_whole, n_part = len(whole[0]), len(part[0])
     # Walking along all edges, time counts where one more `whole` than `part` is open and none of `part` is.
@@ -36,6 +38,40 @@ def subtract(whole: Spans, part: Spans) -> Spans:
     edges, inside, covered = edges[order], np.cumsum(inside[order]), np.cumsum(covered[order])
     rows = np.flatnonzero((inside[:-1] > 0) & (covered[:-1] == 0) & (edges[1:] > edges[:-1]))
     return union(edges[rows], edges[rows + 1])
+
+
+def intersection(first: Spans, second: Spans) -> Spans:
+    """Return what both cover; both sorted and disjoint."""
+    starts, ends, _ = pieces(first, second)
+    return starts, ends
+
+
+def covering(starts: Int64, durations: Int64) -> Spans:
+    """Merge intervals of a table's ``start_ns`` and ``duration_ns``."""
+    return union(starts, starts + durations)
+
+
+def pieces(spans: Spans, windows: Spans) -> tuple[Int64, Int64, Int64]:
+    """Cut intervals at the borders of windows.
+
+    Parameters
+    ----------
+    spans, windows
+        Both sorted and disjoint; windows may touch.
+
+    Returns
+    -------
+    Starts, ends and the window of each piece; what lies in no window is left out.
+    """
+    first = np.searchsorted(spans[1], windows[0], side="right")
+    counts = np.maximum(np.searchsorted(spans[0], windows[1], side="left") - first, 0)
+    window = np.repeat(np.arange(len(counts)), counts)
+    rows = np.arange(len(window)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+    starts, ends = np.maximum(spans[0][rows], windows[0][window]), np.minimum(spans[1][rows], windows[1][window])
+    if bool((ends > starts).all()):
+        return starts, ends, window
+    kept = ends > starts  # a window without length holds nothing
+    return starts[kept], ends[kept], window[kept]
 
 
 def total(spans: Spans) -> int:

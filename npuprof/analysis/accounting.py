@@ -1,0 +1,299 @@
+"""Where each nanosecond of each step went: device parts, and what the host did while the device was idle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables as schema
+from npuprof.analysis.idle_causes import UNKNOWN, idle_causes, unmeasured_causes
+from npuprof.analysis.intervals import Spans, covering, intersection, pieces, subtract, union
+from npuprof.analysis.step_windows import Basis, StepWindows, step_windows
+from npuprof.arrays import Bools, Int64
+
+PARTS = ("computing", "waiting", "moving", "communication", "copy", "idle_head", "idle_inside", "idle_tail")
+"""Disjoint parts of a step, in this order.
+
+``computing`` is time of kernels. Communication that no kernel hides is ``moving`` while data moves and ``waiting`` for
+other ranks otherwise, or ``communication`` where the profile has no tasks of collectives to tell the two apart.
+``copy`` is time of copies outside both. The device is idle before its first task of the step (``idle_head``), after the
+last one (``idle_tail``), and between them (``idle_inside``).
+"""
+
+IDLE = ("idle_head", "idle_inside", "idle_tail")
+"""The parts in which the device had no work."""
+SPLIT_UNKNOWN = "split unknown"
+"""Cause of ``communication``: waiting and moving cannot be told apart."""
+BUBBLE = "bubble"
+"""Cause of ``communication``: the vendor's bubble, receives from another pipeline stage."""
+
+_MOVING = ("memcpy", "reduceinline", "inlinereduce", "rdmasend", "rdmasendpayload", "sdmacopy", "reduceasync")
+_COPY_TYPES = ("PCIE_DMA_SQE", "SDMA_SQE", "MEMCPY_ASYNC")
+_VENDOR_TIMES = ("computing_ns", "communication_not_overlapped_ns", "free_ns")
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """The steps of a run, and the stretches of time that they consist of.
+
+    Attributes
+    ----------
+    steps
+        A row for each step and device: ``rank``, ``device_id``, ``step`` (<NA> for a run without steps),
+        ``duration_ns``, ``basis`` (:data:`npuprof.analysis.step_windows.Basis`) and ``head_known`` (whether the device
+        was idle before the first task of the step, and not busy with an earlier step that is not in the profile).
+    intervals
+        A row for each stretch: ``row`` (of `steps`), ``part``, ``cause``, ``start_ns``, ``duration_ns``. The vendor's
+        step times have no position: their start is <NA>.
+    unmeasured
+        Causes of idle time that the recording has no rows for, with what to record to have them.
+    """
+
+    steps: pd.DataFrame
+    intervals: pd.DataFrame
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
+
+    def breakdown(self) -> pd.DataFrame:
+        """Sum the intervals by step, part and cause.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``rank``, ``device_id``, ``step``, ``part``, ``cause`` and ``duration_ns``. The rows of a step add up to its
+            duration exactly.
+        """
+        rows = self.intervals
+        sums = rows.groupby(["row", "part", "cause"], observed=True, sort=True)["duration_ns"].sum().reset_index()
+        steps = self.steps.iloc[sums["row"].to_numpy()].reset_index(drop=True)
+        columns = [steps[["rank", "device_id", "step"]], sums[["part", "cause", "duration_ns"]]]
+        frame: pd.DataFrame = pd.concat(columns, axis=1)
+        return frame
+
+    def by_part(self) -> pd.DataFrame:
+        """Sum the intervals by step and part.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The rows of :attr:`steps`, with a column of nanoseconds for each of :data:`PARTS`, which add up to
+            ``duration_ns``.
+        """
+        rows = self.intervals
+        sums = np.zeros((len(self.steps), len(PARTS)), np.int64)
+        np.add.at(sums, (rows["row"].to_numpy(), rows["part"].cat.codes.to_numpy()), rows["duration_ns"].to_numpy())
+        wide: pd.DataFrame = self.steps.assign(**dict(zip(PARTS, sums.T, strict=True)))
+        return wide
+
+
+def account(tables: Mapping[str, pd.DataFrame], rank: int | None = None) -> Accounting:
+    """Attribute each nanosecond of each step of each device to one part and one cause.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    rank
+        The rank of the run, for the ``rank`` column.
+    """
+    windows = {device: step_windows(tables, device) for device in _devices(tables)}
+    times = _vendor_rows(tables["step_times"])
+    known = times["device_id"].fillna(next(iter(windows), -1))  # a run of one device need not number it
+    devices = [device for device, own in windows.items() if own.basis != "run" or not (known == device).any()]
+    accounted = [_device(tables, device, windows[device]) for device in devices]
+    accounted.append(_vendor(times[~known.isin(devices).to_numpy(bool)] if "rank" not in times else times))
+    steps: pd.DataFrame = pd.concat([one.steps for one in accounted], ignore_index=True)
+    if rank is not None:
+        steps["rank"] = steps["rank"].fillna(rank)
+    return Accounting(steps, _intervals(accounted), unmeasured_causes(tables) if devices else {})
+
+
+@dataclass(frozen=True)
+class _Stretches:
+    """Stretches of time of one part and cause; `row` is the step, `starts` is None for sums without a position."""
+
+    part: str
+    cause: str
+    row: Int64
+    starts: Int64 | None
+    durations: Int64
+
+
+@dataclass(frozen=True)
+class _Accounted:
+    """The steps of a device, and their stretches."""
+
+    steps: pd.DataFrame
+    stretches: list[_Stretches]
+
+
+def _intervals(accounted: list[_Accounted]) -> pd.DataFrame:
+    kept, rows, offset = [], [np.zeros(0, np.int64)], 0
+    for device in accounted:
+        kept += [stretch for stretch in device.stretches if len(stretch.row)]
+        rows += [stretch.row + offset for stretch in device.stretches]
+        offset += len(device.steps)
+    counts = [len(stretch.row) for stretch in kept]
+    causes = sorted({stretch.cause for stretch in kept})
+    none = np.zeros(0, np.int64)
+    starts = np.concatenate([none, *(one.durations * 0 if one.starts is None else one.starts for one in kept)])
+    absent = np.repeat([one.starts is None for one in kept], counts).astype(bool)
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "row": np.concatenate(rows),
+            "part": schema.categorical(np.repeat([PARTS.index(one.part) for one in kept], counts), list(PARTS)),
+            "cause": schema.categorical(np.repeat([causes.index(one.cause) for one in kept], counts), causes),
+            "start_ns": pd.arrays.IntegerArray(starts, absent),
+            "duration_ns": np.concatenate([none, *(one.durations for one in kept)]),
+        }
+    )
+    return frame
+
+
+def _devices(tables: Mapping[str, pd.DataFrame]) -> list[int]:
+    """Return the devices with tasks; where collectives alone are known, the rest of the time cannot be called idle."""
+    found: set[int] = set()
+    for name in ("kernels", "tasks"):
+        found.update(tables[name]["device_id"].unique().tolist())
+    return sorted(found)
+
+
+def _device(tables: Mapping[str, pd.DataFrame], device_id: int, windows: StepWindows) -> _Accounted:
+    parts, busy = _device_parts(tables, device_id)
+    stretches = []
+
+    def add(part: str, cause: str, starts: Int64, ends: Int64, row: Int64) -> None:
+        stretches.append(_Stretches(part, cause, row, starts, ends - starts))
+
+    for part, cause, spans in parts:
+        starts, ends, window = pieces(spans, windows.spans)
+        add(part, cause, starts, ends, windows.owner[window])
+    first, last = _busy_bounds(busy, windows)
+    head_known = _head_known(tables["api"], windows, last)
+    idle = subtract(union(*windows.spans), busy)
+    for cause, spans in idle_causes(tables, idle):
+        starts, ends, window = pieces(spans, windows.spans)
+        row = windows.owner[window]
+        head = ends <= first[row]
+        tail = ~head & (starts >= last[row])
+        known = head & head_known[row]
+        for part, name, chosen in (
+            ("idle_head", cause, known),
+            ("idle_head", UNKNOWN, head & ~known),
+            ("idle_inside", cause, ~head & ~tail),
+            ("idle_tail", cause, tail),
+        ):
+            add(part, name, starts[chosen], ends[chosen], row[chosen])
+    steps = _steps(windows.steps, device_id, windows.durations(), windows.basis, head_known)
+    return _Accounted(steps, stretches)
+
+
+def _steps(step: object, device_id: object, durations: Int64, basis: Basis, head_known: object) -> pd.DataFrame:
+    count = len(durations)
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "rank": pd.array([pd.NA] * count, dtype="Int64"),
+            "device_id": device_id,
+            "step": step,
+            "duration_ns": durations,
+            "basis": basis,
+            "head_known": head_known,
+        }
+    )
+    return frame
+
+
+def _device_parts(tables: Mapping[str, pd.DataFrame], device_id: int) -> tuple[list[tuple[str, str, Spans]], Spans]:
+    """Return disjoint intervals with part and cause of what the device did, and their union."""
+    kernels, communication, tasks, moves = (
+        frame[(frame["device_id"] == device_id).to_numpy(bool)]
+        for frame in (tables[name] for name in ("kernels", "communication", "tasks", "communication_tasks"))
+    )
+    computing = _covered(kernels)
+    exposed = subtract(_covered(communication), computing)
+    # A collective without tasks of its own cannot be split, whatever is known of the others.
+    ops = moves["op_id"].dropna().unique()
+    with_tasks = communication[communication.index.isin(ops)]
+    if len(moves) and not len(ops):
+        with_tasks = communication
+    split = intersection(exposed, _covered(with_tasks))
+    kinds = moves["task_type"].astype(str).str.lower().str.replace("[^a-z]", "", regex=True)
+    moving = intersection(split, _covered(moves[kinds.isin(_MOVING).to_numpy(bool)]))
+    busy = union(*(np.concatenate(edges) for edges in zip(computing, exposed, strict=True)))
+    name, kind = tasks["name"], tasks["task_type"]
+    copies = name.astype(str).str.contains("MEMCPY_ASYNC", regex=False).to_numpy(bool) | kind.isin(_COPY_TYPES)
+    copy = subtract(_covered(tasks[copies.to_numpy(bool)]), busy)
+    everything = union(*(np.concatenate(edges) for edges in zip(busy, copy, strict=True)))
+    parts = [
+        ("computing", "kernels", computing),
+        ("waiting", "other ranks", subtract(split, moving)),
+        ("moving", "transfer", moving),
+        ("communication", SPLIT_UNKNOWN, subtract(exposed, split)),
+        ("copy", "copies", copy),
+    ]
+    return parts, everything
+
+
+def _covered(frame: pd.DataFrame) -> Spans:
+    return covering(frame["start_ns"].to_numpy(np.int64), frame["duration_ns"].to_numpy(np.int64))
+
+
+def _busy_bounds(busy: Spans, windows: StepWindows) -> tuple[Int64, Int64]:
+    """Return the first start and the last end of device work in each step; without any, nothing is head or tail."""
+    low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    starts, ends, window = pieces(busy, windows.spans)
+    first, last = np.full(len(windows.steps), high), np.full(len(windows.steps), low)
+    np.minimum.at(first, windows.owner[window], starts)
+    np.maximum.at(last, windows.owner[window], ends)
+    nothing = first > last
+    first[nothing], last[nothing] = low, high
+    return first, last
+
+
+def _head_known(api: pd.DataFrame, windows: StepWindows, last: Int64) -> Bools:
+    """Return whether the device was done with everything before the step when the step began.
+
+    It was if the step before is in the profile, or if a host call in the step waits until after its last task.
+    """
+    known = np.zeros(len(windows.steps), bool)
+    if windows.basis == "run":
+        known[:] = True  # nothing of the run came before
+        return known
+    known[windows.owner[1:]] = True
+    waits = api[schema.matching(api["name"], lambda name: "Synchronize" in name)]
+    begins = waits["start_ns"].to_numpy(np.int64)
+    place = np.searchsorted(windows.starts, begins, side="right") - 1
+    inside = (place >= 0) & (begins < windows.ends[place]) if len(windows.ends) else np.zeros(len(begins), bool)
+    owner = windows.owner[place[inside]] if len(windows.owner) else np.zeros(0, np.int64)
+    late = begins[inside] + waits["duration_ns"].to_numpy(np.int64)[inside] > last[owner]
+    known[owner[late]] = True
+    return known
+
+
+def _vendor_rows(step_times: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the vendor's step times that hold times of one device or rank."""
+    rows: pd.DataFrame = step_times[step_times[list(_VENDOR_TIMES)].notna().any(axis=1).to_numpy(bool)]
+    if "kind" in rows:  # a stage's times are the longest of its ranks
+        rows = rows[(rows["kind"] == "rank").to_numpy(dtype=bool, na_value=False)]
+    return rows
+
+
+def _vendor(rows: pd.DataFrame) -> _Accounted:
+    """Account for the vendor's step times; their parts have no position."""
+    computing, exposed, free, bubble = (
+        rows[name].fillna(0).to_numpy(np.int64) for name in (*_VENDOR_TIMES, "bubble_ns")
+    )
+    bubble = np.minimum(bubble, exposed)
+    sums = [
+        ("computing", "kernels", computing),
+        ("communication", BUBBLE, bubble),
+        ("communication", SPLIT_UNKNOWN, exposed - bubble),
+        ("idle_inside", UNKNOWN, free),
+    ]
+    stretches = [_Stretches(part, cause, np.flatnonzero(times), None, times[times > 0]) for part, cause, times in sums]
+    steps = _steps(rows["step"].array, rows["device_id"].array, computing + exposed + free, "step_times", False)
+    if "rank" in rows:
+        steps["rank"] = rows["rank"].array
+    return _Accounted(steps, stretches)

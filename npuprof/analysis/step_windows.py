@@ -1,0 +1,128 @@
+"""The windows of steps: which stretches of time belong to which step."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.intervals import Spans
+from npuprof.arrays import Int64
+
+Basis: TypeAlias = Literal["steps", "kernels", "step_times", "run"]
+"""Where windows come from: marked steps, step numbers of kernels, the vendor's step times, or the run as a whole."""
+
+_SLICES = ("steps", "python", "operators", "api", "tasks", "kernels", "communication", "marks")
+
+
+@dataclass(frozen=True)
+class StepWindows:
+    """The steps of a device as disjoint stretches of time, in order of time.
+
+    Attributes
+    ----------
+    steps
+        Number of each step, ``Int64``; <NA> for a run without steps.
+    starts, ends
+        Epoch nanoseconds of each stretch. A step that holds another one has several.
+    owner
+        The position in `steps` that each stretch belongs to.
+    basis
+        Where the steps come from.
+    """
+
+    steps: Any
+    starts: Int64
+    ends: Int64
+    owner: Int64
+    basis: Basis
+
+    @property
+    def spans(self) -> Spans:
+        """All stretches."""
+        return self.starts, self.ends
+
+    def durations(self) -> Int64:
+        """Return the length of each step in nanoseconds."""
+        lengths = np.zeros(len(self.steps), np.int64)
+        np.add.at(lengths, self.owner, self.ends - self.starts)
+        return lengths
+
+
+def step_windows(tables: Mapping[str, pd.DataFrame], device_id: int) -> StepWindows:
+    """Return the windows of the steps of a device.
+
+    These are the rows of ``steps``; without any, for each value of ``kernels.step`` the time from the first start to
+    the last end of kernels and communication; without these, one window over all slices of the run.
+    Time in several steps, which overlap or nest, belongs to the one that began last.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    device_id
+        The device; steps that are marked on the host are those of all devices.
+    """
+    steps = tables["steps"]
+    if len(steps):
+        starts = steps["start_ns"].to_numpy(np.int64)
+        return _innermost(steps["step"].array, starts, starts + steps["duration_ns"].to_numpy(np.int64), "steps")
+    rows = pd.concat(
+        [
+            frame[(frame["device_id"] == device_id).to_numpy(bool)][["step", "start_ns", "duration_ns"]]
+            for frame in (tables["kernels"], tables["communication"])
+        ],
+        ignore_index=True,
+    )
+    if tables["kernels"]["step"].notna().any() and rows["step"].notna().any():
+        known = rows[rows["step"].notna().to_numpy(bool)]
+        known = known.assign(end_ns=known["start_ns"] + known["duration_ns"])
+        bounds = known.groupby("step").agg(start=("start_ns", "min"), end=("end_ns", "max"))
+        return _innermost(
+            bounds.index.array, bounds["start"].to_numpy(np.int64), bounds["end"].to_numpy(np.int64), "kernels"
+        )
+    whole = run_window(tables)
+    edges = np.array([] if whole is None else whole, np.int64).reshape(-1, 2)
+    return _innermost(pd.array([pd.NA] * len(edges), dtype="Int64"), edges[:, 0], edges[:, 1], "run")
+
+
+def run_window(tables: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
+    """Return the first start and the last end of all slices, in epoch nanoseconds; None without any slice."""
+    bounds = [
+        (int(starts.min()), int((starts + frame["duration_ns"].to_numpy()).max()))
+        for frame in (tables[name] for name in _SLICES)
+        if len(starts := frame["start_ns"].to_numpy())
+    ]
+    if not bounds:
+        return None
+    return min(start for start, _ in bounds), max(end for _, end in bounds)
+
+
+def _innermost(steps: Any, starts: Int64, ends: Int64, basis: Basis) -> StepWindows:
+    """Cut steps so that each moment belongs to one: of those that hold it, the one that began last."""
+    order = np.lexsort((-ends, starts))
+    if not (starts[order][1:] < np.maximum.accumulate(ends[order])[:-1]).any():
+        return StepWindows(steps[order], starts[order], ends[order], np.arange(len(order)), basis)
+    stretches: list[tuple[int, int, int]] = []
+    active: list[tuple[int, int, int]] = []  # the latest start first, and the latest row among equals
+    edges = np.unique(np.concatenate((starts, ends)))
+    rows = iter(order.tolist())
+    row = next(rows, None)
+    for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        while row is not None and starts[row] <= begin:
+            heapq.heappush(active, (-int(starts[row]), int(ends[row]), row))
+            row = next(rows, None)
+        while active and active[0][1] <= begin:
+            heapq.heappop(active)
+        if active:
+            stretches.append((begin, end, active[0][2]))
+    begins, stops, owners = (np.array(column, np.int64) for column in zip(*stretches, strict=True))
+    joined = np.concatenate(([True], (owners[1:] != owners[:-1]) | (begins[1:] != stops[:-1])))
+    last = np.append(joined[1:], True)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return StepWindows(steps[order], begins[joined], stops[last], place[owners[joined]], basis)

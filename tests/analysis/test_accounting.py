@@ -1,0 +1,284 @@
+"""Every nanosecond of a step has one part and one cause, and the parts add up to the step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import npuprof
+from npuprof import tables
+from npuprof.analysis.accounting import BUBBLE, PARTS, SPLIT_UNKNOWN, Accounting, account
+from npuprof.analysis.idle_causes import CAUSES, UNEXPLAINED, UNKNOWN
+from npuprof.profiles import Profile
+from tests import factories
+
+_Pairs = list[tuple[int, int]]
+_spans = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 60)), max_size=12)
+_windows = st.lists(st.tuples(st.integers(0, 350), st.integers(0, 200)), min_size=1, max_size=5)
+_BASE = factories.START_NS
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "kernels": {"device_id": 0, "name": "MatMul"},
+    "communication": {"device_id": 0, "name": "hcom_allReduce_", "op_type": "hcom_allReduce_"},
+    "communication_tasks": {"device_id": 0, "op_id": 0, "task_type": "Memcpy"},
+    "tasks": {"device_id": 0, "name": "MEMCPY_ASYNC", "task_type": "SDMA_SQE"},
+    "api": {"name": "aclrtSynchronizeStream", "level": "runtime", "thread_id": 1},
+    "operators": {"name": "aten::add", "kind": "op", "thread_id": 1, "id": 0},
+    "python": {"name": "train.py(1): main", "thread_id": 1, "id": 0, "depth": 0},
+}
+
+
+def table(of: str, pairs: _Pairs, /, **columns: Any) -> pd.DataFrame:
+    """Rows at `pairs` of start and duration, the other columns the same in each row."""
+    values = {column: [value] * len(pairs) for column, value in {**_DEFAULTS.get(of, {}), **columns}.items()}
+    starts, durations = (np.array([pair[at] for pair in pairs], np.int64) for at in (0, 1))
+    if of == "steps":
+        values["step"] = list(range(len(pairs)))
+    return tables.build(of, {"start_ns": starts + _BASE, "duration_ns": durations, **values})
+
+
+def moments(pairs: _Pairs) -> set[int]:
+    return {moment for start, length in pairs for moment in range(start, start + length)}
+
+
+def innermost(windows: _Pairs) -> list[set[int]]:
+    """The moments of each step: of several that hold one, it belongs to the one that began last, then the shortest."""
+    owned: list[set[int]] = [set() for _ in windows]
+    for moment in moments(windows):
+        holders = [
+            (start, -length, -row) for row, (start, length) in enumerate(windows) if start <= moment < start + length
+        ]
+        owned[-max(holders)[2]].add(moment)
+    return owned
+
+
+def by_step(accounting: Accounting) -> dict[tuple[int, str, str], int]:
+    rows = accounting.breakdown()
+    columns = (rows[name].tolist() for name in ("step", "part", "cause", "duration_ns"))
+    return {(step, part, cause): time for step, part, cause, time in zip(*columns, strict=True)}
+
+
+@given(_windows, _spans, _spans, _spans, _spans, _spans, _spans)
+def test_each_moment_of_each_step_is_counted_once(
+    windows: _Pairs, computing: _Pairs, collectives: _Pairs, moves: _Pairs, copies: _Pairs, syncs: _Pairs, calls: _Pairs
+) -> None:
+    run = factories.all_tables(
+        steps=table("steps", windows),
+        kernels=table("kernels", computing),
+        communication=table("communication", collectives),
+        communication_tasks=table("communication_tasks", moves, op_id=None),
+        tasks=table("tasks", copies),
+        api=table("api", syncs),
+        operators=table("operators", calls),
+    )
+    result = account(run)
+    told = by_step(result)
+    if not computing + copies:  # collectives alone do not tell whether the device was idle
+        assert not told
+        return
+    totals = result.by_part()
+    assert (totals[list(PARTS)].sum(axis=1) == totals["duration_ns"]).all()
+    assert (result.intervals["duration_ns"] > 0).all()
+    kernels, moved, copied = moments(computing), moments(moves), moments(copies)
+    exposed = moments(collectives) - kernels
+    split = exposed if moves else set()
+    for step, own in enumerate(innermost(windows)):
+        expected = {
+            ("computing", "kernels"): own & kernels,
+            ("waiting", "other ranks"): own & split - moved,
+            ("moving", "transfer"): own & split & moved,
+            ("communication", SPLIT_UNKNOWN): own & exposed - split,
+            ("copy", "copies"): own & copied - kernels - exposed,
+        }
+        for (part, cause), when in expected.items():
+            assert told.get((step, part, cause), 0) == len(when), (step, part)
+        busy = own & (kernels | exposed | copied)
+        idle = own - busy
+        assert sum(time for (number, part, _), time in told.items() if number == step and part in PARTS[5:]) == len(
+            idle
+        )
+        inside = {moment for moment in idle if busy and min(busy) < moment < max(busy)} if busy else idle
+        waited = moments(syncs)
+        assert told.get((step, "idle_inside", "sync_call"), 0) == len(inside & waited)
+        assert told.get((step, "idle_inside", "other_operators"), 0) == len((inside - waited) & moments(calls))
+        assert told.get((step, "idle_inside", UNEXPLAINED), 0) == len(inside - waited - moments(calls))
+
+
+def test_idle_time_before_the_first_task_is_known_only_if_nothing_earlier_could_run() -> None:
+    steps, kernels = [(0, 100), (100, 100)], [(20, 10), (120, 10)]
+    run = factories.all_tables(steps=table("steps", steps), kernels=table("kernels", kernels))
+    assert account(run).steps["head_known"].tolist() == [False, True]
+    told = by_step(account(run))
+    assert told[0, "idle_head", UNKNOWN] == told[1, "idle_head", UNEXPLAINED] == 20
+    waits = table("api", [(25, 50)])  # the host waits in step 0 until after its last task
+    assert account({**run, "api": waits}).steps["head_known"].tolist() == [True, True]
+    early = table("api", [(2, 3)])
+    assert account({**run, "api": early}).steps["head_known"].tolist() == [False, True]
+
+
+def test_causes_take_idle_time_in_their_order() -> None:
+    run = factories.all_tables(
+        steps=table("steps", [(0, 100)]),
+        kernels=table("kernels", [(0, 1), (99, 1)]),
+        api=pd.concat([table("api", [(10, 20)], name="aclopCompileAndExecute"), table("api", [(20, 20)])]),
+        operators=pd.concat(
+            [table("operators", [(50, 10)], name="enumerate(DataLoader)#next"), table("operators", [(55, 10)])]
+        ),
+        python=pd.concat([table("python", [(5, 70)]), table("python", [(62, 10)], name="nn.Module: Net_0")]),
+        marks=tables.build(
+            "marks",
+            {
+                "start_ns": np.array([_BASE + 44]),
+                "duration_ns": np.array([4]),
+                "message": ["GC"],
+                "thread_id": np.array([1]),
+            },
+        ),
+    )
+    for name in ("api", "operators", "python"):
+        run[name] = run[name].astype({"name": "category", **({"kind": "category"} if name == "operators" else {})})
+    told = {cause: time for (_, part, cause), time in by_step(account(run)).items() if part == "idle_inside"}
+    assert told == {
+        "op_compile": 20,
+        "sync_call": 10,
+        "dataloader": 10,
+        "python_gc": 4,
+        "forward_dispatch": 10,
+        "other_operators": 2,
+        "python": 14,
+        UNEXPLAINED: 28,
+    }
+
+
+def test_a_nested_step_has_its_time_and_the_outer_one_the_rest() -> None:
+    run = factories.all_tables(steps=table("steps", [(0, 100), (40, 20)]), kernels=table("kernels", [(30, 40)]))
+    assert account(run).steps["duration_ns"].tolist() == [80, 20]
+    told = by_step(account(run))
+    assert (told[0, "computing", "kernels"], told[1, "computing", "kernels"]) == (20, 20)
+
+
+def test_without_marked_steps_the_kernels_tell_them() -> None:
+    kernels = pd.concat([table("kernels", [(10, 5), (30, 10)], step=3), table("kernels", [(60, 5)], step=4)])
+    collectives = table("communication", [(40, 10)], step=3)
+    run = factories.all_tables(kernels=kernels.astype({"name": "category"}), communication=collectives)
+    steps = account(run).steps
+    assert steps[["step", "duration_ns", "basis"]].to_numpy().tolist() == [[3, 40, "kernels"], [4, 5, "kernels"]]
+    assert not {"idle_head", "idle_tail"} & set(account(run).intervals["part"])
+
+
+def test_a_run_without_steps_has_one_window_of_all_its_slices() -> None:
+    run = factories.all_tables(kernels=table("kernels", [(10, 5)]), python=table("python", [(0, 40)]))
+    steps = account(run).steps
+    assert steps[["basis", "duration_ns"]].to_numpy().tolist() == [["run", 40]]
+    assert steps["step"].isna().all()
+
+
+def test_each_device_has_its_own_account_of_the_same_steps() -> None:
+    kernels = pd.concat([table("kernels", [(0, 30)]), table("kernels", [(10, 10)], device_id=1)])
+    run = factories.all_tables(steps=table("steps", [(0, 50)]), kernels=kernels.astype({"name": "category"}))
+    assert account(run).by_part()[["device_id", "computing", "duration_ns"]].to_numpy().tolist() == [
+        [0, 30, 50],
+        [1, 10, 50],
+    ]
+
+
+def test_collectives_without_tasks_are_not_split_beside_others_that_have_some() -> None:
+    run = factories.all_tables(
+        steps=table("steps", [(0, 100)]),
+        kernels=table("kernels", [(90, 5)]),
+        communication=table("communication", [(0, 20), (50, 20)]),
+        communication_tasks=table("communication_tasks", [(5, 10)], op_id=0),
+    )
+    told = by_step(account(run))
+    assert told[0, "waiting", "other ranks"] == told[0, "moving", "transfer"] == 10
+    assert told[0, "communication", SPLIT_UNKNOWN] == 20
+
+
+def test_the_vendors_step_times_serve_a_device_without_kernels() -> None:
+    vendor = tables.build(
+        "step_times",
+        {
+            "step": pd.array([7], "Int64"),
+            "device_id": pd.array([0], "Int64"),
+            "computing_ns": pd.array([50], "Int64"),
+            "communication_not_overlapped_ns": pd.array([30], "Int64"),
+            "free_ns": pd.array([20], "Int64"),
+            "bubble_ns": pd.array([10], "Int64"),
+        },
+    )
+    result = account(factories.all_tables(step_times=vendor), rank=4)
+    assert result.steps[["rank", "step", "duration_ns", "basis"]].to_numpy().tolist() == [[4, 7, 100, "step_times"]]
+    assert by_step(result) == {
+        (7, "computing", "kernels"): 50,
+        (7, "communication", BUBBLE): 10,
+        (7, "communication", SPLIT_UNKNOWN): 20,
+        (7, "idle_inside", UNKNOWN): 20,
+    }
+    assert result.intervals["start_ns"].isna().all()
+
+
+def test_a_stage_of_a_cluster_is_not_added_to_its_ranks() -> None:
+    vendor = tables.build(
+        "step_times",
+        {
+            "computing_ns": pd.array([50, 60], "Int64"),
+            "communication_not_overlapped_ns": pd.array([1, 1], "Int64"),
+            "free_ns": pd.array([1, 1], "Int64"),
+            "kind": pd.Categorical(["rank", "stage"]),
+            "rank": pd.array([3, None], "Int64"),
+        },
+    )
+    assert account(factories.all_tables(step_times=vendor)).steps["rank"].tolist() == [3]
+
+
+def test_a_run_without_a_device_has_no_account() -> None:
+    run = factories.all_tables(steps=table("steps", [(0, 50)]), python=table("python", [(0, 40)]))
+    assert not len(account(run).steps)
+    assert account(run).breakdown().columns.tolist() == ["rank", "device_id", "step", "part", "cause", "duration_ns"]
+
+
+_AS_MS = ("computing", "waiting", "moving", "communication", "copy", "idle_head", "idle_inside", "idle_tail")
+
+
+@pytest.mark.parametrize(
+    ("name", "duration_ms", "parts_ms"),
+    [
+        ("text/level1/rank0_ascend_pt", 155.986, (8.874, 98.027, 3.936, 0, 0.853, 13.319, 29.474, 1.502)),
+        ("text/level1/rank1_ascend_pt", 153.888, (8.878, 92.412, 3.947, 0, 1.285, 15.157, 30.666, 1.543)),
+        ("db/level1/rank0_ascend_pt", 151.889, (8.903, 94.005, 4.066, 0, 0.842, 12.370, 30.102, 1.600)),
+        ("text/level0/rank0_ascend_pt", 136.898, (8.827, 0, 0, 81.516, 1.010, 14.901, 29.355, 1.288)),
+        ("llm_4ranks/rank_0_ascend_pt", 810.022, (231.29, 0, 0, 420.17, 0, 0, 158.56, 0)),
+        ("llm_4ranks/rank_1_ascend_pt", 809.43, (230.90, 0, 0, 441.71, 0, 0, 136.82, 0)),
+    ],
+)
+def test_steps_of_real_runs(samples: Path, name: str, duration_ms: float, parts_ms: tuple[float, ...]) -> None:
+    (row,) = one(samples, name).accounting.by_part().to_dict("records")
+    assert row["duration_ns"] / 1e6 == pytest.approx(duration_ms, abs=0.001 if "level" in name else 0.01)
+    assert [row[part] / 1e6 for part in _AS_MS] == pytest.approx(parts_ms, abs=0.001 if "level" in name else 0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "causes_ms"),
+    [
+        ("text/level1/rank0_ascend_pt", (5.00, 6.17, 3.33, 0, 0, 0.40, 0.26, 1.49, 13.87)),
+        ("db/level1/rank0_ascend_pt", (8.48, 4.41, 3.78, 0, 0, 0.43, 0.24, 1.58, 10.65)),
+    ],
+)
+def test_causes_of_idle_time_of_real_runs(samples: Path, name: str, causes_ms: tuple[float, ...]) -> None:
+    rows = one(samples, name).breakdown()
+    idle = rows[rows["part"].isin(["idle_head", "idle_inside", "idle_tail"])]
+    sums = idle.groupby("cause", observed=True)["duration_ns"].sum()
+    told = [sums.get(cause.name, 0) / 1e6 for cause in CAUSES]
+    assert told[: len(causes_ms)] == pytest.approx(causes_ms, abs=0.01)
+    assert UNEXPLAINED not in sums
+
+
+def one(samples: Path, name: str) -> Profile:
+    run = npuprof.load(samples / "torch_npu" / name)
+    assert isinstance(run, Profile)
+    return run
