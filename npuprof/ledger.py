@@ -17,6 +17,7 @@ from npuprof.texts import encodable
 STATISTICS = "statistics"
 """The table of rows that a vendor had already summed, which are kept as they came."""
 
+_NOT_SELECTED = "what was not selected"
 _COLUMNS = ("input", "rows", "in_tables", "used", "left_out")
 _MAX_INPUTS = 10_000  # a damaged file must not turn into a million accounts
 _OTHERS = "other inputs"
@@ -95,6 +96,10 @@ class Ledger:
             rows, _ = self._kept.pop(key)
             self._account(key[0]).in_tables -= rows
             self._account(key[0]).used += rows
+
+    def deselect(self, table: str, rows: int) -> None:
+        """Register rows that were read and would be in a table, but lie outside of the part that was asked for."""
+        self._add_kept((_NOT_SELECTED, table), 0, -rows)
 
     def use(self, source: str, rows: int) -> None:
         """Register rows of an input that are no rows of their own: they name, end, link or describe others."""

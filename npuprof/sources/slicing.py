@@ -46,6 +46,8 @@ def cut(decoded: Decoded, selection: Selection) -> None:
     windows = selection.windows(steps, beginning)
     first, last = _extent(frames)
     decoded.tables = _cut_tables(frames, windows, selection.steps)
+    for name in decoded.notes.ledger.made().keys() & frames.keys():
+        decoded.notes.ledger.deselect(name, len(frames[name]) - len(decoded.tables[name]))
     for name, frame in decoded.statistics.items():
         if _STATISTIC_TIME in frame and frame[_STATISTIC_TIME].dtype == np.int64:
             moments = frame[_STATISTIC_TIME].to_numpy()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import npuprof
@@ -13,9 +14,11 @@ from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded, Preference
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import Run, detect
+from npuprof.sources.selection import choose
 from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.trace.maker import CANN, HBM, HOST, NPU, at, small_trace
 
+_TIMED = {"operators", "api", "tasks", "kernels"}
 _UNTOLD = ("for an unknown reason", "more than once", "after they were read", "read from nowhere")
 
 
@@ -52,7 +55,7 @@ def _distinct_files(samples: Path) -> Iterator[Path]:
             yield path
 
 
-@pytest.mark.parametrize("preferred", [None, "raw", "parsed"])
+@pytest.mark.parametrize("preferred", [None, "raw", "parsed", "text", "db"])
 def test_every_run_of_every_sample_balances(samples: Path, preferred: Preference) -> None:
     gaps: dict[str, list[str]] = {}
     for run in _runs(samples, preferred):
@@ -63,6 +66,22 @@ def test_every_run_of_every_sample_balances(samples: Path, preferred: Preference
         if wrong := unaccounted(decoded):
             gaps[str(run.path)] = wrong
     assert not gaps
+
+
+def test_a_selected_part_of_every_sample_balances(samples: Path) -> None:
+    gaps: dict[str, list[str]] = {}
+    cut = 0
+    for run in _runs(samples, None):
+        whole = decode_run(run)
+        found = [whole.tables[name]["start_ns"].to_numpy(np.int64) for name in _TIMED & {*whole.tables}]
+        starts = np.sort(np.concatenate([np.array([0, 1]), *found]))
+        start, end = (int(starts[len(starts) * tenths // 10]) for tenths in (4, 6))
+        part = decode_run(run, choose(None, start, max(end, start + 1)))
+        if wrong := unaccounted(part):
+            gaps[str(run.path)] = wrong
+        cut += any(0 < len(frame) < len(whole.tables[name]) for name, frame in part.tables.items())
+    assert not gaps
+    assert cut >= 5
 
 
 def test_every_file_of_the_samples_balances_by_itself(samples: Path) -> None:

@@ -139,6 +139,8 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     recorded = selected_records.Recorded(host, devices, calls, launched, tasks, matched)
     needed = selected_records.find(recorded, tables["steps"], info, part)
     if needed is not None:
+        notes.ledger.deselect("api", len(calls.begins) - len(needed.calls.begins))
+        notes.ledger.deselect("tasks", len(tasks) - len(needed.tasks))
         host, calls, launched, tasks, matched = needed.host, needed.calls, needed.launched, needed.tasks, needed.matched
     api = nest_calls(host, calls)
     contexts, _ = host.read("additional.context_id_info", layouts.CONTEXT_ID)
@@ -180,7 +182,7 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     computing = tables["kernels"][["start_ns", "duration_ns", "device_id", "name"]][~issuers]
     tables["overlap"] = overlap_table(computing, tables["communication"], of_span(tables["tasks"]))
     host.names.note_unnamed([*tables.values(), *decoded.statistics.values()], notes)
-    row_accounts.add_made(decoded, len(device_marks.id), is_part=needed is not None)
+    row_accounts.add_made(decoded, len(device_marks.id))
     if needed is not None:
         needed.number(tables)
     for streams in dict.fromkeys((host.streams, *(device.streams for device in devices))):

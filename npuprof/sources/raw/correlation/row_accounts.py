@@ -1,4 +1,4 @@
-"""What the ledger tells of tables that were made of others, and of a part of a run."""
+"""What the ledger tells of tables that were made of others."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ _MADE_OF = {
     "steps": "ts_track",
     "overlap": "kernels",
 }
-_PART = "what was not selected"
 
 
-def add_made(decoded: Decoded, device_marks: int, *, is_part: bool) -> None:
+def add_made(decoded: Decoded, device_marks: int) -> None:
     """Account for the rows that are of no record of their own.
 
     Parameters
@@ -23,8 +22,6 @@ def add_made(decoded: Decoded, device_marks: int, *, is_part: bool) -> None:
         The run, whose records the readers have accounted for.
     device_marks
         How many tasks were made of the device side of marks.
-    is_part
-        Whether records outside of a selection were left out: the rows that they would have made are none.
     """
     ledger = decoded.notes.ledger
     if device_marks:
@@ -32,7 +29,3 @@ def add_made(decoded: Decoded, device_marks: int, *, is_part: bool) -> None:
     for table, source in _MADE_OF.items():
         if len(decoded.tables[table]):
             ledger.make(source, table, len(decoded.tables[table]))
-    if is_part:
-        for table, made in ledger.made().items():
-            if table in decoded.tables and made > len(decoded.tables[table]):
-                ledger.make(_PART, table, len(decoded.tables[table]) - made)
