@@ -19,7 +19,8 @@ settings.load_profile("explore" if os.environ.get("NPUPROF_EXPLORE") else "same"
 
 _BROWSER = "tests/browser/"
 
-_DEFAULT_SAMPLES = Path(__file__).parents[2] / "shared" / "samples"
+SAMPLES = Path(os.environ.get("NPUPROF_SAMPLES", Path(__file__).parents[2] / "shared" / "samples"))
+"""The folder of real results and raw directories, which there may be none of; tests take the fixture `samples`."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -41,10 +42,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.fixture(scope="session")
 def samples() -> Path:
     """The folder of real results and raw directories; the test is skipped where there is none."""
-    folder = Path(os.environ.get("NPUPROF_SAMPLES", _DEFAULT_SAMPLES))
-    if not folder.is_dir():
-        pytest.skip(f"no samples in {folder}: set NPUPROF_SAMPLES to their folder")
-    return folder
+    if not SAMPLES.is_dir():
+        pytest.skip(f"no samples in {SAMPLES}: set NPUPROF_SAMPLES to their folder")
+    return SAMPLES
 
 
 class FakeClock:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from npuprof.errors import NpuprofError
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, Preference
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import detect
 
@@ -115,15 +115,17 @@ class Mutated:
         The run: a directory or one file.
     folder
         Where to copy it.
+    preferred
+        The form of it to read.
     """
 
-    def __init__(self, path: Path, folder: Path) -> None:
-        self.root = folder / path.name
+    def __init__(self, path: Path, folder: Path, preferred: Preference = None) -> None:
+        self.root, self.preferred = folder / path.name, preferred
         if path.is_dir():
             shutil.copytree(path, self.root)
         else:
             shutil.copy(path, self.root)
-        self.whole = load(self.root)
+        self.whole = load(self.root, preferred)
 
     def files(self) -> list[Path]:
         """List the text files, by name."""
@@ -153,7 +155,7 @@ class Mutated:
                 path.unlink()
             else:
                 path.write_bytes(mutation.content)
-            left = load(self.root)
+            left = load(self.root, self.preferred)
         finally:
             path.write_bytes(content)
         if self.whole is None or left is None or warned_more(self.whole, left):
@@ -161,7 +163,14 @@ class Mutated:
         return lost(self.whole, left)
 
 
-def silent_losses(path: Path, folder: Path, random: Random | None = None, count: int = 1, names: str = "") -> list[str]:
+def silent_losses(
+    path: Path,
+    folder: Path,
+    random: Random | None = None,
+    count: int = 1,
+    names: str = "",
+    preferred: Preference = None,
+) -> list[str]:
     """Try mutations of each file of a run, which is copied into a folder; return what was lost in silence.
 
     Parameters
@@ -172,8 +181,10 @@ def silent_losses(path: Path, folder: Path, random: Random | None = None, count:
         As for :func:`mutations`.
     names
         A pattern for the names of the files; all by default.
+    preferred
+        The form of the run to read.
     """
-    run = Mutated(path, folder)
+    run = Mutated(path, folder, preferred)
     return [
         f"{file.relative_to(folder)}, {mutation.name}: {', '.join(loss)}"
         for file in run.files()
@@ -183,10 +194,10 @@ def silent_losses(path: Path, folder: Path, random: Random | None = None, count:
     ]
 
 
-def load(path: Path) -> Decoded | None:
+def load(path: Path, preferred: Preference = None) -> Decoded | None:
     """Read a run; None where an error tells that it cannot be read."""
     try:
-        return decode_run(detect(path).found[0])
+        return decode_run(detect(path, preferred).found[0])
     except NpuprofError:
         return None
 
