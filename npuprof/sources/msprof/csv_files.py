@@ -14,7 +14,6 @@ import pandas as pd
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
-from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.text.csv_table import CsvTable
 
 _OF_TASKS = {
@@ -38,11 +37,12 @@ def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.Data
     table = CsvTable(path, notes)
     table.expect(_OF_TASKS)
     _need(table, path, "task_start(us)", "task_time(us)")
-    usable = table.time_ns("task_start(us)")[1] & ~np.asarray(table.scaled("task_time(us)", US_TO_NS).isna())
+    duration = table.durations("task_time(us)")
+    usable = table.time_ns("task_start(us)")[1] & ~np.asarray(duration.isna())
     table.drop(~usable, "a row has no start or duration", "tasks")
     columns: dict[str, Any] = {
         "start_ns": table.time_ns("task_start(us)")[0],
-        "duration_ns": table.scaled("task_time(us)", US_TO_NS).to_numpy(np.int64),
+        "duration_ns": duration[usable].to_numpy(np.int64),
         "device_id": _devices(table, default_device),
     }
     for name, header in (("stream_id", "stream_id"), ("task_id", "task_id")):

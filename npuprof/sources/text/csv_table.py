@@ -76,6 +76,9 @@ class CsvTable:
         self._cells = each_once(self._read(path), self.names, notes, self.source)
         notes.ledger.read(self.source, len(self))
         tell(self.source, size, size)
+        repeated = {name for name in self.names if name and self.names.count(name) > 1}
+        for name in sorted(repeated):
+            notes.warning(self.source, f"the column {name!r} is there more than once: the first of them is shown")
         if not len(self):
             notes.warning(self.source, "it has a header and no rows: its table is empty")
 
@@ -185,6 +188,14 @@ class CsvTable:
         values, valid = scaled_column(column, multiplier)
         self._note_unreadable(name, int(len(valid) - np.count_nonzero(valid)) - column.null_count)
         return pd.arrays.IntegerArray(values, ~valid)
+
+    def durations(self, name: str) -> Any:
+        """Return a column of microseconds as nanoseconds; one that is negative is 0, and told."""
+        values = self.scaled(name, US_TO_NS)
+        backwards = (values < 0).fillna(False).to_numpy(np.bool_)
+        self.warn(f"{name!r}: a duration is negative; taken as 0", int(np.count_nonzero(backwards)))
+        values[backwards] = 0
+        return values
 
     def whole(self, name: str) -> Any:
         """Return a column of whole numbers as an Int64 array; <NA> for absent cells and for 4294967295."""

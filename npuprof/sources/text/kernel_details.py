@@ -98,7 +98,7 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
     if missing:
         raise SourceError(f"{path} has no column {missing[0]!r}, so it is no table of kernels; is it another file?")
     start, timed = table.time_ns(found["start"])
-    duration = table.scaled(found["duration"], US_TO_NS)
+    duration = table.durations(found["duration"])
     usable = timed & ~np.asarray(duration.isna())
     if not usable.all():
         table.drop(~usable, "a row has no start or duration", "kernels and communication")

@@ -86,14 +86,13 @@ def kind_of_trace(path: Path) -> Kind:
 
 def _kind_of_events(events: list[Event]) -> Kind:
     categories = {event.cat or "" for event in events}
-    if categories & _CATEGORIES["ascend"] or any(type(event.ts) is str for event in events):
-        return "ascend"
-    if any(_is_of_npu(event) for event in events if event.ph == "M"):
+    if categories & _CATEGORIES["ascend"] or any(_is_of_npu(event) for event in events if event.ph == "M"):
         return "ascend"
     arguments = _arguments(events)
     kinds: tuple[Kind, ...] = ("ascend", "kineto")
     signs = (kind for kind in kinds if arguments & _ARGUMENTS[kind] or categories & _CATEGORIES[kind])
-    return next(signs, "")
+    # A time as text is the weakest sign: tools that convert traces write such too.
+    return next(signs, "ascend" if any(type(event.ts) is str for event in events) else "")
 
 
 def _is_of_npu(event: Event) -> bool:

@@ -45,6 +45,18 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes], str, int]] = {
         "it counts 3 rows of kernels, and there are 1",
         1,
     ),
+    "a negative duration": (
+        "kernel_details.csv",
+        lambda content: content.replace(b"\t,", b"\t,-", 1),
+        "'Duration(us)': a duration is negative; taken as 0",
+        1,
+    ),
+    "a column that is there twice": (
+        "kernel_details.csv",
+        lambda content: content.replace(b"\r\n", b",Name\r\n").replace(b",Name", b",Duration(us)", 1),
+        "the column 'Duration(us)' is there more than once: the first of them is shown",
+        1,
+    ),
     "a pair of ranks without numbers": (
         "communication_matrix.json",
         lambda content: content.replace(b'"Transit Size(MB)": 4, ', b""),

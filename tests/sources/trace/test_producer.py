@@ -94,6 +94,8 @@ def test_events_of_torch_in_a_plain_list_are_read_as_such(tmp_path: Path) -> Non
         ({}, {"cat": "kernel"}, "kineto"),
         ({}, {"cat": "cpu_op", "args": {"Ev Idx": 1}}, "kineto"),
         ({}, {"cat": "cpu_op", "args": [1]}, ""),
+        ({}, {"cat": "cpu_op", "ts": "1.5"}, "ascend"),
+        ({}, {"cat": "cuda_runtime", "ts": "1.5"}, "kineto"),
         ({}, {"cat": "cpu_op", "args": {"Sequence number": 1}}, ""),
         ({"schemaVersion": 1}, {"ph": "M", "name": "process_labels", "args": {"labels": "NPU 3"}}, "ascend"),
         ({"schemaVersion": 1}, {"ph": "M", "name": "process_labels", "args": {"labels": "CPU"}}, "kineto"),
