@@ -26,6 +26,7 @@ from npuprof.texts import json_or_text
 CLUSTER_ANALYSIS = "cluster analysis"
 """What ``info.source`` says of such a profile."""
 GROUPS = "communication_groups"
+_COMMUNICATION: tuple[Kind, ...] = ("communication", "matrix")
 _STAMP = re.compile(r"_\d{14,17}$")  # of the export
 _MAX_PARALLEL = 100  # kinds of parallelism that a summary names
 
@@ -58,9 +59,18 @@ class Reading:
             self._recipes()
         if self._failed and len(self._failed) == len(files):
             raise self._failed[0]
+        self._note_no_groups()
         for path in self._layout.beside:
             self.decoded.notes.info(path.name, "another file of the same kind is read; load this one by itself")
         self._tell_ranks(self.decoded.tables.get("step_times"), statistics.get(GROUPS, tables_of.empty_groups()))
+
+    def _note_no_groups(self) -> None:
+        """Warn of groups that are in no file, though communication is, which is written after them."""
+        if self._layout.root.is_dir() and "groups" not in self._layout.files and GROUPS not in self.decoded.statistics:
+            beside = [path.name for kind in _COMMUNICATION if (path := self._layout.files.get(kind)) is not None]
+            if beside:
+                told = f"missing, though {' and '.join(beside)} is there: which ranks form a group is not known"
+                self.decoded.notes.warning("communication_group.json", told)
 
     def _attempt(self, kind: Kind, read: Callable[[Path], object]) -> None:
         path = self._layout.files.get(kind)

@@ -14,7 +14,17 @@ import pandas as pd
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.sources.cluster.ranks import as_text, rank_of, ranks_of
-from npuprof.sources.text.communication_json import TOTAL, load_summary, mapping, objects, with_starts
+from npuprof.sources.text.communication_json import (
+    BANDWIDTHS,
+    TIMES,
+    TOTAL,
+    TRANSFERS,
+    load_summary,
+    mapping,
+    note_lacking,
+    objects,
+    with_starts,
+)
 
 Frames = dict[str, pd.DataFrame]
 Row = dict[str, Any]
@@ -39,10 +49,11 @@ def read_communication(path: Path, notes: Notes) -> Frames:
     SourceError
         If the file cannot be read or is no JSON.
     """
-    times, links, packets = [], [], []
+    times, links, packets, read = [], [], [], []
     for where, by_rank in _operators(path, notes):
         for rank, told in objects(by_rank, path.name, notes):
             of_rank = {**where, "rank": rank_of(rank)}
+            read.append(told)
             times.append({**of_rank, **_plain(told.get("Communication Time Info"))})
             for link, numbers in mapping(told.get("Communication Bandwidth Info")).items():
                 links.append({**of_rank, "link": link, **_plain(numbers)})
@@ -50,6 +61,10 @@ def read_communication(path: Path, notes: Notes) -> Frames:
                     packets.append({**of_rank, "link": link, **_packet(size, counted)})
     notes.ledger.read(path.name, len(times))
     notes.ledger.keep(path.name, STATISTICS, len(times))
+    if lacking := sum(not mapping(told.get("Communication Bandwidth Info")) for told in read):
+        notes.warning(path.name, "an operator has no 'Communication Bandwidth Info'", lacking)
+    note_lacking([row for row in times if row["name"] != TOTAL], TIMES, path, notes)
+    note_lacking([row for row in links if row["name"] != TOTAL], BANDWIDTHS, path, notes)
     named = {"communication": times, "communication_bandwidth": links, "communication_packets": packets}
     return {key: frame for name, rows in named.items() for key, frame in split_totals(name, rows).items()}
 
@@ -74,6 +89,7 @@ def read_matrix(path: Path, notes: Notes) -> Frames:
             rows.append({**where, "src_rank": rank_of(source), "dst_rank": rank_of(target), **_plain(numbers)})
     notes.ledger.read(path.name, len(rows))
     notes.ledger.keep(path.name, STATISTICS, len(rows))
+    note_lacking(rows, TRANSFERS, path, notes)
     return split_totals("communication_matrix", rows)
 
 

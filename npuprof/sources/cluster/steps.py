@@ -21,6 +21,7 @@ from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.text.csv_table import CsvTable
 from npuprof.sources.text.vendor_sums import DURATIONS
 
+KINDS = ("rank", "stage")
 PLACES = {"dp_index": "DP Index", "pp_index": "PP Index", "tp_index": "TP Index"}
 
 
@@ -39,6 +40,7 @@ def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
     table = CsvTable(path, notes, ("Step", *PLACES.values()))  # a run may have no steps, a stage no place
     if not {"Type", "Index"} <= set(table.names):
         raise SourceError(f"{path} has no columns 'Type' and 'Index' of ranks and stages; is it another file?")
+    table.expect(("Step", "Type", "Index", *DURATIONS.values(), *PLACES.values()))
     columns: dict[str, Any] = {"step": table.whole("Step")} if "Step" in table.names else {}
     for name, header in DURATIONS.items():
         if header in table.names:
@@ -48,9 +50,8 @@ def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
     for name, header in PLACES.items():
         if header in table.names:
             columns[name] = table.whole(header)
-    lost = int((whose["rank"].isna() & pd.isna(whose["ranks"])).sum())
-    if lost:
-        notes.warning(path.name, "a row does not tell the rank or stage that it is of", lost)
+    known = np.isin(whose["kind"].astype(object), KINDS) & ~(whose["rank"].isna() & pd.isna(whose["ranks"]))
+    table.warn("a row does not tell the rank or stage that it is of", int((~known).sum()))
     table.put("step_times")
     return tables.build("step_times", columns)
 

@@ -70,6 +70,7 @@ def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None
         )
         rows = take(rows, sized)
         database.accounts.keep("OP_MEMORY", "allocations", len(rows["size"]))
+        _account_repeated(database, rows)
     else:
         rows = _paired_blocks(database, strings)
     if not len(rows["size"]):
@@ -88,6 +89,18 @@ def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None
         found["active_released_ns"] = _times(rows["activeReleaseTime"])
     found |= {name: optional(rows[column]) for column, name in _TOTALS.items() if column in rows}
     return tables.build("allocations", found)
+
+
+def _account_repeated(database: Database, blocks: dict[str, Records]) -> None:
+    """Account for the events of ``NPU_OP_MEM``, of which the framework's blocks are made too."""
+    if database.has("MEMORY_RECORD") and database.has("NPU_OP_MEM"):
+        moments = database.rows("NPU_OP_MEM", ["timestampNs"])["timestampNs"]
+        repeated = np.isin(moments, np.concatenate((blocks["allocationTime"], blocks["releaseTime"])))
+        repeated &= moments != ABSENT
+        database.accounts.use("NPU_OP_MEM", int(np.count_nonzero(repeated)))
+        database.accounts.leave_out(
+            "NPU_OP_MEM", "an event is of no block", int(np.count_nonzero(~repeated)), affects="allocations"
+        )
 
 
 def _allocators(database: Database, strings: Names) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from npuprof.sources.database.memory import allocations_table, memory_table
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.overlap import overlap_of
 from npuprof.sources.database.passthrough import rest_of
+from npuprof.sources.database.references import kernels_of_tasks, note_lacking
 from npuprof.sources.database.report import ReportDatabase, is_report
 from npuprof.sources.database.schema import note_shape
 from npuprof.sources.text.vendor_sums import add_listed_operators
@@ -114,6 +115,7 @@ class Reading:
         if is_report(database.tables):
             database = ReportDatabase(database)
         note_shape(database)
+        note_lacking(database)
         add_facts(self.decoded.info, database)
         strings = Names(database, "STRING_IDS", "value")
         if not len(strings):
@@ -151,6 +153,8 @@ class Reading:
         kernels = kernels_table(database, strings, tasks, collectives)
         if len(kernels):
             found["kernels"] = kernels
+        else:
+            kernels_of_tasks(database, self.decoded)
         _name_items(found)
 
     def _links(self, calls: HostCalls, marks: Int64) -> None:

@@ -25,12 +25,12 @@ START = "Start Timestamp(us)"
 _EARLIEST_MOMENT_US = 1e14  # in 1973; no duration is as long
 _MAX_BYTES = 512 << 20
 _WHERE = ("step", "kind", "name", "group")
-_TIMES = (
+TIMES = (
     *(START, "Elapse Time(ms)", "Transit Time(ms)", "Wait Time(ms)", "Synchronization Time(ms)", "Idle Time(ms)"),
     *("Wait Time Ratio", "Synchronization Time Ratio"),
 )
-_BANDWIDTHS = ("Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)", "Large Packet Ratio")
-_TRANSFERS = ("Transport Type", "Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)")
+BANDWIDTHS = ("Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)", "Large Packet Ratio")
+TRANSFERS = ("Transport Type", "Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)")
 _LFS = b"version https://git-lfs"
 
 
@@ -63,8 +63,8 @@ def read_communication(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
     _account(path, notes, len(times), totals)
     if lacking:
         notes.warning(path.name, "an operator has no 'Communication Bandwidth Info'", lacking)
-    _note_lacking(times, _TIMES, path, notes)
-    _note_lacking(bandwidths, _BANDWIDTHS, path, notes)
+    note_lacking(times, TIMES, path, notes)
+    note_lacking(bandwidths, BANDWIDTHS, path, notes)
     return {"communication": with_starts(_frame(times), times), "communication_bandwidth": _frame(bandwidths)}
 
 
@@ -87,7 +87,7 @@ def read_communication_matrix(path: Path, notes: Notes) -> pd.DataFrame:
     _account(path, notes, len(rows))
     if unreadable:
         notes.warning(path.name, "a pair of ranks cannot be read", unreadable)
-    _note_lacking(rows, _TRANSFERS, path, notes)
+    note_lacking(rows, TRANSFERS, path, notes)
     return _frame(rows)
 
 
@@ -97,8 +97,8 @@ def _account(path: Path, notes: Notes, kept: int, used: int = 0) -> None:
     notes.ledger.use(path.name, used)
 
 
-def _note_lacking(rows: list[dict[str, Any]], keys: Sequence[str], path: Path, notes: Notes) -> None:
-    """Warn of entries without a key that the vendor writes for each."""
+def note_lacking(rows: list[dict[str, Any]], keys: Sequence[str], path: Path, notes: Notes) -> None:
+    """Warn of entries without a key that the vendor writes for each of them."""
     lacking = {key for row in rows for key in keys if row.get(key) is None}
     if lacking:
         count = sum(not lacking.isdisjoint(key for key in keys if row.get(key) is None) for row in rows)

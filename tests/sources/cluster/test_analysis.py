@@ -265,11 +265,23 @@ def test_nothing_readable_says_what_is_wrong(tmp_path: Path) -> None:
 
 def test_rows_that_belong_to_nobody_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
-    path.write_text(f"{maker.STEP_HEAD}\n,rank,x,1,1,1,1,1,1,1,1\n,stage,0,1,1,1,1,1,1,1,1\n")
+    path.write_text(f"{maker.STEP_HEAD}\n,rank,x,1,1,1,1,1,1,1,1\n,stage,0,1,1,1,1,1,1,1,1\n,ran,0,1,1,1,1,1,1,1,1\n")
     run = npuprof.load(path)
     assert run.step_times["step"].isna().all()
-    assert run.step_times["ranks"].dropna().tolist() == ["0"]
-    assert run.notes["count"].tolist() == [1]
+    assert run.step_times["ranks"].dropna().tolist() == ["0", "0"]
+    assert run.notes["count"].tolist() == [2]
+
+
+def test_missing_groups_and_numbers_are_told(tmp_path: Path) -> None:
+    folder = maker.text_result(tmp_path)
+    assert not len(npuprof.load(folder).notes)
+    (folder / "communication_group.json").unlink()
+    path = folder / "cluster_communication.json"
+    path.write_text(path.read_text().replace('"Wait Time(ms)"', '"Wait Tme(ms)"', 1))
+    assert npuprof.load(folder).notes[["severity", "source"]].to_numpy().tolist() == [
+        ["warning", "cluster_communication.json"],
+        ["warning", "communication_group.json"],
+    ]
 
 
 @pytest.mark.parametrize(

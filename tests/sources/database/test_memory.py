@@ -67,6 +67,21 @@ def test_rows_of_an_allocator_are_not_counted_twice(tmp_path: Path) -> None:
     assert "hbm_bytes" not in memory
 
 
+def test_events_of_which_the_frameworks_blocks_are_made_are_no_loss(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "ascend_pytorch_profiler.db")
+    engine, take, give = maker.text("GE"), maker.text("allocate"), maker.text("release")
+    events = [(engine, 1, event, 5, at(time), 0, 5, 9, engine, 0) for event, time in ((take, 1), (give, 2), (take, 7))]
+    maker.table("NPU_OP_MEM", _OPERATOR, events)
+    maker.table("OP_MEMORY", "name size allocationTime releaseTime deviceId", [(engine, 5, at(1), at(2), 0)])
+    maker.table("MEMORY_RECORD", "component timestamp totalAllocated deviceId", [(engine, at(1), 5, 0)])
+    decoded = database.read(maker.close())
+    assert len(decoded.tables["allocations"]) == 1
+    accounts = decoded.notes.ledger.to_frame().set_index("input").loc["ascend_pytorch_profiler.db: NPU_OP_MEM"]
+    assert accounts.to_dict() == {"rows": 3, "in_tables": 0, "used": 2, "left_out": 1}
+    told = decoded.notes.to_frame().set_index("source").loc["ascend_pytorch_profiler.db: NPU_OP_MEM"]
+    assert (told["severity"], told["count"]) == ("warning", 1)
+
+
 def test_counters_have_their_unit_and_instance(tmp_path: Path) -> None:
     maker = Maker(tmp_path / "msprof_1.db")
     maker.table(

@@ -50,7 +50,7 @@ def test_a_table_has_its_place(tmp_path: Path, table: str) -> None:
     frame = decoded.statistics[name] if statistics else decoded.tables[name]
     assert len(frame) == 1
     told = decoded.notes.to_frame()["message"].tolist()
-    kept = [message for message in told if table in message]
+    kept = [message for message in told if message.startswith(f"the table {table} ")]
     assert len(kept) == (name == table.lower())  # what has no place of its own is told, once
 
 

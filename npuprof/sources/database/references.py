@@ -1,0 +1,69 @@
+"""Whole tables that are missing or empty, though the rows of others name theirs.
+
+Source: sources/RESULTS.md sections 5.1 and 5.2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from npuprof import tables
+from npuprof.sources.base import Decoded
+from npuprof.sources.columns.nullable import ABSENT, FIRST_MARK_CONNECTION, SENTINELS, missing, named
+from npuprof.sources.database.connection import Database
+
+_INFO = "COMPUTE_TASK_INFO"
+_NONE = (ABSENT, -1, *SENTINELS)
+_KERNELS = ("KERNEL_", "MIX_")  # AI_CORE may also be the parent of a collective's steps
+_REFERENCES = (  # a table, its column, the table whose rows the column names, and what is lost without that
+    ("TASK", "connectionId", "CANN_API", "the calls that launched them are missing"),
+    ("COMMUNICATION_TASK_INFO", "opId", "COMMUNICATION_OP", "the communication operators are missing"),
+    ("PYTORCH_API", "connectionId", "CONNECTION_IDS", "their links are missing"),
+    ("PYTORCH_API", "callchainId", "PYTORCH_CALLCHAINS", "their stacks are missing"),
+    *(
+        (table, column, f"ENUM_{enum}", "what its numbers stand for is missing")
+        for table, column, enum in (
+            ("CANN_API", "type", "API_TYPE"),
+            ("PYTORCH_API", "type", "API_TYPE"),
+            ("COMMUNICATION_TASK_INFO", "transportType", "HCCL_TRANSPORT_TYPE"),
+            ("COMMUNICATION_TASK_INFO", "linkType", "HCCL_LINK_TYPE"),
+            ("COMMUNICATION_OP", "dataType", "HCCL_DATA_TYPE"),
+            ("MEMCPY_INFO", "memcpyOperation", "MEMCPY_OPERATION"),
+            ("NPU_MODULE_MEM", "moduleId", "MODULE"),
+            ("MSTX_EVENTS", "eventType", "MSTX_EVENT_TYPE"),
+        )
+    ),
+)
+
+
+def note_lacking(database: Database) -> None:
+    """Warn of tables without rows that rows of other tables name."""
+    for table, column, other, lost in _REFERENCES:
+        if database.has(table, column) and _is_empty(database, other):
+            numbers = database.rows(table, [column])[column]
+            if count := int(np.count_nonzero(~np.isin(numbers, _NONE) & (numbers < FIRST_MARK_CONNECTION))):
+                told = f"{other} is missing or empty, though a row of {table} names one of it: {lost}"
+                database.notes.warning(database.path.name, told, count)
+
+
+def kernels_of_tasks(database: Database, decoded: Decoded) -> None:
+    """Make `kernels` of the device tasks that are kernels where the table that describes them has no rows."""
+    tasks = decoded.tables.get("tasks")
+    if tasks is None or not _is_empty(database, _INFO):
+        return
+    chosen = tasks[named(tasks["task_type"], lambda name: name.startswith(_KERNELS))].reset_index(drop=True)
+    if not len(chosen):
+        return
+    columns: dict[str, Any] = {name: chosen[name].array for name in chosen.columns}
+    step = missing(len(chosen))
+    decoded.tables["kernels"] = tables.build("kernels", {**columns, "op_name": chosen["name"].array, "step": step})
+    decoded.notes.ledger.make("TASK", "kernels", len(chosen))
+    told = f"{_INFO} is missing or empty, though a task is a kernel: its name, shapes and counters are missing"
+    database.notes.warning(database.path.name, told, len(chosen))
+    decoded.derived["kernels"] = (_INFO, "the kernels are the tasks that compute, without their names and shapes")
+
+
+def _is_empty(database: Database, table: str) -> bool:
+    return not database.records(table, [next(iter(database.tables.get(table, {"": ""})))], 1)
