@@ -1,19 +1,21 @@
 """Exact integers from decimal text: microseconds to nanoseconds, megabytes to bytes, never through a float.
 
-A float64 steps by 0.25 us near today's epoch, so a time that was a float once has lost its nanoseconds
-for good. Columns of text are read as digits, a column of characters at a time; the few values that are
-not plain digits (exponents, very long fractions) are read one by one.
+A float64 steps by 0.25 us near today's epoch: a time that was a float once has lost its nanoseconds for good. Arrow's
+128-bit decimals hold the digits of a column; the few texts that are no plain decimals (exponents, very long fractions)
+are parsed one by one.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from npuprof.arrays import Bools, Int64, Uint8
 
@@ -23,7 +25,10 @@ MB_TO_BYTES = 1 << 20
 KB_TO_BYTES = 1 << 10
 
 _FRACTION_DIGITS = 12  # 10**12 times the largest multiplier, 2**20, still fits an int64
-_WIDTH = 40  # longer texts are read one by one
+_EXACT = pa.decimal128(30, _FRACTION_DIGITS)  # times a multiplier of 7 digits, it has the 38 digits that Arrow allows
+_MULTIPLIER = pa.decimal128(7, 0)
+_PLAIN = rf"^-?(?:[0-9]{{1,18}}(?:\.[0-9]{{0,{_FRACTION_DIGITS}}})?|\.[0-9]{{1,{_FRACTION_DIGITS}}})$"
+_PLACES = {1: 0, 1000: 3, 1_000_000: 6}  # by multiplier: decimal places that it makes whole
 _MAX = np.iinfo(np.int64).max
 _DECIMAL = re.compile(r"[+-]?(?=[0-9.])([0-9]{0,40})(?:\.([0-9]{0,60}))?(?:[eE]([+-]?[0-9]{1,2}))?", re.ASCII)
 
@@ -49,21 +54,80 @@ def scaled(texts: Sequence[str], multiplier: int, *, exponents: bool = True) -> 
     alike = _alike(texts, multiplier) if len(texts) else None
     if alike is not None:
         return alike, np.ones(len(texts), np.bool_)
-    values = np.zeros(len(texts), np.int64)
-    valid = np.zeros(len(texts), np.bool_)
-    if not len(texts):
-        return values, valid
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    plain = _plain_digits(texts, lengths, multiplier, values, valid)
-    for row in np.flatnonzero(~plain).tolist():
-        exact = scaled_one(texts[row], multiplier, exponents=exponents)
+    try:
+        column = pa.array(texts, pa.string())
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can hold
+        column = pa.array([text.encode("utf-8", "replace") for text in texts], pa.string())
+    return scaled_column(column, multiplier, exponents=exponents)
+
+
+def scaled_column(column: Any, multiplier: int, *, exponents: bool = True) -> tuple[Int64, Bools]:
+    """Return what :func:`scaled` returns, for an Arrow array of text; null is not valid."""
+    found = _by_arrow(column, multiplier)
+    if found is not None:
+        return found
+    plain = np.asarray(pc.match_substring_regex(column, _PLAIN).fill_null(False))
+    values, valid = np.zeros(len(column), np.int64), np.zeros(len(column), np.bool_)
+    if (found := _by_arrow(column.filter(pa.array(plain)), multiplier)) is not None:
+        values[plain], valid[plain] = found
+    rows = np.flatnonzero(~plain)
+    for row, text in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
+        exact = None if text is None else scaled_one(text, multiplier, exponents=exponents)
         if exact is not None:
             values[row], valid[row] = exact, True
     return values, valid
 
 
+def _by_arrow(column: Any, multiplier: int) -> tuple[Int64, Bools] | None:
+    """Return values and validity as :func:`scaled`; None if any text is no decimal by Arrow's rules, or may be none."""
+    data = characters(column)
+    if len(data) and int(data.max()) >= ord("E"):  # Arrow accepts any exponent, and hexadecimal integers
+        return None
+    units = _units(column, multiplier)
+    if units is None:
+        return None
+    valid = np.array(pc.is_valid(units))
+    filled = units.fill_null(0)
+    if pa.types.is_integer(units.type):
+        low = np.asarray(filled)
+    else:  # a decimal is an integer of 16 bytes in memory: if it fits an int64, the upper half is its sign
+        halves = np.frombuffer(filled.buffers()[1], np.int64).reshape(-1, 2)
+        low, high = halves[filled.offset : filled.offset + len(filled)].T
+        valid &= low >> 63 == high
+    valid &= low >= -_MAX
+    return np.where(valid, low, 0), valid
+
+
+def _units(column: Any, multiplier: int) -> Any:
+    """Return a column times a multiplier as whole numbers of Arrow; None if Arrow cannot read it."""
+    if multiplier == 1:
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid:
+            pass  # such as 5.0
+    try:
+        if multiplier in _PLACES:
+            return column.cast(pa.decimal128(38, _PLACES[multiplier]))
+    except pa.ArrowInvalid:
+        pass  # more decimal places, which are rounded
+    try:
+        product = pc.multiply(column.cast(_EXACT), pa.scalar(Decimal(multiplier), _MULTIPLIER))
+    except pa.ArrowInvalid:
+        return None
+    return pc.round(product, 0, "half_towards_infinity").cast(pa.decimal128(38, 0))
+
+
+def characters(column: Any) -> Uint8:
+    """Return the bytes of all texts of an Arrow array of strings, concatenated, as they lie in its memory."""
+    _, ends, data = column.buffers()
+    if not len(column) or data is None:
+        return np.empty(0, np.uint8)
+    first, last = np.frombuffer(ends, np.int32)[[column.offset, column.offset + len(column)]].tolist()
+    return np.frombuffer(data, np.uint8)[first:last]
+
+
 def scaled_one(text: str, multiplier: int, *, exponents: bool = True) -> int | None:
-    """Do what :func:`scaled` does for one text; None where it is no decimal or does not fit an int64."""
+    """Return the value of one text as :func:`scaled` does; None if it is no decimal or does not fit an int64."""
     stripped = text.strip()
     match = _DECIMAL.fullmatch(stripped)
     if match is None or not (match[1] or match[2]) or (match[3] and not exponents):
@@ -79,7 +143,7 @@ def scaled_one(text: str, multiplier: int, *, exponents: bool = True) -> int | N
 
 
 def _alike(texts: Sequence[str], multiplier: int) -> Int64 | None:
-    """Do it at once where all texts are of one length and have their point at one place; None where they are not."""
+    """Return the values of texts of one length with their points at one place, in NumPy alone; None for any others."""
     joined = "\n".join([*texts, ""]).encode("ascii", "replace")
     width, rest = divmod(len(joined), len(texts))
     point = joined.find(b".", 0, width)
@@ -94,82 +158,19 @@ def _alike(texts: Sequence[str], multiplier: int) -> Int64 | None:
     digits[[point, -1]] = 0  # the line ends are at -1, and `point` is -1 where there is none
     if int(digits.max()) > 9:
         return None
-    whole = _number(digits[:places].T, places)
+    whole = _number(digits[:places].T)
     if int(whole.max()) >= _MAX // multiplier - 1:
         return None
     whole *= multiplier
     if decimals:
         scale = 10**decimals
-        whole += (_number(digits[point + 1 : -1].T, decimals) * multiplier + scale // 2) // scale
+        whole += (_number(digits[point + 1 : -1].T) * multiplier + scale // 2) // scale
     return whole
 
 
-def _plain_digits(texts: Sequence[str], lengths: Int64, multiplier: int, values: Int64, valid: Bools) -> Bools:
-    """Fill in the rows that are plain digits with at most one point; tell which those are."""
-    plain = np.zeros(len(texts), np.bool_)
-    short = np.flatnonzero((lengths > 0) & (lengths <= _WIDTH))
-    if not len(short):
-        return plain
-    chosen = texts if len(short) == len(texts) else [texts[row] for row in short.tolist()]
-    characters = _characters(chosen, lengths[short])
-    if characters is None:
-        return plain
-    for rows, point in _same_point(characters, lengths[short]):
-        group = characters[rows] if len(rows) < len(characters) else characters
-        amounts, good = _amounts(group, point, lengths[short][rows], multiplier)
-        target = short[rows[good]]
-        values[target] = amounts[good]
-        plain[target] = valid[target] = True
-    return plain
-
-
-def _characters(texts: Sequence[str], lengths: Int64) -> Uint8 | None:
-    """Return texts as rows of bytes, filled up with zero bytes; None where they hold zero bytes themselves."""
-    joined = "".join(texts).encode("ascii", "replace")
-    if b"\0" in joined:
-        return None
-    width = int(lengths.max())
-    if int(lengths.min()) == width:
-        return np.frombuffer(joined, np.uint8).reshape(len(texts), width)
-    encoded = np.array([text.encode("ascii", "replace") for text in texts], dtype=f"S{width}")
-    return encoded.view(np.uint8).reshape(len(texts), width)
-
-
-def _same_point(characters: Uint8, lengths: Int64) -> list[tuple[npt.NDArray[np.intp], int]]:
-    """Group rows by where their decimal point is (their length where they have none)."""
-    points = characters == ord(".")
-    first = int(points[0].argmax()) if points[0].any() else -1
-    everything = np.arange(len(characters))
-    if first >= 0 and bool(points[:, first].all()):
-        return [(everything, first)]
-    where = np.where(points.any(axis=1), points.argmax(axis=1), lengths)
-    return [(np.flatnonzero(where == point), int(point)) for point in np.unique(where).tolist()]
-
-
-def _amounts(group: Uint8, point: int, lengths: Int64, multiplier: int) -> tuple[Int64, Bools]:
-    """Multiply rows of digits with the decimal point at one place; tell which rows are such digits."""
-    digits = group - np.uint8(ord("0"))  # anything but a digit wraps to 10 or more
-    padding = np.arange(group.shape[1]) >= lengths[:, None]
-    negative = group[:, 0] == ord("-")
-    digits[padding] = 0
-    digits[negative, 0] = 0
-    good = (digits[:, :point] < 10).all(axis=1) & (digits[:, point + 1 :] < 10).all(axis=1)
-    good &= (lengths - negative - (lengths > point)) > 0  # at least one digit
-    good &= lengths - point - 1 <= _FRACTION_DIGITS
-    whole = _number(digits[:, :point], 18)
-    part = _number(digits[:, point + 1 :][:, :_FRACTION_DIGITS], _FRACTION_DIGITS)
-    part *= (
-        10 ** (_FRACTION_DIGITS - min(group.shape[1] - point - 1, _FRACTION_DIGITS)) if point < group.shape[1] else 1
-    )
-    good &= (whole < _MAX // multiplier) & (point - negative <= 18)
-    scale = 10**_FRACTION_DIGITS
-    amounts = np.where(good, whole, 0) * multiplier + (part * multiplier + scale // 2) // scale
-    return np.where(negative, -amounts, amounts), good
-
-
-def _number(digits: Uint8, limit: int) -> Int64:
+def _number(digits: Uint8) -> Int64:
     number = np.zeros(len(digits), np.int64)
-    for column in digits.T[-limit:]:
+    for column in digits.T:
         number *= 10
         number += column
     return number

@@ -27,8 +27,7 @@ from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.progress import tell
-from npuprof.sources.columns.arrow_decimals import characters, scaled_column
-from npuprof.sources.columns.decimals import US_TO_NS
+from npuprof.sources.columns.decimals import US_TO_NS, characters, scaled_column
 from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.files.gzip_file import is_zipped, read_head, read_whole
 from npuprof.sources.files.memory_limit import refuse_too_large

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npuprof.sources.columns.decimals import MB_TO_BYTES, US_TO_NS, column_ns, scaled, scaled_one
+from npuprof.sources.columns import decimals as module
+from npuprof.sources.columns.decimals import MB_TO_BYTES, US_TO_NS, column_ns, scaled, scaled_column, scaled_one
 
 digits = st.text("0123456789", max_size=16)
 decimals = st.builds(
@@ -17,6 +19,9 @@ decimals = st.builds(
     digits,
     st.sampled_from(["", "."]),
     st.text("0123456789", max_size=15),
+)
+_odd = st.sampled_from(
+    ["1e5", "1E-3", "+5", ".5", "5.", "-.5", "nan", "inf", "", "-", "0x1", "1_0", "9" * 39, "-9223372036854775808"]
 )
 
 
@@ -109,3 +114,37 @@ def test_megabytes_become_whole_bytes() -> None:
 def test_json_values_of_every_type_become_ns() -> None:
     values, valid = column_ns(["1.5", 2, 3.25, None, "x"])
     assert (values.tolist(), valid.tolist()) == ([1500, 2000, 3250, 0, 0], [True, True, True, False, False])
+
+
+@given(
+    st.lists(st.none() | decimals, max_size=8)
+    | st.lists(st.none() | decimals | _odd | st.text(max_size=4), max_size=8),
+    st.sampled_from([1, 1000, 1_000_000, 1024, MB_TO_BYTES]),
+    st.booleans(),
+)
+def test_a_part_of_a_column_has_the_values_of_its_texts(
+    texts: list[str | None], multiplier: int, exponents: bool
+) -> None:
+    whole = pa.array(["7", *texts, "7"], pa.string())
+    values, valid = scaled_column(whole[1 : 1 + len(texts)], multiplier, exponents=exponents)
+    alone = [None if text is None else scaled_one(text, multiplier, exponents=exponents) for text in texts]
+    assert valid.tolist() == [exact is not None for exact in alone]
+    assert values.tolist() == [exact or 0 for exact in alone]
+
+
+@pytest.mark.parametrize(
+    ("texts", "multiplier", "expected"),
+    [
+        (["1763600000000000.123", None, "-5"], 1000, [1763600000000000123, 0, -5000]),
+        (["4294967295", "0"], 1, [4294967295, 0]),
+        (["1.5", "0.0005", "-12.34567"], 1000, [1500, 1, -12346]),
+        (["2109.6015625", "7"], MB_TO_BYTES, [2212077568, 7 << 20]),
+    ],
+)
+def test_plain_decimals_are_left_to_arrow(
+    monkeypatch: pytest.MonkeyPatch, texts: list[str | None], multiplier: int, expected: list[int]
+) -> None:
+    monkeypatch.setattr(module, "scaled_one", None)
+    values, valid = scaled_column(pa.array(texts, pa.string()), multiplier)
+    assert values.tolist() == expected
+    assert valid.tolist() == [text is not None for text in texts]
