@@ -12,7 +12,7 @@ from npuprof.analysis.intervals import total, union
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
-from npuprof.sources.framework.flops import add_flops
+from npuprof.sources.framework.correlation import add_flops
 from npuprof.sources.global_ranks import add_global_ranks
 from npuprof.sources.overlap import are_compute, of_span, overlap_table
 

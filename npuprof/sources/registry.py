@@ -20,16 +20,13 @@ from npuprof.sources import (
     torch_npu,
 )
 from npuprof.sources.base import Preference, Source
-from npuprof.sources.forms import copied_files, parsed_only
 from npuprof.sources.torch_npu import raw_files
 
 SOURCES = (
     saved.SOURCE,
     recording.SOURCE,
     cluster.SOURCE,
-    forms.SOURCE,
-    parsed_only.SOURCE,
-    copied_files.SOURCE,
+    *forms.SOURCES,
     database.SOURCE,
     kineto.SOURCE,
     single_file.SOURCE,

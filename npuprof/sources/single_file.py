@@ -19,8 +19,7 @@ from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.framework import mindspore
-from npuprof.sources.msprof.csv_files import read_marks, read_task_time
-from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
+from npuprof.sources.msprof.csv_files import read_marks, read_step_trace, read_steps, read_task_time
 from npuprof.sources.result_folder.description import describe
 from npuprof.sources.result_folder.layout import Layout
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix

@@ -199,7 +199,7 @@ def test_a_failed_analysis_names_the_command_of_its_front_end(tmp_path: Path, to
     (tmp_path / "run" / "profiler_info_0.json").write_text(told)
     with pytest.raises(SourceError, match=re.escape(f"`from {module} import analyse; analyse(path)`")) as raised:
         npuprof.load(tmp_path / "run")
-    assert "whose raw files npuprof reads by itself" in str(raised.value)
+    assert "npuprof reads these raw files" in str(raised.value)
 
 
 def test_a_result_of_another_tool_is_named(tmp_path: Path) -> None:

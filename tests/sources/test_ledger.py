@@ -112,7 +112,7 @@ LOST: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "phase": ({"ph": "b", "name": "a", "pid": HOST, "ts": at(7)}, "phase 'b'"),
     "metadata": ({"ph": "M", "name": "proces_name", "pid": 99, "args": {"name": "b"}}, "'proces_name' is unknown"),
-    "metadata without a value": ({"ph": "M", "name": "process_name", "pid": 99, "args": {}}, "tells nothing"),
+    "metadata without a value": ({"ph": "M", "name": "process_name", "pid": 99, "args": {}}, "has no value"),
     "flow with one end": (
         {"ph": "s", "cat": "HostToDevice", "id": "1", "pid": CANN, "tid": 2, "ts": at(19)},
         "only one end",

@@ -1,12 +1,10 @@
-"""What the vendor's analysis of many ranks left: ``cluster_analysis_output``, or one of its files by itself.
+"""The vendor's analysis of many ranks: ``cluster_analysis_output``, or one of its files.
 
-Such a profile has no timeline: ``step_times`` has a row for each rank and each stage of a step, ``statistics`` the sums
-over communication (``communication``, ``communication_bandwidth``, ``communication_packets``, ``communication_matrix``
-and their totals), the groups of ranks (``communication_groups``), and every further table of a database or a recipe
-under its own name. ``info.metadata`` tells the ranks, the stages, the groups by kind of parallelism and, where the
-files do, the sizes of each (``distributed_args``) and where a rank ran (``rank_devices``).
-
-Where text files and a database tell the same, the text files are shown.
+Such a profile has no timeline. ``step_times`` has a row for each rank and each stage of a step; ``statistics`` has sums
+of communication (``communication``, ``communication_bandwidth``, ``communication_packets``, ``communication_matrix``
+and totals), the groups of ranks (``communication_groups``) and all further tables of a database or a recipe.
+``info.metadata`` has the ranks, the stages, the groups by kind of parallelism and, if recorded, the sizes of each
+(``distributed_args``) and the device of each rank (``rank_devices``). Text files take precedence over a database.
 
 Source: sources/RESULTS.md section 6.
 """
@@ -25,7 +23,7 @@ __all__ = ["SOURCE", "describe", "read", "recognises"]
 
 
 def recognises(path: Path) -> bool:
-    """Return whether `path` is an analysis of a cluster: a file of it by its content, or a directory of such files."""
+    """Check whether `path` is a file of an analysis, by its content, or a directory of such files."""
     return find(path) is not None
 
 
@@ -35,19 +33,13 @@ def read(path: Path) -> Decoded:
     Raises
     ------
     SourceError
-        If it is no such thing, or none of its files can be read.
+        If it is no analysis, or none of its files can be read.
     """
     return _reading(path, whole=True)
 
 
 def describe(path: Path) -> Info:
-    """Return which ranks there are and how they are grouped, from the small files alone.
-
-    Raises
-    ------
-    SourceError
-        As :func:`read`.
-    """
+    """Return the ranks and their groups from the small files alone; errors as of :func:`read`."""
     return _reading(path, whole=False).info
 
 

@@ -1,4 +1,4 @@
-"""Read one analysis of a cluster: its files in turn, each on its own."""
+"""Read one analysis of a cluster, file by file."""
 
 from __future__ import annotations
 
@@ -13,18 +13,15 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster import database as tables_of
-from npuprof.sources.cluster.communication import read_communication, read_matrix
-from npuprof.sources.cluster.groups import read_groups
 from npuprof.sources.cluster.layout import Kind, Layout
-from npuprof.sources.cluster.ranks import ranks_of
-from npuprof.sources.cluster.steps import read_steps
+from npuprof.sources.cluster.text_files import ranks_of, read_communication, read_groups, read_matrix, read_steps
 from npuprof.sources.database.connection import Database, open_database
 from npuprof.sources.database.schema import note_views
 from npuprof.sources.text.csv_table import read_statistic
 from npuprof.texts import json_or_text
 
 CLUSTER_ANALYSIS = "cluster analysis"
-"""What ``info.source`` says of such a profile."""
+"""The ``info.source`` of such a profile."""
 GROUPS = "communication_groups"
 _COMMUNICATION: tuple[Kind, ...] = ("communication", "matrix")
 _STAMP = re.compile(r"_\d{14,17}$")  # of the export
@@ -32,7 +29,7 @@ _MAX_PARALLEL = 100  # kinds of parallelism that a summary names
 
 
 class Reading:
-    """One reading of an analysis; what one file holds is kept when another is damaged."""
+    """One reading of an analysis: a damaged file is noted, and the others are still read."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -41,7 +38,7 @@ class Reading:
         self._failed: list[SourceError] = []
 
     def run(self, *, whole: bool = True) -> None:
-        """Read every file, or, to describe the analysis, the small ones alone.
+        """Read every file, or, to describe the analysis, only the small ones.
 
         Raises
         ------
@@ -60,17 +57,17 @@ class Reading:
         if self._failed and len(self._failed) == len(files):
             raise self._failed[0]
         self._note_no_groups()
-        for path in self._layout.beside:
-            self.decoded.notes.info(path.name, "another file of the same kind is read; load this one by itself")
-        self._tell_ranks(self.decoded.tables.get("step_times"), statistics.get(GROUPS, tables_of.empty_groups()))
+        for path in self._layout.others:
+            self.decoded.notes.info(path.name, "another file of the same kind is read; load this file to see it")
+        self._add_ranks(self.decoded.tables.get("step_times"), statistics.get(GROUPS, tables_of.empty_groups()))
 
     def _note_no_groups(self) -> None:
-        """Warn of groups that are in no file, though communication is, which is written after them."""
+        """Warn of a missing file of groups if there is communication, which is written after it."""
         if self._layout.root.is_dir() and "groups" not in self._layout.files and GROUPS not in self.decoded.statistics:
-            beside = [path.name for kind in _COMMUNICATION if (path := self._layout.files.get(kind)) is not None]
-            if beside:
-                told = f"missing, though {' and '.join(beside)} is there: which ranks form a group is not known"
-                self.decoded.notes.warning("communication_group.json", told)
+            written = [path.name for kind in _COMMUNICATION if (path := self._layout.files.get(kind)) is not None]
+            if written:
+                message = f"missing, though {' and '.join(written)} is there: which ranks form a group is not known"
+                self.decoded.notes.warning("communication_group.json", message)
 
     def _attempt(self, kind: Kind, read: Callable[[Path], object]) -> None:
         path = self._layout.files.get(kind)
@@ -82,7 +79,7 @@ class Reading:
                 self.decoded.notes.fail(path.name, str(error))
 
     def _keep(self, frames: dict[str, pd.DataFrame]) -> list[str]:
-        """Keep the frames that are not there yet, or have more rows than those that are; name the others."""
+        """Keep frames that are new or have more rows than before; return the names of the others."""
         statistics = self.decoded.statistics
         known = [name for name, frame in frames.items() if name in statistics and len(frame) <= len(statistics[name])]
         statistics.update({name: frame for name, frame in frames.items() if name not in known})
@@ -94,30 +91,30 @@ class Reading:
         self.decoded.info.devices = sorted(int(device) for device in devices)
 
     def _database(self, path: Path, *, whole: bool) -> None:
-        twice = []
+        repeated = []
         with open_database(path, self.decoded.notes) as opened:
             note_views(opened, opened.unread)
             steps, groups = tables_of.read_steps(opened), tables_of.read_groups(opened)
             if steps is not None and len(steps) <= len(self.decoded.tables.get("step_times", ())):
-                twice.append("step_times")
+                repeated.append("step_times")
                 opened.accounts.replace(tables_of.STEPS, "step_times")
             elif steps is not None:
                 for file in self._layout.files.values():
                     self.decoded.notes.ledger.replace("step_times", file.name)
                 self._keep_steps(steps)
             if groups is not None:
-                twice += self._keep({GROUPS: groups})
+                repeated += self._keep({GROUPS: groups})
             if whole:
-                twice += self._keep(tables_of.read_communication(opened, groups))
-                twice += self._keep(tables_of.read_others(opened))
+                repeated += self._keep(tables_of.read_communication(opened, groups))
+                repeated += self._keep(tables_of.read_unknown(opened))
             self._add_facts(opened)
-        if twice:
+        if repeated:
             self.decoded.notes.info(
-                path.name, f"the text files have at least as many rows of these and are shown: {', '.join(twice)}"
+                path.name, f"the text files have at least as many rows and are shown: {', '.join(repeated)}"
             )
 
     def _recipes(self) -> None:
-        """Read what recipes left as text, each table under the names of its folder and file."""
+        """Read the CSV files of recipes, named after folder and file."""
         for path in self._layout.recipes:
             name = f"{path.parent.name}_{_STAMP.sub('', path.stem)}"
             try:
@@ -133,18 +130,20 @@ class Reading:
         if devices:
             info.metadata["rank_devices"] = devices
 
-    def _tell_ranks(self, steps: pd.DataFrame | None, groups: pd.DataFrame) -> None:
-        """Note in `metadata` which ranks there are, how they are grouped, and which stages the vendor found."""
+    def _add_ranks(self, steps: pd.DataFrame | None, groups: pd.DataFrame) -> None:
+        """Add ranks, groups of ranks and the vendor's stages to `metadata`."""
         metadata = self.decoded.info.metadata
         sets = [ranks_of(text) for text in groups["ranks"]]
-        ranks = {rank for one in sets for rank in one} | {one["rank"] for one in metadata.get("rank_devices", [])}
+        ranks = {rank for group in sets for rank in group} | {
+            entry["rank"] for entry in metadata.get("rank_devices", [])
+        }
         stages: list[list[int]] = []
         if steps is not None:
             ranks |= {int(rank) for rank in steps["rank"].dropna().unique()}
             stages = [ranks_of(text) for text in steps["ranks"].dropna().unique()]
         parallel: dict[str, list[list[int]]] = {}
-        for name, one in zip(groups["parallel"], sets, strict=True):
+        for name, group in zip(groups["parallel"], sets, strict=True):
             if isinstance(name, str) and (name in parallel or len(parallel) < _MAX_PARALLEL):
-                parallel.setdefault(name, []).append(one)
-        told: dict[str, Any] = {"ranks": sorted(ranks), "stages": stages, "parallel_groups": parallel}
-        metadata.update({key: value for key, value in told.items() if value})
+                parallel.setdefault(name, []).append(group)
+        facts: dict[str, Any] = {"ranks": sorted(ranks), "stages": stages, "parallel_groups": parallel}
+        metadata.update({key: value for key, value in facts.items() if value})

@@ -1,4 +1,4 @@
-"""``cluster_analysis.db``: the analysis of a cluster in one database, with the names of tables of 2024 or of later.
+"""``cluster_analysis.db``: an analysis in one database, with the table names of 2024 or later.
 
 Source: sources/RESULTS.md sections 5.7 and 6.
 """
@@ -11,18 +11,26 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.ledger import STATISTICS
-from npuprof.sources.cluster.communication import Frames, split_totals
-from npuprof.sources.cluster.groups import COLUMNS, NO_RANKS, groups_table
-from npuprof.sources.cluster.ranks import as_text, rank_of, ranks_of
-from npuprof.sources.cluster.steps import PLACES, whose_row
+from npuprof.sources.cluster.text_files import (
+    COLUMNS,
+    NO_RANKS,
+    PLACES,
+    Frames,
+    as_text,
+    groups_table,
+    rank_columns,
+    rank_of,
+    ranks_of,
+    split_totals,
+)
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.database.analyzer import DURATIONS
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.schema import note_renamed
 
 _LIMIT = 5_000_000
-_MAX_OTHERS = 200
-_MAX_ROWS = 1_000_000  # of a table that nobody here knows
+_MAX_UNKNOWN = 200
+_MAX_ROWS = 1_000_000  # of an unknown table
 STEPS = "ClusterStepTraceTime"
 """The table of the vendor's breakdown of steps."""
 _GROUPS = ("CommunicationGroupMapping", "CommunicationGroup")
@@ -53,10 +61,7 @@ _KNOWN = {STEPS, *_GROUPS, _BASE, _HOSTS, _DEVICES, *_TIME_TABLES, *_BANDWIDTH_T
 
 
 def read_steps(database: Database) -> pd.DataFrame | None:
-    """Read the table ``step_times`` with the columns that the text result gives.
-
-    The numbers are microseconds, whatever the vendor's documentation says.
-    """
+    """Read the table ``step_times``, as of the text result; numbers are microseconds, unlike the documentation says."""
     known = database.tables.get(STEPS, {})
     note_renamed(database, STEPS, ["step", "type", "index", *DURATIONS.values()], PLACES)
     durations = {ours: theirs for ours, theirs in DURATIONS.items() if theirs in known}
@@ -65,19 +70,19 @@ def read_steps(database: Database) -> pd.DataFrame | None:
     if not records:
         return None
     step, types, indexes, *values = zip(*records, strict=True)
-    columns: dict[str, Any] = {"step": _whole([str(one).removeprefix("step") for one in step])}
+    columns: dict[str, Any] = {"step": _whole([str(value).removeprefix("step") for value in step])}
     columns |= {name: _nanoseconds(column) for name, column in zip(durations, values[: len(durations)], strict=True)}
-    columns |= whose_row(types, [str(one) for one in indexes])
+    columns |= rank_columns(types, [str(index) for index in indexes])
     columns |= {name: _whole(map(str, column)) for name, column in zip(places, values[len(durations) :], strict=True)}
     database.accounts.read(STEPS, len(records))
     database.accounts.keep(STEPS, "step_times", len(records))
-    devices = {one["rank"]: one["device"] for one in read_devices(database)}
+    devices = {entry["rank"]: entry["device"] for entry in read_devices(database)}
     columns["device_id"] = pd.array([devices.get(rank) for rank in columns["rank"]], dtype="Int64")
     return tables.build("step_times", columns)
 
 
 def read_groups(database: Database) -> pd.DataFrame | None:
-    """Read the groups in the columns of :func:`npuprof.sources.cluster.groups.read_groups`."""
+    """Read the groups, in the columns of :func:`npuprof.sources.cluster.text_files.read_groups`."""
     table = next((name for name in _GROUPS if name in database.tables), None)
     if table is None:
         return None
@@ -92,7 +97,7 @@ def read_groups(database: Database) -> pd.DataFrame | None:
 
 
 def read_devices(database: Database) -> list[dict[str, Any]]:
-    """Read where each rank ran: rank, device and host, None for what is not told."""
+    """Read rank, device and host of each rank, None if unknown."""
     hosts = dict(database.facts(_HOSTS, ["hostUid", "hostName"], _LIMIT))
     rows = database.facts(_DEVICES, ["rankId", "deviceId", "hostUid"], _LIMIT)
     return [
@@ -103,12 +108,12 @@ def read_devices(database: Database) -> list[dict[str, Any]]:
 
 
 def read_base(database: Database) -> dict[str, str]:
-    """Read what the database knows of the whole cluster, as text by name."""
-    return {str(key): str(value) for key, value in database.facts(_BASE, ["key", "value"], _MAX_OTHERS)}
+    """Read facts of the whole cluster, as text by name."""
+    return {str(key): str(value) for key, value in database.facts(_BASE, ["key", "value"], _MAX_UNKNOWN)}
 
 
 def read_communication(database: Database, groups: pd.DataFrame | None) -> Frames:
-    """Read the frames that the text result gives; kind and ranks are those of the groups of the same name."""
+    """Read the frames of the text result; kind and ranks come from the groups."""
     ranks_by_group = {} if groups is None else dict(zip(groups["group"], groups["ranks"], strict=True))
     link = {"link": "band_type", **_LINK, "Large Packet Ratio": "large_packet_ratio"}
     between = {key: column for key, column in _WHERE.items() if key != "rank"} | _PAIR
@@ -122,17 +127,17 @@ def read_communication(database: Database, groups: pd.DataFrame | None) -> Frame
             {**between, "Transport Type": "transport_type", **_LINK, "Op Name": "op_name"},
         ),
     )
-    found: Frames = {}
+    frames: Frames = {}
     for name, candidates, columns in plans:
-        table = next((one for one in candidates if one in database.tables), None)
+        table = next((candidate for candidate in candidates if candidate in database.tables), None)
         if table is None:
             continue
         wanted = {**columns}
         if name == "communication":
             wanted[_ELAPSED] = database.either(table, columns[_ELAPSED], "elapse_time")
-        always = set(wanted.values()) - {_WHERE["ranks"]}  # the ranks stand there in files of 2024 alone
+        always = set(wanted.values()) - {_WHERE["ranks"]}  # only files of 2024 have ranks here
         note_renamed(database, table, always, {*_WHERE.values(), *_PACKETS.values(), *link.values()})
-        # The file repeats a link for each size of its packets.
+        # The database repeats a link for each packet size.
         listed = database.records(table, list(wanted.values()), _LIMIT)
         records = dict.fromkeys(listed)
         if database.accounts.read(table, len(listed)):
@@ -140,33 +145,33 @@ def read_communication(database: Database, groups: pd.DataFrame | None) -> Frame
         rows = [_placed(dict(zip(wanted, record, strict=True)), ranks_by_group) for record in records]
         if name == "communication_packets":
             rows = [row for row in rows if row["Count"]]
-        found |= split_totals(name, rows)
-    return found
+        frames |= split_totals(name, rows)
+    return frames
 
 
-def read_others(database: Database) -> Frames:
-    """Read every further table, such as the sums of a recipe, under its own name and in its own columns."""
-    others = [name for name in database.tables if name not in _KNOWN]
+def read_unknown(database: Database) -> Frames:
+    """Read every further table, such as sums of a recipe, with its name and columns."""
+    unknown = [name for name in database.tables if name not in _KNOWN]
     frames = {}
-    for name in others[:_MAX_OTHERS]:
+    for name in unknown[:_MAX_UNKNOWN]:
         columns = list(database.tables[name])
         records = database.records(name, columns, _MAX_ROWS)
         database.accounts.read(name, len(records))
         database.accounts.keep(name, STATISTICS, len(records))
         frames[name] = pd.DataFrame.from_records(records, columns=columns)
-    if len(others) > _MAX_OTHERS:
-        database.notes.warning(database.path.name, "a table is not read, there are too many", len(others) - _MAX_OTHERS)
+    if len(unknown) > _MAX_UNKNOWN:
+        database.notes.warning(database.path.name, "too many tables: this one is not read", len(unknown) - _MAX_UNKNOWN)
     return frames
 
 
 def empty_groups() -> pd.DataFrame:
-    """Make the frame of groups of an analysis that tells none."""
+    """Return a frame of no groups."""
     frame: pd.DataFrame = pd.DataFrame(columns=list(COLUMNS))
     return frame
 
 
 def _placed(row: dict[str, Any], ranks_by_group: dict[str, str]) -> dict[str, Any]:
-    """Return a row with the columns of the text result first: step, kind, ranks, name, group, then whose it is."""
+    """Return a row with the columns of the text result first: step, kind, ranks, name, group, then the ranks."""
     name = str(row.pop("name") or "")
     group = str(row.pop("group") or "")
     first = {
@@ -176,12 +181,12 @@ def _placed(row: dict[str, Any], ranks_by_group: dict[str, str]) -> dict[str, An
         "name": name,
         "group": group,
     }
-    own: dict[str, Any] = {key: rank_of(row.pop(key)) for key in ("rank", "src_rank", "dst_rank") if key in row}
-    return {**first, **own, **row}
+    row_ranks: dict[str, Any] = {key: rank_of(row.pop(key)) for key in ("rank", "src_rank", "dst_rank") if key in row}
+    return {**first, **row_ranks, **row}
 
 
 def _kind(name: str) -> str | None:
-    """Return the kind of an operator by its name, as the vendor's own tool does; None of a total over several."""
+    """Return the kind of an operator by its name, as the vendor's tool does; None for totals."""
     lower = name.lower()
     if lower.startswith("total"):
         return None
@@ -194,6 +199,6 @@ def _whole(texts: Any) -> Any:
 
 
 def _nanoseconds(values: Any) -> Any:
-    """Make nanoseconds of microseconds; the shortest text of a number is what the text result holds."""
+    """Return microseconds as nanoseconds, from the shortest text of each number, which the text result has."""
     known = [scaled_one(repr(value), US_TO_NS) if isinstance(value, int | float) else None for value in values]
     return pd.array([pd.NA if value is None else value for value in known], dtype="Int64")

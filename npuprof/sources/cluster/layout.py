@@ -1,4 +1,4 @@
-"""Find the files of an analysis of a cluster, and tell by their content what they hold.
+"""Find the files of an analysis of a cluster, and identify their content.
 
 Source: sources/RESULTS.md sections 1.5 and 6.
 """
@@ -31,7 +31,7 @@ _NAMES: dict[Kind, re.Pattern[str]] = {
     "database": re.compile("cluster_analysis" + _ENDING.format("db")),
 }
 _STEP_COLUMNS = {"Type", "Index", "Computing"}
-# A rank's own files begin with a step, or with an operator.
+# Files of a single rank begin with a step or with an operator.
 _OF_KINDS = re.compile(rb'\s*\{\s*"(?:p2p|collective|\([\d,\s]*\))"\s*:\s*\{')
 _OF_GROUPS = re.compile(rb'\s*\{\s*"(?:p2p|collective|comm_group_parallel_info)"\s*:\s*\[')
 _TIMES = re.compile(rb'"Communication (?:Time|Bandwidth) Info"\s*:')
@@ -40,31 +40,31 @@ _LINKS = re.compile(rb'"Transport Type"\s*:')
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parts of one analysis lie.
+    """The files of one analysis.
 
     Attributes
     ----------
     root
-        What to call it: its directory, or the single file.
+        Its directory, or the single file.
     files
         The file of each kind.
-    beside
+    others
         Further files of these kinds, which are not read.
     recipes
-        Tables of text that recipes left, each in a folder of its recipe.
+        CSV files of recipes, in a folder for each recipe.
     """
 
     root: Path
     files: dict[Kind, Path]
-    beside: tuple[Path, ...] = ()
+    others: tuple[Path, ...] = ()
     recipes: tuple[Path, ...] = ()
 
 
 def find(path: Path) -> Layout | None:
-    """Recognise a file of the analysis, or a directory that holds some; one that may not be read holds none.
+    """Return the layout of a file or directory of an analysis; None for other paths and unreadable directories.
 
-    A file by itself is known by its content. In a directory, one that has the vendor's name and is empty or damaged
-    belongs to the analysis too: reading it tells what is wrong with it.
+    A file by itself is identified by its content. In a directory, an empty or damaged file with the vendor's name
+    belongs to the analysis: reading it reports the fault.
     """
     try:
         if path.is_file():
@@ -76,18 +76,18 @@ def find(path: Path) -> Layout | None:
 
 
 def kind_of_file(path: Path) -> Kind | None:
-    """Return by its content which file of an analysis this is; None for any other."""
+    """Return the kind of a file by its content; None for a file of no analysis."""
     if is_database(path):
-        found = table_names(path)
-        kind = kind_of(found)
-        # One that holds the tables of recipes alone is known by its name.
-        recipes = bool(found) and not kind and _NAMES["database"].fullmatch(path.name) is not None
+        names = table_names(path)
+        kind = kind_of(names)
+        # A database with tables of recipes only is identified by its name.
+        recipes = bool(names) and not kind and _NAMES["database"].fullmatch(path.name) is not None
         return "database" if kind == "cluster" or recipes else None
     head = read_head(path, _HEAD_BYTES).removeprefix(b"\xef\xbb\xbf")
     if _OF_GROUPS.match(head):
         return "groups"
     if _OF_KINDS.match(head):
-        # Which comes first: a matrix has no times, a list of times no links.
+        # A matrix has no times, a list of times no links.
         return "communication" if _TIMES.search(head) else "matrix" if _LINKS.search(head) else None
     try:
         return "steps" if set(column_names(path)) >= _STEP_COLUMNS else None
@@ -97,7 +97,7 @@ def kind_of_file(path: Path) -> Kind | None:
 
 def _of_directory(path: Path) -> Layout | None:
     files: dict[Kind, Path] = {}
-    beside = []
+    others = []
     listed = sorted(islice(path.iterdir(), _MAX_LISTED), key=lambda entry: (len(entry.name), entry.name))
     for entry in listed:
         named = next((kind for kind, pattern in _NAMES.items() if pattern.fullmatch(entry.name)), None)
@@ -105,14 +105,14 @@ def _of_directory(path: Path) -> Layout | None:
             continue
         kind = kind_of_file(entry) or named
         if kind in files:
-            beside.append(entry)
+            others.append(entry)
         else:
             files[kind] = entry
-    return Layout(path, files, tuple(beside), _recipes(listed)) if files else None
+    return Layout(path, files, tuple(others), _recipes(listed)) if files else None
 
 
 def _recipes(listed: list[Path]) -> tuple[Path, ...]:
-    """Find the tables in folders beside the files; folders of another kind, as of ranks, hold none right in them."""
+    """Return the CSV files directly in folders next to the files; folders of ranks have none."""
     folders = sorted(entry for entry in listed if entry.is_dir() and not entry.is_symlink())[:_MAX_RECIPES]
-    found = (table for folder in folders for table in islice(folder.iterdir(), _MAX_RECIPES))
-    return tuple(sorted(table for table in found if table.suffix == ".csv" and table.is_file())[:_MAX_RECIPES])
+    listed_tables = (table for folder in folders for table in islice(folder.iterdir(), _MAX_RECIPES))
+    return tuple(sorted(table for table in listed_tables if table.suffix == ".csv" and table.is_file())[:_MAX_RECIPES])

@@ -1,52 +1,56 @@
-"""A run that is there in several forms: the vendor's text result, its database, and the raw data of both.
+"""A run in several forms: the vendor's text result, its database, and the raw data of both.
 
-No form holds all of a run: the text result of level 0 has no CANN calls and no steps of collectives, which its
-database has; a database has none of the sums that stand in CSV files; and files of either may be missing. Each table
-is taken from the form that has it, and a note says which. The text result comes first, then the database; raw data
-that is not complete (else it is read instead, see :mod:`npuprof.sources.raw_or_parsed`) fills what neither has.
+No form is complete: a text result of level 0 has no CANN calls and no tasks of collectives, which its database has; a
+database has none of the sums in CSV files; and files of either may be missing. Each table comes from the form that has
+it, and a note says which: the text result first, then the database, then raw data that is too incomplete to be
+read instead (see :mod:`npuprof.sources.raw_or_parsed`).
 
-:mod:`.discovery` finds the forms, :mod:`.database_preview` counts the rows of the database before it is read,
-:mod:`.merge` combines the tables. :mod:`.parsed_only` is the same without raw data, for ``source="parsed"``, and
-:mod:`.copied_files` reads files that were copied out of their result.
+:mod:`.discovery` finds the forms, :mod:`.database_preview` counts the rows of a database before it is read,
+:mod:`.combination` reads the forms, :mod:`.merge` combines the tables.
 
 Source: sources/RESULTS.md sections 1 and 5.4.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from npuprof.info import Info
-from npuprof.sources.base import Decoded, Source
+from npuprof.sources.base import Decoded, Preference, Source
 from npuprof.sources.forms.combination import read_forms
-from npuprof.sources.forms.discovery import describe, find
+from npuprof.sources.forms.discovery import Forms, find, find_loose
 
 
-def recognises(path: Path) -> bool:
-    """Check whether a path holds a result of the vendor's in several forms, or beside its raw data."""
-    return find(path, raw=True) is not None
+def _source(
+    name: str,
+    serves: tuple[Preference, ...],
+    forms_of: Callable[[Path], Forms | None],
+    *,
+    is_result_of_raw: bool = False,
+    only_given: bool = False,
+) -> Source:
+    """Make the source of the runs whose forms `forms_of` finds."""
+
+    def recognises(path: Path) -> bool:
+        return forms_of(path) is not None
+
+    def read(path: Path) -> Decoded:
+        return read_forms(path, forms_of(path))
+
+    def describe(path: Path) -> Info:
+        forms = forms_of(path)
+        return Info(name=path.name, recording=path) if forms is None else forms.describe()
+
+    return Source(
+        name, serves, recognises, read, describe=describe, is_result_of_raw=is_result_of_raw, only_given=only_given
+    )
 
 
-def read(path: Path) -> Decoded:
-    """Read the forms of one run.
-
-    Raises
-    ------
-    SourceError
-        If none of them can be read; the message is that of the first.
-    """
-    return read_forms(path, find(path, raw=True))
-
-
-def describe_path(path: Path) -> Info:
-    """Return what is known of the run without reading its tables.
-
-    Raises
-    ------
-    SourceError
-        If its files are too damaged to tell anything.
-    """
-    return describe(path, find(path, raw=True))
-
-
-SOURCE = Source("forms", (None,), recognises, read, describe=describe_path, is_result_of_raw=True)
+SOURCES = (
+    _source("forms", (None,), partial(find, raw=True), is_result_of_raw=True),
+    _source("forms.parsed_only", ("parsed",), find),
+    _source("forms.copied_files", (None, "parsed"), find_loose, only_given=True),
+)
+"""Forms including raw data, without raw data (``source="parsed"``), and files copied out of their result."""

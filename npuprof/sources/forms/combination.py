@@ -1,4 +1,4 @@
-"""Read the forms of a run: the text result, of the database what it lacks, and raw data where both lack something."""
+"""Read the forms of a run: the text result, the database for what it lacks, raw data if both lack a table."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from npuprof.sources.forms.discovery import Forms
 from npuprof.sources.forms.merge import Part, join
 
 _TEXT, _RAW = "the text result", "the raw data"
-_NEEDED = ("api", "tasks", "kernels")  # what a device and its host always do
+_NEEDED = ("api", "tasks", "kernels")  # tables of every run on a device
 
 
 def read_forms(path: Path, forms: Forms | None) -> Decoded:
-    """Read the forms that were found, each as far as it is needed.
+    """Read the forms, each only if it is needed.
 
     Raises
     ------
@@ -26,7 +26,7 @@ def read_forms(path: Path, forms: Forms | None) -> Decoded:
         If none can be read: the error of the first.
     """
     if forms is None:
-        raise SourceError(f"{path} holds no result of the vendor's any more; give the directory of one")
+        raise SourceError(f"{path} no longer holds a result; give the directory of a result")
     parts: list[Part] = []
     failed: list[tuple[str, SourceError]] = []
 
@@ -36,14 +36,14 @@ def read_forms(path: Path, forms: Forms | None) -> Decoded:
         except SourceError as error:
             failed.append((name, error))
 
-    looked_into = ""
+    skipped = ""
     if forms.text is not None:
         attempt(_TEXT, "text", forms.text)
     if (layout := forms.database) is not None:
         if parts and not holds_more(layout, parts[0].decoded):
-            looked_into = _called(layout)
+            skipped = _name(layout)
         else:
-            attempt(_called(layout), "db", lambda: _read_database(layout))
+            attempt(_name(layout), "db", lambda: _read_database(layout))
     lacking = [name for name in _NEEDED if not any(len(part.decoded.tables.get(name, ())) for part in parts)]
     if forms.raw is not None and lacking:
         attempt(_RAW, "raw", forms.raw)
@@ -52,14 +52,15 @@ def read_forms(path: Path, forms: Forms | None) -> Decoded:
     decoded = join(parts)
     for name, error in failed:
         decoded.notes.error(name, str(error))
-    if looked_into:
+    if skipped:
         decoded.notes.info(
-            looked_into, "it has no table that the text result lacks, nor far more rows of one; source='db' shows it"
+            skipped,
+            "not read: it has no table that the text result lacks, nor far more rows of a table; source='db' shows it",
         )
     return decoded
 
 
-def _called(layout: Layout) -> str:
+def _name(layout: Layout) -> str:
     return (*layout.profile, *layout.analysis)[0].name
 
 

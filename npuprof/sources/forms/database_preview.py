@@ -1,4 +1,4 @@
-"""What a database holds beside a text result that was read, by the numbers of its rows: it is read only for more.
+"""Compare a database with a text result by the numbers of rows: a database is read only for more tables or rows.
 
 Source: sources/RESULTS.md section 5.
 """
@@ -20,7 +20,7 @@ from npuprof.sources.database.passthrough import is_of_run
 from npuprof.sources.database.report import ReportDatabase, is_report
 from npuprof.sources.database.result import KNOWN
 
-# Tables of a database, and the tables of a profile that their rows become.
+# Tables of a database, and the tables of a profile made of them.
 _ROWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("CANN_API",), ("api",)),
     (("TASK",), ("tasks",)),
@@ -39,7 +39,7 @@ _SECOND_NS = 1_000_000_000
 
 
 def far_more(theirs: int, ours: int) -> bool:
-    """Return whether a form has over a quarter more rows of a table: the other one must have lost some.
+    """Check whether a form has over a quarter more rows of a table, so that the other form must have lost rows.
 
     Forms of one run differ by some rows: a timeline shows the parts of a task instead of the task.
     """
@@ -47,17 +47,17 @@ def far_more(theirs: int, ours: int) -> bool:
 
 
 def holds_more(layout: Layout, text: Decoded) -> bool:
-    """Return whether the databases may hold more than the text result; also where one cannot be looked into."""
+    """Check whether the databases may hold more than the text result; true for an unreadable database."""
     notes = Notes()
     try:
         more = any(_more_in(path, text, notes) for path in (*layout.profile[:1], *layout.analysis))
     except SourceError:
         return True
-    return more or len(notes) > 0  # what is damaged is told when it is read
+    return more or len(notes) > 0  # damage is noted when the database is read
 
 
 def extent(frames: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
-    """Return from when to when a run's host and device were seen to do something; None where no table tells."""
+    """Return the first and the last start of host and device activities; None without any."""
     spans = [
         frames[name] for name in ("tasks", "api", "operators", "kernels", "communication") if len(frames.get(name, ()))
     ]
@@ -67,7 +67,7 @@ def extent(frames: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
 
 
 def are_apart(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
-    """Return whether two stretches of time are those of different runs."""
+    """Check whether two time ranges belong to different runs."""
     if one is None or other is None:
         return False
     return one[1] + _SECOND_NS < other[0] or other[1] + _SECOND_NS < one[0]
@@ -79,7 +79,7 @@ def _more_in(path: Path, text: Decoded, notes: Notes) -> bool:
         if are_apart(extent(text.tables), _extent(database)):
             return True
         if any(database.count(name) for name in database.tables if is_of_run(name, KNOWN)):
-            return True  # kept as it came
+            return True  # statistics
         if any(
             database.count(table) and not len(text.statistics.get(name, ()))
             for name, table in analyzer.TABLE_OF.items()
@@ -97,7 +97,7 @@ def _lacks(text: Decoded, count: int, names: tuple[str, ...]) -> bool:
 
 
 def _extent(database: Database) -> tuple[int, int] | None:
-    if isinstance(database, ReportDatabase):  # its times count from a moment of their own, and may be rounded texts
+    if isinstance(database, ReportDatabase):  # its times have another origin, and may be rounded texts
         return None
-    bounds = [found for table in _SPANS if (found := database.bounds(table, "startNs")) is not None]
+    bounds = [limits for table in _SPANS if (limits := database.bounds(table, "startNs")) is not None]
     return (min(low for low, _ in bounds), max(high for _, high in bounds)) if bounds else None

@@ -1,4 +1,4 @@
-"""Which forms of a run lie at a path.
+"""The forms of a run at a path.
 
 Source: sources/RESULTS.md sections 1 and 5.4.
 """
@@ -13,7 +13,8 @@ from pathlib import Path
 
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.sources import database, folder_of_files, msprof
+from npuprof.sources import database, msprof
+from npuprof.sources import folder_of_files as folder_of_files
 from npuprof.sources import raw as raw_data
 from npuprof.sources.base import Decoded
 from npuprof.sources.database import layout as databases
@@ -29,16 +30,16 @@ _OF_FRONT_END = ("profiler_info", "profiler_metadata")
 
 @dataclass(frozen=True)
 class Forms:
-    """The forms of one run: how each is read, None for one that is not there.
+    """The forms of one run; None for a missing form.
 
     Attributes
     ----------
     text, raw
-        Read the text result, and the raw data.
+        Functions that read the text result and the raw data.
     database
-        Where the databases lie.
+        The databases.
     describe
-        Tells what the small files of the run know.
+        A function that returns the facts in the small files of the run.
     """
 
     text: Callable[[], Decoded] | None
@@ -48,19 +49,14 @@ class Forms:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of forms."""
         return sum(form is not None for form in (self.text, self.database, self.raw))
 
 
 def find(path: Path, *, raw: bool = False) -> Forms | None:
-    """Find a result in several forms; None where there is none, or one form alone.
+    """Return the forms of a result or a ``PROF_*`` directory; None unless there are two, one of them a result.
 
-    Parameters
-    ----------
-    path
-        A result of torch_npu or MindSpore, its output folder, or a ``PROF_*`` directory.
-    raw
-        Whether raw data counts as a form.
+    `raw` tells whether raw data counts as a form.
     """
     try:
         if not path.is_dir():
@@ -73,15 +69,10 @@ def find(path: Path, *, raw: bool = False) -> Forms | None:
 
 
 def find_loose(folder: Path) -> Forms | None:
-    """Find a folder with exported text files and a database right in it; None where one kind is missing."""
-    if not folder_of_files.recognises(folder) or (found := databases.find(folder)) is None:
+    """Return the forms of a folder that directly holds exported text files and a database; None if one is missing."""
+    if not folder_of_files.recognises(folder) or (layout := databases.find(folder)) is None:
         return None
-    return Forms(partial(folder_of_files.read, folder), found, None, partial(database.describe, folder))
-
-
-def describe(path: Path, forms: Forms | None) -> Info:
-    """Return what the small files of a run tell; nothing where its forms are gone."""
-    return Info(name=path.name, recording=path) if forms is None else forms.describe()
+    return Forms(partial(folder_of_files.read, folder), layout, None, partial(database.describe, folder))
 
 
 def _of_framework(path: Path, *, raw: bool) -> Forms | None:
@@ -98,12 +89,12 @@ def _of_framework(path: Path, *, raw: bool) -> Forms | None:
 
 def _of_export(path: Path, *, raw: bool) -> Forms | None:
     layout = exports.find(path)
-    found = databases.find(path)
-    if layout is None and found is None:
+    database_layout = databases.find(path)
+    if layout is None and database_layout is None:
         return None
     return Forms(
         None if layout is None else partial(msprof.read_layout, layout),
-        found,
+        database_layout,
         partial(raw_data.read, path) if raw and raw_data.recognises(path) else None,
         partial(_describe_export, path, layout),
     )
@@ -114,7 +105,7 @@ def _describe_export(path: Path, layout: exports.Layout | None) -> Info:
 
 
 def _is_shown(layout: results.Layout) -> bool:
-    """Check whether there is text to be read: not where the raw files beside it tell more, as of MindSpore on a CPU."""
+    """Check whether there is text to read; the raw files of MindSpore on a CPU have more than its text."""
     return (layout.is_parsed or not layout.is_raw) and layout.output is not None and _holds_text(layout.output)
 
 

@@ -1,4 +1,4 @@
-"""Put the tables of several forms of one run together: each from the form that has it, with row numbers that fit."""
+"""Join the tables of several forms of one run: each from the form that has it, with row numbers that match."""
 
 from __future__ import annotations
 
@@ -16,44 +16,43 @@ from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.forms.database_preview import are_apart, extent, far_more
 
 _LINKED = ("operators", "api", "tasks", "communication", "marks")
-_STRUCTURED = ("counters", "overlap", "links")  # of which the numbers of rows differ between forms of the same run
+_STRUCTURED = ("counters", "overlap", "links")  # whose numbers of rows differ between forms of a run
 _LANES = ("device_id", "thread_id")
 
 
 @dataclass(frozen=True)
 class Part:
-    """One form of the run as it was read: what notes call it, and what `source` chooses it."""
+    """A form of the run: its name in notes, the `source` that selects it, and its tables."""
 
     name: str
     form: str
     decoded: Decoded
 
     def rows(self, table: str) -> int:
-        """Return how many rows a table has."""
+        """Return the number of rows of a table."""
         return len(self.decoded.tables.get(table, ()))
 
 
 def join(parts: Sequence[Part]) -> Decoded:
-    """Join the forms of a run.
+    """Join forms, in order of preference.
 
-    Parameters
-    ----------
-    parts
-        In order of preference. One of another run, which shares no time with the first, is left out with a warning:
-        the first is then the one with the most tables.
+    A form of another run, which shares no time with the first, is left out with a warning; then the form with the most
+    tables is shown.
     """
     parts = _of_one_run(parts)
     if len(parts) == 1:
         return parts[0].decoded
     chosen = _choose_all(parts)
-    found = {name: parts[place].decoded.tables[name] for name, place in chosen.items() if parts[place].rows(name)}
+    joined_tables = {
+        name: parts[place].decoded.tables[name] for name, place in chosen.items() if parts[place].rows(name)
+    }
     first = parts[0].decoded
-    joined = Decoded(found, first.info, first.notes, dict(first.statistics))
+    joined = Decoded(joined_tables, first.info, first.notes, dict(first.statistics))
     rows = _Rows(parts, chosen)
     place = chosen["communication_tasks"]
-    if place != chosen["communication"] and "communication_tasks" in found:
-        found["communication_tasks"] = rows.with_operators(found["communication_tasks"], place)
-    found["links"] = rows.links()
+    if place != chosen["communication"] and "communication_tasks" in joined_tables:
+        joined_tables["communication_tasks"] = rows.with_operators(joined_tables["communication_tasks"], place)
+    joined_tables["links"] = rows.links()
     for place, part in enumerate(parts):
         _account(part, [name for name, at in chosen.items() if at != place])
         if place:
@@ -66,7 +65,7 @@ def join(parts: Sequence[Part]) -> Decoded:
         for name, place in chosen.items()
         if name in parts[place].decoded.derived
     }
-    _tell(joined, parts, chosen)
+    _note_choice(joined, parts, chosen)
     return joined
 
 
@@ -81,14 +80,14 @@ def _of_one_run(parts: Sequence[Part]) -> Sequence[Part]:
         if part not in kept:
             kept[0].decoded.notes.warning(
                 part.name,
-                f"it is of another run than {kept[0].name}, which has more tables and is shown: their times are apart; "
+                f"it belongs to another run than {kept[0].name}, which has more tables and is shown: the times differ; "
                 f"source='{part.form}' shows it",
             )
     return kept
 
 
 def _choose_all(parts: Sequence[Part]) -> dict[str, int]:
-    """Return which part gives each table; kernels come with the tasks, whose numbers they carry, if they are there."""
+    """Return the part of each table; kernels come with the tasks, whose numbers they carry, if possible."""
     chosen = {name: _choose(parts, name) for name in tables.NAMES if name != "links"}
     of_tasks, of_kernels = (parts[chosen[name]] for name in ("tasks", "kernels"))
     if "kernels" not in of_tasks.decoded.derived and of_tasks.rows("kernels"):
@@ -98,43 +97,45 @@ def _choose_all(parts: Sequence[Part]) -> dict[str, int]:
 
 
 def _choose(parts: Sequence[Part], table: str) -> int:
-    """Return which part gives a table: the first that has it, unless a later one has far more rows of it."""
+    """Return the first part that has a table, or a later one with far more rows of it."""
     present = [place for place, part in enumerate(parts) if part.rows(table)]
-    own = [place for place in present if table not in parts[place].decoded.derived]
-    best = (own or present or [0])[0]
-    for place in own if table not in _STRUCTURED else ():
+    original = [place for place in present if table not in parts[place].decoded.derived]
+    best = (original or present or [0])[0]
+    for place in original if table not in _STRUCTURED else ():
         if far_more(parts[place].rows(table), parts[best].rows(table)):
             best = place
     return best
 
 
 class _Rows:
-    """The rows of each part's tables in those that were chosen."""
+    """Rows of each part's tables in the chosen tables."""
 
     def __init__(self, parts: Sequence[Part], chosen: Mapping[str, int]) -> None:
         self._parts, self._chosen = parts, chosen
         self._known: dict[tuple[int, str], Int64] = {}
 
     def of(self, place: int, table: str) -> Int64:
-        """Return, for each row of a part's table, the same row in the table that was chosen; -1 for none."""
+        """Return the row in the chosen table of each row of a part's table; -1 for none."""
         if (place, table) not in self._known:
-            theirs, ours = (self._parts[at].decoded.tables.get(table) for at in (place, self._chosen[table]))
-            if theirs is None or ours is None:
-                self._known[place, table] = np.full(0 if theirs is None else len(theirs), -1, np.int64)
+            part_table, chosen_table = (
+                self._parts[at].decoded.tables.get(table) for at in (place, self._chosen[table])
+            )
+            if part_table is None or chosen_table is None:
+                self._known[place, table] = np.full(0 if part_table is None else len(part_table), -1, np.int64)
             else:
                 same = place == self._chosen[table]
-                self._known[place, table] = np.arange(len(theirs)) if same else _same_rows(theirs, ours)
+                self._known[place, table] = np.arange(len(part_table)) if same else _same_rows(part_table, chosen_table)
         return self._known[place, table]
 
     def with_operators(self, steps: pd.DataFrame, place: int) -> pd.DataFrame:
-        """Return steps of collectives whose operators are those of another part."""
+        """Return tasks of collectives that refer to the chosen table of collectives."""
         numbers = steps["op_id"].to_numpy(np.int64, na_value=-1)
         moved = _taken(self.of(place, "communication"), numbers)
         placed: pd.DataFrame = steps.assign(op_id=pd.arrays.IntegerArray(np.maximum(moved, 0), moved < 0))
         return placed
 
     def links(self) -> pd.DataFrame:
-        """Return the links of the part that has the most of the linked tables, and what others have beyond them."""
+        """Return the links of the part with most of the linked tables, and other parts' links beyond these."""
         order = sorted(
             range(len(self._parts)), key=lambda place: -sum(bool(self._parts[place].rows(name)) for name in _LINKED)
         )
@@ -154,8 +155,8 @@ class _Rows:
             names, numbers = links[f"{side}_table"], links[f"{side}_row"].to_numpy(np.int64)
             placed = np.full(len(links), -1, np.int64)
             for name in names.unique():
-                mine = (names == name).to_numpy()
-                placed[mine] = _taken(self.of(place, str(name)), numbers[mine])
+                matching = (names == name).to_numpy()
+                placed[matching] = _taken(self.of(place, str(name)), numbers[matching])
             moved[f"{side}_row"] = placed
         known = (moved["source_row"] >= 0) & (moved["target_row"] >= 0)
         kept: pd.DataFrame = links.assign(**moved)[known].reset_index(drop=True)
@@ -170,15 +171,15 @@ def _taken(rows: Int64, numbers: Int64) -> Int64:
 
 
 def _same_rows(theirs: pd.DataFrame, ours: pd.DataFrame) -> Int64:
-    """Find the rows that begin at the same nanosecond on the same device or thread; of several, in their order."""
+    """Return the row of `ours` with start and device or thread of each row of `theirs`, in order; -1 for none."""
     start = "start_ns" if "start_ns" in ours else "time_ns"
     keys = [start, *(name for name in _LANES if name in ours and name in theirs)]
     sides = [frame[keys].reset_index(drop=True) for frame in (theirs, ours)]
     turns = [side.assign(turn=side.groupby(keys, dropna=False).cumcount(), row=np.arange(len(side))) for side in sides]
     pairs = turns[0].merge(turns[1], on=[*keys, "turn"], suffixes=("", "_of_ours"))
-    found = np.full(len(theirs), -1, np.int64)
-    found[pairs["row"].to_numpy(np.int64)] = pairs["row_of_ours"].to_numpy(np.int64)
-    return found
+    rows = np.full(len(theirs), -1, np.int64)
+    rows[pairs["row"].to_numpy(np.int64)] = pairs["row_of_ours"].to_numpy(np.int64)
+    return rows
 
 
 def _account(part: Part, left: Sequence[str]) -> None:
@@ -187,7 +188,7 @@ def _account(part: Part, left: Sequence[str]) -> None:
 
 
 def _add_facts(info: Info, other: Info) -> None:
-    """Add what another form tells of the run; what is known stays."""
+    """Add missing facts from another form."""
     info.chip = info.chip or other.chip
     info.rank = other.rank if info.rank is None else info.rank
     info.devices = sorted({*info.devices, *other.devices})
@@ -197,13 +198,13 @@ def _add_facts(info: Info, other: Info) -> None:
         setattr(info, name, {**getattr(other, name), **getattr(info, name)})
 
 
-def _tell(joined: Decoded, parts: Sequence[Part], chosen: Mapping[str, int]) -> None:
-    """Note which tables are of which form, and where another form that is not shown has another number of rows."""
+def _note_choice(joined: Decoded, parts: Sequence[Part], chosen: Mapping[str, int]) -> None:
+    """Note the form of each table, and forms that have more rows of a table than the form shown."""
     taken = [
         [name for name in chosen if name in joined.tables and chosen[name] == place] for place in range(len(parts))
     ]
-    told = [f"of {part.name}: {', '.join(names)}" for part, names in zip(parts, taken, strict=True) if names]
-    joined.notes.info("source", f"several forms of this run are here; {'; '.join(told)}")
+    origins = [f"of {part.name}: {', '.join(names)}" for part, names in zip(parts, taken, strict=True) if names]
+    joined.notes.info("source", f"several forms of this run are here; {'; '.join(origins)}")
     joined.info.source = " and ".join(
         [
             joined.info.source,

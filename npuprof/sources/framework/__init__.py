@@ -1,8 +1,8 @@
-"""Raw files of frameworks' own profilers: the ``FRAMEWORK`` folder beside a ``PROF_*`` directory.
+"""Raw files of frameworks' profilers: the ``FRAMEWORK`` folder next to a ``PROF_*`` directory.
 
-:mod:`.torch` reads those of torch_npu into tables, :mod:`.mindspore_ranges` and :mod:`.mindspore` those of
-MindSpore; another framework is a neighbour with the same two functions, in :data:`READERS`. No module here is a source
-by itself: the front end's source knows the directory, joins the tables with those of the device and describes the run.
+:mod:`.torch` reads those of torch_npu, :mod:`.mindspore_ranges` and :mod:`.mindspore` those of MindSpore; a further
+framework is a module with the same two functions in :data:`READERS`. The source of the front end joins the tables with
+those of the device and describes the run.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from npuprof.sources.raw.metadata.clocks import Clock
 
 
 class Reader(Protocol):
-    """One framework: a module with these functions, and the name of the collector as in `Info`."""
+    """A module that reads one framework; COLLECTOR is the collector of `Info`."""
 
     COLLECTOR: str
 
     def holds_data(self, folder: Path) -> bool:
-        """Return whether a FRAMEWORK folder has files of this framework."""
+        """Check whether a FRAMEWORK folder has files of this framework."""
         ...
 
     def read(self, folder: Path, clock_of: Callable[[], Clock], decoded: Decoded, /) -> None:
-        """Read them into tables, statistics and notes of `decoded`; the clock is worked out when it is needed."""
+        """Read the files into tables, statistics and notes of `decoded`; `clock_of` is called only if needed."""
         ...
 
 
 READERS: tuple[Reader, ...] = (torch, mindspore_ranges, mindspore)
-"""The frameworks whose raw files are read; of MindSpore, those of an NPU before those of a CPU."""
+"""In order of preference: MindSpore on an NPU before MindSpore on a CPU."""
 
 
 def reader_of(folder: Path) -> Reader | None:
-    """Return the framework whose files a folder holds; None where it holds none, or does not exist."""
+    """Return the reader of a folder's files; None without such files."""
     return next((reader for reader in READERS if reader.holds_data(folder)), None)

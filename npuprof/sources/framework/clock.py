@@ -1,10 +1,9 @@
 """The clock of FRAMEWORK files: stamps to nanoseconds of the UTC epoch, exactly.
 
-Stamps are CLOCK_MONOTONIC_RAW nanoseconds, or values of the system counter where ``syscnt_enable`` says so.
-The time of day comes from the raw directory beside the files, which pairs it with the same clock. Only without
-one does npuprof's own recording tell it, and without that ``profiler_info.json``, by a pair of the end of the run; the
-front end takes that pair from CLOCK_MONOTONIC, which time servers slew, so that it can be off by the difference of both
-clocks, which grows with the uptime of the host.
+Stamps are CLOCK_MONOTONIC_RAW nanoseconds, or system counter values if ``syscnt_enable`` says so. UTC comes from the
+raw directory, which pairs it with the same clock, otherwise from npuprof's recording, otherwise from
+``profiler_info.json``: that has a pair of the end of the run, taken from CLOCK_MONOTONIC, which time servers slew. Its
+error is the difference of both clocks, which grows with the uptime of the host.
 
 Source: collectors/FRONTENDS.md section 2, and raw/FORMAT.md section 3.
 """
@@ -25,35 +24,35 @@ _LIMIT = 4_000_000_000_000_000_000  # sums of two stamps stay in 63 bits
 
 
 def framework_clock(
-    told: dict[str, Any], sides: Sequence[Side], notes: Notes, collector: str = "torch_npu", epoch_ns: int = 0
+    info: dict[str, Any], sides: Sequence[Side], notes: Notes, collector: str = "torch_npu", epoch_ns: int = 0
 ) -> Clock:
     """Choose the clock of FRAMEWORK files.
 
     Parameters
     ----------
-    told
-        ``profiler_info.json``.
+    info
+        The content of ``profiler_info.json``.
     sides
-        The control files of the raw directory beside them; none where there is no such directory.
+        The control files of the raw directory, if any.
     notes
-        Takes what had to be assumed.
+        Takes the assumptions.
     collector
-        Whose files they are. MindSpore always writes the counter that the raw directory's host side has.
+        The writer of the files. MindSpore always writes the system counter of the raw directory's host side.
     epoch_ns
-        When CLOCK_MONOTONIC_RAW stood at 0, where the recording tells it: UTC epoch nanoseconds; else 0.
+        UTC of CLOCK_MONOTONIC_RAW 0 in epoch nanoseconds, if a recording has it, otherwise 0.
     """
-    start, end = _part(told, "start_info"), _part(told, "end_info")
+    start, end = _part(info, "start_info"), _part(info, "end_info")
     offset_ns = _offset_of_sides(sides)
     from_raw = offset_ns is not None
     if offset_ns is None:
         offset_ns = _sane(epoch_ns) or _offset_of_end(end, notes)
     if collector == _COUNTING and from_raw:
-        return host_clock(list(sides), offset_ns, Notes())  # what it has to say, reading the raw directory says
+        return host_clock(list(sides), offset_ns, Notes())  # the reader of the raw directory notes the same
     monotonic_ns = _sane(start.get("start_monotonic")) or 0
     if start.get("syscnt_enable") is not True:
         return Clock(monotonic_ns, monotonic_ns + offset_ns, Fraction(1))
     if from_raw:
-        clock = host_clock(list(sides), offset_ns, Notes())  # what it has to say, reading the raw directory says
+        clock = host_clock(list(sides), offset_ns, Notes())  # the reader of the raw directory notes the same
         if clock.ns_per_tick != 1:
             return clock
     mhz = parse_frequency(start.get("freq"))
@@ -64,7 +63,7 @@ def framework_clock(
 
 
 def _offset_of_sides(sides: Sequence[Side]) -> int | None:
-    silent = Notes()  # whether it holds a warning tells whether the offset is known
+    silent = Notes()  # a warning means that the offset is unknown
     offset_ns = epoch_offset(sides, silent)
     return None if len(silent) else offset_ns
 
@@ -72,11 +71,11 @@ def _offset_of_sides(sides: Sequence[Side]) -> int | None:
 def _offset_of_end(end: dict[str, Any], notes: Notes) -> int:
     stopped_ns, monotonic_ns = _sane(end.get("collectionTimeEnd")), _sane(end.get("MonotonicTimeEnd"))
     if stopped_ns is None or monotonic_ns is None:
-        notes.warning(_SOURCE, "nothing tells the time of day: times of the framework count from the host's boot")
+        notes.warning(_SOURCE, "no file has the time of day: times of the framework count from the host's boot")
         return 0
     notes.info(
         _SOURCE,
-        "the time of day comes from a clock that may be slewed: the longer the host has run, the more times may be off",
+        "the time of day comes from a clock that may be slewed: the error of times grows with the uptime of the host",
     )
     return stopped_ns - monotonic_ns
 

@@ -1,6 +1,6 @@
-"""What caused what: links between operators, and from operators to the CANN calls that launched their tasks.
+"""Links between operators, and from operators to their CANN calls; flops of operators from markers around them.
 
-Source: sources/RESULTS.md section 2.4, and raw/FORMAT.md section 8.
+Source: sources/RESULTS.md section 2.4, raw/FORMAT.md section 8 and collectors/FRONTENDS.md section 2.2.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64
+from npuprof.notes import Notes
+from npuprof.recording import FLOPS_DOMAIN
 from npuprof.sources.columns.concatenation import stacked
-from npuprof.sources.columns.nullable import ABSENT
+from npuprof.sources.columns.nullable import ABSENT, optional
 from npuprof.sources.framework.intervals import NONE, lanes_of, latest_before
 from npuprof.sources.trace.nesting import innermost
 
 
 def operator_links(operators: pd.DataFrame) -> pd.DataFrame:
-    """Link enqueues to their dequeues, and calls of the forward pass to those of the backward pass that they cause.
+    """Link enqueues to dequeues, and forward calls to the backward calls that they cause.
 
-    A backward call belongs to the last forward call of its sequence number before it. Of several backward calls of
-    one sequence number that are around each other, the innermost is meant: it starts last.
+    A backward call belongs to the last forward call of its sequence number before it. Of nested backward calls of one
+    sequence number only the innermost is linked.
     """
     start_ns = operators["start_ns"].to_numpy()
     enqueue, dequeue = (np.flatnonzero((operators["kind"] == kind).to_numpy()) for kind in ("enqueue", "dequeue"))
@@ -35,27 +37,18 @@ def _passes(operators: pd.DataFrame, start_ns: Int64) -> tuple[Int64, Int64]:
     sequence, thread = _numbers(operators, "sequence_number"), _numbers(operators, "forward_thread_id")
     forward = np.flatnonzero((sequence >= 0) & (thread == ABSENT))
     backward = np.flatnonzero((sequence >= 0) & (thread != ABSENT))
-    # Rows are in order of time: the last of equal ones starts last.
-    kept = pd.DataFrame({"sequence": sequence[backward], "thread": thread[backward]}).duplicated(keep="last")
-    backward = backward[~kept.to_numpy()]
+    # Rows are in order of time: the innermost call is the last.
+    outer = pd.DataFrame({"sequence": sequence[backward], "thread": thread[backward]}).duplicated(keep="last")
+    backward = backward[~outer.to_numpy()]
     causes = latest_before(sequence[forward], start_ns[forward], sequence[backward], start_ns[backward])
     return _rows(forward, causes), backward
 
 
 def launch_links(operators: pd.DataFrame, api: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
-    """Link operators to the CANN calls that launched device tasks.
+    """Link operators to the CANN calls that launched device tasks, the sources of ``api_task`` links in `links`.
 
-    Parameters
-    ----------
-    operators, api
-        The run's tables.
-    links
-        Those of the raw directory: the sources of its ``api_task`` links are the launching calls.
-
-    Notes
-    -----
-    A call inside a dequeue belongs to the operator around the enqueue of the same correlation id; any other to the
-    innermost operator on its own thread.
+    A call within a dequeue belongs to the operator around the enqueue of its correlation id, any other call to the
+    innermost operator on its thread.
     """
     launches = (links["kind"] == "api_task").to_numpy() & (links["source_table"] == "api").to_numpy()
     calls = np.unique(links["source_row"].to_numpy()[launches])
@@ -64,21 +57,7 @@ def launch_links(operators: pd.DataFrame, api: pd.DataFrame, links: pd.DataFrame
 
 
 def operator_rows(operators: pd.DataFrame, threads: Int64, moments: Int64, chosen: Bools | None = None) -> Int64:
-    """Find the operator that caused what happened on some threads at some moments.
-
-    Parameters
-    ----------
-    operators
-        The table.
-    threads, moments
-        Shape (events,).
-    chosen
-        Shape (operators,): the operators that may be meant; all where it is not given.
-
-    Returns
-    -------
-    Shape (events,): the row of each cause, -1 where there is none.
-    """
+    """Return the row of the operator (of `chosen`, if given) behind each event on a thread at a time; -1 for none."""
     is_operator = (operators["kind"] == "op").to_numpy()
     if chosen is not None:
         is_operator = is_operator & chosen
@@ -117,13 +96,70 @@ def _links(kind: str, source_table: str, source: Int64, target_table: str, targe
 
 
 def _rows(chosen: Int64, which: Int64) -> Int64:
-    """Return rows of a table for indices into some of its rows; -1 stays -1."""
+    """Return the rows behind indices into `chosen`; -1 stays -1."""
     if not len(chosen):
         return np.full(len(which), NONE, np.int64)
     return np.where(which >= 0, chosen[which], NONE)
 
 
 def _numbers(frame: pd.DataFrame, column: str) -> Int64:
-    if column not in frame:  # not every framework has a queue, or numbers its calls
+    if column not in frame:  # not every framework has a queue or numbers its calls
         return np.full(len(frame), ABSENT)
     return frame[column].to_numpy(dtype=np.int64, na_value=ABSENT)
+
+
+_MESSAGE = r"^([0-9]{1,18})-"
+
+
+def add_flops(frames: dict[str, pd.DataFrame], notes: Notes) -> None:
+    """Add the column `flops` to ``operators`` from the ranges in ``marks``, in place.
+
+    With ``with_flops`` and ``mstx``, torch_npu opens a range named ``<operations>-<function>`` (such as ``512-linear``)
+    around each call of a function with a known formula. A range belongs to the outermost operator of its thread within
+    it.
+    """
+    marks, operators = frames.get("marks"), frames.get("operators")
+    if marks is None or operators is None or "flops" in operators:
+        return
+    ranges = marks[(marks["domain"] == FLOPS_DOMAIN).to_numpy()]
+    if not len(ranges):
+        return
+    figures = ranges["message"].astype("string").str.extract(_MESSAGE, expand=False)
+    if unreadable := int(figures.isna().sum()):
+        notes.warning("marks", f"ranges of {FLOPS_DOMAIN} have no number of operations in their names", unreadable)
+    known = figures.notna().to_numpy()
+    ranges, flops = ranges[known], figures[known].to_numpy(np.int64)
+    rows = _outermost(operators, ranges)
+    matched = rows >= 0
+    if unmatched := int((~matched).sum()):
+        notes.warning(
+            "operators",
+            f"ranges of {FLOPS_DOMAIN} hold no operator: their operations are in marks and not in flops",
+            unmatched,
+        )
+    column = np.full(len(operators), ABSENT, np.int64)
+    column[rows[matched]] = flops[matched]
+    frames["operators"] = operators.assign(flops=optional(column))
+
+
+def _outermost(operators: pd.DataFrame, ranges: pd.DataFrame) -> Int64:
+    """Return the row of the longest operator within each range; -1 for none."""
+    result = np.full(len(ranges), ABSENT, np.int64)
+    threads = operators["thread_id"].to_numpy(np.int64)
+    starts = operators["start_ns"].to_numpy(np.int64)
+    durations = operators["duration_ns"].to_numpy(np.int64)
+    calls = (operators["kind"] == "op").to_numpy()
+    range_threads = ranges["thread_id"].to_numpy(np.int64)
+    begins = ranges["start_ns"].to_numpy(np.int64)
+    ends = begins + ranges["duration_ns"].to_numpy(np.int64)
+    for thread in np.unique(range_threads):
+        of_thread = np.flatnonzero(range_threads == thread)
+        of_thread = of_thread[np.argsort(begins[of_thread], kind="stable")]
+        rows = np.flatnonzero(calls & (threads == thread))
+        place = np.searchsorted(begins[of_thread], starts[rows], side="right") - 1
+        rows, around = rows[place >= 0], of_thread[place[place >= 0]]
+        within = starts[rows] + durations[rows] <= ends[around]
+        rows, around = rows[within], around[within]
+        longest = np.lexsort((-rows, durations[rows]))  # of equal durations the caller, which is first, comes last
+        result[around[longest]] = rows[longest]
+    return result

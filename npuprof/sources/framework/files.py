@@ -1,4 +1,4 @@
-"""The files of a FRAMEWORK folder, each read whole."""
+"""Read files of a FRAMEWORK folder: their content, equal records, and texts as codes of distinct texts."""
 
 from __future__ import annotations
 
@@ -7,29 +7,31 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
+from npuprof.arrays import Int32, Int64, Uint64
 from npuprof.notes import Notes
 from npuprof.progress import tell
 from npuprof.sources.files.memory_limit import too_large
 from npuprof.sources.framework.tlv import PADDING_BYTES, Content
 
 MINDSPORE_RANGES = "mindspore.op_range"
-"""The file of MindSpore that only runs on an NPU have."""
+"""MindSpore's file of a run on an NPU."""
 
 _MAX_BYTES = 16 << 30
-_BYTES_AT_ONCE = 16 << 20  # between two looks at the progress
-_MAX_NAMED = 50  # a folder of thousands of strange files is told in one note
+_BYTES_AT_ONCE = 16 << 20  # between two reports of progress
+_MAX_NAMED = 50  # further files share a note
 
 
 def read_content(folder: Path, name: str, notes: Notes) -> Content | None:
-    """Read a file of the folder; None, and a note unless it is simply not there, when that fails."""
+    """Read a file of the folder; None if it is missing, or, with a note, if it cannot be read."""
     path = folder / name
     try:
         if not path.is_file():
             return None
         size = path.stat().st_size
         if size > _MAX_BYTES:
-            notes.error(name, f"has {size} bytes, more than the {_MAX_BYTES} that are read; record fewer steps")
+            notes.error(name, f"has {size} bytes, more than the limit of {_MAX_BYTES}; record fewer steps")
             return None
         if problem := too_large(size):
             notes.error(name, f"is not read: {problem}; record fewer steps, or load it on a larger machine")
@@ -42,7 +44,7 @@ def read_content(folder: Path, name: str, notes: Notes) -> Content | None:
                 got += file.readinto(padded.data[at : min(at + _BYTES_AT_ONCE, size)])
         tell(name, size, size)
         if not size:
-            notes.warning(name, "the file is empty: what was recorded in it is missing")
+            notes.warning(name, "the file is empty: its records are missing")
         return Content(padded[: got + PADDING_BYTES])
     except OSError as error:
         notes.error(name, f"cannot be read ({error.strerror or error})")
@@ -50,13 +52,7 @@ def read_content(folder: Path, name: str, notes: Notes) -> Content | None:
 
 
 def read_rows(folder: Path, name: str, layout: list[tuple[str, str]], notes: Notes) -> npt.NDArray[np.void]:
-    """Read a file of equal records without headers; an incomplete last one is noted and left out.
-
-    Parameters
-    ----------
-    layout
-        Name and NumPy type of each part of a record, without gaps.
-    """
+    """Read a file of equal records with this layout, without gaps; a note counts an incomplete last record."""
     dtype = np.dtype(layout)
     content = read_content(folder, name, notes)
     if content is None:
@@ -69,13 +65,93 @@ def read_rows(folder: Path, name: str, layout: list[tuple[str, str]], notes: Not
 
 
 def note_unread(folder: Path, taken: Collection[str], notes: Notes) -> None:
-    """Name the files of a folder that no reader takes."""
+    """Note the files of a folder that no reader reads."""
     try:
-        strange = [path.name for path in sorted(folder.iterdir()) if path.name not in taken]
+        unknown = [path.name for path in sorted(folder.iterdir()) if path.name not in taken]
     except OSError as error:
-        notes.warning(folder.name, f"cannot be listed, so that other files in it are not known ({error.strerror})")
+        notes.warning(folder.name, f"cannot be listed, so that other files in it are unknown ({error.strerror})")
         return
-    for name in strange[:_MAX_NAMED]:
+    for name in unknown[:_MAX_NAMED]:
         notes.info(name, "this file of the framework is not read")
-    if len(strange) > _MAX_NAMED:
-        notes.info(folder.name, "more files of the framework are not read", len(strange) - _MAX_NAMED)
+    if len(unknown) > _MAX_NAMED:
+        notes.info(folder.name, "more files of the framework are not read", len(unknown) - _MAX_NAMED)
+
+
+_MAX_TEXT_BYTES = 1 << 20  # a name, shape list or stack that is longer is damage
+_FEW = 64  # up to which a loop is faster
+_BLOCK_BYTES = 32 << 20
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+def read_texts(
+    content: Content, start: Int64, length: Int64, notes: Notes, source: str
+) -> tuple[Int32, list[str | None]]:
+    """Return the texts at some places as codes (-1 for none) and the distinct texts.
+
+    `start` and `length` are the first byte and the bytes of each text, length -1 for no text. Bytes that are no UTF-8
+    become U+FFFD, with a note; too long texts are left out, with a note. Different bytes may yield the same text.
+    """
+    book: dict[bytes, int] = {}
+    codes = np.full(len(start), -1, np.int32)
+    too_long = length > _MAX_TEXT_BYTES
+    if too_long.any():
+        notes.warning(source, f"a text is longer than {_MAX_TEXT_BYTES} bytes, and left out", int(too_long.sum()))
+    order = np.argsort(length, kind="stable")
+    sizes, firsts = np.unique(length[order], return_index=True)
+    borders = np.append(firsts, len(order))
+    for size, first, last in zip(sizes.tolist(), borders[:-1], borders[1:], strict=True):
+        rows = order[first:last]
+        if 0 <= size <= _MAX_TEXT_BYTES:
+            block = max(1, _BLOCK_BYTES // max(size, 1))
+            for low in range(0, len(rows), block):
+                part = rows[low : low + block]
+                codes[part] = _codes(content, start[part], size, book)
+    return codes, _decode(book, notes, source)
+
+
+def _codes(content: Content, start: Int64, size: int, book: dict[bytes, int]) -> Int32:
+    """Return the codes of texts of one length; new texts are added to the book."""
+    if len(start) >= _FEW and size:
+        words = _words(content, start, size)
+        digest = np.zeros(len(start), np.uint64)
+        for word in words:
+            digest = (digest ^ word) * _FACTOR
+            digest ^= digest >> np.uint64(29)
+        same, distinct = pd.factorize(digest)
+        first = np.zeros(len(distinct), np.int64)
+        first[same[::-1]] = np.arange(len(start) - 1, -1, -1)
+        # If digests collide, texts are compared one by one.
+        if all(bool((word == word[first][same]).all()) for word in words):
+            return _one_by_one(content, start[first], size, book)[same]
+    return _one_by_one(content, start, size, book)
+
+
+def _one_by_one(content: Content, start: Int64, size: int, book: dict[bytes, int]) -> Int32:
+    buffer = content.padded.data
+    texts = (bytes(buffer[at : at + size]) for at in start.tolist())
+    return np.fromiter((book.setdefault(text, len(book)) for text in texts), np.int32, len(start))
+
+
+def _words(content: Content, start: Int64, size: int) -> list[Uint64]:
+    """Return the texts as columns of eight bytes, the last filled up with zeros."""
+    view = content.words("<u8")
+    words = [view[start + at].astype(np.uint64) for at in range(0, size, 8)]
+    if rest := size % 8:
+        words[-1] &= np.uint64((1 << 8 * rest) - 1)
+    return words
+
+
+def _decode(book: dict[bytes, int], notes: Notes, source: str) -> list[str | None]:
+    texts: list[str | None] = []
+    damaged = 0
+    for raw in book:
+        try:
+            texts.append(raw.decode())
+        except UnicodeDecodeError:
+            texts.append(raw.decode(errors="replace"))
+            damaged += 1
+    if damaged:
+        notes.warning(
+            source, "a text is not valid UTF-8; its bad bytes are shown as \N{REPLACEMENT CHARACTER}", damaged
+        )
+    return texts

@@ -1,4 +1,4 @@
-"""Steps that the readers of FRAMEWORK files share: stamps to times, and rows found by key and time."""
+"""Times of FRAMEWORK records, and rows looked up by key and time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,11 @@ from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.clocks import Clock
 
 NONE = -1
-"""Stands for "no row" where rows of another table are named."""
+"""No row."""
 
 
 def reached(clock: Clock, stamps: list[npt.NDArray[Any]], notes: Notes, source: str) -> npt.NDArray[np.bool_]:
-    """Return the records whose stamps can all be of this run; the others are noted as damaged.
-
-    Parameters
-    ----------
-    stamps
-        Columns of the records, 8 bytes wide.
-    """
+    """Return the records with stamps (8 bytes each) within reach of the clock; a note counts the others as damaged."""
     within = np.ones(len(stamps[0]), np.bool_)
     for column in stamps:
         within &= clock.reaches(column.view("<u8").astype(np.uint64, copy=False))
@@ -38,39 +32,27 @@ def to_ns(clock: Clock, stamps: npt.NDArray[Any]) -> Int64:
 
 
 def durations(start_ns: Int64, end_ns: Int64, notes: Notes, source: str) -> Int64:
-    """Return what lies between; an end before its start counts as no duration and is noted."""
+    """Return the durations; an end before its start counts as 0, with a note."""
     backwards = end_ns < start_ns
     if backwards.any():
-        notes.warning(source, "a record ends before it starts; its duration is taken for 0", int(backwards.sum()))
-    lasting: Int64 = np.maximum(end_ns - start_ns, 0)
-    return lasting
+        notes.warning(source, "a record ends before it starts; its duration is taken as 0", int(backwards.sum()))
+    result: Int64 = np.maximum(end_ns - start_ns, 0)
+    return result
 
 
 def by_time(start_ns: Int64, duration_ns: Int64) -> Int64:
-    """Return the order of a table's rows: by start, longer first, so that a caller comes before what it called."""
+    """Return the order of rows by start, longer first, so that a caller precedes its callees."""
     order: Int64 = np.lexsort((-duration_ns, start_ns))
     return order
 
 
 def latest_before(keys: Int64, times: Int64, at_keys: Int64, at: Int64) -> Int64:
-    """Find, for each moment, the last row with the same key that is not after it.
-
-    Parameters
-    ----------
-    keys, times
-        Shape (rows,).
-    at_keys, at
-        Shape (moments,).
-
-    Returns
-    -------
-    Shape (moments,): a row, or :data:`NONE`.
-    """
+    """Return the last row with the key of each event and a time not after it; :data:`NONE` for none."""
     if not len(keys) or not len(at):
         return np.full(len(at), NONE, np.int64)
     codes = np.unique(np.concatenate((keys, at_keys)), return_inverse=True)[1]
     moments, ranks = np.unique(np.concatenate((times, at)), return_inverse=True)
-    # Codes and ranks are below the number of rows, so their product stays in 63 bits.
+    # Codes and ranks are below the number of rows: their product fits 63 bits.
     place = codes.astype(np.int64) * len(moments) + ranks
     order = np.argsort(place[: len(keys)], kind="stable")
     last = np.searchsorted(place[: len(keys)][order], place[len(keys) :], side="right") - 1
@@ -80,7 +62,7 @@ def latest_before(keys: Int64, times: Int64, at_keys: Int64, at: Int64) -> Int64
 
 
 def lanes_of(*threads: Int64) -> list[Int64]:
-    """Return the threads of several tables numbers from 0 on, a thread the same in each."""
+    """Return numbers from 0 for the threads of several tables, the same for a thread in each."""
     codes = np.unique(np.concatenate(threads), return_inverse=True)[1]
     borders = np.cumsum([len(part) for part in threads])[:-1]
     return np.split(codes.astype(np.int64), borders)

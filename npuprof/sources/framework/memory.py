@@ -1,7 +1,7 @@
 """``torch.memory_usage``: the tables `memory` and `allocations`.
 
-A record is a block that the caching allocator gave out, took back, or that the device stopped using, and the
-allocator's totals after that.
+A record is an allocation or a release by the caching allocator, or the end of use by the device, with the allocator's
+totals after it.
 
 Source: collectors/FRONTENDS.md section 2.
 """
@@ -29,12 +29,12 @@ _FILE, _KIND, _BYTES = "torch.memory_usage", 3, 77
 _NPU = 20  # torch's number of the device type
 _CACHING, _ALLOCATED, _RELEASED, _IDLE = 0, 0, 1, 2
 _COMPONENTS = ["PTA", "WORKSPACE"]
-_INSIDE = ("empty_tensor", "malloc_workspace")  # operators that only allocate for the one around them
+_INSIDE = ("empty_tensor", "malloc_workspace")  # operators that only allocate for their caller
 
 
 @dataclass(frozen=True)
 class _Events:
-    """The records of blocks on devices as columns, in order of time."""
+    """Events of blocks on devices as columns, in order of time."""
 
     time_ns: Int64
     block: Int64
@@ -49,15 +49,11 @@ class _Events:
 def read_memory(folder: Path, clock: Clock, operators: pd.DataFrame, notes: Notes) -> dict[str, pd.DataFrame]:
     """Read the records of a FRAMEWORK folder.
 
-    Parameters
-    ----------
-    operators
-        The run's operators: an allocation is called after the innermost one around it.
-
     Returns
     -------
-    `memory`, with the stream of each sample, and `allocations`, with ``active_released_ns``: when the device was done
-    with the block. Blocks that were allocated before the recording are left out, and noted.
+    `memory`, with the stream of each sample, and `allocations`, named after the innermost operator around the
+    allocation, with ``active_released_ns``, the end of use by the device. A note counts blocks allocated before the
+    recording.
     """
     content = read_content(folder, _FILE, notes)
     if content is None:
@@ -98,38 +94,38 @@ def _events(records: Records, rows: Int64, time_ns: Int64) -> _Events:
 
 
 def _allocations(events: _Events, operators: pd.DataFrame, notes: Notes) -> pd.DataFrame:
-    """Follow each block from its allocation to what ends it before the next one at its address."""
-    given = np.flatnonzero((events.kind == _ALLOCATED) & events.caching)
-    ended = {kind: _ends(events, given, kind) for kind in (_RELEASED, _IDLE)}
+    """Join each allocation with the events of its block before the next allocation at its address."""
+    allocated = np.flatnonzero((events.kind == _ALLOCATED) & events.caching)
+    ended = {kind: _ends(events, allocated, kind) for kind in (_RELEASED, _IDLE)}
     earlier = int(((events.kind == _RELEASED) & events.caching).sum()) - int((ended[_RELEASED] >= 0).sum())
     if earlier:
         notes.info(_FILE, "a released block was allocated before the recording, and is left out", earlier)
     inside = operators["name"].isin(_INSIDE).to_numpy()
-    cause = operator_rows(operators, events.thread_id[given], events.time_ns[given], ~inside)
+    cause = operator_rows(operators, events.thread_id[allocated], events.time_ns[allocated], ~inside)
     return tables.build(
         "allocations",
         {
             "name": operators["name"].array.take(cause, allow_fill=True),
-            "size_bytes": np.abs(events.size_bytes[given]),
-            "allocated_ns": events.time_ns[given],
+            "size_bytes": np.abs(events.size_bytes[allocated]),
+            "allocated_ns": events.time_ns[allocated],
             "released_ns": optional(_times(events, ended[_RELEASED])),
-            "device_id": events.device_id[given],
-            "stream": optional(events.stream[given]),
+            "device_id": events.device_id[allocated],
+            "stream": optional(events.stream[allocated]),
             "active_released_ns": optional(_times(events, ended[_IDLE])),
         },
     )
 
 
-def _ends(events: _Events, given: Int64, kind: int) -> Int64:
-    """Find the event of one kind that ends each allocation; -1 where it was still held."""
-    found = np.full(len(given), -1, np.int64)
+def _ends(events: _Events, allocated: Int64, kind: int) -> Int64:
+    """Return the event of one kind that ends each allocation; -1 for blocks still held."""
+    ends = np.full(len(allocated), -1, np.int64)
     rows = np.flatnonzero(((events.kind == kind) | (events.kind == _ALLOCATED)) & events.caching)
     rows = rows[np.lexsort((rows, events.block[rows], events.device_id[rows]))]
     before, after = rows[:-1], rows[1:]
     pairs = (events.kind[before] == _ALLOCATED) & (events.kind[after] == kind)
     pairs &= (events.block[before] == events.block[after]) & (events.device_id[before] == events.device_id[after])
-    found[np.searchsorted(given, before[pairs])] = after[pairs]
-    return found
+    ends[np.searchsorted(allocated, before[pairs])] = after[pairs]
+    return ends
 
 
 def _times(events: _Events, rows: Int64) -> Int64:

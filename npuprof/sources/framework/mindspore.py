@@ -1,4 +1,4 @@
-"""The FRAMEWORK folder of MindSpore: its text files of CPU operators, of the graph and of the memory pool.
+"""The FRAMEWORK folder of MindSpore: text files of CPU operators, of the graph and of the memory pool.
 
 Source: collectors/FRONTENDS.md section 1.
 """
@@ -43,21 +43,15 @@ _SAMPLE = re.compile(rb"^" + rb",".join([_NUMBER] * 4) + rb"\r?$", re.MULTILINE)
 
 
 def holds_data(folder: Path) -> bool:
-    """Return whether a folder has any file that :func:`read` takes."""
+    """Check whether a folder has a file of CPU operators."""
     return folder.is_dir() and any(_OPERATORS.fullmatch(path.name) for path in folder.iterdir())
 
 
 def read(folder: Path, _clock_of: Callable[[], Clock], decoded: Decoded) -> None:
-    """Read a folder's files into the tables ``operators`` and ``memory``; the vendor's sums become statistics.
+    """Read the tables ``operators`` and ``memory``; the vendor's sums become statistics.
 
-    Parameters
-    ----------
-    folder
-        The FRAMEWORK folder. A file name ends with the number of its device; several are read one after another.
-    _clock_of
-        Not needed: the times are of the UTC epoch.
-    decoded
-        Takes the tables, the statistics and the notes.
+    A file name ends with the number of its device; several files of a kind are stacked. Times are of the UTC epoch, so
+    that no clock is needed.
     """
     notes = decoded.notes
     paths = sorted(path for path in folder.iterdir() if path.is_file())
@@ -80,7 +74,7 @@ def read(folder: Path, _clock_of: Callable[[], Clock], decoded: Decoded) -> None
 
 
 def kind_of(path: Path) -> str:
-    """Tell, from its first bytes, which of the text files a file is: operators, memory or graph; empty for none."""
+    """Return the kind of a text file by its first bytes: operators, memory, graph, or empty for none."""
     head = read_head(path, _HEAD_BYTES)
     first = head.partition(b"\n")[0]
     if b";HostCpuOps;" in first and _CALL.search(first.rpartition(b";")[2]):
@@ -91,7 +85,7 @@ def kind_of(path: Path) -> str:
 
 
 def read_file(path: Path, decoded: Decoded) -> None:
-    """Read one of the text files by itself, under any name; as :func:`read`."""
+    """Read one of the text files under any name; as :func:`read`."""
     folder, names, notes = path.parent, [path.name], decoded.notes
     kind = kind_of(path)
     if kind == "operators":
@@ -133,8 +127,8 @@ def _operators(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
 
 
 def _calls(rest: bytes, source: str, notes: Notes) -> tuple[Int64, Int64, Int64]:
-    found = _CALL.findall(rest)
-    starts, lengths, threads = zip(*found, strict=True) if found else ((), (), ())
+    calls = _CALL.findall(rest)
+    starts, lengths, threads = zip(*calls, strict=True) if calls else ((), (), ())
     duration_ns, valid = scaled([length.decode() for length in lengths], MS_TO_NS)
     damaged = len(rest.split()) - int(valid.sum())
     notes.ledger.read(source, damaged + int(valid.sum()))
@@ -149,14 +143,14 @@ def _memory(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
     rows: list[tuple[bytes, ...]] = []
     for name in names:
         content = _content(folder, name, notes)
-        found = _SAMPLE.findall(content)
-        damaged = len(content.splitlines()) - 1 - len(found)  # the first line names the columns
-        notes.ledger.read(name, len(found) + max(damaged, 0))
-        notes.ledger.keep(name, "memory", len(found))
+        samples = _SAMPLE.findall(content)
+        damaged = len(content.splitlines()) - 1 - len(samples)  # the first line names the columns
+        notes.ledger.read(name, len(samples) + max(damaged, 0))
+        notes.ledger.keep(name, "memory", len(samples))
         if damaged > 0:
             notes.warning(name, "a line is no sample of memory, and left out", damaged)
             notes.ledger.leave_out(name, damaged)
-        rows += found
+        rows += samples
     columns = [_whole(column) for column in zip(*rows, strict=True)] if rows else [_whole(())] * 4
     frame = tables.build(
         "memory",
@@ -172,7 +166,7 @@ def _memory(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
 
 
 def _graph(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
-    """Read lines of ``type;name;graph;input_1:[2, 3];...``; those of nameless operators hold nothing else."""
+    """Read lines of ``type;name;graph;input_1:[2, 3];...``; a line without type and name has no further content."""
     rows: list[tuple[str, ...]] = []
     for name in names:
         for line in _content(folder, name, notes).splitlines():
@@ -185,14 +179,14 @@ def _graph(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
                 rows.append(tuple(part.decode(errors="replace").strip(";") for part in match.groups()))
                 notes.ledger.keep(name, STATISTICS, 1)
             elif match is not None:
-                notes.ledger.use(name, bool(line.strip()))  # a nameless operator, of which nothing else is told
+                notes.ledger.use(name, bool(line.strip()))  # an operator without a name, and nothing else
     names_of = ["op_type", "op_name", "graph_id", "inputs"]
     frame: pd.DataFrame = pd.DataFrame(rows, columns=names_of, dtype=object)
     return frame
 
 
 def _whole(texts: tuple[bytes, ...]) -> Int64:
-    """Read digits that are known to fit."""
+    """Return digits that fit an int64 as numbers."""
     return np.array(texts, dtype="S19").astype(np.int64)
 
 
@@ -206,5 +200,5 @@ def _content(folder: Path, name: str, notes: Notes) -> bytes:
     if problem:
         notes.error(name, problem)
     elif not content:
-        notes.warning(name, "the file is empty: what was recorded in it is missing")
+        notes.warning(name, "the file is empty: its records are missing")
     return content

@@ -1,7 +1,7 @@
-"""The FRAMEWORK folder of MindSpore on an NPU: ``mindspore.op_range``, beside the text files that a CPU has too.
+"""The FRAMEWORK folder of MindSpore on an NPU: ``mindspore.op_range`` and the text files of a CPU run.
 
-A range is a call of the framework, or of Python where stacks were recorded. Its stamps are values of the host's
-counter, as in the raw directory beside the folder.
+A range is a call of the framework, or of Python if stacks were recorded. Its stamps are host counter values, as in the
+raw directory.
 
 Source: the writer and the parser of MindSpore 2.5 and later (54 bytes, then fields of text), read in source only.
 """
@@ -24,9 +24,8 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.columns.nullable import ABSENT, optional, recoded
 from npuprof.sources.framework import mindspore
-from npuprof.sources.framework.files import MINDSPORE_RANGES, read_content
+from npuprof.sources.framework.files import MINDSPORE_RANGES, read_content, read_texts
 from npuprof.sources.framework.intervals import by_time, durations, reached, to_ns
-from npuprof.sources.framework.text_codes import read_texts
 from npuprof.sources.framework.tlv import Records, scan
 from npuprof.sources.raw.metadata.clocks import Clock
 
@@ -34,19 +33,16 @@ COLLECTOR = mindspore.COLLECTOR
 
 _KIND, _FIXED_BYTES = 0, 54
 _NAME, _FULL_NAME, _MODULE_GRAPH, _EVENT_GRAPH = 13, 14, 15, 16
-_MODULE, _EVENT, _STAGE, _IS_GRAPH, _IS_STAGE, _IS_STACK = 44, 46, 48, 51, 52, 53  # where these lie
+_MODULE, _EVENT, _STAGE, _IS_GRAPH, _IS_STAGE, _IS_STACK = 44, 46, 48, 51, 52, 53  # offsets
 _MOST_STEP = 1 << 62
 _FLOW = "flow"
+_words = str.split
 
 
-def _numbered(words: str) -> list[str]:
-    """Read the names that the numbers of a record stand for, in order from 0."""
-    return words.split()
-
-
-_STAGES = _numbered("Default Python Capture RunGraph RunGrad RunOp Asnumpy CompileGradGraph WaitPipeline SyncStream")
-_MODULES = _numbered("Default GraphExecutorPy RuntimeFramework PynativeFramework Kernel Python Capture Other")
-_EVENTS = _numbered(
+# Names by the numbers of a record, in order from 0.
+_STAGES = _words("Default Python Capture RunGraph RunGrad RunOp Asnumpy CompileGradGraph WaitPipeline SyncStream")
+_MODULES = _words("Default GraphExecutorPy RuntimeFramework PynativeFramework Kernel Python Capture Other")
+_EVENTS = _words(
     "Default KernelInfer KernelResize KernelInferAndResize KernelLaunch KernelLaunckCallback KernelUpdate "
     "KernelPrepareData GraphLaunch InputProcess OutputProcess WaitTaskFinish PreLaunch PostLaunch SendOutput "
     "MemoryAlloc MemoryFree CopyData StreamSync ProcessMultiStream WaitKernelsInferFinish WaitKernelsResizeFinish "
@@ -65,7 +61,7 @@ Names: TypeAlias = tuple[Int32, list["str | None"]]
 
 @dataclass(frozen=True)
 class Ranges:
-    """Ranges in order of time; the arrays are parallel."""
+    """Ranges in order of time, as parallel arrays."""
 
     start_ns: Int64
     duration_ns: Int64
@@ -77,22 +73,14 @@ class Ranges:
 
 
 def holds_data(folder: Path) -> bool:
-    """Return whether a folder has the file that this module reads."""
+    """Check whether a folder has ``mindspore.op_range``."""
     return (folder / MINDSPORE_RANGES).is_file()
 
 
 def read(folder: Path, clock_of: Callable[[], Clock], decoded: Decoded) -> None:
-    """Read a folder's files into the tables ``operators``, ``python`` and ``memory``.
+    """Read the tables ``operators``, ``python`` and ``memory``; `clock_of` returns the clock of the host's counter.
 
-    Parameters
-    ----------
-    folder
-        The FRAMEWORK folder; the text files in it are read as those of a CPU are.
-    clock_of
-        Gives the clock of the host's counter.
-    decoded
-        Takes the tables, the statistics and the notes. `operators` has ``correlation_id`` after its own columns, which
-        calls that hand work to each other share.
+    `operators` gets the column ``correlation_id``, shared by calls that hand work to each other.
     """
     mindspore.read(folder, clock_of, decoded)
     ranges = read_ranges(folder, clock_of(), decoded.notes)
@@ -109,7 +97,7 @@ def read(folder: Path, clock_of: Callable[[], Clock], decoded: Decoded) -> None:
 
 
 def read_ranges(folder: Path, clock: Clock, notes: Notes) -> Ranges | None:
-    """Read ``mindspore.op_range``; None where it cannot be read."""
+    """Read ``mindspore.op_range``; None if it cannot be read."""
     content = read_content(folder, MINDSPORE_RANGES, notes)
     if content is None:
         return None
@@ -133,7 +121,7 @@ def read_ranges(folder: Path, clock: Clock, notes: Notes) -> Ranges | None:
 
 
 def _names(records: Records, good: Bools, notes: Notes) -> pd.Categorical:
-    """Name ranges as the vendor's timeline does; each distinct name is made once."""
+    """Name ranges as the vendor's timeline does, each distinct name once."""
     kinds = (_NAME, _FULL_NAME, _MODULE_GRAPH, _EVENT_GRAPH)
     fields = records.fields(kinds, notes, MINDSPORE_RANGES)
     texts: list[Names] = []
@@ -144,7 +132,7 @@ def _names(records: Records, good: Bools, notes: Notes) -> pd.Categorical:
     numbers = [records.column(offset, "<u2")[good].astype(np.int64) for offset in (_MODULE, _EVENT, _STAGE)]
     columns = [*(codes.astype(np.int64) for codes, _ in texts), *flags, *numbers]
     index = pd.MultiIndex.from_arrays(columns)
-    # One without rows cannot be factorized by pandas 2.1.
+    # pandas 2.1 cannot factorize an empty index.
     codes, distinct = index.factorize() if len(index) else (np.empty(0, np.int64), index)
     return recoded(codes, [_name(texts, row) for row in distinct.tolist()])
 
@@ -203,7 +191,7 @@ def _python(ranges: Ranges) -> pd.DataFrame:
 
 
 def _nested(start_ns: Int64, duration_ns: Int64, thread: Int64) -> tuple[Int64, Int64]:
-    """Find the call around each call, -1 for none, and its depth."""
+    """Return the caller of each call, -1 for none, and its depth."""
     nesting = Nesting.build(start_ns, start_ns + duration_ns, thread)
     parent, depth = np.empty(len(start_ns), np.int64), np.empty(len(start_ns), np.int64)
     parent[nesting.order] = np.where(nesting.parents >= 0, np.append(nesting.order, -1)[nesting.parents], -1)

@@ -1,7 +1,7 @@
 """``torch.op_range`` and ``torch.op_mark``: the tables `operators` and `steps`.
 
-A range is a call of a framework operator. Marks are the four moments at which a call enters and leaves the task
-queue: begin and end of an enqueue on the calling thread, of a dequeue on the thread that launches.
+A range is a call of a framework operator. A mark is the begin or end of an enqueue on the calling thread, or of a
+dequeue on the launching thread.
 
 Source: collectors/FRONTENDS.md section 2.
 """
@@ -22,9 +22,8 @@ from npuprof.arrays import Int32, Int64
 from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import ABSENT, optional, recoded
 from npuprof.sources.columns.steps import step_numbers, step_of
-from npuprof.sources.framework.files import read_content
+from npuprof.sources.framework.files import read_content, read_texts
 from npuprof.sources.framework.intervals import by_time, durations, reached, to_ns
-from npuprof.sources.framework.text_codes import read_texts
 from npuprof.sources.framework.tlv import scan
 from npuprof.sources.raw.metadata.clocks import Clock
 
@@ -40,7 +39,7 @@ Names = tuple[Int32, list["str | None"]]
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls of one file as columns of one length; names are codes and the list that they point into."""
+    """Calls of a file as columns; names are codes and the list behind them."""
 
     start_ns: Int64
     duration_ns: Int64
@@ -59,11 +58,10 @@ def read_operators(folder: Path, clock: Clock, notes: Notes) -> dict[str, pd.Dat
 
     Returns
     -------
-    The tables `operators` and `steps` (the front end's ranges ``ProfilerStep#N``, which are no operators); empty where
-    there is nothing of them. `operators` has, after its own columns, ``forward_thread_id`` (torch's own number of
-    the thread that ran the forward pass; only calls of the backward pass have one), ``correlation_id`` (of an enqueue
-    and its dequeue) and ``modules`` (the ``nn.Module`` hierarchy around the call,
-    where it was recorded).
+    The tables `operators` and `steps` (ranges ``ProfilerStep#N``), empty without the files. Further columns of
+    `operators` are ``forward_thread_id`` (torch's number of the forward thread, of backward calls only),
+    ``correlation_id`` (of an enqueue and its dequeue) and ``modules`` (the ``nn.Module`` hierarchy around the call, if
+    recorded).
     """
     ranges = _read_ranges(folder, clock, notes)
     queue = _read_queue(folder, clock, notes)
@@ -122,7 +120,7 @@ def _read_queue(folder: Path, clock: Clock, notes: Notes) -> Calls:
     within = reached(clock, [stamp], notes, _MARKS)
     good = within & (category <= _LAST_CATEGORY)
     if other := int(within.sum() - good.sum()):
-        notes.info(_MARKS, "a mark is of a kind that no table takes", other)
+        notes.info(_MARKS, "a mark is of an unknown kind", other)
         notes.ledger.leave_out(_MARKS, other)
     at, length = records.fields((_MARK_NAME,), notes, _MARKS)[_MARK_NAME]
     codes, names = read_texts(content, at[good], length[good], notes, _MARKS)
@@ -139,41 +137,41 @@ def _read_queue(folder: Path, clock: Clock, notes: Notes) -> Calls:
         np.where(is_dequeue, 2, 1).astype(np.int8),
         name,
         {},
-        {"correlation_id": correlation[end]},  # the begin of an enqueue does not know it yet
+        {"correlation_id": correlation[end]},  # the begin of an enqueue does not have it
     )
 
 
 def _pair(kind: Int64, thread: Int64, names: Int32, time_ns: Int64, notes: Notes) -> tuple[Int64, Int64]:
-    """Find begins and the ends that follow them directly: of one side of the queue, on one thread, under one name."""
+    """Return begins and the ends that directly follow them on the same side of the queue, thread and name."""
     side = kind // 2
     order = np.lexsort((time_ns, names, thread, side))
     before, after = order[:-1], order[1:]
     pairs = (kind[before] % 2 == _BEGIN_OF_ENQUEUE) & (kind[after] % 2 == 1)
     for column in (side, thread, names):
         pairs &= column[before] == column[after]
-    lonely = len(kind) - 2 * int(pairs.sum())
-    if lonely:
-        notes.info(_MARKS, "an enqueue or dequeue has only one end: the recording began or ended within it", lonely)
-        notes.ledger.leave_out(_MARKS, lonely)
+    unpaired = len(kind) - 2 * int(pairs.sum())
+    if unpaired:
+        notes.info(_MARKS, "an enqueue or dequeue has only one end: the recording began or ended within it", unpaired)
+        notes.ledger.leave_out(_MARKS, unpaired)
     return before[pairs], after[pairs]
 
 
 def _queue_names(is_dequeue: npt.NDArray[np.bool_], codes: Int32, names: list[str | None], ids: Int64) -> Names:
-    """Name both sides of the queue after the operator that the dequeue launches, as the vendor's timeline does."""
+    """Name both sides of the queue after the operator of the dequeue, as the vendor's timeline does."""
     enqueues = np.flatnonzero(~is_dequeue)
     dequeues = np.flatnonzero(is_dequeue)
     order = dequeues[np.argsort(ids[dequeues], kind="stable")]
     place = np.searchsorted(ids[order], ids[enqueues], side="right") - 1
     launched = np.full(len(enqueues), -1, np.int64)
     if len(order):
-        found = (place >= 0) & (ids[order[np.maximum(place, 0)]] == ids[enqueues])
-        launched = np.where(found, codes[order[np.maximum(place, 0)]], -1)
-    named = codes.astype(np.int64)
+        matched = (place >= 0) & (ids[order[np.maximum(place, 0)]] == ids[enqueues])
+        launched = np.where(matched, codes[order[np.maximum(place, 0)]], -1)
+    new_codes = codes.astype(np.int64)
     count = len(names)
-    named[dequeues] += np.where(named[dequeues] >= 0, count, 0)
-    named[enqueues] = np.where(launched >= 0, launched, 2 * count)
+    new_codes[dequeues] += np.where(new_codes[dequeues] >= 0, count, 0)
+    new_codes[enqueues] = np.where(launched >= 0, launched, 2 * count)
     texts = [f"{side}@{name}" for side in ("Enqueue", "Dequeue") for name in names]
-    return named.astype(np.int32), [*texts, "Enqueue"]
+    return new_codes.astype(np.int32), [*texts, "Enqueue"]
 
 
 def _steps(ranges: Calls, is_step: npt.NDArray[np.bool_], numbers: dict[int, int]) -> pd.DataFrame:
@@ -190,7 +188,7 @@ def _steps(ranges: Calls, is_step: npt.NDArray[np.bool_], numbers: dict[int, int
 
 
 def _table(ranges: Calls, queue: Calls, rows: Int64, steps: pd.DataFrame) -> pd.DataFrame:
-    """Put the chosen calls of both files into one table in order of time."""
+    """Return the chosen calls of both files as one table in order of time."""
     start_ns = np.concatenate((ranges.start_ns, queue.start_ns))
     duration_ns = np.concatenate((ranges.duration_ns, queue.duration_ns))
     rows = rows[by_time(start_ns[rows], duration_ns[rows])]
@@ -218,7 +216,7 @@ def _texts(calls: Calls, column: str) -> Names:
 
 
 def _joined(first: Names, second: Names, rows: Int64) -> pd.Categorical:
-    """Make a name column of the chosen rows of two lists of names."""
+    """Return a name column of the chosen rows of two lists of names."""
     moved = np.where(second[0] >= 0, second[0] + len(first[1]), -1)
     every = recoded(np.concatenate((first[0], moved))[rows], [*first[1], *second[1]])
     used: pd.Categorical = every.remove_unused_categories()

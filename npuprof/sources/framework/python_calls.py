@@ -1,7 +1,7 @@
 """``torch.python_tracer_func`` and ``torch.python_tracer_hash``: the table `python`.
 
-The first file holds a moment for each call and each return, the second the names of functions by key. Calls and
-returns are matched by the depth of the stack at that moment, which a running sum gives for all of them at once.
+The first file holds calls and returns, the second the names of functions by key. Calls and returns are matched by stack
+depth, a running sum.
 
 Source: collectors/FRONTENDS.md section 2.
 """
@@ -17,9 +17,8 @@ from npuprof import tables
 from npuprof.arrays import Bools, Int64, Uint64
 from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import recoded
-from npuprof.sources.framework.files import read_content, read_rows
+from npuprof.sources.framework.files import read_content, read_rows, read_texts
 from npuprof.sources.framework.intervals import reached, to_ns
-from npuprof.sources.framework.text_codes import read_texts
 from npuprof.sources.framework.tlv import scan
 from npuprof.sources.raw.metadata.clocks import Clock
 
@@ -30,16 +29,16 @@ _MODULE = "######"  # between the name of an nn.Module's class and the number of
 
 
 def read_python(folder: Path, clock: Clock, notes: Notes) -> pd.DataFrame:
-    """Read the calls of a FRAMEWORK folder; the table is empty where there are none.
+    """Read the calls of a FRAMEWORK folder; an empty table without the files.
 
-    A call that had not returned at the end of the recording lasts until its thread's last moment. Modules are
-    numbered a class and thread in the order in which they are first called, as the vendor's timeline does.
+    A call without a return lasts until the last event of its thread. Modules are numbered by class and thread in order
+    of their first call, as in the vendor's timeline.
     """
     events = read_rows(folder, _EVENTS, _LAYOUT, notes)
     within = reached(clock, [np.ascontiguousarray(events["time"])], notes, _EVENTS)
     good = within & (events["tag"] <= _LAST_TAG)
     if unknown := int(within.sum() - good.sum()):
-        notes.warning(_EVENTS, "a moment is neither call nor return, and left out", unknown)
+        notes.warning(_EVENTS, "an event is neither call nor return, and left out", unknown)
         notes.ledger.leave_out(_EVENTS, unknown)
     events = events[good]
     time_ns = to_ns(clock, np.ascontiguousarray(events["time"]))
@@ -51,7 +50,7 @@ def read_python(folder: Path, clock: Clock, notes: Notes) -> pd.DataFrame:
 
 
 def read_hash(folder: Path, notes: Notes) -> tuple[Uint64, list[str]]:
-    """Read the names of functions: distinct keys in rising order, and the name of each."""
+    """Return the distinct keys of functions, sorted, and the name of each."""
     content = read_content(folder, _NAMES, notes)
     if content is None:
         return np.zeros(0, np.uint64), []
@@ -64,26 +63,21 @@ def read_hash(folder: Path, notes: Notes) -> tuple[Uint64, list[str]]:
 
 
 def _replay(time_ns: Int64, thread: Int64, is_call: Bools, notes: Notes) -> tuple[Int64, Int64, Int64, Int64]:
-    """Match calls with returns.
-
-    Parameters
-    ----------
-    time_ns, thread, is_call
-        The moments, thread by thread in order of time.
+    """Match calls with returns: events thread by thread in order of time.
 
     Returns
     -------
-    The calls as indices of moments, their ends, depths, and the call around each as an index of calls, -1 for none.
+    Calls as indices of events, their ends, depths and callers as indices of calls, -1 for none.
     """
     count = len(time_ns)
     if not count:
         nothing = np.zeros(0, np.int64)
         return nothing, nothing, nothing, nothing
-    level, lonely = _levels(thread, is_call)
-    if lonely.any():
-        notes.info(_EVENTS, "a function returned that was called before the recording", int(lonely.sum()))
-        notes.ledger.leave_out(_EVENTS, int(lonely.sum()))
-    matched = np.flatnonzero(~lonely)
+    level, unmatched = _levels(thread, is_call)
+    if unmatched.any():
+        notes.info(_EVENTS, "a function returned that was called before the recording", int(unmatched.sum()))
+        notes.ledger.leave_out(_EVENTS, int(unmatched.sum()))
+    matched = np.flatnonzero(~unmatched)
     matched = matched[np.argsort(level[matched], kind="stable")]
     follower = np.append(matched[1:], matched[-1:])
     returned = (level[follower] == level[matched]) & ~is_call[follower] & is_call[matched]
@@ -97,24 +91,24 @@ def _replay(time_ns: Int64, thread: Int64, is_call: Bools, notes: Notes) -> tupl
 
 
 def _levels(thread: Int64, is_call: Bools) -> tuple[Int64, Bools]:
-    """Return the depth of the stack, from 1 on, at each call and return; and which returns had no call before them."""
+    """Return the stack depth, from 1, at each event, and which returns have no call."""
     change = np.where(is_call, 1, -1)
     total = np.cumsum(change)
     first = np.flatnonzero(np.append(True, thread[1:] != thread[:-1]))
     before = np.append(0, total[:-1])[first]
     size = np.diff(np.append(first, len(thread)))
     height = total - np.repeat(before, size)  # within its thread; below zero after returns without calls
-    # The lowest point so far, thread by thread: heights of a thread are lifted above all of the threads after it.
+    # The minimum so far within a thread: heights of a thread are lifted above all later threads.
     lift = np.repeat(np.arange(len(first))[::-1], size) * (2 * len(thread) + 2)
     floor = np.minimum(np.minimum.accumulate(height + lift) - lift, 0)
     earlier = np.append(0, floor[:-1])
     earlier[first] = 0
-    lonely = ~is_call & (floor < earlier)
-    return height - floor + (~is_call), lonely
+    unmatched = ~is_call & (floor < earlier)
+    return height - floor + (~is_call), unmatched
 
 
 def _parents(call: Int64, level: Int64, count: int) -> Int64:
-    """Find the call around each: the last one before it that is one level further out."""
+    """Return the caller of each call: the last call before it at the next outer level."""
     place = level * (count + 1) + call
     order = np.argsort(place, kind="stable")
     before = np.searchsorted(place[order], place - (count + 1)) - 1
@@ -122,18 +116,18 @@ def _parents(call: Int64, level: Int64, count: int) -> Int64:
 
 
 def _names(thread: Int64, key: Uint64, keys: Uint64, names: list[str]) -> pd.Categorical:
-    """Name calls; functions without a name are called by their key."""
+    """Name calls by function, or by key for a function without a name."""
     distinct, codes = np.unique(key, return_inverse=True)
-    texts = [_name_of(keys, names, one) for one in distinct]
+    texts = [_name_of(keys, names, number) for number in distinct]
     if not any(_MODULE in text for text in texts):
         return recoded(codes, list(texts))
     is_module = np.array([_MODULE in text for text in texts], np.bool_)
-    numbered: dict[tuple[int, int], int] = {}  # by thread and function: a name of its own behind the others
+    numbered: dict[tuple[int, int], int] = {}  # code of the numbered name by thread and function
     counts: dict[tuple[int, str], int] = {}
     rows = np.flatnonzero(is_module[codes])
     pairs = pd.MultiIndex.from_arrays([thread[rows], codes[rows]])
-    which, found = pairs.factorize()
-    for number, code in found.tolist():
+    which, distinct_pairs = pairs.factorize()
+    for number, code in distinct_pairs.tolist():
         name = texts[code].partition(_MODULE)[0]
         index = counts.get((number, name), 0)
         counts[number, name] = index + 1
@@ -153,9 +147,9 @@ def _name_of(keys: Uint64, names: list[str], key: np.uint64) -> str:
 def _table(
     start_ns: Int64, end_ns: Int64, thread: Int64, depth: Int64, parent: Int64, name: pd.Categorical
 ) -> pd.DataFrame:
-    # Calls of one moment stay in the order in which they happened: a caller comes first.
+    # Among calls with the same start the caller comes first.
     order = np.lexsort((depth, start_ns))
-    place = np.append(np.empty(len(order), np.int64), -1)  # the last item serves the parent -1
+    place = np.append(np.empty(len(order), np.int64), -1)  # the last item is for parent -1
     place[order] = np.arange(len(order))
     around = place[parent[order]]
     return tables.build(

@@ -1,8 +1,7 @@
-"""Records of type, length and value in bytes that may be cut or damaged anywhere.
+"""Records of type, length and value in a file that may be cut or damaged anywhere.
 
-A file is a row of records, ``u16 type, u32 length, payload``; a payload is a fixed part and then fields of the same
-form. Records are found one after another, since each tells where the next begins; everything after that works on
-all records at once.
+A record is ``u16 type, u32 length, payload``; a payload is a fixed part followed by fields of the same form. Records
+are found one after another, since each length leads to the next; all further steps are vectorised.
 
 Source: collectors/FRONTENDS.md section 2.
 """
@@ -21,10 +20,10 @@ from npuprof.arrays import Int64, Uint8
 from npuprof.notes import Notes
 
 PADDING_BYTES = 8
-"""Zeros that stand behind the content, so that a word may be read at each of its bytes."""
+"""Zeros behind the content, so that a word can be read at every byte."""
 
 _HEADER = struct.Struct("<HI")
-_WINDOW_BYTES = 1 << 16  # searched at once for the next record behind damage
+_WINDOW_BYTES = 1 << 16  # of a search for the next record behind damage
 _MAX_REPAIRS = 1000  # a file with more damage than this is not read on
 _MAX_FIELDS = 32  # the longest record has nine
 
@@ -37,14 +36,11 @@ class Content:
 
     @property
     def size(self) -> int:
-        """How many bytes the file has."""
+        """The bytes of the file."""
         return len(self.padded) - PADDING_BYTES
 
     def words(self, dtype: str) -> npt.NDArray[Any]:
-        """See the content as words that begin at every byte: item `i` is the word at byte `i`, whatever its alignment.
-
-        Only positions inside the content may be asked for, one at a time or by an array of them.
-        """
+        """Return the words that begin at every byte, unaligned; only positions within the content are valid."""
         size = np.dtype(dtype).itemsize
         words: npt.NDArray[Any] = np.ndarray((len(self.padded) - size + 1,), dtype, self.padded.data, strides=(1,))
         return words
@@ -52,16 +48,16 @@ class Content:
 
 @dataclass(frozen=True)
 class Records:
-    """Where the payloads of one file's records lie.
+    """The payloads of one file.
 
     Attributes
     ----------
     content
         The file.
     start, length
-        Shape (records,): the payload's first byte, and its bytes.
+        The first byte and the bytes of each payload.
     fixed_bytes
-        The length of the fixed part, which every payload has in full.
+        The length of the fixed part, complete in every payload.
     """
 
     content: Content
@@ -70,19 +66,13 @@ class Records:
     fixed_bytes: int
 
     def column(self, offset: int, dtype: str) -> npt.NDArray[Any]:
-        """Return a word of the fixed part, of all records."""
-        found: npt.NDArray[Any] = self.content.words(dtype)[self.start + offset]
-        return found
+        """Return a word of the fixed part of all records."""
+        values: npt.NDArray[Any] = self.content.words(dtype)[self.start + offset]
+        return values
 
     def fields(self, wanted: Collection[int], notes: Notes, source: str) -> dict[int, tuple[Int64, Int64]]:
-        """Find the fields behind the fixed parts.
-
-        Returns
-        -------
-        For each wanted type the first byte and the length of that field in every record; length -1 where a record
-        does not have it.
-        """
-        found = {kind: (np.zeros(len(self.start), np.int64), np.full(len(self.start), -1)) for kind in wanted}
+        """Return first byte and length of each wanted field in every record; length -1 for a missing field."""
+        fields = {kind: (np.zeros(len(self.start), np.int64), np.full(len(self.start), -1)) for kind in wanted}
         kinds, lengths = self.content.words("<u2"), self.content.words("<u4")
         cursor, end = self.start + self.fixed_bytes, self.start + self.length
         rows = np.flatnonzero(cursor < end)
@@ -96,32 +86,23 @@ class Records:
             damaged += int((~fits).sum())
             rows, at, length = rows[fits], at[fits], length[fits]
             kind = kinds[at]
-            for number, (starts, sizes) in found.items():
-                mine = kind == number
-                starts[rows[mine]], sizes[rows[mine]] = at[mine] + _HEADER.size, length[mine]
+            for number, (starts, sizes) in fields.items():
+                matching = kind == number
+                starts[rows[matching]], sizes[rows[matching]] = at[matching] + _HEADER.size, length[matching]
             cursor[rows] = at + _HEADER.size + length
             rows = rows[cursor[rows] < end[rows]]
         if damaged or len(rows):
             notes.warning(source, "a record is damaged behind its fixed part: its later fields", damaged + len(rows))
-        return found
+        return fields
 
 
 def scan(content: Content, kind: int, fixed_bytes: int, notes: Notes, source: str) -> Records:
-    """Find the records of a file.
+    """Find the records of a file, all of one kind, with payloads of at least `fixed_bytes`.
 
-    Parameters
-    ----------
-    content
-        The file.
-    kind
-        The type of its records: a file has one.
-    fixed_bytes
-        The bytes that every payload has at least; shorter ones are skipped and noted.
-    notes, source
-        Take what was skipped. Behind damage, reading goes on at the next place that looks like a record.
+    Behind damage, the scan goes on at the next place that looks like a record; notes count skipped bytes and records.
     """
     starts: list[int] = []
-    ends: list[int] = []  # one for each stretch of records that follow each other
+    ends: list[int] = []  # of each stretch of adjacent records
     counts: list[int] = []
     at = lost = 0
     for _ in range(_MAX_REPAIRS):
@@ -138,8 +119,8 @@ def scan(content: Content, kind: int, fixed_bytes: int, notes: Notes, source: st
     start = np.array(starts, np.int64)
     end = np.append(start[1:], ends[-1:])
     borders = np.array(counts, np.int64)
-    held = borders > 0
-    end[borders[held] - 1] = np.array(ends, np.int64)[held]
+    nonempty = borders > 0
+    end[borders[nonempty] - 1] = np.array(ends, np.int64)[nonempty]
     length = end[: len(start)] - start - _HEADER.size
     whole = length >= fixed_bytes
     notes.ledger.read(source, len(start))
@@ -150,17 +131,17 @@ def scan(content: Content, kind: int, fixed_bytes: int, notes: Notes, source: st
 
 
 def _walk(content: Content, kind: int, at: int, starts: list[int]) -> int:
-    """Follow records from one place until damage or the end; give where that is.
+    """Follow records until damage or the end, and return that place.
 
-    The one loop over records: 0.1 us each, and only the headers are looked at.
+    This is the only loop over records: 0.1 us each for the header.
     """
     unpack, buffer, size = _HEADER.unpack_from, content.padded.data, content.size
     last = size - _HEADER.size
     append = starts.append
     while at <= last:
-        found, length = unpack(buffer, at)
+        record_kind, length = unpack(buffer, at)
         following = at + 6 + length
-        if found != kind or following > size:
+        if record_kind != kind or following > size:
             break
         append(at)
         at = following
@@ -168,7 +149,7 @@ def _walk(content: Content, kind: int, at: int, starts: list[int]) -> int:
 
 
 def _next_record(content: Content, at: int, kind: int, fixed_bytes: int) -> int:
-    """Find the first place from `at` on that looks like a record with another, or the end, behind it."""
+    """Return the next place that looks like a record followed by another record or the end."""
     kinds, lengths, size = content.words("<u2"), content.words("<u4"), content.size
     for low in range(at, size - _HEADER.size - fixed_bytes + 1, _WINDOW_BYTES):
         places = low + np.flatnonzero(kinds[low : min(low + _WINDOW_BYTES, size - _HEADER.size)] == kind)

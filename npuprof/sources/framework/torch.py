@@ -1,4 +1,4 @@
-"""The FRAMEWORK folder of torch_npu: ``torch.op_range`` and its neighbours to tables.
+"""The FRAMEWORK folder of torch_npu: ``torch.op_range`` and its neighbours, with pauses and parameters read here.
 
 Source: collectors/FRONTENDS.md section 2.
 """
@@ -8,49 +8,108 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.ledger import STATISTICS
+from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
-from npuprof.sources.framework import gc_pauses, memory, operators, parameters, python_calls
+from npuprof.sources.columns.nullable import PYTHON_GC, recoded
+from npuprof.sources.framework import memory, operators, python_calls
 from npuprof.sources.framework.correlation import operator_links
-from npuprof.sources.framework.files import note_unread
+from npuprof.sources.framework.files import note_unread, read_content, read_rows, read_texts
+from npuprof.sources.framework.intervals import by_time, durations, reached, to_ns
+from npuprof.sources.framework.python_calls import read_hash
+from npuprof.sources.framework.tlv import scan
 from npuprof.sources.raw.metadata.clocks import Clock
 
+_PAUSES = "torch.gc_record"
+_PAUSE_LAYOUT = [("process", "<i8"), ("start", "<u8"), ("end", "<u8")]
+_PARAMETERS, _PARAMETER_KIND = "torch.param_tensor_info", 5
+_PARAMETER_FIELDS = {1: "module", 2: "optimizer"}
+_PARAMETERS_NAME = "param_tensor_info"  # of the statistic
 _FILES = (
-    "torch.op_range",
-    "torch.op_mark",
-    "torch.memory_usage",
-    "torch.python_tracer_func",
-    "torch.python_tracer_hash",
-    "torch.param_tensor_info",
-    "torch.gc_record",
+    *("torch.op_range", "torch.op_mark", "torch.memory_usage"),
+    *("torch.python_tracer_func", "torch.python_tracer_hash", _PARAMETERS, _PAUSES),
 )
 
 COLLECTOR = "torch_npu"
 
 
 def holds_data(folder: Path) -> bool:
-    """Return whether a folder has any file that :func:`read` takes."""
+    """Check whether a folder has a file that :func:`read` reads."""
     return folder.is_dir() and any((folder / name).is_file() for name in _FILES)
 
 
 def read(folder: Path, clock_of: Callable[[], Clock], decoded: Decoded) -> None:
-    """Read a folder's files into the tables ``operators, steps, python, memory, allocations, marks`` and ``links``.
+    """Read the tables ``operators, steps, python, memory, allocations, marks`` and ``links``, and the parameters.
 
-    Parameters
-    ----------
-    folder
-        The FRAMEWORK folder; a file that is missing leaves its tables empty.
-    clock_of
-        Gives the clock, see :func:`npuprof.sources.framework.clock.framework_clock`.
-    decoded
-        Takes the tables, the parameters as a statistic, and the notes.
+    A missing file leaves its tables empty. `clock_of` is :func:`npuprof.sources.framework.clock.framework_clock`.
     """
-    notes, tables, clock = decoded.notes, decoded.tables, clock_of()
-    tables.update(operators.read_operators(folder, clock, notes))
-    tables["python"] = python_calls.read_python(folder, clock, notes)
-    tables.update(memory.read_memory(folder, clock, tables["operators"], notes))
-    tables["marks"] = gc_pauses.read_garbage(folder, clock, notes)
-    tables["links"] = operator_links(tables["operators"])
-    found = parameters.read_parameters(folder, notes)
-    if found is not None:
-        decoded.statistics[parameters.NAME] = found
+    notes, frames, clock = decoded.notes, decoded.tables, clock_of()
+    frames.update(operators.read_operators(folder, clock, notes))
+    frames["python"] = python_calls.read_python(folder, clock, notes)
+    frames.update(memory.read_memory(folder, clock, frames["operators"], notes))
+    frames["marks"] = read_garbage(folder, clock, notes)
+    frames["links"] = operator_links(frames["operators"])
+    parameters = read_parameters(folder, notes)
+    if parameters is not None:
+        decoded.statistics[_PARAMETERS_NAME] = parameters
     note_unread(folder, _FILES, notes)
+
+
+def read_garbage(folder: Path, clock: Clock, notes: Notes) -> pd.DataFrame:
+    """Read the pauses of Python's garbage collector as rows of `marks`; none without the file.
+
+    The file has no thread: on Linux a process has the number of its main thread, which is used here.
+    """
+    records = read_rows(folder, _PAUSES, _PAUSE_LAYOUT, notes)
+    stamps = [np.ascontiguousarray(records[name]) for name in ("start", "end")]
+    good = reached(clock, stamps, notes, _PAUSES)
+    start_ns, end_ns = (to_ns(clock, column[good]) for column in stamps)
+    duration_ns = durations(start_ns, end_ns, notes, _PAUSES)
+    order = by_time(start_ns, duration_ns)
+    same = np.zeros(len(order), np.int8)
+    notes.ledger.keep(_PAUSES, "marks", len(order))
+    return tables.build(
+        "marks",
+        {
+            "start_ns": start_ns[order],
+            "duration_ns": duration_ns[order],
+            "message": tables.categorical(same, ["GC"]),
+            "domain": tables.categorical(same, [PYTHON_GC]),
+            "thread_id": records["process"][good][order].astype(np.int64),
+        },
+    )
+
+
+def read_parameters(folder: Path, notes: Notes) -> pd.DataFrame | None:
+    """Read the parameters of modules and optimizers; None without the file.
+
+    Returns
+    -------
+    A row for each text: ``function`` (the Python function that they belong to), ``kind`` and ``parameters``.
+    """
+    content = read_content(folder, _PARAMETERS, notes)
+    if content is None:
+        return None
+    records = scan(content, _PARAMETER_KIND, 8, notes, _PARAMETERS)
+    keys, names = read_hash(folder, Notes())  # the reader of the calls notes damage of that file
+    key = records.column(0, "<u8").astype(np.uint64)
+    place = np.searchsorted(keys, key)
+    known = place < len(keys)
+    known[known] = keys[place[known]] == key[known]
+    parts = []
+    for field, (at, length) in records.fields(tuple(_PARAMETER_FIELDS), notes, _PARAMETERS).items():
+        rows = np.flatnonzero(length >= 0)
+        codes, texts = read_texts(content, at[rows], length[rows], notes, _PARAMETERS)
+        columns = {
+            "function": recoded(np.where(known, place, -1)[rows], list(names)),
+            "kind": tables.categorical(np.zeros(len(rows), np.int8), [_PARAMETER_FIELDS[field]]),
+            "parameters": recoded(codes, texts),
+        }
+        parts.append(pd.DataFrame(columns).astype(object))
+    notes.ledger.keep(_PARAMETERS, STATISTICS, len(records.start), sum(map(len, parts)))
+    frame: pd.DataFrame = pd.concat(parts, ignore_index=True).astype("category")
+    return frame

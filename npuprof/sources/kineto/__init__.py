@@ -1,22 +1,24 @@
-"""Traces of torch's own profiler (Kineto): operators, Python calls, and what ran on a GPU.
+"""Traces of torch's own profiler (Kineto): operators, Python calls and GPU activities; none are of an NPU.
 
-None of this is of an NPU. Times in the file count, in microseconds with three decimals, from a moment that the file
-tells; they become exact nanoseconds.
+Times are microseconds with three decimals after a base time in the file; they become exact nanoseconds.
 
 Source: the file itself, as ``torch.profiler.profile.export_chrome_trace`` of torch 2.13 writes it.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.sources.base import Decoded, Source
+from npuprof.sources.files.gzip_file import read_head, read_tail
 from npuprof.sources.kineto.conversion import build_tables
 from npuprof.sources.kineto.layouts import KINETO
 from npuprof.sources.kineto.links import build_links
-from npuprof.sources.kineto.metadata import Facts, read_facts
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.events import is_trace, read_events
 from npuprof.sources.trace.producer import kind_of_trace
@@ -25,7 +27,7 @@ COLLECTOR = "kineto"
 
 
 def recognises(path: Path) -> bool:
-    """Check, by its events, whether `path` is a file of torch's profiler."""
+    """Check by its events whether `path` is a file of torch's profiler."""
     try:
         return path.is_file() and is_trace(path) and kind_of_trace(path) == "kineto"
     except OSError:
@@ -71,3 +73,68 @@ def _describe(path: Path, facts: Facts, decoded: Decoded) -> Info:
 
 
 SOURCE = Source("kineto", (None, "parsed", "text"), recognises, read)
+
+
+_HEAD_BYTES = 1 << 18  # devices and ranks precede the events
+_TAIL_BYTES = 1 << 16  # older versions write the base time behind the events
+_LATEST_NS = 4 * 10**18  # 2096; a later time is damage
+_BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})\b')
+_EVENTS = re.compile(rb'"traceEvents"\s*:')
+_HOST = re.compile(rb'"host_name"\s*:\s*"([^"]{1,255})"')
+_GPU = re.compile(rb'"deviceProperties"\s*:\s*\[\s*\{[^{}]*?"name"\s*:\s*"([^"]{1,100})"')
+_RANK = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d{1,9})\b')
+_SWITCHES = {
+    "stacks": rb"with_stack",
+    "memory": rb"profile_memory",
+    "shapes": rb"record_shapes",
+    "modules": rb"with_modules",
+    "flops": rb"with_flops",
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Facts before and behind the events of a file.
+
+    Attributes
+    ----------
+    base_ns
+        The origin of the times, UTC epoch nanoseconds; 0 for absolute times.
+    options
+        The profiler's options under npuprof's names.
+    rank
+        The rank of the process in a distributed run.
+    gpu, host
+        The name of the first GPU and of the machine, or empty.
+    """
+
+    base_ns: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+    rank: int | None = None
+    gpu: str = ""
+    host: str = ""
+
+
+def read_facts(path: Path) -> Facts:
+    """Read both ends of a file."""
+    head = read_head(path, _HEAD_BYTES)
+    events = _EVENTS.search(head)
+    before = head[: events.start()] if events else head
+    base = _BASE.search(before) or _BASE.search(read_tail(path, _TAIL_BYTES))
+    options = {
+        ours: match[1] == b"1"
+        for ours, theirs in _SWITCHES.items()
+        if (match := re.search(rb'"' + theirs + rb'"\s*:\s*([01])\b', before))
+    }
+    rank = _RANK.search(before)
+    return Facts(
+        int(base[1]) if base and int(base[1]) < _LATEST_NS else 0,
+        options,
+        int(rank[1]) if rank else None,
+        _text(_GPU.search(before)),
+        _text(_HOST.search(before)),
+    )
+
+
+def _text(match: re.Match[bytes] | None) -> str:
+    return match[1].decode("utf-8", "replace") if match else ""

@@ -1,4 +1,4 @@
-"""What the events of a trace of torch's profiler carry in ``args``, by their category."""
+"""Layouts of the arguments of torch's traces, by category."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ class _MemoryArgs(msgspec.Struct, gc=False):
 
 
 class _NoArgs(msgspec.Struct, gc=False):
-    """Nothing of the arguments is read."""
+    """Ignore all arguments."""
 
 
 @lru_cache(maxsize=4096)
 def joined(raw: bytes) -> str | None:
-    """Return a list of JSON as the tables write shapes and dtypes: ``4,8;8,16`` or ``float;Scalar``.
+    """Return a JSON list as shapes or dtypes of the tables: ``4,8;8,16`` or ``float;Scalar``; None for an empty list.
 
-    None where there is nothing in it; text that is no list stays as it is.
+    Text that is no list is kept.
     """
     if not raw:
         return None

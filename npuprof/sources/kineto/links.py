@@ -1,7 +1,7 @@
-"""Causes and effects in a trace of torch's profiler, as ``links``.
+"""Make ``links`` of a trace of torch's profiler.
 
-An operator and the calls of the GPU's runtime that it made share an external id, a call and what it launched a
-correlation; forward and backward operators are joined by flows.
+An operator and its calls of the GPU runtime share an external id, a call and the task that it launched a correlation
+id; flows join forward and backward operators.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from npuprof import tables
 from npuprof.arrays import Int64
 from npuprof.notes import Notes
 from npuprof.sources.columns.nullable import ABSENT
-from npuprof.sources.kineto.rows import row_of
 from npuprof.sources.trace import links as trace_links
 from npuprof.sources.trace.columns import Trace
-from npuprof.sources.trace.conversion import TraceTables
+from npuprof.sources.trace.maker import TraceTables
+from npuprof.sources.trace.nesting import row_of
 
 _NAMES = ("kind", "source_table", "target_table")
 
@@ -37,7 +37,7 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
 
 
 def _joined(frames: dict[str, pd.DataFrame], kind: str, source: str, target: str, key: str) -> pd.DataFrame:
-    """Link each row of the target to the row of the source that has its key."""
+    """Link each row of the target to the row of the source with the same key."""
     if source not in frames or target not in frames:
         return tables.empty("links")
     causes, effects = _keys(frames[source], key), _keys(frames[target], key)

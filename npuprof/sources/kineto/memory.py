@@ -1,4 +1,4 @@
-"""The ``[memory]`` events of torch's allocators: the tables ``memory`` and ``allocations``."""
+"""Make ``memory`` and ``allocations`` of the ``[memory]`` events of torch's allocators."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from npuprof.sources.columns.builders import Columns
 from npuprof.sources.columns.nullable import ABSENT, missing, optional
 
 _CPU = 0
-_COMPONENTS = {0: "CPU", 1: "CUDA"}  # torch's numbers of kinds of devices
+_COMPONENTS = {0: "CPU", 1: "CUDA"}  # by torch's number of the device type
 
 
 def read_memory(slices: Columns, notes: Notes, source: str) -> dict[str, pd.DataFrame]:
-    """Make both tables of a trace's instants; nothing where it has none of memory.
+    """Make both tables from the instants of a trace; nothing without memory events.
 
-    A block that is freed without having been allocated in the recording, or the other way round, has one time only.
+    A block allocated before the recording, or freed after it, has one time only.
     """
     if not len(slices):
         return {}
     is_memory = np.array([*(name == "[memory]" for name in slices.names("name")), False], np.bool_)[slices["name"]]
     is_memory &= slices["allocated_bytes"] != ABSENT
-    notes.leave_out(source, "an instant is of no kind that a table takes", int((~is_memory).sum()))
+    notes.leave_out(source, "an instant belongs to no table", int((~is_memory).sum()))
     rows = np.flatnonzero(is_memory)
     rows = rows[np.argsort(slices["start_ns"][rows], kind="stable")]
     if not len(rows):
@@ -36,7 +36,7 @@ def read_memory(slices: Columns, notes: Notes, source: str) -> dict[str, pd.Data
         "device_id": optional(np.where(on_cpu, ABSENT, device), (-1,)),
         "component": _components(kind),
         "allocated_bytes": optional(slices["allocated_bytes"][rows]),
-        # The allocator of the CPU keeps nothing in reserve, and writes 0.
+        # The CPU allocator reserves nothing, and writes 0.
         "reserved_bytes": optional(np.where(on_cpu, ABSENT, slices["reserved_bytes"][rows])),
         "active_bytes": missing(len(rows)),
     }
@@ -48,12 +48,12 @@ def read_memory(slices: Columns, notes: Notes, source: str) -> dict[str, pd.Data
 
 def _components(kind: Int64) -> pd.Categorical:
     distinct, codes = np.unique(kind, return_inverse=True)
-    told = [_COMPONENTS.get(number, f"device type {number}") for number in distinct.tolist()]
-    return tables.categorical(codes, told)
+    components = [_COMPONENTS.get(number, f"device type {number}") for number in distinct.tolist()]
+    return tables.categorical(codes, components)
 
 
 def _allocations(slices: Columns, rows: Records) -> pd.DataFrame:
-    """Join each block's beginning with its end: the next event of its address."""
+    """Join the allocation of each block with its release: the next event of its address."""
     address, size, time_ns = (slices[name][rows] for name in ("address", "size_bytes", "start_ns"))
     kind, device = slices["device_type"][rows], slices["device"][rows]
     known = (address != ABSENT) & (size != ABSENT) & (size != 0)

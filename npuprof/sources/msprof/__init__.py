@@ -1,8 +1,7 @@
-"""Parsed results of msprof, pyACL and TensorFlow: ``PROF_*`` with ``mindstudio_profiler_output``, or as CANN 5 and 6.
+"""Parsed results of msprof, pyACL and TensorFlow: ``PROF_*`` with ``mindstudio_profiler_output``, or of CANN 5 and 6.
 
-A result may lack any of its files: what is there is read, what is not stays empty. Which of the three front ends
-asked for it is told only where the msprof command started the program; ``run.info.collector`` is empty otherwise, since
-the files of pyACL and of TensorFlow are the same.
+Any file may be missing. The front end is known only for a program that the msprof command started; otherwise
+``run.info.collector`` is empty, since pyACL and TensorFlow write the same files.
 
 Source: sources/RESULTS.md.
 """
@@ -13,26 +12,27 @@ from pathlib import Path
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
+from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, Source
-from npuprof.sources.msprof.description import describe
 from npuprof.sources.msprof.export import Reading
 from npuprof.sources.msprof.layout import Layout, find
+from npuprof.sources.raw.metadata import clocks
+from npuprof.sources.raw.metadata.control_files import read_sides
+from npuprof.sources.raw.metadata.run_info import read_info
 
 __all__ = ["SOURCE", "describe_path", "read", "read_layout", "recognises"]
 
 
+_SOURCE = "msprof text result"
+
+
 def recognises(path: Path) -> bool:
-    """Return whether `path` holds what ``msprof --export`` wrote; see :func:`.layout.find`."""
+    """Check whether `path` holds the files of ``msprof --export``; see :func:`.layout.find`."""
     return find(path) is not None
 
 
 def read(path: Path) -> Decoded:
-    """Read one result.
-
-    Parameters
-    ----------
-    path
-        A ``PROF_*`` directory under any name, or its ``mindstudio_profiler_output``.
+    """Read one result: a ``PROF_*`` directory, or its ``mindstudio_profiler_output``.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def read(path: Path) -> Decoded:
 
 
 def read_layout(layout: Layout) -> Decoded:
-    """Read the files of a layout that was found; as :func:`read`."""
+    """Read the files of a layout; as :func:`read`."""
     info, utc_ns = describe(layout)
     reading = Reading(layout, Decoded(info=info), utc_ns)
     reading.run()
@@ -51,7 +51,7 @@ def read_layout(layout: Layout) -> Decoded:
 
 
 def describe_path(path: Path) -> Info:
-    """Return what the control files know of the run at `path`, without reading its tables.
+    """Return the facts in the control files of the run, without reading its tables.
 
     Raises
     ------
@@ -69,6 +69,23 @@ def _layout(path: Path) -> Layout:
             f"`msprof --export=on --output={path}` makes of raw data"
         )
     return layout
+
+
+def describe(layout: Layout) -> tuple[Info, int | None]:
+    """Return the facts in the control files, and the offset from times since boot to UTC.
+
+    Results are often copied without these files: then little is known, and no note says so.
+    """
+    silent = Notes()  # the result is complete without control files
+    try:
+        sides = read_sides(layout.root, silent)
+    except OSError:
+        sides = []
+    anchored = any(side.start for side in sides)
+    utc_ns = clocks.epoch_offset(sides, silent) if anchored else None
+    info = read_info(layout.root, sides, utc_ns or 0) if sides else Info(name=layout.root.name, recording=layout.root)
+    info.source = f"{_SOURCE}, layout of CANN 5 and 6" if layout.is_old else _SOURCE
+    return info, utc_ns
 
 
 SOURCE = Source("msprof", (None, "parsed", "text"), recognises, read, describe=describe_path, is_result_of_raw=True)

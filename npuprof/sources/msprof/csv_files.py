@@ -1,10 +1,18 @@
-"""CSV files of msprof that only it writes: tasks and marks; the step trace has a neighbour of its own.
+"""CSV files that only msprof writes: tasks, marks and the step trace, which holds the iterations of a graph.
+
+Rows of the step trace differ in length: a pair of start and duration follows for each gradient reduction of the
+iteration, and the header repeats these two names.
 
 Source: sources/RESULTS.md section 4.
 """
 
 from __future__ import annotations
 
+import csv
+import gzip
+import zlib
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +21,24 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
+from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
-from npuprof.sources.text.csv_table import CsvTable
+from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
+from npuprof.sources.files.gzip_file import is_zipped, read_whole
+from npuprof.sources.text.csv_table import UNKNOWN, CsvTable, column_names, note_damage
 
-_OF_TASKS = {
+_TASK_COLUMNS = {
     *("Device_id", "kernel_name", "kernel_type", "stream_id", "task_id"),
     *("task_time(us)", "task_start(us)", "task_stop(us)"),
 }
-_OF_MARKS = {
+_MARK_COLUMNS = {
     *("Device_id", "pid", "tid", "category", "event_type", "payload_type", "payload_value", "Start_time(us)"),
     *("End_time(us)", "message_type", "message", "domain", "Device Start_time(us)", "Device End_time(us)"),
 }
 
 
 def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.DataFrame:
-    """Read ``task_time`` as the table ``tasks``; rows without a time are counted and left out.
+    """Read ``task_time`` as the table ``tasks``.
 
     Raises
     ------
@@ -35,7 +46,7 @@ def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.Data
         If the file cannot be read or has no start or duration of tasks.
     """
     table = CsvTable(path, notes)
-    table.expect(_OF_TASKS)
+    table.expect(_TASK_COLUMNS)
     _need(table, path, "task_start(us)", "task_time(us)")
     duration = table.durations("task_time(us)")
     usable = table.time_ns("task_start(us)")[1] & ~np.asarray(duration.isna())
@@ -56,7 +67,7 @@ def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.Data
 
 
 def read_marks(path: Path, notes: Notes) -> pd.DataFrame:
-    """Read ``msprof_tx`` as the table ``marks``, with `kind`, `category` and the `device_id` of the device side.
+    """Read ``msprof_tx`` as the table ``marks``, with `kind`, `category` and the device side.
 
     Raises
     ------
@@ -64,7 +75,7 @@ def read_marks(path: Path, notes: Notes) -> pd.DataFrame:
         If the file cannot be read or has no start or message.
     """
     table = CsvTable(path, notes)
-    table.expect(_OF_MARKS)
+    table.expect(_MARK_COLUMNS)
     _need(table, path, "Start_time(us)", "message")
     table.drop(~table.time_ns("Start_time(us)")[1], "a row has no readable start", "marks")
     start_ns = table.time_ns("Start_time(us)")[0]
@@ -80,10 +91,10 @@ def read_marks(path: Path, notes: Notes) -> pd.DataFrame:
     if "category" in table.names:
         columns["category"] = table.whole("category")
     if "Device Start_time(us)" in table.names:
-        begin, seen = table.time_ns("Device Start_time(us)")
-        columns["device_start_ns"] = pd.arrays.IntegerArray(begin, ~seen)
+        begin, valid = table.time_ns("Device Start_time(us)")
+        columns["device_start_ns"] = pd.arrays.IntegerArray(begin, ~valid)
         columns["device_duration_ns"] = _until(table, "Device End_time(us)", begin)
-        columns["device_duration_ns"][~seen] = pd.NA
+        columns["device_duration_ns"][~valid] = pd.NA
     if "Device_id" in table.names:
         columns["device_id"] = table.scaled("Device_id", 1, ("host",))
     table.put("marks")
@@ -103,8 +114,138 @@ def _devices(table: CsvTable, default: int) -> Any:
 
 
 def _until(table: CsvTable, header: str, start_ns: Any) -> Any:
-    """Return the time from each start to an end; <NA> without one, 0 for one that lies before it."""
+    """Return the time from each start to its end; <NA> without an end, 0 for an end before the start."""
     if header not in table.names:
         return pd.array([pd.NA] * len(start_ns), dtype="Int64")
     end, ended = table.time_ns(header)
     return pd.arrays.IntegerArray(np.where(ended, np.maximum(end - start_ns, 0), 0), ~ended)
+
+
+_MAX_STEPS = 1_000_000
+_MAX_BYTES = 8 << 30
+_MAX_REDUCTIONS = 5_000_000
+_STEP_COLUMNS = ("Iteration ID", "Iteration End(us)", "Iteration Time(us)", "Model ID", "Device_id")
+_MOMENTS = ("FP Start(us)", "BP End(us)", "Iteration End(us)")
+_DURATIONS = ("Iteration Time(us)", "FP to BP Time(us)", "Iteration Refresh(us)", "Data Aug Bound(us)")
+_NUMBERS = ("Device_id", "Iteration ID", "Model ID")
+_REDUCE, _REDUCE_DURATION = "Reduce Start(us)", "Reduce Duration(us)"
+
+
+def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
+    """Read the iterations as the table ``steps``.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read or holds no iterations.
+    """
+    names = column_names(path)
+    at = {name: names.index(name) for name in _STEP_COLUMNS if name in names}
+    if not {"Iteration ID", "Iteration End(us)", "Iteration Time(us)"} <= set(at):
+        raise SourceError(f"{path} has no column 'Iteration End(us)', so it is no step trace; is it another file?")
+    rows: list[list[int | None]] = []
+    lost = 0
+    for cells in islice(_rows(path, Notes()), _MAX_STEPS):  # read_step_trace notes a damaged archive
+        cell = {name: cells[place].strip() if place < len(cells) else "" for name, place in at.items()}
+        end = scaled_one(cell["Iteration End(us)"], US_TO_NS, exponents=False)
+        duration = scaled_one(cell["Iteration Time(us)"], US_TO_NS)
+        if end is None or duration is None or duration < 0:
+            lost += 1
+            continue
+        others = [scaled_one(cell.get(name, ""), 1) for name in ("Iteration ID", "Device_id", "Model ID")]
+        rows.append([end - duration, duration, *others])
+    if lost:
+        notes.warning(path.name, "a row has no end or time of an iteration: a step is missing", lost)
+    columns = {
+        "start_ns": np.array([row[0] for row in rows], np.int64),
+        "duration_ns": np.array([row[1] for row in rows], np.int64),
+        **{
+            name: pd.array([row[place] for row in rows], dtype="Int64")
+            for place, name in ((2, "step"), (3, "device_id"), (4, "model_id"))
+        },
+    }
+    return tables.sort_by_time(tables.build("steps", columns))
+
+
+def read_step_trace(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
+    """Read the whole file; times become whole nanoseconds, and ``x(us)`` becomes ``x(ns)``.
+
+    This function accounts for the rows in the ledger, :func:`read_steps` reads the same rows.
+
+    Returns
+    -------
+    ``step_trace``: a row for each iteration; ``step_trace_reduce``: a row for each gradient reduction.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read.
+    """
+    names = column_names(path)
+    note_damage(path, notes, read_whole(path, _MAX_BYTES)[0] if is_zipped(path) else b"")
+    first = names.index(_REDUCE) if _REDUCE in names else len(names)
+    at = {name: names.index(name) for name in (*_NUMBERS, *_MOMENTS, *_DURATIONS) if name in names[:first]}
+    iterations: list[dict[str, Any]] = []
+    reductions: list[dict[str, Any]] = []
+    rows, unreadable = _rows(path, notes), 0
+    for cells in islice(rows, _MAX_STEPS):
+        texts = {name: cells[place].strip() if place < len(cells) else "" for name, place in at.items()}
+        iterations.append({name: _value(name, text) for name, text in texts.items()})
+        unreadable += sum(iterations[-1][name] is None and text != "N/A" for name, text in texts.items())
+        identity = {name: _value(name, texts[name]) for name in _NUMBERS[:2] if name in texts}
+        unreadable += sum(not cell.strip() for cell in cells[first:]) + len(cells[first:]) % 2
+        pairs = list(zip(cells[first::2], cells[first + 1 :: 2], strict=False))
+        for start, duration in pairs[: max(0, _MAX_REDUCTIONS - len(reductions))]:
+            value = {_REDUCE: _value(_MOMENTS[0], start.strip()), _REDUCE_DURATION: _value("", duration.strip())}
+            reductions.append({**identity, **value})
+    if len(reductions) == _MAX_REDUCTIONS or next(rows, None) is not None:
+        notes.error(path.name, "it holds more iterations or reductions than one run has; the rest is not read")
+    known = (*_NUMBERS, *_MOMENTS, *_DURATIONS, _REDUCE, _REDUCE_DURATION)
+    for name in dict.fromkeys(name for name in names if name and name not in known):
+        notes.warning(path.name, UNKNOWN.format(name))
+    if unreadable:
+        notes.warning(path.name, "a cell is blank or no number", unreadable)
+    notes.ledger.read(path.name, len(iterations))
+    notes.ledger.keep(path.name, STATISTICS, len(iterations))
+    frames = {"step_trace": _frame(iterations, list(at))}
+    if reductions:
+        frames["step_trace_reduce"] = _frame(reductions, [*_NUMBERS[:2], _REDUCE, _REDUCE_DURATION])
+    return frames
+
+
+def _value(name: str, text: str) -> int | float | None:
+    if name in _MOMENTS:
+        return scaled_one(text, US_TO_NS, exponents=False)
+    if name in _NUMBERS:
+        return scaled_one(text, 1)
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _frame(rows: list[dict[str, Any]], names: list[str]) -> pd.DataFrame:
+    columns: dict[str, Any] = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        if name in (*_MOMENTS, _REDUCE):
+            columns[f"{name[:-4]}(ns)"] = pd.array(values, dtype="Int64")
+        else:
+            columns[name] = pd.array(values, dtype="Int64" if name in _NUMBERS else "Float64")
+            if name not in _NUMBERS:
+                columns[name] = columns[name].to_numpy(np.float64, na_value=np.nan)
+    frame: pd.DataFrame = pd.DataFrame(columns)
+    return frame
+
+
+def _rows(path: Path, notes: Notes) -> Iterator[list[str]]:
+    """Yield the rows after the header, without zero bytes and with invalid UTF-8 replaced."""
+    try:
+        opened = gzip.open if is_zipped(path) else open
+        with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
+            lines = (line.replace("\0", "") for line in file)
+            yield from islice(csv.reader(lines), 1, None)
+    except (EOFError, zlib.error) as error:
+        notes.warning(path.name, f"the gzip archive is damaged, its rest is lost: {error}")
+    except (OSError, csv.Error) as error:
+        raise SourceError(f"{path} cannot be read as CSV: {error}; export the result again") from error

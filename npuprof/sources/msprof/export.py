@@ -1,10 +1,13 @@
-"""Read the files of one msprof result and join what they tell into one set of tables."""
+"""Read the files of one msprof result into one set of tables.
+
+Source: sources/RESULTS.md sections 2 and 2.5.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -14,24 +17,27 @@ from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import merged, stacked
+from npuprof.sources.columns.nullable import missing
 from npuprof.sources.columns.steps import step_of
-from npuprof.sources.msprof.csv_files import read_marks, read_task_time
+from npuprof.sources.msprof.csv_files import read_marks, read_step_trace, read_steps, read_task_time
 from npuprof.sources.msprof.layout import File, Layout, Part
-from npuprof.sources.msprof.step_trace import read_step_trace, read_steps
-from npuprof.sources.msprof.timeline import name_of, read_timeline
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.csv_table import read_statistic
-from npuprof.sources.text.kernel_details import compute_kernels, read_kernel_details, take_steps, take_task_numbers
+from npuprof.sources.text.kernel_details import read_kernel_details
 from npuprof.sources.text.memory_csv import (
     read_device_memory,
     read_memory_record,
     read_module_memory,
     read_operator_memory,
 )
+from npuprof.sources.text.result import Frames, TextReading
 from npuprof.sources.text.vendor_sums import add_listed_operators, check_sums
-from npuprof.sources.trace.links import renumbered
-
-Frames = dict[str, pd.DataFrame]
+from npuprof.sources.trace.columns import Trace, gather
+from npuprof.sources.trace.conversion import build_tables, device_ids
+from npuprof.sources.trace.event import Event
+from npuprof.sources.trace.events import read_events
+from npuprof.sources.trace.links import build_links, renumbered
+from npuprof.sources.trace.marks import add_device_sides
 
 _MEMORY: dict[str, Callable[..., pd.DataFrame]] = {
     "memory_record": read_memory_record,
@@ -46,92 +52,86 @@ _ANALYZED: dict[str, Callable[[Path, Notes], Frames]] = {
     "communication": read_communication,
     "communication_matrix": lambda path, notes: {"communication_matrix": read_communication_matrix(path, notes)},
 }
-_EPOCH_FROM_NS = 10**17  # 1973; times below it count from the start of the machine
+_EPOCH_FROM_NS = 10**17  # 1973; lower times count from boot
 _MOMENTS = ("start_ns", "time_ns")
 
 
-class Reading:
-    """One reading of a result: its parts in turn, then what concerns all of them."""
+_Value = TypeVar("_Value")
+
+
+class Reading(TextReading):
+    """One reading of a result; `utc_ns` is the offset from times since boot to UTC, if known."""
 
     def __init__(self, layout: Layout, decoded: Decoded, utc_ns: int | None) -> None:
-        self._layout = layout
-        self._utc_ns = utc_ns
-        self.decoded = decoded
-        self.notes = decoded.notes
-        self._failed: list[SourceError] = []
+        super().__init__(decoded)
+        self._layout, self._utc_ns = layout, utc_ns
 
     def run(self) -> None:
-        """Read every file that is there.
+        """Read every file.
 
         Raises
         ------
         SourceError
-            If none could be read: the error of the first.
+            If nothing could be read: the error of the first file.
         """
         if self._layout.older:
             self.notes.info(
-                self._layout.root.name, "a file of an earlier export of the same data is left aside", self._layout.older
+                self._layout.root.name, "a file of an earlier export of the same data is not read", self._layout.older
             )
         self.decoded.tables.update(merged([self._part(part) for part in self._layout.parts]))
         self._statistics()
         self._communication()
         add_listed_operators(self.decoded)
-        if not any(map(len, self.decoded.tables.values())) and not self.decoded.statistics:
-            raise self._failed[0] if self._failed else SourceError(_NOTHING.format(self._layout.root))
-        self._name_devices()
-        if not self._layout.is_old:  # whose sums are those of one iteration each
+        self.refuse_nothing(lambda: SourceError(_NOTHING.format(self._layout.root)))
+        self.name_devices()
+        if not self._layout.is_old:  # sums of old results are of one iteration each
             check_sums(self.decoded)
             self._note_missing()
 
     def _note_missing(self) -> None:
-        """Warn of files that are written together with others, and that are missing."""
+        """Warn of missing files that are written together with others."""
         modules = {file.module for part in self._layout.parts for file in part.files}
         if not any(part.of("msprof", "json") for part in self._layout.parts):
             self.notes.warning(
                 "msprof", "there is no timeline (msprof_*.json), so calls, tasks and links are not in this form"
             )
-        found = self.decoded.tables
-        has_shapes = "kernels" in found and bool(found["kernels"]["input_shapes"].notna().any())  # from level 1 on
+        frames = self.decoded.tables
+        has_shapes = "kernels" in frames and bool(frames["kernels"]["input_shapes"].notna().any())  # from level 1 on
         due = {
             "op_summary": not modules.isdisjoint(_WITH_SUMMARY),
             "op_statistic": has_shapes,
-            "api_statistic": bool(len(found.get("api", ()))),
+            "api_statistic": bool(len(frames.get("api", ()))),
         }
         for module, is_due in due.items():
             if is_due and module not in modules:
-                self.notes.warning(module, "missing, though what it is written with is there")
+                self.notes.warning(module, "missing, though files that are written with it exist")
 
     def _part(self, part: Part) -> Frames:
-        untold: Frames = {}
-        found = read_timeline(part, self.notes, self._failed, untold)
-        self._marks(part, found)
-        self._steps(part, found)
-        self._tasks(part, found)
-        self._kernels(part, found)
-        self._memory(part, found)
-        _assign_steps(found)
-        self._place_on_epoch({**found, **untold})
-        for name, frame in untold.items():
+        statistics: Frames = {}
+        frames = read_timeline(part, self.notes, self.failed, statistics)
+        self._marks(part, frames)
+        self._steps(part, frames)
+        self._tasks(part, frames)
+        self._kernels(part, frames)
+        self._memory(part, frames)
+        _assign_steps(frames)
+        self._place_on_epoch({**frames, **statistics})
+        for name, frame in statistics.items():
             earlier = [self.decoded.statistics[name]] if name in self.decoded.statistics else []
             self.decoded.statistics[name] = stacked([*earlier, frame]).reset_index(drop=True)
-        return found
+        return frames
 
-    def _each(self, part: Part, module: str, read: Callable[[Path], Any]) -> list[Any]:
-        """Read the CSV files of a module; one that cannot be read is told, and the others are still read."""
-        return [found for _, found in self._pairs(part, module, read)]
+    def _each(self, part: Part, module: str, read: Callable[[Path], _Value]) -> list[_Value]:
+        """Read the CSV files of a module."""
+        return [value for _, value in self._pairs(part, module, read)]
 
-    def _pairs(self, part: Part, module: str, read: Callable[[Path], Any]) -> list[tuple[File, Any]]:
-        results = []
-        for file in part.of(module, "csv"):
-            try:
-                results.append((file, read(file.path)))
-            except SourceError as error:
-                self._failed.append(error)
-                self.notes.fail(file.path.name, str(error))
-        return results
+    def _pairs(self, part: Part, module: str, read: Callable[[Path], _Value]) -> list[tuple[File, _Value]]:
+        files = part.of(module, "csv")
+        values = [self.attempt(file.path, read) for file in files]
+        return [(file, value) for file, value in zip(files, values, strict=True) if value is not None]
 
     def _marks(self, part: Part, found: Frames) -> None:
-        """Take the marks of the CSV files; the timeline holds the same, without their device times."""
+        """Prefer the marks of the CSV files to those of the timeline, which have no device times."""
         read = self._pairs(part, "msprof_tx", lambda path: read_marks(path, self.notes))
         if not read:
             return
@@ -164,35 +164,10 @@ class Reading:
 
     def _kernels(self, part: Part, found: Frames) -> None:
         read = self._each(part, "op_summary", lambda path: read_kernel_details(path, self.notes, part.device or 0))
-        device_tasks = found.get("tasks")
-        if not read:
-            self._kernels_of_tasks(found)
-            return
-        kernels = tables.sort_by_time(stacked([one.kernels for one in read]))
-        listed = tables.sort_by_time(stacked([one.communication for one in read]))
-        if device_tasks is not None and len(device_tasks):
-            kernels, lonely = take_task_numbers(kernels, device_tasks)
-            if lonely:
-                self.notes.warning("op_summary", "a kernel has no task in the timeline", lonely)
-        found["kernels"] = kernels
-        if "communication" in found:
-            found["communication"] = take_steps(found["communication"], listed)
-            for one in read:
-                self.notes.ledger.replace("communication", one.source)
-        elif len(listed):
-            found["communication"] = listed
-
-    def _kernels_of_tasks(self, found: Frames) -> None:
-        device_tasks = found.get("tasks")
-        if device_tasks is None or not len(device_tasks):
-            return
-        step = pd.array([pd.NA] * len(device_tasks), dtype="Int64")
-        found["kernels"] = tables.build("kernels", compute_kernels(device_tasks, step))
-        self.notes.ledger.make("tasks", "kernels", len(found["kernels"]))
-        self.decoded.derived["kernels"] = (
-            "op_summary",
-            "there is no table of kernels: they are the timeline's tasks that compute, without shapes",
-        )
+        if read:
+            self.add_kernels(found, read, "op_summary")
+        elif len(device_tasks := found.get("tasks", ())):
+            self.add_kernels_of_tasks(found, missing(len(device_tasks)), "op_summary")
 
     def _memory(self, part: Part, found: Frames) -> None:
         samples = [
@@ -211,7 +186,7 @@ class Reading:
             found["allocations"] = stacked(blocks)
 
     def _place_on_epoch(self, found: Frames) -> None:
-        """Move times that count from the start of the machine to the UTC epoch, as the control files tell."""
+        """Move times since boot to the UTC epoch."""
         moved = False
         for frame in found.values():
             for name in _MOMENTS:
@@ -220,16 +195,14 @@ class Reading:
                     if self._utc_ns is not None:
                         frame[name] += self._utc_ns
         if moved and self._utc_ns is not None:
-            self.notes.info(
-                self._layout.root.name, "its times count from the start of the machine; start_info places them on UTC"
-            )
+            self.notes.info(self._layout.root.name, "its times count from boot; start_info places them on UTC")
         elif moved:
             self.notes.warning(
-                self._layout.root.name, "its times count from the start of the machine, and no start_info tells when"
+                self._layout.root.name, "its times count from boot, and no start_info has the time of boot"
             )
 
     def _statistics(self) -> None:
-        """Keep every other CSV as it came; the files of several devices or iterations under each other."""
+        """Keep every other CSV as a statistic, stacked over devices and iterations."""
         for module in sorted({file.module for part in self._layout.parts for file in part.files}):
             if module in _IN_TABLES:
                 continue
@@ -256,29 +229,15 @@ class Reading:
         if folder is None:
             return
         for name, read in _ANALYZED.items():
-            try:
-                if (path := folder / f"{name}.json").is_file():
-                    self.decoded.statistics.update(read(path, self.notes))
-            except SourceError as error:
-                self._failed.append(error)
-                self.notes.fail(f"{name}.json", str(error))
-
-    def _name_devices(self) -> None:
-        info = self.decoded.info
-        found = {
-            int(device)
-            for name in ("tasks", "kernels", "communication", "memory", "overlap")
-            if (frame := self.decoded.tables.get(name)) is not None
-            for device in frame["device_id"].dropna().unique()
-        }
-        info.devices = sorted(found | set(info.devices))
+            if (path := folder / f"{name}.json").is_file():
+                self.decoded.statistics.update(self.attempt(path, lambda path, read=read: read(path, self.notes)) or {})  # type: ignore[misc]
 
 
 _NOTHING = "{0} holds no text result that can be read; export it again with `msprof --export=on --output={0}`"
 
 
 def _assign_steps(found: Frames) -> None:
-    """Assign kernels and communication operators without a step the iteration of their device in which they start."""
+    """Assign kernels and communication operators without a step the iteration of their device at their start."""
     steps = found.get("steps")
     if steps is None or not len(steps):
         return
@@ -287,9 +246,68 @@ def _assign_steps(found: Frames) -> None:
         frame = found.get(name)
         if frame is None or not len(frame) or frame["step"].notna().any():
             continue
-        step = pd.array([pd.NA] * len(frame), dtype="Int64")
+        step = missing(len(frame))
         for device in frame["device_id"].unique():
-            mine = (frame["device_id"] == device).to_numpy(np.bool_)
-            own = steps[((by_device == device) | by_device.isna()).to_numpy(np.bool_)].reset_index(drop=True)
-            step[mine] = step_of(own, frame["start_ns"].to_numpy()[mine])
+            chosen = (frame["device_id"] == device).to_numpy(np.bool_)
+            device_steps = steps[((by_device == device) | by_device.isna()).to_numpy(np.bool_)].reset_index(drop=True)
+            step[chosen] = step_of(device_steps, frame["start_ns"].to_numpy()[chosen])
         frame["step"] = step
+
+
+_MAIN = "msprof"
+_SIDE_FILES = ("task_time", "hccl", "step_trace", "msprof_tx")  # repeated in msprof_*.json
+_WITH_DEVICE = ("tasks", "communication", "communication_tasks", "overlap", "steps", "counters")
+
+
+def read_timeline(
+    part: Part, notes: Notes, failed: list[SourceError], statistics: dict[str, pd.DataFrame]
+) -> dict[str, pd.DataFrame]:
+    """Read the timelines of a part as one; empty without any.
+
+    `failed` and `notes` take the files that cannot be read, `statistics` the frames that belong to no table. The files
+    of an old result are of one device, which they do not name.
+    """
+    files = _chosen(part)
+    if not files:
+        return {}
+    source = name_of(part)
+    trace = gather(_batches(files, notes, failed), notes, source)
+    built = build_tables(trace, notes, source)
+    links = build_links(trace, built, notes, source)
+    found = dict(built.tables)
+    statistics.update(built.statistics)
+    if found:
+        found["links"] = links
+    if part.device and not _names_devices(trace):
+        for name in _WITH_DEVICE:
+            if name in found and "device_id" in found[name]:
+                found[name]["device_id"] = pd.Series(part.device, found[name].index, found[name]["device_id"].dtype)
+    add_device_sides(found)
+    return found
+
+
+def name_of(part: Part) -> str:
+    """Return the name of a part's timelines in notes and in the ledger; empty without any."""
+    files = _chosen(part)
+    return "" if not files else files[0].path.name + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+
+
+def _chosen(part: Part) -> list[File]:
+    """Return the files to read: a side file is left out if the main timeline of its iteration repeats it."""
+    main = part.of(_MAIN, "json")
+    covered = {file.numbers for file in main}
+    sides = [file for module in _SIDE_FILES for file in part.of(module, "json") if file.numbers not in covered]
+    return [*main, *sides]
+
+
+def _names_devices(trace: Trace) -> bool:
+    return any(device_ids(trace).values())
+
+
+def _batches(files: list[File], notes: Notes, failed: list[SourceError]) -> Iterator[list[Event]]:
+    for file in files:
+        try:
+            yield from read_events(file.path, notes)
+        except SourceError as error:
+            failed.append(error)
+            notes.error(file.path.name, str(error))

@@ -1,4 +1,4 @@
-"""Find the files that ``msprof --export`` wrote: newest set of each module, its slices in order.
+"""Find the files of ``msprof --export``: the newest export of each module, its slices in order.
 
 Source: sources/RESULTS.md section 1.3.
 """
@@ -29,7 +29,7 @@ _OLD_NAME = re.compile(
 
 @dataclass(frozen=True)
 class File:
-    """One exported file: its module, what it is of (device, model and iteration in old results), and its place."""
+    """One exported file: its module, the numbers of device, model and iteration (old results), and its slice."""
 
     path: Path
     module: str
@@ -41,7 +41,7 @@ class File:
 
 @dataclass(frozen=True)
 class Part:
-    """The files of one export folder, or of one device of an old result; `device` is None where they name it."""
+    """The files of one export folder, or of one device of an old result; `device` is None if files name it."""
 
     files: tuple[File, ...]
     device: int | None = None
@@ -58,13 +58,13 @@ class Layout:
     Attributes
     ----------
     root
-        The ``PROF_*`` directory, or what stands for it.
+        The ``PROF_*`` directory.
     parts
         The export folder, or each device of the layout of CANN 5 and 6.
     analyzed
-        The folder of ``communication.json`` and ``communication_matrix.json``, if there is one.
+        The folder of ``communication.json`` and ``communication_matrix.json``, if any.
     older
-        How many files of earlier exports are left aside.
+        The number of files of earlier exports, which are not read.
     """
 
     root: Path
@@ -79,7 +79,7 @@ class Layout:
 
 
 def find(path: Path) -> Layout | None:
-    """Recognise a result of msprof by its folders and the files in them; what cannot be listed holds nothing."""
+    """Return the layout of a result of msprof; None for other paths and for an unreadable directory."""
     try:
         return _find(path)
     except OSError:
@@ -87,7 +87,7 @@ def find(path: Path) -> Layout | None:
 
 
 def find_files(folder: Path) -> Layout | None:
-    """Recognise a folder of exported files anywhere, such as one that a user copied out of its result."""
+    """Return the layout of a folder of exported files, such as copies; None for other paths."""
     try:
         files, older = _newest(_named(folder)) if folder.is_dir() else ([], 0)
     except OSError:
@@ -117,7 +117,7 @@ def _named(folder: Path) -> Iterator[File]:
 
 
 def _newest(files: Iterable[File]) -> tuple[list[File], int]:
-    """Keep the newest export of each module: from its first slice on, since slices are written one after another."""
+    """Return the newest export of each module, from its first slice on, and the number of other files."""
     groups: defaultdict[tuple[str, str], list[File]] = defaultdict(list)
     for file in files:
         groups[file.module, file.suffix].append(file)
@@ -142,8 +142,8 @@ def _old_parts(root: Path) -> Iterator[Part]:
         match = _SIDE.fullmatch(side.name)
         if match is None:
             continue
-        found = [file for name in _OLD_FOLDERS if (side / name).is_dir() for file in _old_named(side / name)]
-        files = sorted(found, key=lambda file: (file.module, _numbers(file), file.slice))
+        listed = [file for name in _OLD_FOLDERS if (side / name).is_dir() for file in _old_named(side / name)]
+        files = sorted(listed, key=lambda file: (file.module, _numbers(file), file.slice))
         yield Part(tuple(files), int(match[1] or 0))
 
 

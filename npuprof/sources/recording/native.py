@@ -9,7 +9,7 @@ from npuprof.errors import SourceError
 from npuprof.recording import FLOPS_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, TRACE_FILE_NAME, Recording
 from npuprof.sources import kineto, raw
 from npuprof.sources.base import Decoded
-from npuprof.sources.kineto.flops import add_flops
+from npuprof.sources.kineto.operators import add_flops
 from npuprof.sources.result_folder.layout import FRAMEWORK, Layout, find
 from npuprof.sources.selection import Part, Selection
 from npuprof.sources.torch_npu.raw_files import read_layout

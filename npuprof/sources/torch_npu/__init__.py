@@ -1,12 +1,8 @@
-"""Parsed results of torch_npu: ``*_ascend_pt`` directories, their output directory, or a timeline alone.
+"""Parsed results of torch_npu: ``*_ascend_pt`` directories, their output directory, or a timeline file.
 
-A result may lack any of its files: what is there is read, what is not is noted.
-
-A directory can hold the same run twice: as the vendor's parsed result (``ASCEND_PROFILER_OUTPUT``) and as the raw
-files that it was made from (``FRAMEWORK`` and ``PROF_*``). ``npuprof.load`` takes the raw files where they are complete
-(:mod:`npuprof.sources.raw_or_parsed`), else this result; ``source="raw"`` or ``source="parsed"`` chooses, and
-``run.info.source`` says which it was. Where nothing of the result can be read, the raw files are. These are
-:mod:`.raw_files`, a source by itself, which takes what the vendor summed from here.
+Any file may be missing; notes say which. A directory may also hold the raw files of the result (``FRAMEWORK`` and
+``PROF_*``), which are read by :mod:`.raw_files`: ``npuprof.load`` prefers them if they are complete, otherwise this
+result; ``source="raw"`` or ``source="parsed"`` overrides that.
 
 Source: sources/RESULTS.md.
 """
@@ -28,19 +24,13 @@ __all__ = ["SOURCE", "read", "read_parsed", "recognises"]
 
 
 def recognises(path: Path) -> bool:
-    """Return whether `path` is a parsed result of torch_npu, by what it holds; see :func:`.layout.find`."""
+    """Check whether `path` is a parsed result of torch_npu by its files; see :func:`.layout.find`."""
     layout = find(path)
     return layout is not None and layout.is_parsed
 
 
 def read(path: Path) -> Decoded:
-    """Read one result.
-
-    Parameters
-    ----------
-    path
-        A ``*_ascend_pt`` directory under any name, its ``ASCEND_PROFILER_OUTPUT``, or one ``trace_view.json``
-        (plain or gzipped).
+    """Read one result: a ``*_ascend_pt`` directory, its ``ASCEND_PROFILER_OUTPUT``, or a ``trace_view.json``.
 
     Raises
     ------
@@ -50,8 +40,8 @@ def read(path: Path) -> Decoded:
     layout = find(path)
     if layout is None or not layout.is_parsed:
         raise SourceError(
-            f"{path} is no parsed result of torch_npu: it needs ASCEND_PROFILER_OUTPUT beside profiler_info*.json; "
-            "give the *_ascend_pt directory, whose raw files are read where it was not analysed"
+            f"{path} is no parsed result of torch_npu: it needs ASCEND_PROFILER_OUTPUT next to profiler_info*.json; "
+            "give the *_ascend_pt directory, from which raw files are read if it was not analysed"
         )
     try:
         decoded = read_parsed(layout)
@@ -62,20 +52,12 @@ def read(path: Path) -> Decoded:
         decoded.notes.warning(OUTPUT, f"the parsed result cannot be read, its raw files are shown: {error}")
         return decoded
     if layout.is_raw:
-        decoded.notes.info(layout.root.name, "the parsed result is shown; the raw files beside it were not read")
+        decoded.notes.info(layout.root.name, "the parsed result is shown; its raw files were not read")
     return decoded
 
 
 def read_parsed(layout: Layout, *, alone: bool = True) -> Decoded:
-    """Read the text files of a layout that was found, without any raw ones; as :func:`read`.
-
-    Parameters
-    ----------
-    layout
-        Where they lie.
-    alone
-        Whether no other form of the run is read, so that files which are missing are noted.
-    """
+    """Read the text files of a layout; `alone` tells whether no other form of the run is read, as :class:`Reading`."""
     reading = Reading(layout, alone=alone)
     reading.decoded.info = describe(layout, reading.notes)
     reading.run()
@@ -83,13 +65,13 @@ def read_parsed(layout: Layout, *, alone: bool = True) -> Decoded:
 
 
 def describe_path(path: Path) -> Info:
-    """Return what the small files of a result tell."""
+    """Return the facts in the small files of a result."""
     layout = find(path)
     return describe_by_name(path) if layout is None else describe(layout, Notes())
 
 
 def _size_bytes(path: Path) -> int:
-    output = path / OUTPUT  # raw files beside it are not read
+    output = path / OUTPUT  # its raw files are not read
     return size_of_files(output if output.is_dir() else path)
 
 

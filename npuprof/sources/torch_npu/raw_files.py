@@ -1,9 +1,10 @@
-"""Raw files of a torch_npu or MindSpore run, as they are before anybody analyses them: FRAMEWORK and ``PROF_*``.
+"""Raw files of a run of torch_npu or MindSpore, before any analysis: FRAMEWORK and ``PROF_*``.
 
-The tables of both are joined: operators are linked to the CANN calls that they made, and kernels get the step in
-which they were asked for. Times of the framework stand on the collector's clock.
+The tables of both are joined: operators are linked to their CANN calls, and kernels get the step of their launch. Times
+of the framework are placed on the collector's clock. The breakdown of steps and other sums, which raw files lack, come
+from the vendor's result, if any.
 
-Source: sources/RESULTS.md sections 1.1 and 1.2, and collectors/FRONTENDS.md sections 1 and 2.
+Source: sources/RESULTS.md sections 1.1, 1.2, 4 and 5.3, and collectors/FRONTENDS.md sections 1 and 2.
 """
 
 from __future__ import annotations
@@ -22,33 +23,30 @@ from npuprof.sources import raw
 from npuprof.sources.base import Decoded, Source, describe_by_name
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.columns.steps import assign_steps
+from npuprof.sources.database.analyzer import communication_statistics, step_times_table
+from npuprof.sources.database.connection import open_database
 from npuprof.sources.framework import reader_of
 from npuprof.sources.framework.clock import framework_clock
 from npuprof.sources.framework.correlation import launch_links
 from npuprof.sources.raw.metadata.control_files import Side, read_sides
 from npuprof.sources.result_folder.description import describe, load
-from npuprof.sources.result_folder.layout import Layout, find
+from npuprof.sources.result_folder.layout import OUTPUT, Layout, find
 from npuprof.sources.selection import Part, Selection
-from npuprof.sources.torch_npu.vendor_sums import add_sums
+from npuprof.sources.torch_npu.result import Reading
 
 _OF_DEVICE = ("kernels", "communication")
 
 
 def recognises(path: Path) -> bool:
-    """Return whether `path` holds raw files of a framework's run, whether or not a parsed result is beside them."""
+    """Check whether `path` holds raw files of a framework's run, with or without a parsed result."""
     layout = find(path)
     return layout is not None and layout.is_raw
 
 
 def read(path: Path, selection: Selection | None = None) -> Decoded:
-    """Read the raw files of one result.
+    """Read the raw files of one result: a ``*_ascend_pt`` or ``*_ascend_ms`` directory, or its ``FRAMEWORK``.
 
-    Parameters
-    ----------
-    path
-        A ``*_ascend_pt`` or ``*_ascend_ms`` directory under any name, or its ``FRAMEWORK``.
-    selection
-        What is wanted of it, so that other device records need not be joined; None for everything.
+    With a selection, other device records need not be joined.
 
     Raises
     ------
@@ -59,45 +57,32 @@ def read(path: Path, selection: Selection | None = None) -> Decoded:
     if layout is None or not layout.is_raw:
         raise SourceError(
             f"{path} holds no raw files of a framework's run: it needs a FRAMEWORK folder with torch.* files or "
-            "cpu_op_execute_timestamp_*.txt, or PROF_* beside profiler_info*.json; give the *_ascend_pt or *_ascend_ms "
-            "directory that the profiler wrote"
+            "cpu_op_execute_timestamp_*.txt, or PROF_* next to profiler_info*.json; give the directory *_ascend_pt or "
+            "*_ascend_ms that the profiler wrote"
         )
     return read_layout(layout, selection)
 
 
-def read_part(path: Path, selection: Selection) -> Decoded:
-    """Read what is selected of the raw files, and somewhat more; as :func:`read`.
-
-    Raises
-    ------
-    SourceError
-        As :func:`read`, or if the run has no step of a selected number.
-    """
-    return read(path, selection)
-
-
 def read_layout(layout: Layout, selection: Selection | Part | None = None, epoch_ns: int = 0) -> Decoded:
-    """Read what the framework's profiler and the collector wrote.
+    """Read the files of the framework's profiler and of the collector; a missing or damaged side is noted.
 
-    Either side may be missing or damaged; then the other is read alone, and that is noted. What the vendor summed
-    is taken from its result, where there is one beside them. A recording around them tells when CLOCK_MONOTONIC_RAW
-    stood at 0 (`epoch_ns`), which the framework's files do not.
+    `epoch_ns` is the UTC time of CLOCK_MONOTONIC_RAW 0, from a recording around the files, which lack it.
 
     Raises
     ------
     SourceError
-        If neither can be read.
+        If neither side can be read.
     """
     decoded = Decoded()
     decoded.info = describe(layout, decoded.notes)
     reader = reader_of(layout.framework)
     if reader is not None:
         decoded.info.collector = reader.COLLECTOR
-        told, sides = load(layout.profiler_info, Notes()), _sides(layout)
+        info, sides = load(layout.profiler_info, Notes()), _sides(layout)
         collector = reader.COLLECTOR
-        reader.read(layout.framework, lambda: framework_clock(told, sides, decoded.notes, collector, epoch_ns), decoded)
+        reader.read(layout.framework, lambda: framework_clock(info, sides, decoded.notes, collector, epoch_ns), decoded)
     else:
-        decoded.notes.info("FRAMEWORK", "there are no files of the framework that can be read: no operators")
+        decoded.notes.info("FRAMEWORK", "no file of the framework can be read: no operators")
     device = _read_raw(layout, decoded.notes, _part(decoded.tables, selection))
     if device is None and reader is None:
         raise SourceError(
@@ -112,7 +97,7 @@ def read_layout(layout: Layout, selection: Selection | Part | None = None, epoch
 
 
 def _part(frames: Mapping[str, pd.DataFrame], selection: Selection | Part | None) -> Selection | Part | None:
-    """Find the wanted stretches by the framework's steps, and when what was asked for in them was launched."""
+    """Return the windows of the selected steps, and the times of the launches within them."""
     if isinstance(selection, Part):
         if not len(selection.launches.starts) or "operators" not in frames:
             return selection
@@ -125,20 +110,20 @@ def _part(frames: Mapping[str, pd.DataFrame], selection: Selection | Part | None
     starts = operators["start_ns"].to_numpy(np.int64)
     ends = starts + operators["duration_ns"].to_numpy(np.int64)
     queued = frames["links"][(frames["links"]["kind"] == "enqueue").to_numpy()]
-    asked, taken = queued["source_row"].to_numpy(), queued["target_row"].to_numpy()
-    own = windows.touch(starts, starts)
-    launches = windows.joined(starts[own], ends[own])  # an operator may reach beyond its step, and enqueue there
-    later = taken[launches.touch(starts, starts)[asked]]
+    enqueues, dequeues = queued["source_row"].to_numpy(), queued["target_row"].to_numpy()
+    selected = windows.touch(starts, starts)
+    launches = windows.joined(starts[selected], ends[selected])  # an operator may enqueue after the end of its step
+    later = dequeues[launches.touch(starts, starts)[enqueues]]
     return Part(windows, launches.joined(starts[later], ends[later]))
 
 
 def _read_raw(layout: Layout, notes: Notes, part: Selection | Part | None) -> Decoded | None:
-    """Read the newest raw directory, which is the last by name; None, and a note, where that cannot be."""
+    """Read the newest raw directory, the last by name; return None with a note if there is none or it is damaged."""
     if not layout.raw:
         notes.info("PROF_*", "there is no raw directory: the device was not recorded")
         return None
     for earlier in layout.raw[:-1]:
-        notes.warning(earlier.name, "an earlier start of the collector in this result is not shown: load it by itself")
+        notes.warning(earlier.name, "an earlier start of the collector is not shown: load this directory")
     try:
         return raw.read(layout.raw[-1], part)
     except SourceError as error:
@@ -149,23 +134,23 @@ def _read_raw(layout: Layout, notes: Notes, part: Selection | Part | None) -> De
 def _sides(layout: Layout) -> list[Side]:
     try:
         return read_sides(layout.raw[-1], Notes()) if layout.raw else []
-    except OSError:  # reading the raw directory has failed on the same, and is noted
+    except OSError:  # noted by the reader of the raw directory
         return []
 
 
 def _join(decoded: Decoded, device: Decoded) -> None:
-    """Put both sides' tables together; rows of the device side keep their numbers, so that its links stay right."""
-    own, theirs = decoded.tables, device.tables
-    parts = [theirs["links"], *([own["links"]] if "links" in own else [])]
-    if len(own.get("operators", ())):
-        parts.append(launch_links(own["operators"], theirs["api"], theirs["links"]))
-    joined = {name: _stacked([theirs[name], own[name]]) for name in theirs if name in own}
+    """Join the tables of both sides; rows of the device side keep their numbers, so that its links stay valid."""
+    host, others = decoded.tables, device.tables
+    parts = [others["links"], *([host["links"]] if "links" in host else [])]
+    if len(host.get("operators", ())):
+        parts.append(launch_links(host["operators"], others["api"], others["links"]))
+    joined = {name: _stacked([others[name], host[name]]) for name in others if name in host}
     joined["links"] = _stacked(parts)
     if "memory" in joined:
         joined["memory"] = tables.sort_by_time(joined["memory"])
-    decoded.tables = {**own, **theirs, **joined}
-    if len(own.get("steps", ())):
-        decoded.tables["steps"] = own["steps"]
+    decoded.tables = {**host, **others, **joined}
+    if len(host.get("steps", ())):
+        decoded.tables["steps"] = host["steps"]
         device.notes.ledger.replace("steps")
         assign_steps(decoded.tables, _OF_DEVICE)
     decoded.statistics.update(device.statistics)
@@ -178,7 +163,7 @@ def _stacked(parts: list[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _describe(info: Info, device: Info) -> None:
-    """Add what the raw directory tells; what the front end says of the session stands over it."""
+    """Add the facts of the raw directory; the front end's facts of the session take precedence."""
     info.simulated = device.simulated
     info.chip, info.devices = device.chip, device.devices
     info.rank = device.rank if info.rank is None else info.rank
@@ -190,7 +175,7 @@ def _describe(info: Info, device: Info) -> None:
 
 
 def describe_path(path: Path) -> Info:
-    """Return what the small files of a run tell."""
+    """Return the facts in the small files of a run."""
     layout = find(path)
     if layout is None:
         return describe_by_name(path)
@@ -199,4 +184,39 @@ def describe_path(path: Path) -> Info:
     return info
 
 
-SOURCE = Source("torch_npu.unparsed", (None, "raw"), recognises, read, read_part, describe_path, is_raw=True)
+SOURCE = Source("torch_npu.unparsed", (None, "raw"), recognises, read, read, describe_path, is_raw=True)
+
+
+_DATABASE = "analysis.db"
+
+
+def add_sums(layout: Layout, decoded: Decoded) -> None:
+    """Add `step_times` and statistics of the result next to raw files."""
+    if layout.output is None:
+        return
+    reading = Reading(layout)
+    reading.notes = decoded.notes
+    reading.decoded.info.devices = decoded.info.devices
+    reading.read_sums()
+    result = reading.decoded
+    database = layout.output / _DATABASE
+    if database.is_file():
+        _add_database(database, decoded, result)
+    if "step_times" in result.tables:
+        decoded.tables["step_times"] = result.tables["step_times"]
+    new = {name: frame for name, frame in result.statistics.items() if name not in decoded.statistics}
+    decoded.statistics.update(new)
+    if new or "step_times" in result.tables:
+        decoded.notes.info(OUTPUT, "the breakdown of steps and other sums come from the vendor's result")
+
+
+def _add_database(path: Path, decoded: Decoded, result: Decoded) -> None:
+    devices = decoded.info.devices
+    try:
+        with open_database(path, decoded.notes) as database:
+            times = step_times_table(database, devices[0] if len(devices) == 1 else None)
+            if times is not None:
+                result.tables.setdefault("step_times", times)
+            result.statistics = {**communication_statistics(database), **result.statistics}
+    except SourceError as error:
+        decoded.notes.error(_DATABASE, str(error))

@@ -1,6 +1,6 @@
-"""Read the files of one result of torch_npu or MindSpore and join what they tell into one set of tables.
+"""Read the text files of one result of torch_npu or MindSpore into one set of tables, and note missing files.
 
-Source: sources/RESULTS.md sections 1.1, 1.2 and 4.
+Source: sources/RESULTS.md sections 0, 1.1, 1.2 and 4.
 """
 
 from __future__ import annotations
@@ -15,20 +15,18 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
+from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.framework.mindspore import COLLECTOR as MINDSPORE
-from npuprof.sources.result_folder.layout import Layout
+from npuprof.sources.result_folder.layout import OUTPUT, Layout
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.csv_table import read_statistic
 from npuprof.sources.text.kernel_details import (
-    compute_kernels,
     read_kernel_details,
-    take_steps,
     take_task_names,
-    take_task_numbers,
 )
 from npuprof.sources.text.memory_csv import (
     is_of_mindspore,
@@ -38,14 +36,14 @@ from npuprof.sources.text.memory_csv import (
     read_operator_memory,
 )
 from npuprof.sources.text.pipeline_summary import read_pipeline_summary
+from npuprof.sources.text.result import TextReading
 from npuprof.sources.text.vendor_sums import add_listed_operators, check_sums, read_step_times
-from npuprof.sources.torch_npu.expected_files import note_missing
 from npuprof.sources.trace.columns import gather
-from npuprof.sources.trace.conversion import TraceTables, build_tables, device_ids
+from npuprof.sources.trace.conversion import build_tables, device_ids
 from npuprof.sources.trace.events import read_events
 from npuprof.sources.trace.links import build_links
 from npuprof.sources.trace.marks import add_device_sides
-from npuprof.sources.trace.mindspore import is_mindspore
+from npuprof.sources.trace.plain_slices import is_mindspore
 
 _MEMORY: dict[str, Callable[[Path, Notes], pd.DataFrame]] = {
     "memory_record": read_memory_record,
@@ -58,7 +56,7 @@ _INFO = "profiler_info"
 _PIPELINE = re.compile(r"(minddata_pipeline_summary)_\d+\.(json|csv)(?:\.gz)?")
 _CSV = re.compile(r"(.+?)(?:_\d+)?\.csv(?:\.gz)?")
 _MAX_LISTED = 1000
-_MAX_TOLD = 3
+_MAX_QUOTED = 3
 _ANALYSE = {
     MINDSPORE: "from mindspore.profiler.profiler import analyse; analyse(path)",
     "torch_npu": "from torch_npu.profiler.profiler import analyse; analyse(path)",
@@ -66,66 +64,53 @@ _ANALYSE = {
 _Value = TypeVar("_Value")
 
 
-class Reading:
-    """One reading of a result: its files in turn, each filling tables of :attr:`decoded`."""
+class Reading(TextReading):
+    """One reading of a result; `alone` tells whether no other form of the run is read, so that lost files are noted."""
 
     def __init__(self, layout: Layout, *, alone: bool = True) -> None:
+        super().__init__(Decoded())
         self._layout, self._alone = layout, alone
-        self.decoded = Decoded()
-        self.notes = self.decoded.notes
-        self._failed: list[SourceError] = []
 
     def run(self) -> None:
-        """Read every file that is there.
+        """Read every file.
 
         Raises
         ------
         SourceError
-            If none could be read: the error of the first.
+            If nothing could be read: the error of the first file.
         """
         for part in (self._trace, self._memory, self._kernels, self._step_times, self._communication, self._statistics):
             part()
         add_listed_operators(self.decoded)
-        self._name_devices()
-        if not any(map(len, self.decoded.tables.values())) and not self.decoded.statistics:
-            raise self._failed[0] if self._failed else self._nothing()
+        self.name_devices()
+        self.refuse_nothing(self._nothing)
         check_sums(self.decoded)
         communicates = bool(len(self.decoded.tables.get("communication", ())))
         note_missing(self._layout, self.decoded.info, self.notes, communicates=communicates)
         self._note_unread()
 
     def read_sums(self) -> None:
-        """Read only what the vendor summed: the breakdown of steps, communication and statistics."""
+        """Read only the vendor's sums: the breakdown of steps, communication and statistics."""
         for part in (self._step_times, self._communication, self._statistics):
             part()
 
     def _nothing(self) -> SourceError:
-        told = "; ".join(dict.fromkeys(self.notes.to_frame()["message"][:_MAX_TOLD]))
+        notes = "; ".join(dict.fromkeys(self.notes.to_frame()["message"][:_MAX_QUOTED]))
         if self._layout.root.is_file():
             return SourceError(
-                f"{self._layout.root} is a timeline of which no table can be made ({told or 'it holds no events'}); "
-                "export it again, or give the result that it is from"
+                f"no table can be made of the timeline {self._layout.root} ({notes or 'it holds no events'}); "
+                "export it again, or give the directory of its result"
             )
         command = _ANALYSE.get(self.decoded.info.collector, _ANALYSE["torch_npu"])
         return SourceError(
             f"{self._layout.root} holds no text result that can be read; analyse it again with `{command}`, "
-            "or copy FRAMEWORK and PROF_* beside it, whose raw files npuprof reads by itself"
+            "or copy FRAMEWORK and PROF_* into it: npuprof reads these raw files"
         )
 
-    def _attempt(self, read: Callable[[Path], _Value], name: str) -> _Value | None:
-        """Read one file if it is there; a failure is noted, and the other files are still read."""
+    def _read(self, name: str, read: Callable[[Path, Notes], _Value]) -> _Value | None:
+        """Read a file of the result if it exists."""
         path = self._layout.file(name)
-        if path is None:
-            return None
-        try:
-            return read(path)
-        except SourceError as error:
-            self._note_failure(path.name, error)
-            return None
-
-    def _note_failure(self, name: str, error: SourceError) -> None:
-        self._failed.append(error)
-        self.notes.fail(name, str(error))
+        return None if path is None else self.attempt(path, lambda path: read(path, self.notes))
 
     def _trace(self) -> None:
         path = self._layout.trace
@@ -133,87 +118,63 @@ class Reading:
             if self._alone:
                 self.notes.warning("trace_view.json", "there is no timeline: no operators, calls, tasks or links")
             return
-        try:
-            trace = gather(read_events(path, self.notes), self.notes, path.name)
-        except SourceError as error:
-            self._note_failure(path.name, error)
+        trace = self.attempt(path, lambda path: gather(read_events(path, self.notes), self.notes, path.name))
+        if trace is None:
             return
-        built: TraceTables = build_tables(trace, self.notes, path.name)
+        built = build_tables(trace, self.notes, path.name)
         self.decoded.tables.update(built.tables)
         self.decoded.tables["links"] = build_links(trace, built, self.notes, path.name)
         add_device_sides(self.decoded.tables)
         self.decoded.info.devices = sorted(set(device_ids(trace).values()))
         if is_mindspore(trace):
-            self._is_mindspore()
+            self._set_mindspore()
         self.decoded.statistics.update(built.statistics)
 
-    def _is_mindspore(self) -> None:
+    def _set_mindspore(self) -> None:
         info = self.decoded.info
         info.source = info.source.replace(info.collector, MINDSPORE)
         info.collector = MINDSPORE
 
     def _memory(self) -> None:
-        samples = [
-            frame
-            for name, read in _MEMORY.items()
-            if (frame := self._attempt(lambda path, read=read: read(path, self.notes), f"{name}.csv")) is not None  # type: ignore[misc]
-        ]
+        frames = (self._read(f"{name}.csv", read) for name, read in _MEMORY.items())
+        samples = [frame for frame in frames if frame is not None]
         if samples:
             self.decoded.tables["memory"] = memory = tables.sort_by_time(stacked(samples))
             if is_of_mindspore(memory["component"].array):
-                self._is_mindspore()
-        blocks = self._attempt(lambda path: read_operator_memory(path, self.notes), "operator_memory.csv")
+                self._set_mindspore()
+        blocks = self._read("operator_memory.csv", read_operator_memory)
         if blocks is not None:
             self.decoded.tables["allocations"] = blocks
 
     def _kernels(self) -> None:
-        device = self._only_device()
-        found = self._attempt(lambda path: read_kernel_details(path, self.notes, device or 0), "kernel_details.csv")
-        device_tasks = self.decoded.tables.get("tasks")
-        if found is None:
-            self._kernels_of_tasks(device_tasks)
-            return
-        self.decoded.tables["kernels"] = found.kernels
-        if device_tasks is not None:
-            named = take_task_names(found.kernels, device_tasks)
-            self.decoded.tables["kernels"], lonely = take_task_numbers(named, device_tasks)
-            if lonely:
-                self.notes.warning("kernel_details.csv", "a kernel has no task in the timeline", lonely)
-        communication = self.decoded.tables.get("communication")
-        if communication is not None:
-            self.decoded.tables["communication"] = take_steps(communication, found.communication)
-            self.notes.ledger.replace("communication", found.source)
-        elif len(found.communication):
-            self.decoded.tables["communication"] = found.communication
-
-    def _kernels_of_tasks(self, device_tasks: pd.DataFrame | None) -> None:
-        if device_tasks is None:
-            return
-        step = step_of(self.decoded.tables.get("steps"), device_tasks["start_ns"].to_numpy())
-        self.decoded.tables["kernels"] = kernels = tables.build("kernels", compute_kernels(device_tasks, step))
-        self.notes.ledger.make("tasks", "kernels", len(kernels))
-        self.decoded.derived["kernels"] = (
-            "kernel_details.csv",
-            "there is no table of kernels: they are the timeline's tasks that compute, without shapes",
-        )
+        device, frames = self._only_device() or 0, self.decoded.tables
+        details = self._read("kernel_details.csv", lambda path, notes: read_kernel_details(path, notes, device))
+        device_tasks = frames.get("tasks")
+        if details is not None:
+            if device_tasks is not None:
+                details.kernels = take_task_names(details.kernels, device_tasks)
+            self.add_kernels(frames, [details], "kernel_details.csv")
+        elif device_tasks is not None:
+            step = step_of(frames.get("steps"), device_tasks["start_ns"].to_numpy())
+            self.add_kernels_of_tasks(frames, step, "kernel_details.csv")
 
     def _step_times(self) -> None:
         device = self._only_device()
-        frame = self._attempt(lambda path: read_step_times(path, self.notes, device), "step_trace_time.csv")
+        frame = self._read("step_trace_time.csv", lambda path, notes: read_step_times(path, notes, device))
         if frame is not None:
             self.decoded.tables["step_times"] = frame
 
     def _communication(self) -> None:
-        frames = self._attempt(lambda path: read_communication(path, self.notes), "communication.json")
+        frames = self._read("communication.json", read_communication)
         if frames is not None:
             self.decoded.statistics.update(frames)
             self._name_groups(frames["communication"])
-        matrix = self._attempt(lambda path: read_communication_matrix(path, self.notes), "communication_matrix.json")
+        matrix = self._read("communication_matrix.json", read_communication_matrix)
         if matrix is not None:
             self.decoded.statistics["communication_matrix"] = matrix
 
     def _name_groups(self, listed: pd.DataFrame) -> None:
-        """Call the groups of communication operators by their identifier, which only communication.json holds."""
+        """Rename the groups of communication operators to their identifiers, which only communication.json holds."""
         communication = self.decoded.tables.get("communication")
         if communication is None or not len(listed):
             return
@@ -222,40 +183,30 @@ class Reading:
         communication["group"] = named.fillna(communication["group"].astype(object)).astype("category")
 
     def _statistics(self) -> None:
-        """Keep every other CSV as it came, by its name without the number of a rank."""
+        """Keep every other CSV as a statistic, named without the number of a rank."""
         for path in self._files():
             pipeline, plain = _PIPELINE.fullmatch(path.name), _CSV.fullmatch(path.name)
             if pipeline is not None and pipeline[1] not in self.decoded.statistics:
-                frames = self._attempt(lambda path: read_pipeline_summary(path, self.notes), path.name)
+                frames = self._read(path.name, read_pipeline_summary)
                 self.decoded.statistics.update(frames or {})
             elif plain is not None and pipeline is None and plain[1] not in _IN_TABLES:
-                frame = self._attempt(lambda path: read_statistic(path, self.notes), path.name)
+                frame = self._read(path.name, read_statistic)
                 if frame is not None:
                     name = path.stem if plain[1] in self.decoded.statistics else plain[1]
                     self.decoded.statistics[name] = frame
 
     def _files(self) -> Iterator[Path]:
-        """Yield the result's files, those of JSON first: where the same is there as CSV, it is not read again."""
+        """Yield the result's files, JSON before CSV: a CSV with the content of a JSON file is not read."""
         if self._layout.output is not None:
             listed = islice(self._layout.output.iterdir(), _MAX_LISTED)
             yield from sorted(filter(Path.is_file, listed), key=lambda path: (".json" not in path.suffixes, path.name))
 
     def _only_device(self) -> int | None:
-        """Return the device of files that do not name it."""
+        """Return the device of files without a device column."""
         devices = self.decoded.info.devices
         if not devices and (memory := self.decoded.tables.get("memory")) is not None:
             devices = sorted(memory["device_id"].dropna().unique().tolist())
         return devices[0] if devices else None
-
-    def _name_devices(self) -> None:
-        info = self.decoded.info
-        found = {
-            int(device)
-            for name in ("kernels", "communication", "memory", "step_times")
-            if (frame := self.decoded.tables.get(name)) is not None
-            for device in frame["device_id"].dropna().unique()
-        }
-        info.devices = sorted(found | set(info.devices))
 
     def _note_unread(self) -> None:
         for path in self._files():
@@ -270,3 +221,53 @@ class Reading:
                 continue
             if path.suffix != ".db":
                 self.notes.info(path.name, "this file of the result is not read")
+
+
+_DONE = "analyse.done"
+_COMMUNICATION = ("communication.json", "communication_matrix.json")
+_MEMORY_FILES = ("memory_record.csv", "operator_memory.csv")
+_WRITTEN_WITH = {
+    **dict.fromkeys(_COMMUNICATION, _COMMUNICATION),
+    **dict.fromkeys(_MEMORY_FILES, _MEMORY_FILES),
+    "op_statistic.csv": ("kernel_details.csv",),
+}  # files that are written together with a file
+
+
+def note_missing(layout: Layout, info: Info, notes: Notes, *, communicates: bool) -> None:
+    """Warn of files that are due by the run's options or by other files, and that are missing.
+
+    `communicates` tells whether other files show communication operators.
+    """
+    if layout.output is None:
+        return
+    due = {name for file, names in _WRITTEN_WITH.items() if layout.file(file) is not None for name in names}
+    due.update(_due(info, communicates=communicates))
+    missing = sorted(name for name in due if layout.file(name) is None)
+    if missing:
+        # Only releases that write their version write the mark.
+        unfinished = "torch_npu" in info.versions and layout.file(_DONE) is None
+        reason = f"; there is no {_DONE}, so the analysis may not have finished" if unfinished else ""
+        message = f"missing, though due by the run's options or other files: {', '.join(missing)}{reason}"
+        notes.warning(layout.output.name or OUTPUT, message, len(missing))
+
+
+def _due(info: Info, *, communicates: bool) -> Iterator[str]:
+    """Yield the files that the run's options imply; none without known options."""
+    options, level = info.options, info.options.get("level")
+    exported = options.get("export_type") or "text"
+    if not options or "text" not in (exported if isinstance(exported, list) else [exported]):
+        return
+    activities = options.get("activities", ())
+    if options.get("memory"):
+        yield from _MEMORY_FILES
+    if options.get("shapes") if info.collector == MINDSPORE else "cpu" in activities:
+        yield "operator_details.csv"
+    if "npu" not in activities or level == "none":
+        return
+    yield from ("kernel_details.csv", "step_trace_time.csv")
+    if options.get("l2"):
+        yield "l2_cache.csv"
+    if level in (1, 2):
+        yield from ("op_statistic.csv", "api_statistic.csv", *(["npu_module_mem.csv"] if options.get("memory") else []))
+        if communicates:
+            yield from _COMMUNICATION

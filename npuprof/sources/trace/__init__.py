@@ -1,5 +1,5 @@
 """Timelines: files of Chrome events, as torch_npu, MindSpore, msprof and Kineto write them.
 
-:mod:`.events` reads a file in pieces, :mod:`.layouts` knows what each kind of event carries, :mod:`.columns` gathers
-all of them; :mod:`.conversion` turns these into tables, and :mod:`.links` joins their rows.
+:mod:`.events` reads a file in chunks, :mod:`.layouts` describes the arguments of each kind of event, :mod:`.columns`
+gathers all events, :mod:`.conversion` makes tables of them and :mod:`.links` joins the rows.
 """

@@ -1,6 +1,6 @@
-"""Gather the events of a timeline in columns: slices by layout, flows, counters, and the names of processes.
+"""Gather the events of a timeline in columns: slices by layout, flows, counters, and names of processes and threads.
 
-Nothing is interpreted here beyond the text: times become exact nanoseconds, names become codes.
+Only text is converted: times become exact nanoseconds, names become codes.
 
 Source: sources/RESULTS.md section 2.
 """
@@ -22,18 +22,17 @@ from npuprof.arrays import Bools, Int32, Int64, Records
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import MAX_NAME, Codebook, Columns, floats, whole_numbers
 from npuprof.sources.columns.decimals import US_TO_NS, column_ns, scaled
-from npuprof.sources.trace.damage import lost_arguments
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import UNREADABLE, readable
-from npuprof.sources.trace.layouts import VENDOR, Layout, Layouts
+from npuprof.sources.trace.layouts import VENDOR, Layout, Layouts, lost_arguments
 
 _MAX_DURATION_US = 1e15  # 30 years; beyond it a duration is damage
 LAST_THREAD = 1 << 62
-"""Threads with this number, or a higher one, are numbered anew."""
+"""The lowest thread number that is replaced."""
 
 _MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
-_EXACT_FLOAT_US = 4e12  # up to here a float64 of microseconds steps by less than a nanosecond
-_RELATIVE_BEFORE_NS = 10**17  # 1973: a clock below it does not count from the epoch
+_EXACT_FLOAT_US = 4e12  # below it a float64 of microseconds is exact to a nanosecond
+_RELATIVE_BEFORE_NS = 10**17  # 1973; a lower time does not count from the epoch
 _MAX_EVENTS = 100_000_000  # twenty times what a front end writes at once
 
 
@@ -43,21 +42,17 @@ class Trace:
     Attributes
     ----------
     slices
-        By layout name: ``start_ns``, ``duration_ns``, ``name``, ``lane``, ``category`` (codes) and the
-        columns of the layout.
+        By layout: ``start_ns``, ``duration_ns``, ``name``, ``lane``, ``category`` (codes) and the layout's columns.
     flows
         ``start_ns``, ``lane``, ``phase`` (1 begin, 0 step, -1 end), ``category``, ``id`` (codes).
     counters
-        A row for each number of a counter event: ``start_ns``, ``pid``, ``name``, ``key`` (codes), ``value``,
-        ``event`` (its number).
+        A row for each number of an event: ``start_ns``, ``pid``, ``name``, ``key`` (codes), ``value``, ``event``.
     lane_book, pid_book
         ``(pid, tid)`` by lane code, process number by its code.
-    processes, labels, sort_indexes
-        Name, label and sort index of a process by pid.
-    threads
-        Name of a thread by ``(pid, tid)``.
+    processes, labels, sort_indexes, threads
+        Name, label and sort index by pid; thread name by ``(pid, tid)``.
     events
-        How many there were.
+        The number of events.
     """
 
     def __init__(self) -> None:
@@ -87,13 +82,13 @@ def gather(
     Parameters
     ----------
     batches
-        What :func:`npuprof.sources.trace.events.read_events` gives.
+        Batches of :func:`npuprof.sources.trace.events.read_events`.
     notes, source
-        Where events without a time or of unknown kind are counted, and the file's name.
+        Counts events without a time or of an unknown kind, and the file's name.
     layouts
-        What the arguments of slices are.
+        The layouts of the arguments of slices.
     base_ns
-        The moment from which times count: UTC epoch nanoseconds.
+        The origin of the times: UTC epoch nanoseconds.
     """
     trace = Trace()
     gatherer = _Gatherer(trace, notes, source, layouts, base_ns)
@@ -111,7 +106,7 @@ def gather(
 
 @dataclass
 class _Batch:
-    """Events, and what all of them have, whatever their kind."""
+    """Events and the columns that every kind of event has."""
 
     events: list[Event]
     kind: Int32
@@ -126,9 +121,9 @@ class _Batch:
 
 @dataclass
 class _Kinds:
-    """What the events of one phase, category, process and thread share, looked up once for each such kind.
+    """Facts of each kind (phase, category, process, thread), looked up once; lists are by number of the kind.
 
-    The lists are by the kind's number; `groups` are sets of kinds that are taken in together.
+    `groups` are sets of kinds that are gathered together.
     """
 
     layouts: Layouts
@@ -142,7 +137,7 @@ class _Kinds:
     _arrays: dict[str, Int32] = field(default_factory=dict)
 
     def add(self, trace: Trace, phase: str, category: str | None, pid: Any, tid: Any) -> None:
-        """Take in a kind that was not seen before."""
+        """Look up a new kind."""
         on_lane = phase in _SLICE_PHASES or phase in _FLOW_PHASES
         self.group.append(self.groups.code(_group_of(self.layouts, phase, category, pid)))
         self.category.append(trace.flows.books["category"].code(category if phase in _SLICE_PHASES else category or ""))
@@ -151,7 +146,7 @@ class _Kinds:
         self.pid.append(trace.pid_book.code(pid) if phase == "C" else -1)
 
     def of(self, name: str, kinds: Int32) -> Int32:
-        """Return one of the lists for events of these kinds."""
+        """Return a fact of each of these kinds."""
         values: list[int] = getattr(self, name)
         known = self._arrays.get(name)
         if known is None or len(known) < len(values):
@@ -160,7 +155,7 @@ class _Kinds:
 
 
 def _group_of(layouts: Layouts, phase: str, category: str | None, pid: Any) -> Hashable:
-    """Return the phase, and of slices the layout if the category tells it; else what other slices may share it with."""
+    """Return the phase, and for slices the layout, or category and process where only arguments determine it."""
     if phase not in _SLICE_PHASES:
         return ("flow" if phase in _FLOW_PHASES else phase,)
     layout = layouts.known(category)
@@ -172,7 +167,7 @@ def _is_no_thread(tid: Any) -> bool:
 
 
 class _Gatherer:
-    """Puts batches of events into a trace."""
+    """Adds batches of events to a trace."""
 
     def __init__(self, trace: Trace, notes: Notes, source: str, layouts: Layouts, base_ns: int) -> None:
         self._trace, self._notes, self._source = trace, notes, source
@@ -183,10 +178,10 @@ class _Gatherer:
         self._events = 0
 
     def add(self, events: list[Event]) -> None:
-        """Take in events of any kinds."""
+        """Add events of any kinds."""
         count = len(events)
         kind = self._kinds.book.codes(map(_KIND, events), count)
-        self._meet(kind)
+        self._look_up(kind)
         name = self._trace.flows.books["name"].codes(map(_NAME, events), count)
         batch = _Batch(events, kind, name, *self._times(list(map(_TIME, events))))
         group = self._kinds.of("group", kind)
@@ -196,8 +191,8 @@ class _Gatherer:
         for rows in np.split(order, starts[1:]):
             self._add_group(batch, keys[group[rows[0]]][0], rows)
 
-    def _meet(self, kind: Int32) -> None:
-        """Look up the kinds that are new."""
+    def _look_up(self, kind: Int32) -> None:
+        """Look up new kinds."""
         known, book = len(self._kinds.group), self._kinds.book
         if int(kind.max()) >= known:
             for key in book.values[known:]:
@@ -213,9 +208,7 @@ class _Gatherer:
         elif phase == "C":
             self._add_counters(batch, self._timed(batch, rows))
         else:
-            self._notes.leave_out(
-                self._source, f"an event of phase {phase[:8]!r} is of no kind that is read", len(rows)
-            )
+            self._notes.leave_out(self._source, f"an event of phase {phase[:8]!r} is of an unknown kind", len(rows))
 
     def finish(self) -> None:
         if self._float_times:
@@ -227,13 +220,13 @@ class _Gatherer:
         misnumbered = [lane for lane, (_, tid) in enumerate(lanes) if _is_no_thread(tid)]
         unnamed = [code for code, name in enumerate(self._trace.flows.books["name"].values) if name == ""]
         for message, column, codes in (
-            ("a slice tells no process or no thread", "lane", unplaced),
-            ("a slice has a thread number that is too large for one, or broken; numbered here", "lane", misnumbered),
+            ("a slice has no process or no thread", "lane", unplaced),
+            ("a slice has a thread number that is too large, or no number; numbered here", "lane", misnumbered),
             ("a slice has no name", "name", unnamed),
         ):
             if codes:
-                found = (np.isin(slices[column], codes).sum() for slices in self._trace.slices.values() if len(slices))
-                self._warn(message, int(sum(found)))
+                counts = (np.isin(slices[column], codes).sum() for slices in self._trace.slices.values() if len(slices))
+                self._warn(message, int(sum(counts)))
 
     def _add_slices(self, phase: str, batch: _Batch, rows: npt.NDArray[np.intp]) -> None:
         if not len(rows):
@@ -256,34 +249,34 @@ class _Gatherer:
         if not layout.fields:
             return {}
         args = self._decode(events, layout.args)
-        found: dict[str, Records] = {}
+        decoded: dict[str, Records] = {}
         for name in layout.fields:
             values = list(map(attrgetter(name), args))
             if name in layout.raw:
-                found[name] = columns.books[name].codes(map(layout.raw[name], map(bytes, values)), len(values))
+                decoded[name] = columns.books[name].codes(map(layout.raw[name], map(bytes, values)), len(values))
             elif name in layout.names:
-                found[name] = columns.books[name].codes(values, len(values))
+                decoded[name] = columns.books[name].codes(values, len(values))
             else:
-                found[name] = (floats if name in layout.floats else whole_numbers)(values, self._note_lost_number)
-        renamed, without = lost_arguments(layout, events, found)
+                decoded[name] = (floats if name in layout.floats else whole_numbers)(values, self._note_lost_number)
+        renamed, without = lost_arguments(layout, events, decoded)
         self._warn("an argument of an event has an unknown name; taken as absent", renamed)
         self._warn("an event has no arguments, unlike others of its kind", without)
-        return found
+        return decoded
 
     def _note_lost_number(self, count: int) -> None:
-        self._warn("an argument of an event is no number, or too large for one; taken as absent", count)
+        self._warn("an argument of an event is no number, or too large a number; taken as absent", count)
 
     def _warn(self, message: str, count: int) -> None:
         if count:
             self._notes.warning(self._source, message, count)
 
     def _decode(self, events: list[Event], kind: Any) -> list[Any]:
-        """Decode arguments in one call; one by one where some do not fit."""
+        """Decode arguments in one call, or event by event if some do not fit."""
         try:
             joined = b",".join(map(_ARGS, events))  # Raw has the buffer protocol
             return list(msgspec.json.decode(b"[" + joined + b"]", type=list[kind]))
         except UNREADABLE:
-            pass  # the bad ones are found, and counted, below
+            pass  # counted below
         decoder, decoded, lost = msgspec.json.Decoder(kind), [], 0
         for raw in map(_ARGS, events):
             try:
@@ -337,7 +330,7 @@ class _Gatherer:
         for event, args in zip(events, self._decode(events, dict[str, Any]), strict=True):
             value = args.get(_METADATA.get(event.name, ""))
             if value is None:
-                self._notes.warning(self._source, f"metadata {event.name[:32]!r} is unknown or tells nothing")
+                self._notes.warning(self._source, f"metadata {event.name[:32]!r} is unknown or has no value")
             elif event.name == "process_name":
                 trace.processes[event.pid] = str(value)[:MAX_NAME]
             elif event.name == "process_labels":
@@ -358,7 +351,7 @@ class _Gatherer:
         return start_ns, valid
 
     def _timed(self, batch: _Batch, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """Return the rows that have a time; the others are counted."""
+        """Return the rows with a time; the others are left out."""
         timed = batch.timed[rows]
         if not timed.all():
             self._notes.leave_out(self._source, "an event has no readable time", int((~timed).sum()))
@@ -371,7 +364,7 @@ class _Gatherer:
             duration_ns, valid = column_ns(values, exponents=True)
             valid &= duration_ns < _MAX_DURATION_US * 1000
         else:
-            # A duration of less than 104 days is exact in a float64 of microseconds; only times are not.
+            # Durations below 104 days are exact in a float64 of microseconds; times are not.
             duration_us = floats(values)
             valid = np.abs(duration_us) < _MAX_DURATION_US  # false for NaN too
             duration_ns = np.rint(np.where(valid, duration_us, 0.0) * 1000.0).astype(np.int64)
@@ -382,7 +375,7 @@ class _Gatherer:
         return duration_ns
 
 
-_SLICE_PHASES = ("X", "i")  # an instant of MindSpore is an operator that took no time
+_SLICE_PHASES = ("X", "i")  # an instant of MindSpore is an operator of duration 0
 _FLOW_PHASES = {"s": 1, "t": 0, "f": -1}
 _METADATA = {
     "process_name": "name",
@@ -390,7 +383,7 @@ _METADATA = {
     "process_sort_index": "sort_index",
     "thread_name": "name",
     "thread_sort_index": "sort_index",
-}  # the argument that each must have
+}  # the argument of each
 # Read a field of a million events without a bytecode loop.
 _KIND = attrgetter("ph", "cat", "pid", "tid")
 _NAME, _TIME, _DURATION, _ID, _ARGS = map(attrgetter, ("name", "ts", "dur", "id", "args"))

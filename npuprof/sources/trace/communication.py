@@ -1,4 +1,4 @@
-"""Communication operators of a timeline, and which of them a step on a plane belongs to.
+"""Communication operators of a timeline, and the operator of each task on a plane.
 
 Source: sources/RESULTS.md section 2.2.
 """
@@ -24,35 +24,29 @@ Lane = tuple[Any, Any]
 
 
 def operator_type(name: str) -> str:
-    """Return the operator type that a name holds: ``hcom_allReduce__586_0_1`` is a ``hcom_allReduce_``."""
+    """Return the type within an operator's name: ``hcom_allReduce__586_0_1`` is a ``hcom_allReduce_``."""
     match = _NUMBERED.fullmatch(name)
     return f"{match[1]}_" if match else name
 
 
 def group_name(thread: str) -> str:
-    """Return the group of a thread: its name, or ``Group 0`` where it has only a number."""
+    """Return the group of a thread: its name, or ``Group 0`` for a number."""
     group = thread.removesuffix(" Communication")
     name = group.removeprefix("Group ")
     return group if name.isdecimal() else name
 
 
 def plane_ids(threads: list[str]) -> Any:
-    """Return the plane's number of each thread named ``Plane n``; <NA> for others."""
+    """Return the plane number of each thread called ``Plane n``; <NA> for others."""
     matches = [_PLANE.fullmatch(thread) for thread in threads]
     return pd.array([int(match[1]) if match else pd.NA for match in matches], dtype="Int64")
 
 
 def operators_of(operators: pd.DataFrame, operator_lanes: Int32, lanes: list[Lane], lane: Int32, at: Int64) -> Any:
-    """Return the communication operator (a row) that runs in the group of each step when the step starts.
+    """Return the row in `operators` that runs in the group of each task when the task starts.
 
-    Parameters
-    ----------
-    operators, operator_lanes
-        The table ``communication`` and the lane of each row.
-    lanes
-        ``(pid, tid)`` by lane code.
-    lane, at
-        Lane and start of each step on a plane.
+    `operator_lanes` are the lane codes of `operators`, `lanes` is ``(pid, tid)`` by lane code, `lane` and `at` are lane
+    code and start of each task on a plane.
     """
     starts = operators["start_ns"].to_numpy()
     ends = starts + operators["duration_ns"].to_numpy()
@@ -62,19 +56,19 @@ def operators_of(operators: pd.DataFrame, operator_lanes: Int32, lanes: list[Lan
 
 
 def _group_of_lane(operator_lanes: Int32, lanes: list[Lane]) -> Int64:
-    """Return the group's lane of every lane: the threads of a process are a group, its planes, the next group ..."""
+    """Return the group's lane for each lane: a process numbers its threads group, its planes, next group ..."""
     groups: defaultdict[Any, list[tuple[int, int]]] = defaultdict(list)
     for code in np.unique(operator_lanes).tolist():
         pid, tid = lanes[code]
         groups[pid].append((_order(tid), code))
-    for of_process in groups.values():
-        of_process.sort()
-    found = np.full(len(lanes), -1, np.int64)
+    for lanes_of_groups in groups.values():
+        lanes_of_groups.sort()
+    group = np.full(len(lanes), -1, np.int64)
     for code, (pid, tid) in enumerate(lanes):
         before = bisect_right(groups[pid], (_order(tid), len(lanes))) if pid in groups else 0
         if before or len(groups[pid]) == 1:  # old results number the only group's thread after its planes
-            found[code] = groups[pid][max(before - 1, 0)][1]
-    return found
+            group[code] = groups[pid][max(before - 1, 0)][1]
+    return group
 
 
 def _order(tid: Any) -> int:

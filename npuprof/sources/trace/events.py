@@ -1,8 +1,8 @@
-"""Read a timeline of Chrome events (``trace_view.json``) in pieces, and what is left of a damaged one.
+"""Read a timeline of Chrome events (``trace_view.json``) in chunks, and recover events of a damaged file.
 
-The text is cut into chunks at the borders between events, so memory grows with a chunk and not with the
-file; a chunk is decoded in one call into typed structs whose ``args`` stay undecoded bytes. A chunk that
-does not decode is read event by event: what is whole is kept, what is not is counted in the notes.
+Chunks end at borders between events, so that memory grows with a chunk and not with the file. A chunk is decoded in one
+call into typed structs whose ``args`` stay undecoded bytes. A chunk that does not decode is read event by event: notes
+count what is lost.
 
 Source: sources/RESULTS.md section 2 and section 7.
 """
@@ -25,19 +25,18 @@ import msgspec
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.progress import tell
-from npuprof.sources.trace.documents import Documents
-from npuprof.sources.trace.event import Event
+from npuprof.sources.trace.event import Documents, Event
 from npuprof.texts import repaired_json
 
-CHUNK_BYTES = 1 << 20  # what is decoded of it stays in the processor's cache until it is in columns
-_MAX_EVENT_BYTES = 64 << 20  # an event that is longer is no event
-_MAX_EVENTLESS_BYTES = 1 << 30  # nor is a file with as much text without any event
+CHUNK_BYTES = 1 << 20  # its events stay in the CPU cache until they are in columns
+_MAX_EVENT_BYTES = 64 << 20  # a longer event is damage
+_MAX_EVENTLESS_BYTES = 1 << 30  # no timeline has as much text without an event
 _MAX_FAILURES = 20_000  # a file with more damage than this is not read on
 _MAX_UNZIPPED_BYTES = 64 << 30
-_MAX_UNZIPPED_RATIO = 200  # a timeline shrinks to a tenth or a fortieth; what shrinks more was made to fill memory
+_MAX_UNZIPPED_RATIO = 200  # a timeline shrinks to a tenth or a fortieth; more is an archive bomb
 _UNZIPPED_ANYWAY_BYTES = 1 << 30
 _SPACE_BYTES = 64  # between the beginning of a list and its first event
-_MAX_SPLITS = 16  # objects inside one event that may look like events themselves
+_MAX_SPLITS = 16  # objects within an event that may look like events
 
 _KEY = rb'"(?:ph|name|pid|tid|ts|dur|cat|id|args|bp)"\s*:'
 # Inside a JSON string every quote is escaped, so neither pattern can match there.
@@ -54,7 +53,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class _ExactEvent(Event, gc=False):
-    """An event whose time, written as a number, stays the text that it is."""
+    """An event with a time written as a number kept as text."""
 
     ts: Any = None
 
@@ -68,7 +67,7 @@ class _ExactWrapper(msgspec.Struct, gc=False):
 
 
 class _Decoders(NamedTuple):
-    """How events are decoded: many, one, and those at the end of an object with them."""
+    """Decoders for a list of events, for one event and for the rest of an object with events."""
 
     list: msgspec.json.Decoder[Any]
     event: msgspec.json.Decoder[Any]
@@ -84,7 +83,7 @@ _HEAD_BYTES = 1 << 20
 
 
 def is_trace(path: Path) -> bool:
-    """Tell, from its first bytes, whether a file is a timeline of Chrome events; unreadable is no."""
+    """Check by its first bytes whether a file is a timeline of Chrome events; an unreadable file is none."""
     try:
         with path.open("rb") as file:
             head = _unzipped(file).read(1 << 16)
@@ -96,23 +95,23 @@ def is_trace(path: Path) -> bool:
 def read_events(
     path: Path, notes: Notes, chunk_bytes: int = CHUNK_BYTES, *, exact: bool = False
 ) -> Iterator[list[Event]]:
-    """Yield the events of a timeline in file order, a list for each chunk of the text.
+    """Yield the events of a timeline in file order, a list for each chunk of `chunk_bytes`.
 
     Parameters
     ----------
     path
         A JSON list of events or an object with ``traceEvents``, plain or gzipped.
     notes
-        Where repairs and losses are counted, under the file's name.
+        Counts repairs and losses, under the file's name.
     chunk_bytes
         How much text to decode at a time.
     exact
-        Whether times that are written as numbers come as texts, and not through a float.
+        Whether times written as numbers are returned as text, not as floats.
 
     Raises
     ------
     SourceError
-        If the file cannot be read or is no timeline at all.
+        If the file cannot be read or is no timeline.
     """
 
     def reader(file: io.BufferedReader, notes: Notes) -> _Reader:
@@ -133,14 +132,14 @@ def read_events(
 
 
 def _unzipped(file: io.BufferedReader) -> io.BufferedIOBase:
-    """Return what an archive holds; of any other file, what is in it."""
+    """Return the content of a gzip archive, or of any other file."""
     zipped = file.read(len(_GZIP)) == _GZIP
     file.seek(0)
     return cast("io.BufferedIOBase", gzip.GzipFile(fileobj=file)) if zipped else file
 
 
 def _first_event(head: bytes) -> tuple[int, bool] | None:
-    """Find where the events begin, and whether they lie in an object; None where the text is no timeline."""
+    """Return the offset of the events and whether an object wraps them; None for a text that is no timeline."""
     text_start = 3 if head.startswith(b"\xef\xbb\xbf") else 0
     if match := _LIST.match(head, text_start):
         return match.end(), False
@@ -150,7 +149,7 @@ def _first_event(head: bytes) -> tuple[int, bool] | None:
 
 
 class _Reader:
-    """The state of one reading: the text not yet decoded, and what was lost so far."""
+    """A reading in progress: the text not yet decoded, and counts of losses."""
 
     def __init__(
         self, path: Path, file: io.BufferedReader, notes: Notes, chunk_bytes: int, decoders: _Decoders
@@ -175,7 +174,7 @@ class _Reader:
     def batches(self) -> Iterator[list[Event]]:
         """Yield the events, a bounded piece of the file at a time."""
         left, text, wrapped = b"", *self._begin()
-        # A block is only decoded when there is another: the last one, with whatever follows the events, is the end.
+        # A block is decoded once the next is read: the last block holds the text behind the events.
         while self._is_worth_reading() and (block := self._read(max(self._chunk_bytes, len(left)))):
             events, left = self._decode_whole_events(left, text)
             self._eventless_bytes = 0 if events else self._eventless_bytes + len(text)
@@ -198,7 +197,7 @@ class _Reader:
         if not head.strip():
             raise SourceError(f"{self._path} is empty: the export was stopped or the disk was full; export it again")
         if head.startswith(_LFS):
-            raise SourceError(f"{self._path} is a git-LFS pointer, not the data; run `git lfs pull` beside it")
+            raise SourceError(f"{self._path} is a git-LFS pointer, not the data; run `git lfs pull` in its folder")
         while (found := _first_event(head)) is None and len(head) < _HEAD_BYTES and (block := self._read(_HEAD_BYTES)):
             head += block
         if found is None:
@@ -207,7 +206,7 @@ class _Reader:
         return head[start:], wrapped
 
     def _read(self, size: int) -> bytes:
-        """Read a block; less at the end of the file, or where an archive is damaged or holds too much."""
+        """Read a block, or less at the end of the file or of a damaged or oversized archive."""
         parts: list[bytes] = []
         left = min(size, self._max_bytes - self._read_bytes)
         try:
@@ -228,7 +227,7 @@ class _Reader:
         return block
 
     def _decode_whole_events(self, left: bytes, text: bytes) -> tuple[list[Event], bytes]:
-        """Decode the events that `left` and then `text` hold whole; give them and what is left of the text."""
+        """Decode the whole events in `left` and `text`; return them and the rest of the text."""
         border = _last_border(text)
         if border is None:
             text = left + text
@@ -256,14 +255,14 @@ class _Reader:
             return whole
         except UNREADABLE:
             events, kept = self._recover(text)
-        begun = bool(text[kept:].strip())  # the last event has a beginning that did not decode
+        begun = bool(text[kept:].strip())  # the last event did not decode
         self._lost += begun
         if begun or not text.rstrip().endswith((b"]", b"}") if wrapped else b"]"):
             self._notes.warning(self._path.name, "its end is incomplete: the export was stopped, or the file was cut")
         return events
 
     def _recover(self, text: bytes) -> tuple[list[Event], int]:
-        """Decode event by event; give the events and where the text begins that may still become one."""
+        """Decode event by event; return the events, and the offset of text that may become an event."""
         lost_before = self._lost
         starts = [match.start() for match in _EVENT.finditer(text)]
         ends = [*starts[1:], len(text)]
@@ -278,12 +277,12 @@ class _Reader:
                 if _opened(text, starts[row]) is not None:
                     self._begins.append(len(events))
                 events.append(event)
-                self._lost += bool(failed)  # whatever lay between two whole events is one loss
+                self._lost += bool(failed)  # any text between two whole events is one loss
                 failed = 0
             row += used
         self._damaged |= not self._begins or self._lost > lost_before
         kept = len(text)
-        if failed:  # it may become whole with the next chunk, and may be the first of a document
+        if failed:  # the next chunk may complete it; it may be the first of a document
             kept = starts[row - failed] if (opened := _opened(text, starts[row - failed])) is None else opened
         if len(text) - kept <= _MAX_EVENT_BYTES:
             return events, kept
@@ -311,13 +310,13 @@ class _Reader:
 
 
 def _opened(text: bytes, start: int) -> int | None:
-    """Return where the list begins of which the event at `start` is the first; None where it is none's."""
+    """Return the start of the list whose first event is at `start`; None for other events."""
     match = _OPENED.search(text, max(0, start - _SPACE_BYTES), start)
     return match.start() if match else None
 
 
 def _last_border(text: bytes) -> tuple[int, int] | None:
-    """Find the last place between two events: the end of the one, the start of the next."""
+    """Return the end of the last event that another follows, and the start of the next."""
     window = 1 << 16
     while True:
         start = max(0, len(text) - window)
@@ -334,28 +333,28 @@ def _last_border(text: bytes) -> tuple[int, int] | None:
 def _decode_one(
     decoder: msgspec.json.Decoder[Any], text: bytes, start: int, ends: list[int]
 ) -> tuple[Event | None, int]:
-    """Decode the event at `start`, which ends at one of `ends`; tell how many beginnings it took up."""
+    """Decode the event at `start`, which ends at one of `ends`; return it and the number of ends used up."""
     for used, end in enumerate(ends, start=1):
-        piece = text[start : text.rfind(b"}", start, end) + 1]  # whatever follows is not of the event
+        piece = text[start : text.rfind(b"}", start, end) + 1]
         for attempt in (piece, readable(piece)):
             with suppress(*UNREADABLE):
                 event: Event = decoder.decode(attempt)
                 return event, used
-    with suppress(*UNREADABLE, ValueError):  # the event may be whole, and what follows it in the text none
-        text_of = text[start : ends[-1]].decode("latin-1")  # a character for each byte
-        end = start + _JSON.raw_decode(text_of)[1]
+    with suppress(*UNREADABLE, ValueError):  # the event may be whole, with garbage behind it
+        decoded = text[start : ends[-1]].decode("latin-1")  # a character for each byte
+        end = start + _JSON.raw_decode(decoded)[1]
         alone: Event = decoder.decode(text[start:end])
         return alone, 1 + sum(following < end for following in ends)
     return None, 1  # the caller counts it as lost
 
 
 def readable(piece: bytes) -> bytes:
-    """Return JSON text without what others write but JSON does not allow: NaN, and text that is no UTF-8."""
+    """Return text without NaN, infinities and invalid UTF-8, which JSON does not allow."""
     return repaired_json(_NOT_A_NUMBER.sub(rb"\1null", piece))
 
 
 def arguments_of(event: Event) -> dict[str, Any]:
-    """Return the arguments of an event; empty where there are none or they cannot be read."""
+    """Return the arguments of an event; an empty dict if it has none or they cannot be read."""
     if (raw := bytes(event.args)) in (b"{}", b"null"):
         return {}
     with suppress(*UNREADABLE):

@@ -1,7 +1,7 @@
-"""What the events of a timeline carry in ``args``, by the kind of event, and how to know the kind.
+"""Layouts: the arguments of each kind of event, how to recognise the kind, and signs of damaged arguments.
 
-An event is known by its category or by the keys of its arguments, never by its process number or its
-place: processes are renumbered between versions, and at Level0 one of them has no name.
+The category or the argument names determine the layout, never process number or position: versions renumber
+processes, and at Level0 a process has no name.
 
 Source: sources/RESULTS.md section 2.2.
 """
@@ -9,14 +9,20 @@ Source: sources/RESULTS.md section 2.2.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from itertools import compress, islice
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
+from npuprof.arrays import Records
+from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.trace.event import Event
-from npuprof.sources.trace.events import arguments_of
+from npuprof.sources.trace.events import UNREADABLE, arguments_of
 
 Whole = int | str | float | None
 Text = str | int | float | None
@@ -91,14 +97,14 @@ class _IterationArgs(msgspec.Struct, gc=False):
 
 
 class _PlainArgs(msgspec.Struct, gc=False):
-    """Nothing of the arguments is read."""
+    """Ignore all arguments."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """One kind of slice: the struct of its arguments, and which of its fields are names or floats.
+    """A kind of slice: the struct of its arguments, and which fields are names or floats; others are whole numbers.
 
-    The other fields are whole numbers. Names may be made of the undecoded bytes of an argument, by a function.
+    `raw` names are made by a function of the undecoded bytes of an argument.
     """
 
     name: str
@@ -109,7 +115,7 @@ class Layout:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The columns that the arguments give."""
+        """Columns made of the arguments."""
         return self.args.__struct_fields__
 
 
@@ -144,21 +150,22 @@ _BY_CATEGORY = {
 }
 _BY_KEY = (
     ("Task Type", TASK),
-    ("Sequence number", OPERATOR),  # MindSpore gives its operators no category
+    ("Sequence number", OPERATOR),  # MindSpore writes no category of operators
     ("level", API),
     ("alg_type", COMMUNICATION),
     ("data_type", COMMUNICATION),
     ("task type", COMMUNICATION),
     ("notify_id", COMMUNICATION),
     ("event_type", MARK),
-    ("Physic Stream Id", TASK),  # the device side of a mark has no more
+    ("Physic Stream Id", TASK),  # the device side of a mark has no other argument
     ("Model Name", API),  # graph mode's own call
 )
-_LOOKED_AT = 8  # events of a kind that have arguments, since those of the first may be damaged
+_KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # decodes no values
+_DECODED_EVENTS = 8  # of a kind, since the arguments of the first may be damaged
 
 
 def known_layout(category: str | None) -> Layout | None:
-    """Return the layout of slices whose category alone tells it."""
+    """Return the layout that a category determines; None for others."""
     return _BY_CATEGORY.get(category or "")
 
 
@@ -167,17 +174,21 @@ def layout_of(category: str | None, events: Sequence[Event]) -> Layout:
     known = known_layout(category)
     if known is not None:
         return known
-    told = islice((keys for event in events if (keys := keys_of(event))), _LOOKED_AT)
-    return next((layout for keys in told for key, layout in _BY_KEY if key in keys), PLAIN)
+    decoded = islice((keys for event in events if (keys := keys_of(event))), _DECODED_EVENTS)
+    return next((layout for keys in decoded for key, layout in _BY_KEY if key in keys), PLAIN)
 
 
 def keys_of(event: Event) -> frozenset[str]:
-    """Return the names of an event's arguments; none where they cannot be read."""
+    """Return the argument names of an event; none if they cannot be read."""
+    if bytes(event.args) == b"{}":
+        return frozenset()
+    with suppress(*UNREADABLE):
+        return frozenset(_KEYS.decode(event.args))
     return frozenset(arguments_of(event))
 
 
 class Layouts(NamedTuple):
-    """How the layout of slices is told: by the category alone, or by the category and their arguments."""
+    """How to recognise layouts: by category, or by category and arguments."""
 
     known: Callable[[str | None], Layout | None]
     of: Callable[[str | None, Sequence[Event]], Layout]
@@ -185,3 +196,47 @@ class Layouts(NamedTuple):
 
 VENDOR = Layouts(known_layout, layout_of)
 """Timelines of CANN, torch_npu and MindSpore."""
+
+
+_MAX_EXAMINED = 100  # of a batch: damage is rare, and many rows without an argument are no damage
+_SIMILAR = 0.8
+
+
+def lost_arguments(layout: Layout, events: Sequence[Event], columns: Mapping[str, Records]) -> tuple[int, int]:
+    """Count events of one layout that lack an argument which most have: with a misspelt name of it, and without any.
+
+    A name that lost or changed a character leaves the JSON valid and the argument absent. `columns` are the arguments
+    as they were read.
+    """
+    names = _argument_names(layout.args)
+    absent = {names[name]: _absent(values) for name, values in columns.items()}
+    usual = {name: rows for name, rows in absent.items() if 0 < np.count_nonzero(rows) <= len(events) // 2}
+    if not usual:
+        return 0, 0
+    renamed = without = 0
+    known, lacks = frozenset(names.values()), np.array(list(usual.values()))
+    rows = np.flatnonzero(lacks.any(axis=0))[:_MAX_EXAMINED]
+    for row, row_lacks in zip(rows.tolist(), lacks[:, rows].T.tolist(), strict=True):
+        keys = keys_of(events[row])
+        without += not keys and layout is not COMMUNICATION  # operators of old results have no arguments
+        if unknown := keys - known:
+            lacking = tuple(compress(usual, row_lacks))
+            renamed += any(_is_nearly(key, lacking) for key in unknown)
+    return renamed, without
+
+
+@cache
+def _argument_names(args: type[msgspec.Struct]) -> dict[str, str]:
+    """Return the argument of each field; resolving the fields takes a millisecond."""
+    return {field.name: field.encode_name for field in msgspec.structs.fields(args)}
+
+
+def _absent(values: Records) -> Records:
+    none = ABSENT if values.dtype == np.int64 else -1
+    absent: Records = np.isnan(values) if values.dtype == np.float64 else values == none
+    return absent
+
+
+@lru_cache(maxsize=4096)
+def _is_nearly(key: str, names: tuple[str, ...]) -> bool:
+    return bool(get_close_matches(key, names, 1, _SIMILAR))

@@ -1,6 +1,6 @@
-"""Flows of a timeline as the ``links`` table: a cause, its effect, both rows of sorted tables.
+"""Make ``links`` of the flows of a timeline: cause and effect, both rows of sorted tables.
 
-A flow is known by its category **and** id, and one begin can have several ends.
+Category **and** id identify a flow, and a begin may have several ends.
 
 Source: sources/RESULTS.md section 2.4 and section 0.
 """
@@ -16,7 +16,7 @@ from npuprof import tables
 from npuprof.arrays import Bools, Int64
 from npuprof.notes import Notes
 from npuprof.sources.trace.columns import Trace
-from npuprof.sources.trace.conversion import TraceTables
+from npuprof.sources.trace.maker import TraceTables
 from npuprof.sources.trace.marks import add_ids
 from npuprof.sources.trace.nesting import innermost, starting_at
 
@@ -26,11 +26,11 @@ _LAUNCHES = "HostToDevice"
 _TORCH = "async_npu"
 _MARKS = "MsTx"
 _READ = (*_KINDS, _LAUNCHES, _TORCH, _MARKS)
-_BY_IDS = ("ac2g",)  # of torch's own traces, where ids of calls and tasks tell the same
+_UNUSED = ("ac2g",)  # of torch's own traces, where ids of calls and tasks serve
 
 
 class Ends(NamedTuple):
-    """Where one side of flows lies: an index into the tables asked for, and the row; -1 where nowhere."""
+    """One side of flows: the index of the table and the row; -1 for none."""
 
     table: Int64
     row: Int64
@@ -39,10 +39,9 @@ class Ends(NamedTuple):
 def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> pd.DataFrame:
     """Make ``links`` from the flows between the rows of `built`.
 
-    ``operator_api`` links start at the operator that torch says caused a device task. They end at the CANN
-    call that launched the task, or at the task itself where the result has no such call (Level0).
-    ``api_task`` links go from a CANN call to a task or a communication operator, ``mark`` links from a mark to its
-    device side in ``tasks``.
+    ``operator_api`` links lead from the operator to the CANN call that launched its device task, or at Level0, without
+    calls, to the task itself; ``api_task`` links from a CANN call to a task or a communication operator; ``mark`` links
+    from a mark to its device side in ``tasks``.
     """
     if not len(trace.flows):
         return tables.empty("links")
@@ -55,7 +54,7 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
         parts.append(_part(kind, causes, effects))
     launch_begins, launch_ends = finder.pairs(_LAUNCHES)
     launches, launched = finder.around(launch_begins, ("api",)), finder.at(launch_ends, _DEVICE)
-    if "api" in built.lanes:  # results of level 0 keep the flows of calls that they leave out
+    if "api" in built.lanes:  # Level0 leaves out calls and keeps their flows
         finder.note_lost(_LAUNCHES, launches, launched)
     parts.append(_part("api_task", launches, launched, ("api",), _DEVICE))
     begins, ends = finder.pairs(_TORCH)
@@ -78,7 +77,7 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
 
 
 class _Finder:
-    """Pairs the flows of a category, and finds the rows that their ends touch."""
+    """Pairs the flows of a category and finds the rows at their ends."""
 
     def __init__(self, trace: Trace, built: TraceTables, notes: Notes, source: str) -> None:
         self._flows = trace.flows
@@ -87,69 +86,69 @@ class _Finder:
         self._categories = {name: code for code, name in enumerate(trace.flows.books["category"].values)}
 
     def pairs(self, category: str) -> tuple[Int64, Int64]:
-        """Return the flow events that begin and end each flow of a category; a begin once for each of its ends."""
+        """Return begin and end events of the flows of a category; a begin once for each of its ends."""
         flows = self._flows
-        mine = flows["category"] == self._categories.get(category, -2)
-        begins, ends = np.flatnonzero(mine & (flows["phase"] == 1)), np.flatnonzero(mine & (flows["phase"] != 1))
+        chosen = flows["category"] == self._categories.get(category, -2)
+        begins, ends = np.flatnonzero(chosen & (flows["phase"] == 1)), np.flatnonzero(chosen & (flows["phase"] != 1))
         order = begins[np.argsort(flows["id"][begins], kind="stable")]
         ids = flows["id"][order]
         place = np.searchsorted(ids, flows["id"][ends])
-        found = place < len(ids)
-        found[found] = ids[place[found]] == flows["id"][ends][found]
-        lonely = int((~found).sum()) + int((~np.isin(flows["id"][begins], flows["id"][ends])).sum())
-        self._notes.leave_out(self._source, f"a {category} flow has only one end", lonely, affects="links")
-        self._notes.ledger.use(self._source, len(begins) + len(ends) - lonely)
-        return order[place[found]], ends[found]
+        paired = place < len(ids)
+        paired[paired] = ids[place[paired]] == flows["id"][ends][paired]
+        unpaired = int((~paired).sum()) + int((~np.isin(flows["id"][begins], flows["id"][ends])).sum())
+        self._notes.leave_out(self._source, f"a {category} flow has only one end", unpaired, affects="links")
+        self._notes.ledger.use(self._source, len(begins) + len(ends) - unpaired)
+        return order[place[paired]], ends[paired]
 
     def note_lost(self, category: str, causes: Ends, effects: Ends) -> None:
-        """Warn of flows that lead from or to no row of a table."""
+        """Warn of flows with an end at no row of a table."""
         if lost := int(np.count_nonzero((causes.row < 0) | (effects.row < 0))):
             self._notes.warning(self._source, f"a {category} flow has an end that is no row: a link is missing", lost)
 
     def account_others(self) -> None:
-        """Account for flows of the categories that make no links."""
-        codes = [self._categories[name] for name in (*_READ, *_BY_IDS) if name in self._categories]
-        told = [self._categories[name] for name in _BY_IDS if name in self._categories]
+        """Account for flows of categories that make no links."""
+        codes = [self._categories[name] for name in (*_READ, *_UNUSED) if name in self._categories]
+        unused = [self._categories[name] for name in _UNUSED if name in self._categories]
         category = self._flows["category"]
-        self._notes.ledger.use(self._source, int(np.isin(category, told).sum()))
+        self._notes.ledger.use(self._source, int(np.isin(category, unused).sum()))
         others = int((~np.isin(category, codes)).sum())
-        self._notes.leave_out(self._source, "a flow is of no kind that links tell", others, severity="info")
+        self._notes.leave_out(self._source, "a flow belongs to no kind of link", others, severity="info")
 
     def ids(self, flow: Int64) -> list[str]:
-        """Return the id of each flow, as the file has it."""
+        """Return the id of each flow as text."""
         texts = self._flows.books["id"].values
         return [texts[code] for code in self._flows["id"][flow].tolist()]
 
     def at(self, flow: Int64, names: tuple[str, ...]) -> Ends:
-        """Find the rows that start on the flow's lane at its very moment, in the first table that has one."""
+        """Return the rows that start on the flow's lane at its time, from the first table with such a row."""
         lanes, moments = self._flows["lane"][flow], self._flows["start_ns"][flow]
-        found = Ends(np.full(len(flow), -1), np.full(len(flow), -1))
+        ends = Ends(np.full(len(flow), -1), np.full(len(flow), -1))
         for number, name in enumerate(names):
             if name not in self._built.lanes:
                 continue
             starts = self._built.tables[name]["start_ns"].to_numpy()
             rows = starting_at(self._built.lanes[name], starts, lanes, moments)
-            new = (found.row < 0) & (rows >= 0)
-            found.table[new], found.row[new] = number, rows[new]
-        return found
+            new = (ends.row < 0) & (rows >= 0)
+            ends.table[new], ends.row[new] = number, rows[new]
+        return ends
 
     def around(self, flow: Int64, names: tuple[str, ...]) -> Ends:
-        """Find the innermost rows that are running on the flow's lane at its moment."""
+        """Return the innermost rows that run on the flow's lane at its time."""
         lanes, moments = self._flows["lane"][flow], self._flows["start_ns"][flow]
-        found = Ends(np.full(len(flow), -1), np.full(len(flow), -1))
+        result = Ends(np.full(len(flow), -1), np.full(len(flow), -1))
         for number, name in enumerate(names):
             if name in self._built.lanes:
                 frame = self._built.tables[name]
                 starts = frame["start_ns"].to_numpy()
                 ends = starts + frame["duration_ns"].to_numpy()
                 rows = innermost(self._built.lanes[name], starts, ends, lanes, moments)
-                new = (found.row < 0) & (rows >= 0)
-                found.table[new], found.row[new] = number, rows[new]
-        return found
+                new = (result.row < 0) & (rows >= 0)
+                result.table[new], result.row[new] = number, rows[new]
+        return result
 
 
 def _launcher_of(effects: Ends, launches: Ends, launched: Ends) -> Int64:
-    """Return the CANN call (a row) that launched each effect; -1 where the result does not tell."""
+    """Return the row of the CANN call that launched each effect; -1 if unknown."""
     good = (launches.row >= 0) & (launched.row >= 0)
     keys = launched.row[good] * len(_DEVICE) + launched.table[good]
     order = np.argsort(keys, kind="stable")
@@ -172,16 +171,16 @@ def _part(
     source: tuple[str, ...] = ("operators",),
     target: tuple[str, ...] = ("operators",),
 ) -> pd.DataFrame:
-    every = ["operators", "api", *_DEVICE, "marks"]
-    source_codes = np.array([every.index(name) for name in source])
-    target_codes = np.array([every.index(name) for name in target])
+    linked = ["operators", "api", *_DEVICE, "marks"]
+    source_codes = np.array([linked.index(name) for name in source])
+    target_codes = np.array([linked.index(name) for name in target])
     kinds = ["operator_api", "api_task", *dict.fromkeys(_KINDS.values()), "mark"]
     frame: pd.DataFrame = pd.DataFrame(
         {
             "kind": tables.categorical(np.full(len(causes.row), kinds.index(kind)), kinds),
-            "source_table": tables.categorical(source_codes[causes.table], every),
+            "source_table": tables.categorical(source_codes[causes.table], linked),
             "source_row": causes.row,
-            "target_table": tables.categorical(target_codes[effects.table], every),
+            "target_table": tables.categorical(target_codes[effects.table], linked),
             "target_row": effects.row,
         }
     )
@@ -189,20 +188,13 @@ def _part(
 
 
 def renumbered(links: pd.DataFrame, name: str, former: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
-    """Point links at the rows of another form of a table; those whose row it does not have are left out.
+    """Point links at the rows of another form of the table `name`, and drop links to rows that it lacks.
 
-    Parameters
-    ----------
-    links
-        The table ``links``.
-    name
-        The table that was exchanged.
-    former, frame
-        Its rows before and now; they are the same where their times and threads are, those alike in order.
+    Rows of `former` and `frame` match by time and thread, equal rows in order.
     """
     keys = ["start_ns", "duration_ns", "thread_id"]
     before, now = (
-        one[keys].assign(turn=one.groupby(keys).cumcount(), row=np.arange(len(one))) for one in (former, frame)
+        form[keys].assign(turn=form.groupby(keys).cumcount(), row=np.arange(len(form))) for form in (former, frame)
     )
     row = before.merge(now, "left", [*keys, "turn"])["row_y"].to_numpy(np.int64, na_value=-1)
     moved = links.copy()

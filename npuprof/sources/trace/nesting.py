@@ -1,4 +1,4 @@
-"""Nesting: a call's place in the chain of its parents, and the innermost slice around a moment."""
+"""Nesting and lookup: depth by parent, the innermost slice at a time, rows by start or by id."""
 
 from __future__ import annotations
 
@@ -14,20 +14,10 @@ _MAX_LEVELS = 256  # deeper nesting than this is not searched
 
 
 def call_depth(ids: Int64, parents: Int64) -> tuple[Int64, int]:
-    """Return how many calls are around each, by the chain of parents.
+    """Return the depth of each call (-1 in or below a cycle), and the number of calls with depth -1.
 
-    Parameters
-    ----------
-    ids, parents
-        The number of each call and of the call around it; :data:`~npuprof.sources.columns.nullable.ABSENT` where
-        there is none. A parent that was not recorded counts as none.
-
-    Returns
-    -------
-    depth
-        0 for a call without a parent; -1 for one that is, or lies below, its own ancestor.
-    cycles
-        How many calls have depth -1.
+    `parents` holds the id of the caller, or :data:`~npuprof.sources.columns.nullable.ABSENT`; a parent that was not
+    recorded counts as none.
     """
     order = np.argsort(ids, kind="stable")
     place = np.searchsorted(ids[order], parents)
@@ -45,53 +35,36 @@ def call_depth(ids: Int64, parents: Int64) -> tuple[Int64, int]:
 
 
 def python_calls(ids: Int64, parents: Int64, notes: Notes, source: str) -> dict[str, Records]:
-    """Make the columns `id`, `parent_id` and `depth` of Python calls; what has to be mended is noted.
-
-    Parameters
-    ----------
-    ids, parents
-        As of :func:`call_depth`; a call that is its own parent is a root.
-    notes, source
-        What was mended in which file.
-    """
-    own, parent = ids, np.where(parents == ids, ABSENT, parents)
-    unnamed = (own == ABSENT) | (own > _MAX_ID)
+    """Return the columns `id`, `parent_id` and `depth` of Python calls; a call that is its own parent is a root."""
+    parent = np.where(parents == ids, ABSENT, parents)
+    unnamed = (ids == ABSENT) | (ids > _MAX_ID)
     if unnamed.any():
-        notes.warning(source, "a Python call has no id, or one that is too large; numbered here", int(unnamed.sum()))
-        own = np.where(unnamed, int(own.max(initial=0, where=~unnamed)) + 1 + np.arange(len(own)), own)
-    depth, cycles = call_depth(own, parent)
+        notes.warning(source, "a Python call has no id, or too large an id; numbered here", int(unnamed.sum()))
+        ids = np.where(unnamed, int(ids.max(initial=0, where=~unnamed)) + 1 + np.arange(len(ids)), ids)
+    depth, cycles = call_depth(ids, parent)
     if cycles:
         notes.warning(source, "a Python call is its own ancestor; its parent is left out", cycles)
         parent[depth < 0] = ABSENT
         depth = np.maximum(depth, 0)
-    return {"id": own, "parent_id": optional(parent), "depth": depth}
+    return {"id": ids, "parent_id": optional(parent), "depth": depth}
 
 
 def innermost(lanes: Records, starts: Int64, ends: Int64, at_lanes: Records, at: Int64) -> npt.NDArray[np.intp]:
-    """Find the innermost slice that is running on a lane at a moment.
+    """Return the row of the innermost slice that runs on a lane at each time; -1 for none.
 
-    Parameters
-    ----------
-    lanes, starts, ends
-        The slices; those of one lane nest.
-    at_lanes, at
-        The moments.
-
-    Returns
-    -------
-    The slice's row for each moment; -1 where none is running.
+    `lanes`, `starts` and `ends` are the slices, which nest within a lane; `at_lanes` and `at` are the times.
     """
-    found = np.full(len(at), -1, np.intp)
+    result = np.full(len(at), -1, np.intp)
     if not len(starts) or not len(at):
-        return found
-    # One axis for all lanes: times by their rank, so that no product of times can overflow.
+        return result
+    # One axis for all lanes: times are replaced by their rank, so that no product can overflow.
     moments = np.sort(np.concatenate([starts, ends, at]))
     width = len(moments)
     offset = lanes.astype(np.int64) * width
     first, last = offset + np.searchsorted(moments, starts), offset + np.searchsorted(moments, ends)
     point = at_lanes.astype(np.int64) * width + np.searchsorted(moments, at)
     rows = np.lexsort((-last, first))
-    for _ in range(_MAX_LEVELS):  # a level a round: slices that no slice left in `rows` is around
+    for _ in range(_MAX_LEVELS):  # each round removes the outermost slices
         if not len(rows):
             break
         reach = np.maximum.accumulate(last[rows])
@@ -100,25 +73,13 @@ def innermost(lanes: Records, starts: Int64, ends: Int64, at_lanes: Records, at:
         level = rows[outer]
         before = np.searchsorted(first[level], point, side="right") - 1
         inside = (before >= 0) & (point <= last[level][before])
-        found[inside] = level[before[inside]]
+        result[inside] = level[before[inside]]
         rows = rows[~outer]
-    return found
+    return result
 
 
 def starting_at(lanes: Records, starts: Int64, at_lanes: Records, at: Int64) -> Int64:
-    """Find the first row that starts on a lane at a moment.
-
-    Parameters
-    ----------
-    lanes, starts
-        The rows: lane codes (or any other code that must agree) and times.
-    at_lanes, at
-        What to look for.
-
-    Returns
-    -------
-    The row for each moment; -1 where none starts.
-    """
+    """Return the first row that starts on a lane at each time (`at_lanes`, `at`); -1 for none. Lanes are any codes."""
     moments = np.unique(at)
     place = np.searchsorted(moments, starts)
     matters = place < len(moments)
@@ -132,3 +93,12 @@ def starting_at(lanes: Records, starts: Int64, at_lanes: Records, at: Int64) -> 
     wanted = at_lanes.astype(np.int64) * width + np.searchsorted(moments, at)
     position = np.minimum(np.searchsorted(keys[order], wanted), len(rows) - 1)
     return np.where(keys[order][position] == wanted, rows[order][position], -1)
+
+
+def row_of(ids: Int64, wanted: Int64) -> Records:
+    """Return the first row with each wanted id; -1 for none, or for an absent id."""
+    if not len(ids):
+        return np.full(len(wanted), -1)
+    order = np.argsort(ids, kind="stable")
+    rows = order[np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)]
+    return np.where((ids[rows] == wanted) & (wanted != ABSENT), rows, -1)

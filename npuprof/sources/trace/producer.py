@@ -1,7 +1,7 @@
-"""Whose timeline a file of Chrome events is: an Ascend front end's, or torch's own profiler's (Kineto).
+"""The writer of a timeline: an Ascend front end, or torch's own profiler (Kineto).
 
-Both may be a plain list or wrapped in an object, with any keys beside the events: merged, converted and cut files
-differ. So the events tell: their processes, categories and arguments, and how they write a time.
+Both write a plain list or wrap it in an object with any keys, and merged, converted and cut files differ. Therefore the
+events decide: their processes, categories and arguments, and the form of their times.
 
 Source: sources/RESULTS.md section 2, and files as torch 2.13 writes them.
 """
@@ -9,7 +9,7 @@ Source: sources/RESULTS.md section 2, and files as torch 2.13 writes them.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -23,9 +23,9 @@ from npuprof.sources.trace.events import arguments_of, read_events
 
 Kind: TypeAlias = Literal["ascend", "kineto", ""]
 
-_MAX_CHUNKS = 64  # stacks of a long run come before the processes that tell whose it is
+_MAX_CHUNKS = 64  # stacks of a long run precede the names of processes
 _HEAD_BYTES = 1 << 18
-_LOOKED_AT = 50  # events of a category whose arguments are decoded
+_DECODED_EVENTS = 50  # of a category
 _NPU = re.compile(r"NPU(?:\s+\d+)?")
 _PROCESSES = frozenset(
     [
@@ -66,17 +66,16 @@ _EVENTS = re.compile(rb'"traceEvents"\s*:')
 
 
 def kind_of_trace(path: Path) -> Kind:
-    """Return whose timeline a file of events is; empty where nothing of it tells.
+    """Return the writer of a timeline; empty if nothing identifies it.
 
-    One sign of an Ascend front end is enough, even in a file that torch's profiler wrote parts of. A file without any
-    sign in its events is Kineto's if the keys before them are.
+    One sign of an Ascend front end decides, even in a file partly written by torch's profiler. Without any sign in its
+    events, a file is Kineto's if the keys before them are.
     """
-    found: Kind = ""
     try:
-        with watched(None):  # a look at the beginning is no part of the reading
+        with watched(None):  # no progress of the reading
             for batch in islice(read_events(path, Notes()), _MAX_CHUNKS):
-                if found := _kind_of_events(batch):
-                    return found
+                if kind := _kind_of_events(batch):
+                    return kind
     except SourceError:
         return ""
     head = read_head(path, _HEAD_BYTES)
@@ -103,11 +102,11 @@ def _is_of_npu(event: Event) -> bool:
 
 
 def _arguments(events: list[Event]) -> set[str]:
-    """Return the keys of the arguments of the first events of each phase and category."""
-    looked_at: defaultdict[tuple[str, str | None], int] = defaultdict(int)
-    found: set[str] = set()
+    """Return the argument names of the first events of each phase and category."""
+    counts: Counter[tuple[str, str | None]] = Counter()
+    names: set[str] = set()
     for event in events:
-        looked_at[event.ph, event.cat] += 1
-        if looked_at[event.ph, event.cat] <= _LOOKED_AT:
-            found.update(arguments_of(event))
-    return found
+        counts[event.ph, event.cat] += 1
+        if counts[event.ph, event.cat] <= _DECODED_EVENTS:
+            names.update(arguments_of(event))
+    return names

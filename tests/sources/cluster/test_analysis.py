@@ -254,7 +254,7 @@ def test_what_one_damaged_file_loses_is_told_and_the_others_are_read(tmp_path: P
     errors = run.notes[run.notes["severity"] == "error"]["message"].tolist()
     assert any("damaged" in message for message in errors)
     assert any("is empty" in message for message in errors)
-    assert run.notes["message"].str.contains("load this one by itself").any()
+    assert run.notes["message"].str.contains("load this file to see it").any()
 
 
 def test_nothing_readable_says_what_is_wrong(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_forms_of_different_runs_are_not_mixed(samples: Path, tmp_path: Path) ->
     _copy(samples / "torch_npu/db/level0/rank0_ascend_pt", root, lambda file: file.suffix == ".db")
     run = npuprof.load(root)
     assert (run.info.source, len(run.api), len(run.communication_tasks)) == ("torch_npu database", 713, 296)
-    told = run.notes[run.notes["message"].str.contains("is of another run")]
+    told = run.notes[run.notes["message"].str.contains("belongs to another run")]
     assert told["severity"].tolist() == ["warning"]
     assert "source='text'" in told["message"].iloc[0]
 

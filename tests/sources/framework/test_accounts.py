@@ -60,7 +60,7 @@ def test_an_emptied_file_is_told(run: Path) -> None:
         path.write_bytes(b"")
         notes = npuprof.load(run).notes
         told = notes[notes["source"] == path.name]
-        assert "the file is empty: what was recorded in it is missing" in told["message"].tolist(), path.name
+        assert "the file is empty: its records are missing" in told["message"].tolist(), path.name
         assert "warning" in told["severity"].tolist()
         path.write_bytes(whole)
     assert not npuprof.load(run).notes["message"].str.contains("is empty").any()

@@ -10,7 +10,7 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.notes import Notes
-from npuprof.sources.framework.flops import add_flops
+from npuprof.sources.framework.correlation import add_flops
 from tests.sources.trace.maker import CANN, small_trace
 
 

@@ -86,7 +86,7 @@ def test_marks_without_their_other_end_are_counted(read: Reader) -> None:
     assert decoded.tables["operators"]["start_ns"].tolist() == [utc(20)]
     assert decoded.tables["operators"]["name"].tolist() == ["Enqueue"]  # no dequeue tells what it was
     assert decoded.notes.to_frame()[["message", "count"]].to_numpy().tolist() == [
-        ["a mark is of a kind that no table takes", 1],
+        ["a mark is of an unknown kind", 1],
         ["an enqueue or dequeue has only one end: the recording began or ended within it", 3],
     ]
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuprof.notes import Notes
-from npuprof.sources.framework import text_codes
-from npuprof.sources.framework.text_codes import read_texts
+from npuprof.sources.framework import files
+from npuprof.sources.framework.files import read_texts
 from tests.sources.framework.test_tlv import content
 
 
@@ -41,7 +41,7 @@ def test_many_texts_of_one_length_are_told_apart() -> None:
 
 def test_texts_of_one_digest_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN a factor that makes every digest 0
-    monkeypatch.setattr(text_codes, "_FACTOR", np.uint64(0))
+    monkeypatch.setattr(files, "_FACTOR", np.uint64(0))
     values: list[bytes | None] = [b"one" if number % 3 else b"two" for number in range(200)]
     assert read(values) == [str(value, "ascii") for value in values if value is not None]
 
@@ -49,11 +49,11 @@ def test_texts_of_one_digest_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_text_that_is_not_utf_8_is_told() -> None:
     notes = Notes()
     assert read([b"caf\xe9"], notes) == ["caf\N{REPLACEMENT CHARACTER}"]
-    assert "not UTF-8" in notes.to_frame()["message"][0]
+    assert "not valid UTF-8" in notes.to_frame()["message"][0]
 
 
 def test_a_text_that_is_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_codes, "_MAX_TEXT_BYTES", 3)
+    monkeypatch.setattr(files, "_MAX_TEXT_BYTES", 3)
     notes = Notes()
     assert read([b"abcd", b"abc"], notes) == [None, "abc"]
     assert len(notes) == 1

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from npuprof.notes import Notes
-from npuprof.sources.kineto.flops import add_flops
+from npuprof.sources.kineto.operators import add_flops
 
 _OPERATORS = pd.DataFrame({"external_id": pd.array([7, 8, None], "Int64")})
 

@@ -182,7 +182,7 @@ def test_an_old_result_without_start_info_says_that_its_times_are_of_the_machine
     (root / "device_0" / "start_info.0").unlink()
     decoded = _read(root)
     assert decoded.tables["tasks"]["start_ns"].tolist() == [1_100_250, 1_200_250]
-    assert "no start_info tells when" in _messages(decoded)
+    assert "no start_info has the time of boot" in _messages(decoded)
 
 
 @pytest.mark.parametrize("damage", [b"", b"\0" * 40, b"[1,2", b"Op Name\n", SUMMARY_HEAD.encode()])

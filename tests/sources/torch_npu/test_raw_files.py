@@ -173,7 +173,7 @@ def test_a_parsed_result_is_preferred_and_that_is_told(tmp_path: Path) -> None:
     parsed(root)
     decoded = torch_npu.read(root)
     assert decoded.info.source == "torch_npu text result"
-    assert "the raw files beside it were not read" in "".join(decoded.notes.to_frame()["message"])
+    assert "its raw files were not read" in "".join(decoded.notes.to_frame()["message"])
     assert npuprof.load(root).info.source == "torch_npu text result"
     assert npuprof.load(root, source="raw").info.source == "torch_npu raw files"
 

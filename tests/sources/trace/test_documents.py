@@ -52,7 +52,7 @@ def test_each_event_is_read_once_whatever_was_glued(
     every = [(row["ph"], row["name"], json.dumps(row["args"]).encode()) for rows in parts for row in rows]
     assert found == list(dict.fromkeys(every))
     told = notes.to_frame().set_index("message")["count"]
-    repeated = [count for message, count in told.items() if "is in an earlier one too" in str(message)]
+    repeated = [count for message, count in told.items() if "repeats an earlier one" in str(message)]
     assert sum(repeated) == len(every) - len(found)
     assert told.index.str.contains(f"holds {len(parts)} documents").any() == (len(parts) > 1)
 
@@ -67,7 +67,7 @@ def test_a_trace_glued_to_itself_has_the_tables_of_one(tmp_path: Path, name: str
     glued = npuprof.load(path)
     for table, frame in whole.tables.items():
         pd.testing.assert_frame_equal(glued.tables[table], frame)
-    told = glued.notes[glued.notes["message"].str.contains("earlier one too")]
+    told = glued.notes[glued.notes["message"].str.contains("repeats an earlier one")]
     assert told["count"].tolist() == [len(maker.events)]
     assert not glued.notes["message"].str.contains("damaged").any()
 

@@ -1,0 +1,104 @@
+"""Columns of ``operators`` that torch's trace lacks: call stacks from Python calls, flops from the recording."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from npuprof.arrays import Int64, Records
+from npuprof.notes import Notes
+from npuprof.sources.columns.nullable import ABSENT, optional, recoded
+from npuprof.sources.trace.maker import TraceTables
+from npuprof.sources.trace.nesting import innermost, row_of
+
+_FRAME = re.compile(r".+\(\d+\): .+", re.DOTALL)  # a function in a file; built-in functions and modules have no line
+
+
+def add_stacks(built: TraceTables) -> None:
+    """Fill in the stacks of `operators` from the Python calls: a line for each frame, the innermost first."""
+    operators, calls = built.tables.get("operators"), built.tables.get("python")
+    if operators is None or calls is None or not len(operators) or not len(calls):
+        return
+    starts = calls["start_ns"].to_numpy()
+    around = innermost(
+        built.lanes["python"],
+        starts,
+        starts + calls["duration_ns"].to_numpy(),
+        built.lanes["operators"],
+        operators["start_ns"].to_numpy(),
+    )
+    codes, texts = _stacks(calls, around)
+    if operators["stack"].notna().any():  # the trace has stacks
+        return
+    operators["stack"] = recoded(codes, list(texts))
+
+
+def _stacks(calls: pd.DataFrame, around: Records) -> tuple[Records, list[str]]:
+    """Return the stack of each call in `around` as a code, and the distinct stacks as text."""
+    up = row_of(calls["id"].to_numpy(), calls["parent_id"].to_numpy(dtype=np.int64, na_value=ABSENT))
+    names = [str(name) for name in calls["name"].cat.categories]
+    is_frame = [_FRAME.fullmatch(name) is not None for name in names]
+    name_of = calls["name"].cat.codes.to_numpy()
+    frames: dict[tuple[int, int], int] = {}  # number of a stack by its innermost frame and the stack around that
+    known: dict[int, int] = {-1: -1}
+    rows, place = np.unique(around, return_inverse=True)
+    for row in rows.tolist():
+        path = []
+        while row not in known:
+            path.append(row)
+            row = int(up[row])
+        stack = known[row]
+        for inner in reversed(path):
+            name = int(name_of[inner])
+            if name >= 0 and is_frame[name]:
+                stack = frames.setdefault((name, stack), len(frames))
+            known[inner] = stack
+    links = list(frames)
+    codes = np.array([known[row] for row in rows.tolist()], np.int64)
+    used, text_codes = np.unique(codes, return_inverse=True)
+    texts = [_text(links, names, stack) for stack in used.tolist()]
+    return text_codes[place], texts
+
+
+def _text(links: list[tuple[int, int]], names: list[str], stack: int) -> str:
+    lines = []
+    while stack >= 0:
+        name, stack = links[stack]
+        lines.append(names[name])
+    return "\n".join(lines)
+
+
+_MAX_BYTES = 256 << 20  # some ten million operators
+
+
+def add_flops(operators: pd.DataFrame, path: Path, notes: Notes) -> pd.DataFrame:
+    """Add the column `flops` to ``operators``, as torch estimated it from shapes; <NA> where torch has no formula.
+
+    The file at `path` is a JSON object of two lists of whole numbers, ``external_id`` and ``flops``; if it cannot be
+    read, a note says so and the table stays as it is.
+    """
+    try:
+        with path.open("rb") as file:
+            plain = json.loads(file.read(_MAX_BYTES))
+        ids, flops = (_whole_numbers(plain[name]) for name in ("external_id", "flops"))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        notes.warning(path.name, f"the operators' flops cannot be read ({error}), and are left out")
+        return operators
+    if len(ids) != len(flops):
+        notes.warning(path.name, "ids and flops of operators differ in number, and are left out")
+        return operators
+    wanted = operators["external_id"].to_numpy(dtype=np.int64, na_value=ABSENT)
+    row = row_of(ids, wanted)
+    known = np.concatenate((flops, [ABSENT]))[row]  # row -1 takes the last entry
+    result: pd.DataFrame = operators.assign(flops=optional(known))
+    return result
+
+
+def _whole_numbers(values: object) -> Int64:
+    if not isinstance(values, list) or any(type(value) is not int for value in values):
+        raise ValueError("it must hold lists of whole numbers")
+    return np.array(values, np.int64)
