@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from npuprof.texts import encodable, plain_lines
 
 _MOST_OF_A_MESSAGE = 500
@@ -35,12 +38,15 @@ class OptionsError(NpuprofError, ValueError):
     message
         What is wrong, and what to do.
     *options
-        The options without which nothing is wrong, where leaving them out mends it.
+        The options to leave out for the rest to be valid.
+    remaining
+        The part of an option's value that is valid, by option, where only a part of it is wrong.
     """
 
-    def __init__(self, message: str = "", *options: str) -> None:
+    def __init__(self, message: str = "", *options: str, remaining: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.options = options
+        self.remaining = dict(remaining or {})
 
 
 class SessionError(NpuprofError, RuntimeError):

@@ -40,4 +40,5 @@ def check(options: Options) -> None:
                 f"{', '.join(lacking)}: install what is missing (the script, and the right to use it by sudo, are in "
                 f"CANN's page on configuring user permissions), or leave {kind} out of host_sys",
                 "host_sys",
+                remaining={"host_sys": tuple(other for other in options.host_sys if other != kind)},
             )

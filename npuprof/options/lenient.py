@@ -46,11 +46,12 @@ def build(
             if not refused or not set(refused).isdisjoint(typed):
                 raise
             for name in refused:
-                usual = _USUAL.get(name)
+                usual = error.remaining.get(name) or _USUAL.get(name)
                 if usual is not None and left[name] != usual:
                     left[name] = usual
                 else:
                     del left[name]
-            tell(f"{' and '.join(refused)} left out: {error}")
+            names = [f"a part of {name}" if error.remaining.get(name) else name for name in refused]
+            tell(f"{' and '.join(names)} left out: {error}")
         else:
             return options

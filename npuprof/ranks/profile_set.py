@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from html import escape
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ import pandas as pd
 from npuprof import interactive, tables
 from npuprof.analysis.by import Key, checked_keys, kernel_rows, sums
 from npuprof.analysis.correlation import LAYERS
-from npuprof.errors import NpuprofError, NpuprofWarning
+from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.notes import Notes
 from npuprof.profiles import Exports, Profile, new_directory, written
 from npuprof.ranks.clocks import boot_of, clock_table
@@ -163,10 +164,12 @@ class ProfileSet(SetFigures, Exports):
         Raises
         ------
         SourceError
-            If nothing of it can be read; it is told in :attr:`failed` from then on.
-        IndexError
+            If nothing of it can be read; :attr:`failed` has the reason from then on.
+        OptionsError
             If there is no such row.
         """
+        if not _is_whole(row) or not -len(self) <= row < len(self):
+            raise OptionsError(f"row {row!r} is not one of the {len(self)} runs: give a row of info, from 0 on")
         return read(self._entries[row])
 
     def read(self, processes: int | None = None) -> ProfileSet:
@@ -184,7 +187,14 @@ class ProfileSet(SetFigures, Exports):
         Returns
         -------
         The set itself.
+
+        Raises
+        ------
+        OptionsError
+            If `processes` is not a whole number of at least 1.
         """
+        if processes is not None and (not _is_whole(processes) or processes < 1):
+            raise OptionsError(f"processes must be a whole number of at least 1, or None, not {processes!r}")
         waiting = [entry for entry in self._entries if entry.outcome is None]
         sizes = {id(entry): entry.run.source.size_bytes(entry.run.path) for entry in waiting}
         count = processes_for(list(sizes.values())) if processes is None else min(processes, len(waiting))
@@ -301,10 +311,13 @@ class ProfileSet(SetFigures, Exports):
         Raises
         ------
         NpuprofError
-            If the directory exists and is not empty.
+            If the directory exists and is not empty, or no run can be read.
         """
         directory = new_directory(path)
-        for row, entry in enumerate(self.read()._entries):
+        if all(entry.profile is None for entry in self.read()._entries):
+            reasons = "; ".join(f"{_below(entry.run, self.root)}: {entry.problem}" for entry in self._entries[:3])
+            raise NpuprofError(f"nothing was saved in {directory}, because no run can be read ({reasons})")
+        for row, entry in enumerate(self._entries):
             rank = "cluster" if entry.is_cluster else f"rank{entry.info.rank}" if entry.info.rank is not None else "run"
             if entry.profile is not None:
                 entry.profile.to_parquet(directory / f"{row:04}_{rank}")
@@ -391,6 +404,10 @@ class ProfileSet(SetFigures, Exports):
 def _place(entry: Entry) -> tuple[bool, bool, int, int, str]:
     rank = entry.info.rank
     return entry.is_cluster, rank is None, rank or 0, entry.info.started_ns or 0, str(entry.run.path)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _below(run: Run, root: Path) -> str:

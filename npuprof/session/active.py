@@ -220,6 +220,11 @@ class Running(Recorded):
             self._journal.write(["fact", key, value])
 
     @property
+    def elapsed_ns(self) -> int:
+        """Nanoseconds since the start, whatever the wall clock was set to meanwhile."""
+        return max(self._now_ns() - self.recording.started_ns, 0)
+
+    @property
     def sample_count(self) -> int:
         """How often Python's stacks have been looked at."""
         stacks = self._stacks

@@ -7,6 +7,7 @@ Parquet beside the raw data, which ``npuprof.load`` opens at once. Nothing is re
 from __future__ import annotations
 
 import atexit
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ from npuprof.machine import environment
 from npuprof.options.values import flag
 
 if TYPE_CHECKING:
+    from npuprof.info import Selected
     from npuprof.profiles import Profile
     from npuprof.ranks.profile_set import ProfileSet
 
@@ -41,7 +43,7 @@ def offline_analyse(
     pretty: bool = False,
     data_simplification: bool = True,
 ) -> Profile | ProfileSet:
-    """Decode a recording or a result, and save its tables below it, unless they are there already.
+    """Decode a recording or a result, and save its tables below it, unless those of the same steps are there.
 
     Parameters
     ----------
@@ -126,10 +128,26 @@ def _save(profile: Profile, *, pretty: bool) -> None:
     if profile.info.recording is None:
         return
     target = tables_of(profile.info.recording)
-    if not target.exists():
+    if target.exists() and _selection_of(target) != profile.info.selection:
+        replacement = target.with_name(f"{target.name}.new")
+        shutil.rmtree(replacement, ignore_errors=True)  # of an analysis that was interrupted
+        profile.save(replacement)
+        shutil.rmtree(target)
+        replacement.rename(target)
+    elif not target.exists():
         profile.save(target)
     if pretty:
         profile.to_chrome_trace(target / TRACE_FILE, pretty=True)
+
+
+def _selection_of(tables: Path) -> Selected | None:
+    """Return which part of its run a saved profile holds; None where it cannot be read."""
+    from npuprof.sources.detect import detect
+
+    try:
+        return detect(tables).found[0].describe().selection
+    except (NpuprofError, OSError):
+        return None
 
 
 def _main(arguments: list[str]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from npuprof.collectors import capabilities
+from npuprof.collectors import capabilities, host_tools
 from npuprof.errors import OptionsError
 from npuprof.options import Options, lenient
 
@@ -49,3 +50,17 @@ def test_what_was_typed_for_npuprof_is_refused() -> None:
 def test_what_leaving_out_does_not_mend_is_refused() -> None:
     with pytest.raises(OptionsError, match="level must be one of"):
         lenient.build({"level": 7}, print)
+
+
+def test_a_host_sample_whose_program_is_missing_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(host_tools, "_WHERE", str(tmp_path))
+    told: list[str] = []
+    options = lenient.build(
+        {"host_sys": "cpu,disk,mem,osrt", "activities": "auto"},
+        told.append,
+        lambda asked: capabilities.check("acl", asked),
+    )
+    assert options.host_sys == ("cpu", "mem")
+    assert [line.partition(":")[0] for line in told] == ["a part of host_sys left out"] * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -326,3 +327,24 @@ def test_tables_of_unlike_results_are_stacked(samples: Path) -> None:
     assert len(versions) > 1
     assert kernels["aic_mac_ratio"].dtype == "float64"
     assert 0 < kernels["aic_mac_ratio"].notna().sum() < len(kernels)  # not every result has counters
+
+
+@pytest.mark.parametrize("processes", ["2", 0, -1, 1.5, True])
+def test_a_wrong_number_of_processes_is_refused(four: Path, processes: Any) -> None:
+    with pytest.raises(OptionsError, match="processes must be a whole number of at least 1"):
+        _open(four).read(processes=processes)
+
+
+@pytest.mark.parametrize("row", [5, 9, -6, "0", None])
+def test_a_row_that_is_not_there_is_refused(four: Path, row: Any) -> None:
+    with pytest.raises(OptionsError, match=f"row {row!r} is not one of the 5 runs"):
+        _open(four).at(row)
+
+
+def test_a_set_without_a_readable_run_is_not_saved(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        root = _torch(tmp_path / "runs" / f"{rank}_ascend_pt", rank)
+        (root / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").write_bytes(b"")
+    with pytest.raises(NpuprofError, match=r"nothing was saved in .*saved.*no run can be read .*0_ascend_pt: "):
+        _open(tmp_path / "runs").save(tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()

@@ -78,6 +78,23 @@ def test_a_session_can_be_analysed_by_hand_with_chosen_steps(tmp_path: Path) -> 
     assert (saved / TRACE_FILE).read_text().count("\n") > 5
 
 
+def test_a_second_analysis_saves_the_steps_that_it_was_asked_for(tmp_path: Path) -> None:
+    recording = profiled(tmp_path).recording.directory
+    for steps in ([1, 2], [0], None, None):
+        npuprof.offline_analyse(recording, step_list=steps)
+        saved = npuprof.load(recording / TABLES_DIRECTORY)
+        assert saved.steps["step"].tolist() == (steps or [0, 1, 2, 3])
+    assert [entry.name for entry in recording.glob(f"{TABLES_DIRECTORY}*")] == [TABLES_DIRECTORY]
+
+
+def test_an_analysis_of_the_same_steps_leaves_the_saved_tables(tmp_path: Path) -> None:
+    recording = profiled(tmp_path).recording.directory
+    npuprof.offline_analyse(recording, step_list=[1])
+    before = (recording / TABLES_DIRECTORY / "profile.json").stat().st_ino
+    npuprof.offline_analyse(recording, step_list=[1])
+    assert (recording / TABLES_DIRECTORY / "profile.json").stat().st_ino == before
+
+
 def test_an_analysis_ends_the_collection(tmp_path: Path) -> None:
     prof = npuprof.profile(collector="simulator", activities="npu", output=tmp_path)
     prof.start()

@@ -102,7 +102,7 @@ class PanelController:
         return State("idle", "Idle", self._note, can_start=not problem, hint=problem)
 
     def _recording(self, run: running.Running) -> State:
-        elapsed_ns = max(self._clock.realtime_ns() - run.recording.started_ns, 0)
+        elapsed_ns = run.elapsed_ns
         growth = self._growth if self._growth_of == run.recording.directory else Growth()
         parts = [
             quantities.duration(elapsed_ns // 100_000_000 * 100_000_000) if elapsed_ns >= 10**8 else "0 s",

@@ -127,6 +127,13 @@ def test_start_record_and_stop(panel: PanelController, clock: FakeClock, later: 
     assert not panel.lively
 
 
+def test_the_elapsed_time_is_no_other_when_the_wall_clock_is_set(panel: PanelController, clock: FakeClock) -> None:
+    panel.start()
+    clock.advance(2_000_000_000)
+    clock.epoch_ns += 3_600_000_000_000
+    assert panel.state().details.startswith("2.00 s")
+
+
 def test_growth_is_looked_at_once_a_second(panel: PanelController, clock: FakeClock) -> None:
     panel.start()
     panel.look()
