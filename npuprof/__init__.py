@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from npuprof.options import Options
     from npuprof.profiles import Profile
     from npuprof.ranks.profile_set import ProfileSet
-    from npuprof.session.finished import last
-    from npuprof.session.handlers import trace_handler
-    from npuprof.session.offline import offline_analyse
+    from npuprof.session.mixins import last
+    from npuprof.session.offline import offline_analyse, trace_handler
     from npuprof.session.schedule import ProfilerAction, schedule
     from npuprof.session.session import Session, profile
 
@@ -75,7 +74,7 @@ _HOMES = {
     "ProfileSet": "npuprof.ranks.profile_set",
     "ProfilerAction": "npuprof.session.schedule",
     "Session": "npuprof.session.session",
-    "last": "npuprof.session.finished",
+    "last": "npuprof.session.mixins",
     "load": "npuprof.loading",
     "load_ipython_extension": "npuprof.notebook",
     "load_set": "npuprof.loading",
@@ -93,7 +92,7 @@ _HOMES = {
     "supported_ai_core_metrics": "npuprof.collectors.supported",
     "supported_export_type": "npuprof.collectors.supported",
     "supported_profiler_level": "npuprof.collectors.supported",
-    "trace_handler": "npuprof.session.handlers",
+    "trace_handler": "npuprof.session.offline",
     "unload_ipython_extension": "npuprof.notebook",
 }
 

@@ -145,7 +145,7 @@ def _taken(message: str, domain: str) -> tuple[str, str]:
     return encodable(message), encodable(domain)
 
 
-def _run() -> running.Running | None:
+def _run() -> running.ActiveRun | None:
     """Return the run whose front end is collecting natively in this process, if one is."""
     run = running.current()
     return run if run is not None and run.native else None

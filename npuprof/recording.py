@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from npuprof import atomic
-from npuprof.errors import OptionsError, SourceError
+from npuprof.errors import CollectorError, OptionsError, SourceError
 from npuprof.texts import encodable, repaired
 
 FILE_NAME = "recording.json"
@@ -184,7 +186,7 @@ def _sizes(directory: str, inner: str = "") -> Iterator[tuple[str, int]]:
                 yield name, entry.stat(follow_symlinks=False).st_size
 
 
-def kept_message(message: str) -> str:
+def stored_message(message: str) -> str:
     """Return a marker's message in the form that is the same before and after any front end has kept it.
 
     pyACL keeps its first bytes, and torch writes other characters for those that would end its JSON text.
@@ -195,7 +197,7 @@ def kept_message(message: str) -> str:
     return whole[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
 
 
-def held_metadata(key: str, value: Any) -> dict[str, Any]:
+def json_metadata(key: str, value: Any) -> dict[str, Any]:
     """Return a fact in the form that ``recording.json`` holds, by its name.
 
     Raises
@@ -211,3 +213,46 @@ def held_metadata(key: str, value: Any) -> dict[str, Any]:
     if size > _MAX_METADATA_BYTES:
         raise OptionsError(f"metadata {key!r} is {size} bytes; the most is {_MAX_METADATA_BYTES}")
     return fact
+
+
+_ELSEWHERE = "choose another directory with --output"
+
+
+def make_directory(output: Path, name: str) -> Path:
+    """Make the private directory of a new recording.
+
+    Raises
+    ------
+    CollectorError
+        If the output directory cannot be written to.
+    """
+    stamp = time.strftime("%Y%m%d_%H%M%S", time.localtime())
+    label = re.sub(r"[^\w.-]+", "_", name) or "run"
+    try:
+        output.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for attempt in range(1000):
+            directory = output.absolute() / f"{label}_{stamp}_{os.getpid()}_{attempt:03d}"
+            with suppress(FileExistsError):
+                directory.mkdir(mode=0o700)
+                return directory
+    except OSError as error:
+        reason = atomic.reason(error, output.absolute(), elsewhere=_ELSEWHERE)
+        raise CollectorError(f"no recording can be made in {output}: {reason}") from error
+    raise CollectorError(f"{output} holds a thousand recordings of this second: choose another --output")
+
+
+@contextmanager
+def explain_write_errors(directory: Path) -> Iterator[None]:
+    """Raise what the system says of writing in the block as an error that says what to do.
+
+    A front end that fails says nothing of a full disk: what is lacking there is told before its own words.
+    """
+    try:
+        yield
+    except CollectorError as error:
+        if lacking := atomic.lacking(directory, elsewhere=_ELSEWHERE):
+            raise CollectorError(f"nothing can be written to {directory}: {lacking} ({error})") from error
+        raise
+    except OSError as error:
+        reason = atomic.reason(error, directory, elsewhere=_ELSEWHERE)
+        raise CollectorError(f"nothing can be written to {directory}: {reason}") from error

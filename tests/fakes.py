@@ -13,7 +13,7 @@ class FakeCollector:
 
     name = "fake"
     simulated = False
-    stops_apart = False
+    stops_on_any_thread = False
 
     def __init__(self, *, fail: Mapping[str, BaseException] | None = None) -> None:
         self.calls: list[str] = []
@@ -39,7 +39,7 @@ class FakeCollector:
     def drives(self, options: Options) -> bool:
         return "npu" in options.activities
 
-    def takes_stacks(self, options: Options) -> bool:
+    def records_stacks(self, options: Options) -> bool:
         return False
 
     def step(self, number: int) -> None:

@@ -88,7 +88,7 @@ def test_progress_and_logs_are_plain(tmp_path: Path, capsys: pytest.CaptureFixtu
     log = Log(tmp_path, 0)
     log.error(HOSTILE)
     assert_plain(log.path.read_text(encoding="utf-8"))
-    from_environment._tell(HOSTILE)
+    from_environment._print(HOSTILE)
     assert_plain(capsys.readouterr().err)
 
 

@@ -31,7 +31,7 @@ class AclCollector:
 
     name = "acl"
     simulated = False
-    stops_apart = True
+    stops_on_any_thread = True
 
     def __init__(self) -> None:
         self._acl: ModuleType | None = None
@@ -79,7 +79,7 @@ class AclCollector:
         """Return whether the device is asked for; pyACL knows nothing else."""
         return "npu" in options.activities
 
-    def takes_stacks(self, options: Options) -> bool:
+    def records_stacks(self, options: Options) -> bool:
         """Return False: pyACL records no Python calls."""
         return False
 

@@ -22,13 +22,13 @@ class Collector(Protocol):
         The word that ``--collector`` takes.
     simulated
         Whether what it records comes from the embedded simulated NPU.
-    stops_apart
+    stops_on_any_thread
         Whether another thread than the one that started it may stop it, so that an interrupt need not wait for it.
     """
 
     name: str
     simulated: bool
-    stops_apart: bool
+    stops_on_any_thread: bool
 
     def check(self, options: Options) -> None:
         """Refuse, before anything runs, what this front end cannot do; it is not looked for unless it drives.
@@ -46,7 +46,7 @@ class Collector(Protocol):
         """Return whether the options ask anything of this front end, rather than of npuprof's own sampler alone."""
         ...
 
-    def takes_stacks(self, options: Options) -> bool:
+    def records_stacks(self, options: Options) -> bool:
         """Return whether it records Python calls itself, so that they need not be sampled as well."""
         ...
 
@@ -110,9 +110,9 @@ class Collector(Protocol):
 
 
 @runtime_checkable
-class KeepsFacts(Protocol):
+class TakesFacts(Protocol):
     """A front end whose own files hold facts of the session too, for the vendor's tools."""
 
-    def keep_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
+    def take_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
         """Hand on what the user attached to the run, and the numbers of the schedule; called before the stop."""
         ...

@@ -27,7 +27,7 @@ class KinetoCollector:
 
     name = "kineto"
     simulated = False
-    stops_apart = False
+    stops_on_any_thread = False
 
     def __init__(self) -> None:
         self._torch: ModuleType | None = None
@@ -77,7 +77,7 @@ class KinetoCollector:
         """Return that torch is always asked: the ``cpu`` activity is its operators."""
         return True
 
-    def takes_stacks(self, options: Options) -> bool:
+    def records_stacks(self, options: Options) -> bool:
         """Return whether torch's own tracer records every Python call; it does not for the modules alone."""
         return options.stacks
 

@@ -45,7 +45,7 @@ class MindSporeCollector:
 
     name = "mindspore"
     simulated = False
-    stops_apart = False
+    stops_on_any_thread = False
 
     def __init__(self) -> None:
         self._mindspore: ModuleType | None = None
@@ -108,7 +108,7 @@ class MindSporeCollector:
         """Return that MindSpore is always asked: the ``cpu`` activity is its operators."""
         return True
 
-    def takes_stacks(self, options: Options) -> bool:
+    def records_stacks(self, options: Options) -> bool:
         """Return whether MindSpore records Python calls itself, which it does on an NPU alone."""
         return options.stacks and self._device_target() == _NPU
 
@@ -177,7 +177,7 @@ class MindSporeCollector:
         except (ValueError, RuntimeError):  # the backend that was chosen is not there
             return ""
 
-    def keep_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
+    def take_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
         """Hand them on to MindSpore's ``profiler_metadata.json`` and, on an NPU, ``profiler_info``."""
         if self._profile is None:
             return

@@ -53,7 +53,7 @@ class MsprofCollector(AclCollector):
 
     name = "msprof"
     simulated = False
-    stops_apart = False
+    stops_on_any_thread = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -49,7 +49,7 @@ class TensorFlowCollector:
 
     name = "tensorflow"
     simulated = False
-    stops_apart = False
+    stops_on_any_thread = False
 
     def __init__(self) -> None:
         self._window: Any = None
@@ -94,7 +94,7 @@ class TensorFlowCollector:
         """Return whether the device is asked for; the window knows nothing else."""
         return "npu" in options.activities
 
-    def takes_stacks(self, options: Options) -> bool:
+    def records_stacks(self, options: Options) -> bool:
         """Return that Python calls are not recorded by the window."""
         return False
 

@@ -39,7 +39,7 @@ class TorchNpuCollector:
 
     name = "torch_npu"
     simulated = False
-    stops_apart = False
+    stops_on_any_thread = False
 
     def __init__(self) -> None:
         self._torch_npu: ModuleType | None = None
@@ -95,7 +95,7 @@ class TorchNpuCollector:
         """Return that torch_npu is always asked: the ``cpu`` activity is PyTorch's operators."""
         return True
 
-    def takes_stacks(self, options: Options) -> bool:
+    def records_stacks(self, options: Options) -> bool:
         """Return whether PyTorch's own tracer records every Python call."""
         return options.stacks or options.modules
 
@@ -156,7 +156,7 @@ class TorchNpuCollector:
                 last_first.callback(self.range_stop, handle)
         _raise_errors("torch_npu.profiler.profile.stop", messages)
 
-    def keep_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
+    def take_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
         """Put them where torch_npu takes its ``profiler_metadata.json`` and ``profiler_info.json`` from."""
         if self._profile is None:
             return

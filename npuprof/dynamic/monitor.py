@@ -18,7 +18,7 @@ from npuprof.dynamic.requests import NOW, Request
 from npuprof.errors import NpuprofError
 from npuprof.options import lenient
 from npuprof.session.active import front_end_of
-from npuprof.session.handlers import trace_handler
+from npuprof.session.offline import trace_handler
 from npuprof.session.schedule import schedule
 from npuprof.session.session import Session
 

@@ -150,14 +150,14 @@ class NpuprofMagics(Magics):
         print(plain_lines(_status()))  # noqa: T201 - the answer to the user
 
     def _last(self) -> None:
-        from npuprof.session.finished import last
+        from npuprof.session.mixins import last
 
         _report(last())
 
     def _run(self, line: str) -> None:
         from npuprof.notebook.run_arguments import run_words
         from npuprof.session.applications import run_application
-        from npuprof.session.finished import last
+        from npuprof.session.mixins import last
 
         words = run_words(line)
         try:

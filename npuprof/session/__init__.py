@@ -1,1 +1,1 @@
-"""The runs of this process: the one that collects, those that have ended, their schedules, and who else starts them."""
+"""Sessions: the run that collects, finished runs, schedules, and sessions started from the environment."""

@@ -1,4 +1,4 @@
-"""Programs that the tool msprof runs and profiles from their beginning: ``npuprof run script.py``.
+"""Programs that msprof runs and profiles from their beginning: ``npuprof run script.py``.
 
 Source: collectors/FRONTENDS.md section 5 (application mode).
 """
@@ -18,10 +18,9 @@ from npuprof.collectors.msprof_client import MsprofProcess, has_data
 from npuprof.errors import CollectorError, OptionsError
 from npuprof.machine import cann, environment
 from npuprof.options import Options
-from npuprof.recording import Recording
+from npuprof.recording import Recording, make_directory
 from npuprof.session.active import note_end
-from npuprof.session.directories import new_directory
-from npuprof.session.recorded import Recorded
+from npuprof.session.history import RecordedRun
 
 _COLLECTORS = ("auto", "msprof")
 _NO_STACKS = "npuprof: Python stacks are sampled in the profiling process only; a program that msprof runs has none\n"
@@ -44,32 +43,32 @@ def run_application(
     options
         What to collect.
     echo
-        Called with each piece of the program's and msprof's output.
+        Called with each piece of output of the program and of msprof.
     timeout_s
-        Seconds after which both are ended; never when not given. An interrupt ends them too.
+        Seconds after which both are ended; by default never. An interrupt ends them too.
     clock
-        Where time comes from.
+        The source of time stamps.
 
     Returns
     -------
     Recording
-        With the ``PROF_*`` that msprof left. A program that failed is told in `failed`.
+        With the ``PROF_*`` directories of msprof; `failed` is set if the program failed.
 
     Raises
     ------
     OptionsError
-        If msprof cannot do what the options ask, or there is no such program.
+        If msprof cannot collect what the options ask for, or the program does not exist.
     FrontEndAbsentError
         If msprof is not installed.
     CollectorError
-        If it refuses, or leaves no data: the message holds what it said.
+        If msprof refuses or leaves no data; the message quotes its output.
     """
     options = options if options is not None else Options(collector="msprof")
     clock = clock if clock is not None else SystemClock()
     _check(options)
     command = [str(find()), *msprof_flags.flags(options), "--output=", *_command(program)]
-    directory = new_directory(options)
-    epoch_ns = clock.realtime_ns() - clock.monotonic_raw_ns()  # nobody sets the monotonic one meanwhile
+    directory = make_directory(options.output, options.name)
+    epoch_ns = clock.realtime_ns() - clock.monotonic_raw_ns()
     command[command.index("--output=")] = f"--output={directory}"
     recording = Recording(
         directory=directory,
@@ -94,12 +93,12 @@ def run_application(
     _judge(recording, status, msprof, timeout_s)
     recording.list_files()
     recording.write()
-    note_end(Recorded(recording))
+    note_end(RecordedRun(recording))
     return recording
 
 
 def _judge(recording: Recording, status: int | None, msprof: MsprofProcess, timeout_s: float | None) -> None:
-    """Note how it ended; without data there is nothing to go on with."""
+    """Note how msprof ended; raise a CollectorError if it left no data."""
     ended = f"msprof ended with status {status}" if status is not None else f"it was ended after {timeout_s:g} s"
     if not has_data(recording.directory):
         raise CollectorError(
@@ -125,7 +124,7 @@ def _check(options: Options) -> None:
 
 
 def _command(program: Sequence[str]) -> list[str]:
-    """Return the words that msprof is to run: a script is run by this Python."""
+    """Return the command for msprof; a script runs with this Python."""
     if not program:
         raise OptionsError("there is no program to run: give a script and its arguments")
     path = Path(program[0]).expanduser()
@@ -133,6 +132,6 @@ def _command(program: Sequence[str]) -> list[str]:
         if not path.is_file():
             raise OptionsError(f"{path} is not a file: give the path of a script")
         return [sys.executable, str(path), *program[1:]]
-    if (found := shutil.which(str(path))) is None:
-        raise OptionsError(f"{path} is neither a script (*.py) nor an executable that can be found")
-    return [found, *program[1:]]
+    if (executable := shutil.which(str(path))) is None:
+        raise OptionsError(f"{path} is neither a script (*.py) nor an executable on PATH: check the name")
+    return [executable, *program[1:]]

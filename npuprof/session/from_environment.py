@@ -1,35 +1,80 @@
-"""A session that the environment asks for: it begins when npuprof is imported and ends with the process.
+"""The session that environment variables ask for: from the import of npuprof to the end of the process.
 
-Where a framework is installed and not imported yet, it begins when that is imported: only then is it known which
-front end the process needs.
+If a framework is installed but not imported, collecting begins with its import, because only then the front end is
+known. ``NPUPROF_OPTIONS`` holds the JSON form of :class:`npuprof.options.Options`. Without it, ``MS_PROFILER_OPTIONS``
+is read as MindSpore documents it, unless MindSpore is installed, which then starts its profiler itself.
 
-``NPUPROF_OPTIONS`` holds the JSON form of :class:`npuprof.options.Options`. Where it is not set,
-``MS_PROFILER_OPTIONS`` is understood as MindSpore documents it, unless MindSpore is installed: that starts its own
-profiler by this variable when it is imported, and a process has one.
-
-Whatever is wrong with a variable, or with collecting, is told on standard error: neither the import nor the program
-fails because of it. npuprof's own command and workers are not collected from.
+Problems are reported on standard error; neither the import nor the program fails. The command ``npuprof`` and worker
+processes are not profiled.
 """
 
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from npuprof.collectors import registry
 from npuprof.machine.environment import ASKING
-from npuprof.session.awaited_import import AwaitedImport
 from npuprof.texts import plain_line
 
 if TYPE_CHECKING:
     from npuprof.options import Options
     from npuprof.session.session import Session
+
+
+class AwaitedImport(MetaPathFinder):
+    """Calls `imported` once, after the first import of one of the modules `names`; its exceptions reach the import."""
+
+    def __init__(self, names: Sequence[str], imported: Callable[[], object]) -> None:
+        self._names = frozenset(names)
+        self._imported = imported
+        self._searching = False
+        sys.meta_path.insert(0, self)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether none of the modules has been imported yet."""
+        return self in sys.meta_path
+
+    def cancel(self) -> None:
+        """Stop waiting."""
+        with suppress(ValueError):
+            sys.meta_path.remove(self)
+
+    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
+        """Return the spec from the other finders with a hook at the end of the import; None for other modules."""
+        if fullname not in self._names or self._searching:
+            return None
+        self._searching = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._searching = False
+        if spec is not None and spec.loader is not None:
+            with suppress(AttributeError):  # a loader with fixed attributes cannot be hooked
+                self._hook(spec.loader)
+        return spec
+
+    def _hook(self, loader: object) -> None:
+        execute: Callable[[ModuleType], None] = loader.exec_module  # type: ignore[attr-defined]  # all loaders have it
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            if self.waiting:
+                self.cancel()
+                self._imported()
+
+        loader.exec_module = exec_module  # type: ignore[attr-defined]  # as above
 
 
 _VARIABLE, _OF_MINDSPORE = ASKING
@@ -41,19 +86,19 @@ _awaited: AwaitedImport | None = None
 
 
 def options(environ: Mapping[str, str]) -> tuple[Options | None, str]:
-    """Read what an environment asks for; what is wrong or was changed is logged.
+    """Read the options from an environment; log everything that is invalid or changed.
 
     Returns
     -------
     options
-        What to collect; None where nothing is asked for.
+        What to collect; None if no variable asks for a session.
     variable
-        The variable that asks; empty where none is set.
+        The name of the variable; empty if none is set.
 
     Raises
     ------
     OptionsError
-        If ``NPUPROF_OPTIONS`` is no JSON object of options.
+        If ``NPUPROF_OPTIONS`` is not a JSON object of valid options.
     """
     if text := environ.get(_VARIABLE):
         from npuprof.options import Options
@@ -62,15 +107,15 @@ def options(environ: Mapping[str, str]) -> tuple[Options | None, str]:
     if (text := environ.get(_OF_MINDSPORE)) and not registry.is_installed("mindspore"):
         from npuprof.options import mindspore as mindspore_options
 
-        asked, told = mindspore_options.read(text)
-        for line in told:
+        requested, messages = mindspore_options.read(text)
+        for line in messages:
             _logger.warning("npuprof: %s: %s", _OF_MINDSPORE, plain_line(line))
-        return asked, _OF_MINDSPORE
+        return requested, _OF_MINDSPORE
     return None, ""
 
 
 def start() -> Session | None:
-    """Start what this process's environment asks for, once; give the session, or None where there is none yet."""
+    """Start the session of this process's environment, once; return None if there is none yet."""
     global _awaited
     if _session is not None or _awaited is not None or Path(sys.argv[0]).name == _COMMAND:
         return _session
@@ -81,8 +126,8 @@ def start() -> Session | None:
             return None
         if asked.collector == "auto" and (modules := registry.awaited()):
             _awaited = AwaitedImport(modules, lambda: _start(asked, name))
-            atexit.register(_tell_of_no_import, name, modules, os.getpid())
-            _tell(f"{name}: collecting begins when the program imports one of {', '.join(modules)}")
+            atexit.register(_report_no_import, name, modules, os.getpid())
+            _print(f"{name}: collecting begins when the program imports one of {', '.join(modules)}")
             return None
     except Exception as error:  # noqa: BLE001 - the user's program must go on without it
         _logger.error("npuprof: %s: nothing is collected: %s", name, plain_line(str(error)))
@@ -91,15 +136,15 @@ def start() -> Session | None:
 
 
 def _start(asked: Options, name: str) -> Session | None:
-    """Start the session that a variable asks for; what fails is told."""
+    """Start the session; log a failure."""
     global _session
     try:
         from npuprof.options import lenient
         from npuprof.session.session import Session
 
-        if name == _OF_MINDSPORE:  # what the front end lacks of it is told, and the rest runs
+        if name == _OF_MINDSPORE:  # options that the front end lacks are logged and left out
             check = registry.choose(asked.collector).collector.check
-            asked = lenient.build(asked.to_dict(), lambda told: _logger.warning("npuprof: %s: %s", name, told), check)
+            asked = lenient.build(asked.to_dict(), lambda text: _logger.warning("npuprof: %s: %s", name, text), check)
         session = Session(asked, title=f"the session of {name}").start()
     except Exception as error:  # noqa: BLE001 - as above
         _logger.error("npuprof: %s: nothing is collected: %s", name, plain_line(str(error)))
@@ -107,34 +152,34 @@ def _start(asked: Options, name: str) -> Session | None:
     _session = session
     atexit.register(_finish, session, os.getpid())
     recording = session.recording
-    _tell(f"{name}: collecting with {recording.collector} ({session.reason}) into {recording.directory}")
+    _print(f"{name}: collecting with {recording.collector} ({session.reason}) into {recording.directory}")
     return session
 
 
-def _tell_of_no_import(name: str, modules: tuple[str, ...], pid: int) -> None:
+def _report_no_import(name: str, modules: tuple[str, ...], pid: int) -> None:
     if _awaited is not None and _awaited.waiting and os.getpid() == pid:
-        _tell(
-            f"{name}: nothing was collected, because the program imported none of {', '.join(modules)}: name the "
-            'front end with collector, such as "acl", to collect from the start'
+        _print(
+            f"{name}: nothing was collected, because the program imported none of {', '.join(modules)}: set "
+            'collector, for example to "acl", to collect from the start'
         )
 
 
 def _finish(session: Session, pid: int) -> None:
-    """End the session with its process; a forked child leaves it to its parent."""
+    """Stop the session at the end of the process; a forked child leaves it to its parent."""
     if os.getpid() != pid:
         return
     try:
         if session.active:
             session.stop()
         recording = session.recording
-    except Exception as error:  # noqa: BLE001 - the other handlers of the process's end must run
-        _logger.error("npuprof: the session could not be ended: %s", plain_line(str(error)))
+    except Exception as error:  # noqa: BLE001 - the other atexit handlers must run
+        _logger.error("npuprof: the session could not be stopped: %s", plain_line(str(error)))
         return
     for problem in recording.problems:
         _logger.warning("npuprof: %s", plain_line(problem))
-    _tell(f"the recording is {recording.directory}: open it with npuprof.load({str(recording.directory)!r})")
+    _print(f"the recording is {recording.directory}: open it with npuprof.load({str(recording.directory)!r})")
 
 
-def _tell(message: str) -> None:
-    with suppress(OSError, ValueError, AttributeError):  # a process may have closed its standard error, or have none
+def _print(message: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):  # standard error may be closed or absent
         sys.stderr.write(f"npuprof: {plain_line(message)}\n")

@@ -1,6 +1,6 @@
-"""The runs of this process that have ended, the oldest first, and who wants to know of each start and end.
+"""Finished runs: their recordings and profiles, the list of this process, and its listeners.
 
-What is kept of a run is small; its tables stay with whoever holds it.
+The list keeps only small facts of a run; the tables belong to the holder of its profile.
 """
 
 from __future__ import annotations
@@ -13,24 +13,47 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npuprof.recording import Recording
+
 if TYPE_CHECKING:
     from npuprof.profiles import Profile
-    from npuprof.session.recorded import Recorded
+
+
+class RecordedRun:
+    """A recording made by this process, and its profile once decoded."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self._lock = threading.RLock()
+        self._result: Profile | None = None
+
+    def result(self) -> Profile:
+        """Decode the recording, once.
+
+        Raises
+        ------
+        SourceError
+            If nothing of it can be decoded; the recording stays on disk.
+        """
+        with self._lock:
+            if self._result is None:
+                from npuprof.loading import load
+
+                self._result = load(self.recording.directory)
+            return self._result
+
+    @property
+    def decoded(self) -> Profile | None:
+        """The decoded profile, or None before :meth:`result` was called."""
+        return self._result
+
 
 _MOST_RUNS = 1000
 
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that has ended.
-
-    Attributes
-    ----------
-    directory
-        Its recording.
-    name, collector, simulated, started_ns, stopped_ns, failed
-        As in :class:`npuprof.recording.Recording`.
-    """
+    """A finished run: the path of its recording, and fields of :class:`npuprof.recording.Recording`."""
 
     directory: Path
     name: str
@@ -39,11 +62,11 @@ class EndedRun:
     started_ns: int
     stopped_ns: int
     failed: str
-    _run: weakref.ref[Recorded]
+    _run: weakref.ref[RecordedRun]
 
     @property
     def profile(self) -> Profile | None:
-        """The run's tables, if it has been decoded and somebody still holds it."""
+        """The profile of the run, if it was decoded and is still referenced."""
         run = self._run()
         return run.decoded if run is not None else None
 
@@ -54,38 +77,34 @@ _listeners: list[Callable[[], None]] = []
 
 
 def ended_runs() -> list[EndedRun]:
-    """Return the runs that have ended, the oldest first: the newest thousand."""
+    """Return the finished runs of this process, oldest first; at most the newest thousand."""
     with _lock:
         return list(_ended)
 
 
 def rename(directory: Path, name: str) -> None:
-    """Call the run of a recording by another name."""
+    """Rename the run of a recording in the list."""
     with _lock:
         for place, run in enumerate(_ended):
             if run.directory == directory:
                 _ended[place] = replace(run, name=name)
-    tell()
+    notify()
 
 
 def forget(directory: Path) -> None:
-    """Leave the run of a recording out of the list: the recording is gone."""
+    """Remove the run of a deleted recording from the list."""
     with _lock:
         kept = [run for run in _ended if run.directory != directory]
         _ended.clear()
         _ended.extend(kept)
-    tell()
+    notify()
 
 
 def listen(listener: Callable[[], None]) -> Callable[[], None]:
-    """Have `listener` called at each start and end of a run, by the thread that starts or ends it.
+    """Call `listener` at each start and end of a run, on the thread that starts or ends it.
 
-    It must be quick, must not raise and must not start or end a run: the profiled code waits for it.
-
-    Returns
-    -------
-    Callable
-        Ends the listening; calling it again changes nothing.
+    The listener must be quick, and must not raise, start or end a run: the profiled code waits for it. Returns the
+    function that removes the listener; calling it twice is harmless.
     """
     with _lock:
         _listeners.append(listener)
@@ -98,16 +117,16 @@ def listen(listener: Callable[[], None]) -> Callable[[], None]:
     return end
 
 
-def tell() -> None:
-    """Notify listeners that a run has started or ended."""
+def notify() -> None:
+    """Call the listeners after the start or end of a run."""
     with _lock:
         listeners = list(_listeners)
     for listener in listeners:
         listener()
 
 
-def tell_end(run: Recorded) -> None:
-    """Keep what there is to know of a run that has ended, and tell it."""
+def add_ended(run: RecordedRun) -> None:
+    """Add a finished run to the list and notify the listeners."""
     recording = run.recording
     ended = EndedRun(
         recording.directory,
@@ -121,4 +140,4 @@ def tell_end(run: Recorded) -> None:
     )
     with _lock:
         _ended.append(ended)
-    tell()
+    notify()

@@ -1,4 +1,4 @@
-"""The markers of one run on their way to the front end, and what is kept of them beside it."""
+"""Markers of a run: passed to the front end, and kept in the recording where the front end has no domains."""
 
 from __future__ import annotations
 
@@ -11,28 +11,16 @@ from npuprof.collectors.base import Collector
 from npuprof.collectors.capabilities import DOMAINS_KEPT_BESIDE
 from npuprof.journal import Journal
 from npuprof.options import Options
-from npuprof.recording import Recording, kept_message
+from npuprof.recording import Recording, stored_message
 
 _MOST_DOMAINS = 20_000  # markers with a domain that a recording keeps: about a megabyte
-_MOST_MESSAGES = 100_000  # different ones that are told apart
+_MOST_MESSAGES = 100_000  # distinct messages
 
 _handles = itertools.count(1)
 
 
 class Marking:
-    """Passes markers on; keeps their domains where the front end has none, and in the journal those that have ended.
-
-    Parameters
-    ----------
-    collector, options
-        The front end, and what it collects.
-    recording
-        Takes the domains.
-    journal
-        Takes the markers.
-    now_ns
-        Gives the time of the run.
-    """
+    """Passes markers to the front end, and keeps their domains and finished markers in the recording and journal."""
 
     def __init__(
         self,
@@ -47,8 +35,8 @@ class Marking:
         self._recording = recording
         self._journal = journal
         self._now_ns = now_ns
-        self._open: dict[int, tuple[int, str, str, int, int]] = {}  # by handle: the collector's, and what is kept
-        self._marked: dict[str, int] = {}  # markers so far, by message
+        self._open: dict[int, tuple[int, str, str, int, int]] = {}  # by handle: the collector's handle, and the marker
+        self._marked: dict[str, int] = {}  # number of markers so far, by message
         self._keeps_domains = collector.name in DOMAINS_KEPT_BESIDE
 
     def mark(self, message: str, domain: str, stream: Any) -> None:
@@ -60,7 +48,7 @@ class Marking:
             self._journal.write(["mark", message, domain, get_native_id(), now_ns, now_ns])
 
     def range_start(self, message: str, domain: str) -> int:
-        """Open a range and return its handle; 0 where ranges are not collected."""
+        """Open a range and return its handle; 0 if ranges are not collected."""
         self._note_domain(message, domain)
         native = self._collector.range_start(message, domain)
         if not native:
@@ -70,17 +58,17 @@ class Marking:
         return handle
 
     def range_end(self, handle: int) -> None:
-        """Close a range; a handle of an earlier run, or 0, is ignored."""
+        """Close a range; ignore 0 and the handle of an earlier run."""
         if (opened := self._open.pop(handle, None)) is not None:
             native, message, domain, thread_id, start_ns = opened
             self._collector.range_stop(native)
             self._journal.write(["mark", message, domain, thread_id, start_ns, self._now_ns()])
 
     def _note_domain(self, message: str, domain: str) -> None:
-        """Keep the domain of a marker that is about to be recorded by a front end without domains."""
+        """Keep the domain of the next marker if the front end has no domains."""
         if not self._keeps_domains or len(self._marked) >= _MOST_MESSAGES or not self._options.takes_domain(domain):
             return
-        message = kept_message(message)
+        message = stored_message(message)
         place = self._marked.get(message, 0)
         self._marked[message] = place + 1
         if domain and len(self._recording.domains) < _MOST_DOMAINS:

@@ -1,15 +1,19 @@
-"""Offline analysis: decoding what was recorded into saved profiles, now or in the background.
+"""Offline analysis: decode recordings into saved profiles, at once or in the background.
 
-The frameworks' profilers call this ``analyse``: their parsers write text files, npuprof writes the tables as
-Parquet beside the raw data, which ``npuprof.load`` opens at once. Nothing is removed.
+The frameworks' profilers call it ``analyse``. Their parsers write text files; npuprof writes the tables as Parquet next
+to the raw data, where ``npuprof.load`` opens them quickly. No file is removed.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from npuprof.info import Selected
     from npuprof.profiles import Profile
     from npuprof.ranks.profile_set import ProfileSet
+    from npuprof.session.session import Session, TraceReady
+
 
 TABLES_DIRECTORY = "npuprof_tables"
 TRACE_FILE = "trace_view.json"
@@ -31,7 +37,7 @@ Mode = Literal["sync", "async"]
 
 
 def check_mode(mode: str) -> None:
-    """Refuse what is neither ``sync`` nor ``async``."""
+    """Raise an OptionsError unless the mode is ``sync`` or ``async``."""
     if mode not in ("sync", "async"):
         raise OptionsError(f"mode must be sync or async, not {mode!r}")
 
@@ -43,29 +49,29 @@ def offline_analyse(
     pretty: bool = False,
     data_simplification: bool = True,
 ) -> Profile | ProfileSet:
-    """Decode a recording or a result, and save its tables below it, unless those of the same steps are there.
+    """Decode a recording or a result and save its tables in it, unless the tables of these steps are there.
 
     Parameters
     ----------
     path
-        What :func:`npuprof.load` opens, or a directory around many: those are read side by side.
+        What :func:`npuprof.load` opens; several runs below a directory are read in parallel.
     step_list
-        Numbers of the steps to keep; all when not given.
+        The step numbers to keep; by default all steps.
     pretty
-        Also write the timeline as an indented Chrome trace beside the tables.
+        Also write the timeline as an indented Chrome trace.
     data_simplification
-        Has no effect: MindSpore's parser deletes the raw data by it, and npuprof deletes nothing.
+        Accepted for compatibility with MindSpore, whose parser deletes the raw data; npuprof deletes nothing.
 
     Returns
     -------
-    The profile, or a set of them.
+    The profile, or a set of profiles.
 
     Raises
     ------
     OptionsError
         If an argument has a wrong value.
     SourceError
-        If nothing there can be read, or a run has no step of a wanted number.
+        If nothing can be read, or a run does not have a requested step.
     """
     flag("data_simplification", data_simplification)
     from npuprof.loading import open_path
@@ -84,7 +90,7 @@ def offline_analyse(
 
 
 def analyse_in_background(path: Path, *, step_list: Iterable[int] | None = None, pretty: bool = False) -> None:
-    """Do what :func:`offline_analyse` does, in a process of its own that outlives this one; its log lies beside.
+    """Run :func:`offline_analyse` in a process that outlives this one; its log is ``analyse.log`` in the result.
 
     Raises
     ------
@@ -95,7 +101,7 @@ def analyse_in_background(path: Path, *, step_list: Iterable[int] | None = None,
     arguments += [f"--step={step}" for step in step_list or ()] + ["--pretty"] * pretty
     try:
         with ((path if path.is_dir() else path.parent) / "analyse.log").open("wb") as log:
-            # A session of its own: an interrupt of the kernel is not meant for it.
+            # In a new session: an interrupt of the kernel must not end it.
             process = subprocess.Popen(  # noqa: S603 - this interpreter and this module
                 arguments,
                 stdin=subprocess.DEVNULL,
@@ -106,7 +112,7 @@ def analyse_in_background(path: Path, *, step_list: Iterable[int] | None = None,
             )
     except OSError as error:
         raise NpuprofError(f"no process can be started to analyse {path} ({error}): use mode='sync'") from error
-    _background[:] = [one for one in _background if one.poll() is None]  # collect those that have ended
+    _background[:] = [running for running in _background if running.poll() is None]
     _background.append(process)
 
 
@@ -116,11 +122,11 @@ _background: list[subprocess.Popen[bytes]] = []
 @atexit.register
 def _leave_alone() -> None:
     for process in _background:
-        process.returncode = process.returncode or 0  # it goes on: nothing to warn of
+        process.returncode = process.returncode or 0  # avoids a ResourceWarning for a process that goes on
 
 
 def tables_of(recording: Path) -> Path:
-    """Return where the saved tables of a recording or a result go."""
+    """Return the directory for the saved tables of a recording or a result."""
     return (recording if recording.is_dir() else recording.parent) / TABLES_DIRECTORY
 
 
@@ -141,7 +147,7 @@ def _save(profile: Profile, *, pretty: bool) -> None:
 
 
 def _selection_of(tables: Path) -> Selected | None:
-    """Return which part of its run a saved profile holds; None where it cannot be read."""
+    """Return the selection of a saved profile; None if it cannot be read."""
     from npuprof.sources.detect import detect
 
     try:
@@ -157,3 +163,64 @@ def _main(arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     _main(sys.argv[1:])
+
+
+def trace_handler(
+    dir_name: str | PathLike[str] | None = None,
+    worker_name: str | None = None,
+    analyse_flag: bool = True,
+    async_mode: bool = False,
+) -> TraceReady:
+    """Return an ``on_trace_ready`` that moves each run into a directory and analyses it.
+
+    Parameters
+    ----------
+    dir_name
+        The directory for the runs, named ``<worker>_<time>_npuprof``; by default they stay in ``Options.output``.
+    worker_name
+        The name of the worker; by default host name and process id.
+    analyse_flag
+        Whether to decode the run and save its tables.
+    async_mode
+        Whether to analyse in a background process, while the profiled loop goes on.
+
+    Returns
+    -------
+    callable
+        For ``npuprof.profile(on_trace_ready=...)``.
+
+    Raises
+    ------
+    OptionsError
+        If an argument has a wrong value.
+    """
+    for name, value in (("analyse_flag", analyse_flag), ("async_mode", async_mode)):
+        if not isinstance(value, bool):
+            raise OptionsError(f"{name} must be True or False, not {value!r}")
+    if worker_name is not None and not re.fullmatch(r"[^\x00-\x1f/\\]{1,100}", worker_name):
+        raise OptionsError(f"worker_name must be 1 to 100 characters without slashes, not {worker_name!r}")
+    worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+
+    def handle(session: Session) -> None:
+        recording = session.recording
+        if dir_name is not None:
+            recording.directory = _moved(recording.directory, Path(dir_name).expanduser(), worker)
+        if analyse_flag:
+            session.analyse(mode="async" if async_mode else "sync")
+
+    return handle
+
+
+def _moved(source: Path, place: Path, worker: str) -> Path:
+    """Move a recording into a directory under an unused name."""
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        stamp = f"{time.strftime('%Y%m%d%H%M%S', time.localtime())}{time.time_ns() // 1_000_000 % 1000:03d}"
+        for suffix in ("", *(f"_{number}" for number in range(1, 1000))):
+            target = place.absolute() / f"{worker}_{stamp}{suffix}_npuprof"
+            if not target.exists():
+                shutil.move(source, target)
+                return target
+    except OSError as error:
+        raise NpuprofError(f"the recording cannot be moved to {place} ({error}): it stays in {source}") from error
+    raise NpuprofError(f"{place} holds a thousand runs of this millisecond: the recording stays in {source}")

@@ -1,4 +1,4 @@
-"""When to collect: the schedule of the frameworks' profilers, step by step.
+"""Schedules as in the frameworks' profilers: when to collect, step by step.
 
 Source: collectors/FRONTENDS.md sections 1 and 2; the Ascend PyTorch Profiler guide (schedule).
 """
@@ -14,7 +14,7 @@ from npuprof.errors import OptionsError
 
 
 class ProfilerAction(IntEnum):
-    """What a session does during one step; numbered as torch_npu numbers it."""
+    """The action of a session during a step; numbered as in torch_npu."""
 
     NONE = 0
     WARMUP = 1
@@ -27,18 +27,9 @@ ScheduleFunction: TypeAlias = Callable[[int], ProfilerAction]
 
 @dataclass(frozen=True)
 class Schedule:
-    """Steps left out, prepared for and recorded, in cycles; call it with a step's number for its action.
+    """Cycles of skipped, warm-up and recorded steps; call it with a step number for the action.
 
-    Attributes
-    ----------
-    wait, warmup, active
-        Steps of one cycle that are left out, prepared for, and recorded.
-    repeat
-        How many cycles; 0 for as many as there are steps.
-    skip_first
-        Steps left out before the first cycle.
-    skip_first_wait
-        Whether the first cycle goes without its `wait`.
+    The arguments are those of :func:`schedule`.
     """
 
     wait: int
@@ -67,12 +58,12 @@ class Schedule:
 
     @property
     def numbers(self) -> dict[str, int]:
-        """The arguments by name, as torch_npu keeps them."""
+        """The arguments by name, as torch_npu stores them."""
         return {name: int(value) for name, value in asdict(self).items()}
 
     @property
     def needed_steps(self) -> int:
-        """How many steps a run must make for the schedule to end; for one cycle where it repeats for ever."""
+        """The number of steps until the schedule ends; for one cycle if it repeats forever."""
         cycles = (self.wait + self.warmup + self.active) * (self.repeat or 1)
         return self.skip_first + cycles - (self.wait if self.skip_first_wait else 0)
 
@@ -85,27 +76,27 @@ def schedule(
     skip_first: int = 0,
     skip_first_wait: int = 0,
 ) -> Schedule:
-    """Make a schedule: after `skip_first` steps, cycles of `wait`, `warmup` and `active` steps.
+    """Build a schedule: after `skip_first` steps, cycles of `wait`, `warmup` and `active` steps.
 
     Parameters
     ----------
     wait
-        Steps of a cycle that are left out.
+        Steps per cycle that are skipped.
     active
-        Steps of a cycle that are recorded; each cycle becomes a run of its own.
+        Steps per cycle that are recorded; each cycle becomes a run.
     warmup
-        Steps before those, in which the front end is made ready: the first recorded step then begins without delay.
+        Steps before these that warm the front end up, so that the first recorded step starts without delay.
     repeat
-        How many cycles to record; 0 repeats for as long as there are steps.
+        The number of cycles; 0 for as long as there are steps.
     skip_first
-        Steps left out before the first cycle.
+        Steps skipped before the first cycle.
     skip_first_wait
-        Not 0: the first cycle goes without its `wait`.
+        If not 0, the first cycle has no `wait`.
 
     Returns
     -------
     Schedule
-        To be given as ``npuprof.profile(schedule=...)``; ``prof.step()`` ends each step.
+        For ``npuprof.profile(schedule=...)``; ``prof.step()`` ends each step.
 
     Raises
     ------
@@ -114,7 +105,7 @@ def schedule(
 
     Notes
     -----
-    A loop should make at least ``skip_first + (wait + warmup + active) * repeat`` steps.
+    The loop should run at least ``skip_first + (wait + warmup + active) * repeat`` steps.
     """
     numbers = {"wait": wait, "active": active, "warmup": warmup, "repeat": repeat, "skip_first": skip_first}
     for name, value in numbers.items():
@@ -127,18 +118,10 @@ def schedule(
 
 
 def missing_steps(schedule: ScheduleFunction | None, steps: int, action: ProfilerAction) -> str:
-    """Return the message for a session that stopped before its schedule had ended.
+    """Return the message for a session that stopped after `steps` steps, before its schedule ended.
 
-    Parameters
-    ----------
-    schedule
-        Its schedule, if it has one.
-    steps, action
-        How many steps it has ended, and the action of the one at which it stopped.
-
-    Returns
-    -------
-    What the session did, to stand after its title; empty where nothing is missing, or only a function knows.
+    `action` is that of the last step. The message follows the session's title; it is empty if no step is missing or the
+    schedule is a custom function.
     """
     if not isinstance(schedule, Schedule):
         return ""
@@ -151,7 +134,7 @@ def missing_steps(schedule: ScheduleFunction | None, steps: int, action: Profile
 
 
 def steps_needed(schedule: ScheduleFunction | None) -> str:
-    """Return the end of a message that tells how many steps a schedule needs; empty where only a function knows."""
+    """Return the end of a message with the number of steps a schedule needs; empty for a custom function."""
     if not isinstance(schedule, Schedule):
         return ""
     return (

@@ -1,11 +1,11 @@
 """A session: the runs of a collector around some code, from start to recordings.
 
-A process has one native profiler, so it has one session at a time. However the profiled code ends
-(normally, by an exception or an interrupt, with the kernel, or by the session being forgotten), the
-collector is stopped, its handles are given back, and the recording is written.
+A process has one native profiler, so only one session collects at a time. The collector is stopped, its handles are
+released and the recording is written however the profiled code ends: normally, by an exception or an interrupt, with
+the kernel, or when the session is garbage collected.
 
-Without a schedule, all between start and stop is one run. With one, each cycle of recorded steps is a run, with a
-recording and a result of its own. The transitions between steps are those of the frameworks' profilers.
+Without a schedule, everything between start and stop is one run. With a schedule, each cycle of recorded steps is a
+run with its recording and result; steps change as in the frameworks' profilers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from npuprof.collectors.registry import Choice, choose
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError, describe_failure
 from npuprof.options import Options, OptionValues, shows_options
 from npuprof.recording import Recording
-from npuprof.session.active import Running
-from npuprof.session.finished import EndedRuns
-from npuprof.session.metadata import HasMetadata
+from npuprof.session.active import ActiveRun
+from npuprof.session.mixins import EndedRuns, HasMetadata
 from npuprof.session.schedule import ProfilerAction, Schedule, ScheduleFunction, missing_steps, steps_needed
 
 if TYPE_CHECKING:
@@ -37,40 +36,39 @@ if TYPE_CHECKING:
 
 TraceReady: TypeAlias = Callable[["Session"], object]
 
-_NO_REASONS = ("asked for", "given")  # what the user has decided needs no telling
+_NO_REASONS = ("asked for", "given")  # a choice of the user needs no explanation
 _RECORDS = frozenset({ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE})
 
 
 class Session(EndedRuns, HasMetadata):
-    """Collects around the code between :meth:`start` and :meth:`stop`, or in a ``with`` block.
+    """Collects between :meth:`start` and :meth:`stop`, or in a ``with`` block.
 
     Parameters
     ----------
     options
         What to collect.
     schedule
-        Gives the action of each step, as :func:`npuprof.session.schedule.schedule` makes it; all steps are recorded
-        when not given.
+        The action of each step, see :func:`npuprof.schedule`; by default all steps are recorded.
     on_trace_ready
-        Called with the session each time a run has ended; see :func:`npuprof.trace_handler`. What it raises is
-        told as a warning and does not reach the profiled code.
+        Called with the session after each run, see :func:`npuprof.trace_handler`. An exception in it becomes a warning
+        and does not reach the profiled code.
     start_profile
-        Whether a ``with`` block starts collecting; if not, :meth:`start` does.
+        Whether a ``with`` block starts collecting; otherwise :meth:`start` does.
     collector
-        The front end; chosen by ``options.collector`` when not given.
+        The front end; by default ``options.collector`` chooses it.
     title
-        Who holds the session, in words for the user whose own start is refused because of it.
+        The holder of the profiler, for the message that refuses another start.
     clock
-        Where time comes from.
+        The source of time stamps.
 
     Attributes
     ----------
     step_num
-        How many steps have ended since the start.
+        The number of steps that have ended since the start.
     current_action
-        What is done during it.
+        The action of the current step.
     code
-        What will be profiled, where it is known: a framework that it imports counts for ``collector="auto"``.
+        The code to profile, if known: the frameworks it imports count for ``collector="auto"``.
 
     Examples
     --------
@@ -106,8 +104,8 @@ class Session(EndedRuns, HasMetadata):
         self._clock = clock if clock is not None else SystemClock()
         self._lock = threading.RLock()
         self._active = False
-        self._warm: Running | None = None
-        self._runs: list[Running] = []
+        self._warm: ActiveRun | None = None
+        self._runs: list[ActiveRun] = []
         self._metadata = {}
 
     def _choose(self) -> None:
@@ -124,17 +122,17 @@ class Session(EndedRuns, HasMetadata):
 
     @property
     def active(self) -> bool:
-        """Whether the session has started and not stopped, be it collecting or waiting for a step to collect."""
+        """Whether the session has started and not stopped, whether or not it collects at the moment."""
         return self._active
 
     @property
     def collector(self) -> Collector:
-        """The front end in use."""
+        """The front end."""
         return self._collector
 
     @property
     def recording(self) -> Recording:
-        """The newest run's recording; complete once the run has ended.
+        """The recording of the newest run; complete once the run has ended.
 
         Raises
         ------
@@ -146,43 +144,43 @@ class Session(EndedRuns, HasMetadata):
         return self._run.recording
 
     @property
-    def _run(self) -> Running | None:
+    def _run(self) -> ActiveRun | None:
         return self._runs[-1] if self._runs else None
 
-    def _ended(self) -> list[Running]:
+    def _ended(self) -> list[ActiveRun]:
         return [run for run in self._runs if not run.collecting]
 
     def _why_no_result(self) -> str:
-        return self._why_no_run() if self._run is None else f"{self._title} has not stopped: nothing is to show yet"
+        return self._why_no_run() if self._run is None else f"{self._title} has not stopped: call stop() for a result"
 
     def _why_no_run(self) -> str:
         if not self._active and not self.step_num:
             return "this session has not started, so there is no recording: call start() first"
         return (
-            f"no step of {self._title} has been recorded: after {self.step_num} steps its schedule has not come to "
-            f"one{steps_needed(self._schedule)}"
+            f"no step of {self._title} has been recorded: its schedule had not reached one after {self.step_num} "
+            f"steps{steps_needed(self._schedule)}"
         )
 
     def start(self, first_step: int = 0) -> Session:
         """Start collecting, or with a schedule, begin the first step.
 
-        A session that has stopped can be started again: it then makes a further run.
+        A stopped session can be started again, which makes another run.
 
         Parameters
         ----------
         first_step
-            The number that the training gives to its present step: the recorded steps are numbered from it.
+            The training's number of the current step, from which recorded steps are numbered.
 
         Raises
         ------
         SessionError
-            If it has started and not stopped.
+            If the session has started already.
         SessionBusyError
             If another session of this process is collecting.
         OptionsError
-            If the front end cannot do what the options ask.
+            If the front end does not support the options.
         CollectorError
-            If the front end is absent or refuses; nothing is left running, no directory left behind.
+            If the front end is absent or refuses; nothing is left running or on disk.
         """
         begins = False
         try:
@@ -191,7 +189,7 @@ class Session(EndedRuns, HasMetadata):
                     raise SessionError(f"{self._title} has started already: stop() it first")
                 begins = True
                 if self.options.collector == "auto":
-                    self._choose()  # once more: a framework may have been imported since the session was made
+                    self._choose()  # again: a framework may have been imported since
                 action = self._action_of(0)
                 self.step_num, self._first_step = 0, first_step
                 if action == ProfilerAction.NONE:
@@ -213,26 +211,26 @@ class Session(EndedRuns, HasMetadata):
             self._cool_down()
 
     def stop(self, failed: str = "") -> Recording:
-        """Stop collecting; stopping again changes nothing.
+        """Stop collecting; a second call has no effect.
 
         Parameters
         ----------
         failed
-            What the profiled code raised, as ``Type: message``.
+            The exception of the profiled code, as ``Type: message``.
 
         Returns
         -------
         Recording
-            The newest run's: what went wrong while stopping is in its ``problems``.
+            The recording of the newest run; ``problems`` lists what failed while stopping.
 
         Raises
         ------
         SessionError
-            If the session never started, or its schedule never came to a recorded step.
+            If the session never started, or its schedule never reached a recorded step.
         """
         with self._lock:
             was_active, self._active = self._active, False
-            self._cool_down()  # this and the next also where an interrupt came before them in a stop before
+            self._cool_down()  # even if not active: an interrupt may have cut an earlier stop short
             self._end(failed)
             if was_active:
                 self._warn_of_missing_steps()
@@ -240,13 +238,14 @@ class Session(EndedRuns, HasMetadata):
             return self.recording
 
     def step(self) -> None:
-        """End a step and begin the next; the first began at the start.
+        """End a step and begin the next; the first step begins at the start.
+
+        A failure of the profiler becomes a warning and does not reach the profiled loop.
 
         Raises
         ------
         SessionError
-            If the session is not active. What goes wrong with the profiler is told as a warning: it does not
-            reach the profiled loop.
+            If the session is not active.
         """
         with self._lock:
             if not self._active:
@@ -268,25 +267,25 @@ class Session(EndedRuns, HasMetadata):
                 try:
                     self._turn_to(after)
                 except NpuprofError as error:
-                    what = "recorded" if after in _RECORDS else "a warm-up"
-                    _warn(f"step {number} is not {what}: {error}")
+                    purpose = "recorded" if after in _RECORDS else "a warm-up"
+                    _warn(f"step {number} is not {purpose}: {error}")
 
     def _action_of(self, step: int) -> ProfilerAction:
         return ProfilerAction.RECORD if self._schedule is None else ProfilerAction(self._schedule(step))
 
     def _turn_to(self, action: ProfilerAction) -> None:
-        """Warm up, or begin to record, where the action asks for it and it has not been done."""
+        """Warm up or start recording if the action requires it."""
         if action == ProfilerAction.NONE or self.collecting:
             return
         run = self._warm
         if run is None:
             why = "" if self.reason in _NO_REASONS else self.reason
             plan = self._schedule.numbers if isinstance(self._schedule, Schedule) else None
-            run = Running(self._collector, self.options, self._title, self._clock, reason=why, schedule=plan)
-            # Ends the run when the session is forgotten and when the interpreter ends, whichever comes
-            # first; made before the start, so that an interrupt cannot come in between.
+            run = ActiveRun(self._collector, self.options, self._title, self._clock, reason=why, schedule=plan)
+            # Stops the run when the session is garbage collected or the interpreter ends; registered before the
+            # start, so that an interrupt cannot come in between.
             weakref.finalize(self, run.abandon)
-        # What may begin is held before it does, so that an interrupt leaves nothing that nobody can end.
+        # The run is referenced before it begins, so that it can be stopped after an interrupt.
         if action == ProfilerAction.WARMUP:
             self._warm = run
             try:
@@ -302,12 +301,12 @@ class Session(EndedRuns, HasMetadata):
             if not run.collecting:
                 self._runs.remove(run)
             raise
-        run.note_facts(self._metadata)
+        run.attach_metadata(self._metadata)
 
     def _cool_down(self) -> None:
         run, self._warm = self._warm, None
         for problem in run.cool_down() if run is not None else ():
-            _warn(f"the warm-up did not end in order: {problem}")
+            _warn(f"the warm-up did not end cleanly: {problem}")
 
     def _end(self, failed: str = "") -> None:
         run = self._run
@@ -317,12 +316,12 @@ class Session(EndedRuns, HasMetadata):
         if self._on_trace_ready is not None:
             try:
                 self._on_trace_ready(self)
-            except Exception as error:  # noqa: BLE001 - code of the user's, which must not end the profiled code
+            except Exception as error:  # noqa: BLE001 - a user's callback must not end the profiled code
                 _warn(f"on_trace_ready failed: {describe_failure(error)}; the recording is {run.recording.directory}")
 
     def _warn_of_missing_steps(self) -> None:
-        if told := missing_steps(self._schedule, self.step_num, self.current_action):
-            _warn(f"{self._title} {told}")
+        if message := missing_steps(self._schedule, self.step_num, self.current_action):
+            _warn(f"{self._title} {message}")
 
     def stream(
         self, models: int | Iterable[int], callback: Callable[[pd.DataFrame], object] | None = None
@@ -332,23 +331,23 @@ class Session(EndedRuns, HasMetadata):
         Parameters
         ----------
         models
-            Ids of loaded models, as ``acl.mdl.load_from_file`` gives them.
+            Ids of loaded models, as returned by ``acl.mdl.load_from_file``.
         callback
-            Called with each batch as it arrives, by the thread that reads.
+            Called with each batch on arrival, on the reading thread.
 
         Returns
         -------
         OperatorStream
-            Iterate over it for batches (DataFrames), and close it, or use it in a ``with`` block.
+            An iterator of batches (DataFrames); close it, or use it in a ``with`` block.
 
         Raises
         ------
         SessionError
-            If the front end is not pyACL's.
+            If the front end is not pyACL.
         SessionBusyError
-            If a run is collecting: one process cannot do both.
+            If a run is collecting: a process cannot do both.
         CollectorError
-            If pyACL refuses, such as an unknown model.
+            If pyACL refuses, for example because a model is unknown.
         """
         from npuprof.session.streams import open_stream
 
@@ -361,7 +360,7 @@ class Session(EndedRuns, HasMetadata):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._active:
-            with suppress(SessionError):  # no step was recorded, of which the user has been warned
+            with suppress(SessionError):  # no step was recorded: stop() has warned of it
                 self.stop(describe_failure(error))
 
 
@@ -377,19 +376,19 @@ def profile(
     start_profile: bool = True,
     **options: Unpack[OptionValues],
 ) -> Session:
-    """Make a session from options given by name: ``with npuprof.profile(level=1) as prof: ...``.
+    """Build a session from keyword options: ``with npuprof.profile(level=1) as prof: ...``.
 
     Parameters
     ----------
     schedule, on_trace_ready, start_profile
-        As :class:`Session` takes them.
+        As in :class:`Session`.
     **options
         The fields of :class:`npuprof.options.Options`.
 
     Returns
     -------
     Session
-        Not yet started; a ``with`` block starts and stops it, and ``prof.result`` is the Profile then.
+        Not started; a ``with`` block starts and stops it, after which ``prof.result`` is the Profile.
     """
     return Session(
         Options.from_dict(dict(options)),

@@ -1,4 +1,4 @@
-"""Operators of pyACL models as they run, in batches: what :meth:`npuprof.session.session.Session.stream` gives."""
+"""Operators of pyACL models as they run, in batches; see :meth:`npuprof.session.session.Session.stream`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from npuprof.clock import Clock
 from npuprof.collectors.base import Collector
-from npuprof.collectors.interrupts import interrupts_kept
+from npuprof.collectors.interrupts import keep_sigint_handler
 from npuprof.collectors.model_stream import ModelStream, Row
 from npuprof.errors import SessionError
 from npuprof.session import active as running
@@ -20,32 +20,26 @@ if TYPE_CHECKING:
 
 
 class OperatorStream:
-    """Batches of operators as they arrive; iterate over it, in a ``with`` block or until :meth:`close`.
+    """Batches of operators on arrival; iterate in a ``with`` block or until :meth:`close`.
 
-    Attributes
-    ----------
-    problems
-        What went wrong without ending the stream, in plain words.
-
-    Notes
-    -----
-    Each batch is a table with a row for each operator that ran: `start_ns` (UTC; moments of the monotonic clock are
-    moved to it), `duration_ns`, `op_name`, `op_type`, `model_id`. Rows that nobody takes are kept up to a million.
+    Each batch is a table with a row per operator: `start_ns` (UTC; monotonic times are converted), `duration_ns`,
+    `op_name`, `op_type`, `model_id`. At most a million unread rows are kept.
     """
 
     def __init__(self, native: ModelStream, release: Callable[[], None]) -> None:
         self._native = native
-        # Ends the subscription when this is forgotten, and when the interpreter ends.
+        # Ends the subscription on garbage collection and at the end of the interpreter.
         self._end = weakref.finalize(self, _end, native, release)
 
     @property
     def problems(self) -> list[str]:
-        """What went wrong without ending the stream."""
-        lost = [f"{self._native.dropped} rows were dropped, because nobody took them"] * bool(self._native.dropped)
+        """Problems that did not end the stream."""
+        dropped = self._native.dropped
+        lost = [f"{dropped} rows were dropped, because they were not read in time"] if dropped else []
         return [*self._native.problems, *lost]
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
-        """Yield batches until the stream is closed and all has been given; waits for each."""
+        """Yield batches until the stream is closed and empty; wait for each."""
         while True:
             rows = self._native.take(None)
             if not rows:
@@ -53,11 +47,11 @@ class OperatorStream:
             yield _table(rows)
 
     def take(self, timeout_s: float = 0.0) -> pd.DataFrame:
-        """Return what has arrived since the last time, waiting so long for the first row; it may be empty."""
+        """Return the rows since the last call; wait up to `timeout_s` for the first row. May be empty."""
         return _table(self._native.take(timeout_s))
 
     def close(self) -> None:
-        """End the subscription; what has run by then can still be taken."""
+        """End the subscription; rows that have arrived can still be taken."""
         self._end()
 
     def __enter__(self) -> OperatorStream:
@@ -74,14 +68,14 @@ def open_stream(
     models: int | Iterable[int],
     clock: Clock,
     title: str,
-    told: Callable[[pd.DataFrame], object] | None = None,
+    callback: Callable[[pd.DataFrame], object] | None = None,
 ) -> OperatorStream:
-    """Subscribe to models with a front end; see :meth:`npuprof.session.session.Session.stream`."""
+    """Subscribe to models; see :meth:`npuprof.session.session.Session.stream`."""
     from npuprof.collectors.acl import AclCollector
 
     if not isinstance(collector, AclCollector) or collector.name not in ("acl", "simulator"):
         raise SessionError(
-            f"{collector.name} has no models to subscribe to: they are pyACL's, so use --collector acl, or simulator"
+            f"{collector.name} cannot subscribe to models, only pyACL can: use --collector acl or simulator"
         )
     ids = [models] if isinstance(models, int) else list(models)
     if not ids:
@@ -93,8 +87,9 @@ def open_stream(
             "close it first"
         )
         undo.callback(release)
-        with interrupts_kept():
-            native = ModelStream(acl, ids, clock, None if told is None else lambda rows: told(_table(rows)))
+        with keep_sigint_handler():
+            receive = None if callback is None else lambda rows: callback(_table(rows))
+            native = ModelStream(acl, ids, clock, receive)
         undo.pop_all()
     return OperatorStream(native, release)
 

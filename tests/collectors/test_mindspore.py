@@ -275,8 +275,8 @@ def test_stacks_are_mindspores_own_on_an_npu_and_sampled_elsewhere(
     mindspore, _ = make_mindspore(device=device)
     options = Options(activities=("cpu",), stacks=True)
     mindspore.start(options, tmp_path)
-    assert mindspore.takes_stacks(options) == takes
-    assert not mindspore.takes_stacks(Options())
+    assert mindspore.records_stacks(options) == takes
+    assert not mindspore.records_stacks(Options())
     mindspore.stop()
 
 

@@ -134,7 +134,7 @@ def test_an_import_that_fails_means_absent(monkeypatch: pytest.MonkeyPatch, brok
 
 def test_every_python_call_is_recorded_by_torch_only_where_it_is_asked_to() -> None:
     taken = [
-        TorchNpuCollector().takes_stacks(options)
+        TorchNpuCollector().records_stacks(options)
         for options in (Options(stacks=True), Options(modules=True), Options(flops=True))
     ]
     assert taken == [True, True, False]

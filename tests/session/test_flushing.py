@@ -24,7 +24,7 @@ _DEADLINE_S = 60
 class Slow(FakeCollector):
     """A collector whose stop takes until it may go on."""
 
-    stops_apart = True
+    stops_on_any_thread = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ def test_an_interrupt_ends_the_waiting_and_keeps_the_recording_and_the_collector
     with pytest.raises(KeyboardInterrupt):
         run.stop()
     (problem,) = Recording.read(run.recording.directory).problems
-    assert re.match(r"the stop of the collector was interrupted after \d+\.\d s: what it had not written", problem)
+    assert re.match(r"the stop of the collector was interrupted after \d+\.\d s: data not written", problem)
     other = FakeCollector()
     with pytest.raises(SessionBusyError, match=rf"still flushing {run.recording.directory}.*wait until"):
         session(other, tmp_path).start()
@@ -112,7 +112,7 @@ def test_a_stop_that_lasts_says_how_long_it_has_taken(
 ) -> None:
     for limit in ("_PATIENCE_S", "_TICK_S"):
         monkeypatch.setattr(progress, limit, 0.0)
-    slow.stops_apart = apart
+    slow.stops_on_any_thread = apart
     shown: list[str] = []
 
     class Screen:

@@ -51,7 +51,7 @@ def test_it_collects_from_the_import_to_the_end_and_says_where_the_recording_is(
     run = npuprof.load(recording)
     assert len(run.kernels) == 1
     assert run.info.name == "env"
-    assert not [message for message in run.notes["message"] if "nobody stopped" in message]
+    assert not [message for message in run.notes["message"] if "was not stopped" in message]
 
 
 def test_a_program_that_fails_is_recorded_all_the_same(tmp_path: Path) -> None:

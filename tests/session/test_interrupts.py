@@ -158,7 +158,7 @@ def test_after_an_interrupt_at_any_line_of_a_stop_the_collector_is_stopped_once(
     sessions = []
     for line in count():
         collector = FakeCollector()
-        collector.stops_apart = apart
+        collector.stops_on_any_thread = apart
         session = Session(Options(activities=("npu",), output=tmp_path), collector=collector)
         sessions.append(session.start())  # held: no finalizer of an earlier one is interrupted
         came = interrupted(session.stop, modules, line)

@@ -227,7 +227,7 @@ def test_the_end_of_the_process_stops_the_session(tmp_path: Path) -> None:
     (directory,) = tmp_path.iterdir()
     recording = Recording.read(directory)
     assert recording.stopped_ns >= recording.started_ns > 0
-    assert "nobody stopped the session" in recording.problems[0]
+    assert "the session was not stopped" in recording.problems[0]
 
 
 def test_stops_from_many_threads_stop_once(make_session: MakeSession) -> None:

@@ -101,7 +101,7 @@ class PanelController:
             return State("armed", f"{which} will be profiled", self._note, can_start=not problem, hint=problem)
         return State("idle", "Idle", self._note, can_start=not problem, hint=problem)
 
-    def _recording(self, run: running.Running) -> State:
+    def _recording(self, run: running.ActiveRun) -> State:
         elapsed_ns = run.elapsed_ns
         growth = self._growth if self._growth_of == run.recording.directory else Growth()
         parts = [

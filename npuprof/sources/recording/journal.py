@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.recording import JOURNAL_FILE_NAME, kept_message
+from npuprof.recording import JOURNAL_FILE_NAME, stored_message
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import merged
 
@@ -97,7 +97,7 @@ def complete(decoded: Decoded, told: list[Mark]) -> None:
     The front end writes markers as they end, so of each message it has the first ones.
     """
     marks = decoded.tables.get("marks", tables.empty("marks"))
-    seen = marks["message"].astype(object).map(lambda message: kept_message(str(message))).tolist()
+    seen = marks["message"].astype(object).map(lambda message: stored_message(str(message))).tolist()
     ends = marks["start_ns"].to_numpy() + marks["duration_ns"].to_numpy()
     rows_of: dict[str, deque[int]] = {}
     for row in np.argsort(ends, kind="stable").tolist():
@@ -105,7 +105,7 @@ def complete(decoded: Decoded, told: list[Mark]) -> None:
     domains = marks["domain"].astype(object)
     missing = []
     for mark in told:
-        rows = rows_of.get(kept_message(mark.message))
+        rows = rows_of.get(stored_message(mark.message))
         if not rows:
             missing.append(mark)
         elif (row := rows.popleft()) >= 0 and mark.domain and pd.isna(domains.iloc[row]):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from npuprof.notes import Notes
-from npuprof.recording import FILE_NAME, kept_message
+from npuprof.recording import FILE_NAME, stored_message
 
 
 def assign(marks: pd.DataFrame, domains: Sequence[tuple[str, str, int]], notes: Notes) -> pd.DataFrame:
@@ -28,12 +28,12 @@ def assign(marks: pd.DataFrame, domains: Sequence[tuple[str, str, int]], notes: 
     pandas.DataFrame
         The table with ``domain`` filled in for the markers that were found.
     """
-    kept = marks["message"].astype(object).map(lambda message: kept_message(str(message)))
+    kept = marks["message"].astype(object).map(lambda message: stored_message(str(message)))
     rows_of = kept.groupby(kept).indices
     named = marks["domain"].astype(object)
     lost = 0
     for message, domain, place in domains:
-        rows = rows_of.get(kept_message(message), ())
+        rows = rows_of.get(stored_message(message), ())
         if 0 <= place < len(rows):
             named.iloc[rows[place]] = domain
         else:

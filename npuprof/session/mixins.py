@@ -1,0 +1,200 @@
+"""Parts of a session, named as in the frameworks' profilers: finished runs, exports and metadata."""
+
+from __future__ import annotations
+
+import json
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from npuprof.errors import OptionsError, SessionError
+from npuprof.recording import json_metadata
+from npuprof.session.active import newest
+
+if TYPE_CHECKING:
+    from npuprof.exports.stacks import Metric
+    from npuprof.profiles import Profile
+    from npuprof.recording import Recording
+    from npuprof.session.active import ActiveRun
+    from npuprof.session.offline import Mode
+
+
+class EndedRuns(ABC):
+    """Results, analysis and exports of the finished runs of a session."""
+
+    @abstractmethod
+    def _ended(self) -> list[ActiveRun]:
+        """Return the finished runs in order."""
+
+    @property
+    @abstractmethod
+    def collecting(self) -> bool:
+        """Whether the collector is running."""
+
+    @abstractmethod
+    def stop(self) -> Recording:
+        """End the session."""
+
+    @abstractmethod
+    def _why_no_result(self) -> str:
+        """Return the message for a session without a finished run."""
+
+    @property
+    def result(self) -> Profile:
+        """The profile of the newest finished run, decoded once.
+
+        Raises
+        ------
+        SessionError
+            If no run has finished.
+        SourceError
+            If nothing of the recording can be decoded; it stays on disk.
+        """
+        return self._newest_ended().result()
+
+    @property
+    def results(self) -> list[Profile]:
+        """The profiles of all finished runs in order: one per cycle of a schedule.
+
+        Raises
+        ------
+        SourceError
+            If nothing of a run can be decoded; its recording stays on disk.
+        """
+        return [run.result() for run in self._ended()]
+
+    def analyse(
+        self,
+        mode: Mode = "sync",
+        step_list: Iterable[int] | None = None,
+        *,
+        pretty: bool = False,
+        offline_path: str | PathLike[str] | None = None,
+    ) -> Profile | None:
+        """Stop the session if it is collecting, decode its newest run, and save the tables in the recording.
+
+        Parameters
+        ----------
+        mode
+            ``"sync"``, or ``"async"`` for a background process.
+        step_list
+            The step numbers to keep; by default all steps.
+        pretty
+            Also write the timeline as an indented Chrome trace.
+        offline_path
+            Another recording or result to decode, as in :func:`npuprof.offline_analyse`; the session is not stopped.
+
+        Returns
+        -------
+        Profile or None
+            The profile of the run, or of `offline_path` (a set for several runs); None in mode ``async``.
+
+        Raises
+        ------
+        OptionsError, SessionError, SourceError
+            If the mode is unknown, no run has begun, or nothing can be decoded.
+        """
+        from npuprof.session import offline
+
+        offline.check_mode(mode)
+        if offline_path is None:
+            if self.collecting:
+                self.stop()
+            path = self._newest_ended().recording.directory
+        else:
+            path = Path(offline_path).expanduser()
+        if mode == "async":
+            offline.analyse_in_background(path, step_list=step_list, pretty=pretty)
+            return None
+        return cast("Profile", offline.offline_analyse(path, step_list=step_list, pretty=pretty))
+
+    def export_chrome_trace(self, path: str | PathLike[str]) -> Path:
+        """Write the timeline of the newest run; see :meth:`npuprof.Profile.to_chrome_trace`."""
+        return self.result.to_chrome_trace(path)
+
+    def export_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
+        """Write the stacks of the newest run; see :meth:`npuprof.Profile.to_folded_stacks`."""
+        return self.result.to_folded_stacks(path, metric)
+
+    def export_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
+        """Write the memory timeline of the newest run; see :meth:`npuprof.Profile.to_memory_timeline`."""
+        return self.result.to_memory_timeline(path, device)
+
+    def _newest_ended(self) -> ActiveRun:
+        ended = self._ended()
+        if not ended:
+            raise SessionError(self._why_no_result())
+        return ended[-1]
+
+
+def last() -> Profile:
+    """Return the newest finished run of this process.
+
+    Raises
+    ------
+    SessionError
+        If no run has finished.
+    SourceError
+        If its recording cannot be decoded.
+    """
+    run = newest()
+    if run is None:
+        raise SessionError("no run has finished in this process yet: profile a cell with %%npuprof first")
+    return run.result()
+
+
+class HasMetadata(ABC):
+    """Metadata that the user attaches to the runs of a session."""
+
+    _lock: threading.RLock
+    _metadata: dict[str, Any]
+
+    @property
+    @abstractmethod
+    def active(self) -> bool:
+        """Whether the session has started and not stopped."""
+
+    @property
+    @abstractmethod
+    def _run(self) -> ActiveRun | None:
+        """The newest run that has begun, or None."""
+
+    def add_metadata(self, key: str, value: Any) -> None:
+        """Attach a JSON-serializable value to the current run and all later ones.
+
+        Raises
+        ------
+        OptionsError
+            If JSON cannot hold the value, or it is over a megabyte.
+        SessionError
+            If the session has stopped.
+        """
+        fact = json_metadata(key, value)
+        with self._lock:
+            if not self.active and self._run is not None:
+                raise SessionError("add_metadata() needs a session that has not stopped: call it before stop()")
+            self._metadata.update(fact)
+            if (run := self._run) is not None and run.collecting:
+                run.attach_metadata(fact)
+
+    def add_metadata_json(self, key: str, value: Any) -> None:
+        """Attach metadata given as JSON text, or as a value as in the frameworks' examples.
+
+        Raises
+        ------
+        OptionsError
+            If the text is not JSON, JSON cannot hold the value, or it is over a megabyte.
+        SessionError
+            If the session has stopped.
+        """
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError) as error:
+                raise OptionsError(
+                    f"metadata {key!r} is not JSON text ({error}): use add_metadata() for text"
+                ) from None
+        self.add_metadata(key, value)
