@@ -16,7 +16,7 @@ from npuprof import interactive
 if TYPE_CHECKING:
     from ipywidgets import Widget
 
-    from npuprof.collectors.supported import (
+    from npuprof.collectors.capabilities import (
         supported_activities,
         supported_ai_core_metrics,
         supported_export_type,
@@ -88,10 +88,10 @@ _HOMES = {
     "range_end": "npuprof.markers",
     "range_start": "npuprof.markers",
     "schedule": "npuprof.session.schedule",
-    "supported_activities": "npuprof.collectors.supported",
-    "supported_ai_core_metrics": "npuprof.collectors.supported",
-    "supported_export_type": "npuprof.collectors.supported",
-    "supported_profiler_level": "npuprof.collectors.supported",
+    "supported_activities": "npuprof.collectors.capabilities",
+    "supported_ai_core_metrics": "npuprof.collectors.capabilities",
+    "supported_export_type": "npuprof.collectors.capabilities",
+    "supported_profiler_level": "npuprof.collectors.capabilities",
     "trace_handler": "npuprof.session.offline",
     "unload_ipython_extension": "npuprof.notebook",
 }

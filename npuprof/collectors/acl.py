@@ -1,9 +1,8 @@
-"""The pyACL collector: ``acl.prof`` around the profiled code, every return code checked.
+"""The pyACL collector: ``acl.prof`` around the profiled code, with every return code checked.
 
-The calls are ``init -> create_config -> set_config* -> start`` and ``stop -> destroy_config -> finalize``,
-always in this order and always all of them, since CANN versions disagree on what a missing or repeated
-call means. A warm-up makes those before the start, and ``warmup`` where pyACL has it.
-Source: collectors/FRONTENDS.md section 3.
+The calls are ``init -> create_config -> set_config* -> start`` and ``stop -> destroy_config -> finalize``, in this
+order and complete, since CANN versions differ on missing and repeated calls. A warm-up makes the calls before the
+start, and ``warmup`` if pyACL has it. Source: collectors/FRONTENDS.md section 3.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from npuprof.collectors import capabilities
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
 
-_MAX_MESSAGE_BYTES = 126  # a stamp's message field holds 127 bytes and needs its end mark
+_MAX_MESSAGE_BYTES = 126  # a stamp's message field has 127 bytes with the terminating zero
 
-# Older CANN reports a call that has nothing left to do; newer returns success. Both leave nothing running.
+# Older CANN reports a redundant call with a code, newer returns success. Nothing is left running in either case.
 _NOTHING_TO_END = frozenset({codes.SUCCESS, 100001, 100037, 100043})
 
 
 class AclCollector:
-    """Collects with pyACL, which comes with the CANN toolkit."""
+    """Collects with pyACL, which is part of the CANN toolkit."""
 
     name = "acl"
     simulated = False
@@ -38,8 +37,8 @@ class AclCollector:
         self._config = 0
         self._running = False
         self._marks = False
-        self._ranges: dict[int, tuple[int, int]] = {}  # open ranges: stamp and pyACL's id, by our handle
-        self._handles = itertools.count(1)  # pyACL's own ids may start at 0, which means "none" here
+        self._ranges: dict[int, tuple[int, int]] = {}  # stamp and pyACL id of open ranges, by handle
+        self._handles = itertools.count(1)  # pyACL's ids may start at 0, which means "none" here
 
     def load(self) -> ModuleType:
         """Import pyACL.
@@ -47,7 +46,7 @@ class AclCollector:
         Raises
         ------
         FrontEndAbsentError
-            If it is not installed, or fails while it is imported.
+            If it is not installed or its import fails.
         """
         try:
             acl = importlib.import_module("acl")
@@ -59,12 +58,12 @@ class AclCollector:
         if not hasattr(acl, "prof"):
             raise FrontEndAbsentError(
                 f"the module acl at {getattr(acl, '__file__', '?')} is not pyACL (it has no acl.prof): "
-                "another package of that name hides it"
+                "remove or rename the package that hides it"
             )
         return acl
 
     def check(self, options: Options) -> None:
-        """Refuse what pyACL cannot do; see :class:`npuprof.collectors.base.Collector`."""
+        """Raise an error for options that pyACL does not support."""
         capabilities.check(self.name, options)
         if options.shapes and (options.level in ("none", 0) or not self.drives(options)):
             raise OptionsError(
@@ -76,7 +75,7 @@ class AclCollector:
             self.load()
 
     def drives(self, options: Options) -> bool:
-        """Return whether the device is asked for; pyACL knows nothing else."""
+        """Return whether the device is to be profiled."""
         return "npu" in options.activities
 
     def records_stacks(self, options: Options) -> bool:
@@ -84,7 +83,7 @@ class AclCollector:
         return False
 
     def warmup(self, options: Options, directory: Path) -> None:
-        """Make every call that comes before the start; on a failure everything begun is ended again."""
+        """Make the calls that precede the start; a failure undoes them."""
         self._open(options, directory)
         acl = self._loaded()
         if hasattr(acl.prof, "warmup"):
@@ -92,7 +91,7 @@ class AclCollector:
                 _check("warmup", acl.prof.warmup(self._config))
 
     def start(self, options: Options, directory: Path) -> None:
-        """Start collecting into `directory`; on a failure everything begun is ended again."""
+        """Start collecting into `directory`; a failure undoes it."""
         if not self._config:
             self._open(options, directory)
         with self._ended_on_failure():
@@ -104,10 +103,10 @@ class AclCollector:
         self._acl = acl = self.load()
         try:
             _check("init", acl.prof.init(str(directory)))
-        except CollectorError:  # what is initialised is not this run's, as when it has been by other code
+        except CollectorError:  # initialised by other code: not ours to finalize
             self._acl = None
             raise
-        except BaseException:  # an interrupt comes when the call has ended
+        except BaseException:  # an interrupt is raised after the call
             self._end(("finalize",))
             raise
         with self._ended_on_failure():
@@ -135,7 +134,7 @@ class AclCollector:
             _check(f"set_config({kind}, {value!r})", acl.prof.set_config(kind, value))
 
     def stop(self) -> None:
-        """Stop collecting and give the handles back, making every call whatever the others return."""
+        """Stop collecting and release the handles; every call is made, even after a failure."""
         self._marks = False
         begun = ("stop",) if self._running else ()
         failures = self._end((*begun, "destroy_config", "finalize"))
@@ -154,7 +153,7 @@ class AclCollector:
             if code not in _NOTHING_TO_END:
                 failures.append(codes.explain(call, code))
 
-        # Unwound last first, and to its end even when an interrupt comes in between.
+        # Unwound last first, and completely even after an interrupt.
         with ExitStack() as unwinding:
             for call in reversed(calls):
                 if config or call == "finalize":
@@ -165,10 +164,10 @@ class AclCollector:
         return failures
 
     def step(self, number: int) -> None:
-        """Do nothing: a stream would be needed to tell pyACL, and iterations are recorded anyway."""
+        """Do nothing: pyACL needs a stream for iterations, and npuprof records them itself."""
 
     def mark(self, message: str, domain: str = "", stream: int | None = None) -> None:
-        """Record a moment with a stamp; on the device too where it takes the stream."""
+        """Record a moment with a stamp, on the device if pyACL accepts the stream."""
         if stream is not None and self._mark_on_stream(message, stream):
             return
         if stamp := self._stamp(message):
@@ -180,14 +179,14 @@ class AclCollector:
         if not self._marks or self._acl is None or not hasattr(self._acl.prof, "mark_ex"):
             return False
         text = _cut(message)
-        # As the vendor documents it, and as the native function has it.
+        # The documented signature, and that of the native function.
         for arguments in ((text, stream), (text, len(text.encode()), stream)):
             with suppress(TypeError):
                 return bool(self._acl.prof.mark_ex(*arguments) == codes.SUCCESS)
         return False
 
     def range_start(self, message: str, domain: str = "") -> int:
-        """Open a range and give its handle, or 0 when markers are not collected."""
+        """Open a range and return its handle; 0 if markers are not collected."""
         if not (stamp := self._stamp(message)):
             return 0
         acl = self._loaded()
@@ -200,14 +199,14 @@ class AclCollector:
         return handle
 
     def range_stop(self, handle: int) -> None:
-        """Close a range; one that ended with the session is ignored."""
+        """Close a range; ignore one that ended with the session."""
         stamp, range_id = self._ranges.pop(handle, (0, 0))
         if stamp and self._acl is not None:
             self._acl.prof.range_stop(range_id)
             self._acl.prof.destroy_stamp(stamp)
 
     def _stamp(self, message: str) -> int:
-        """Make a stamp that carries a message; 0 where stamps cannot be made, as before a start."""
+        """Return a new stamp with a message; 0 if stamps cannot be created."""
         if not self._marks or self._acl is None:
             return 0
         stamp = int(self._acl.prof.create_stamp())
@@ -217,22 +216,22 @@ class AclCollector:
         return stamp
 
     def _loaded(self) -> ModuleType:
-        assert self._acl is not None, "it is loaded before the first call"  # noqa: S101 - narrows the type
+        assert self._acl is not None, "loaded before the first call"  # noqa: S101 - narrows the type
         return self._acl
 
     def versions(self) -> Mapping[str, str]:
-        """Return CANN's version and the chip, as far as pyACL can."""
-        found = {}
+        """Return the versions of pyACL and the chip, where pyACL has them."""
+        versions = {}
         acl = self._acl
         if acl is not None and hasattr(acl, "get_version"):
-            found["pyacl"] = str(acl.get_version())
+            versions["pyacl"] = str(acl.get_version())
         if acl is not None and hasattr(acl, "get_soc_name"):
-            found["chip"] = str(acl.get_soc_name())
-        return found
+            versions["chip"] = str(acl.get_soc_name())
+        return versions
 
 
 def data_type_config(options: Options) -> int:
-    """Return the mask of ``create_config`` for the options."""
+    """Return the ``data_type_config`` mask of ``create_config``."""
     mask = codes.LEVEL_MASKS[options.level]
     mask |= codes.MSPROFTX if options.marks else 0
     mask |= codes.L2CACHE if options.l2 else 0
@@ -246,7 +245,7 @@ def data_type_config(options: Options) -> int:
 
 
 def settings(options: Options) -> dict[int, str]:
-    """Return the ``set_config`` calls for the options, by kind."""
+    """Return the arguments of the ``set_config`` calls, by kind."""
     wanted = {codes.RATES[name]: str(rate) for name, rate in options.rates.items()}
     if options.storage_limit is not None:
         wanted[codes.STORAGE_LIMIT] = f"{options.storage_limit}MB"
@@ -271,7 +270,7 @@ def _check(call: str, code: int) -> None:
 
 
 def _devices(acl: ModuleType) -> list[int]:
-    """Return every visible device: a cell may use more than the current one."""
+    """Return all visible devices: the code may use more than the current one."""
     count, code = acl.rt.get_device_count()
     if code != codes.SUCCESS or not count:
         raise CollectorError(
@@ -282,10 +281,10 @@ def _devices(acl: ModuleType) -> list[int]:
 
 
 def _range_id(returned: int | tuple[int, int]) -> int | None:
-    """Take the id out of what ``range_start`` returned; None when the call failed.
+    """Return the id that ``range_start`` returned; None if the call failed.
 
-    The vendor documents ``(range_id, code)``; versions that return the id alone, or the code first, are
-    told apart by the code being 0 or a documented one.
+    The vendor documents ``(range_id, code)``. Versions that return the id alone or the code first are recognised by the
+    code, which is 0 or documented.
     """
     if not isinstance(returned, tuple):
         return int(returned)
@@ -293,3 +292,25 @@ def _range_id(returned: int | tuple[int, int]) -> int | None:
     if second == codes.SUCCESS:
         return first
     return None if second in codes.CODES else second
+
+
+class SimulatorCollector(AclCollector):
+    """Collects from the embedded simulated NPU; recordings are labelled as simulated."""
+
+    name = "simulator"
+    simulated = True
+
+    def load(self) -> ModuleType:
+        """Return the simulated ``acl``."""
+        from npuprof.simulator import acl
+
+        return acl
+
+    def start(self, options: Options, directory: Path) -> None:
+        """Start collecting, without operators of the simulated framework if only the device is profiled."""
+        super().start(options, directory)
+        from npuprof import simulator
+
+        recorder = simulator.current().recorder
+        if recorder is not None and "cpu" not in options.activities:
+            recorder.without_framework()

@@ -1,4 +1,4 @@
-"""What pyACL's numbers mean: data type bits, metric groups, configuration kinds and return codes.
+"""Constants of pyACL: data type bits, metric groups, configuration kinds and return codes.
 
 Source: collectors/FRONTENDS.md section 3.
 """
@@ -57,7 +57,7 @@ HOST_SYS_USAGE_FREQ = 10
 
 
 class Meaning(NamedTuple):
-    """What a return code says, and what its reader can do about it."""
+    """The meaning of a return code, and its remedy."""
 
     name: str
     meaning: str
@@ -117,7 +117,7 @@ CODES: Mapping[int, Meaning] = {
 
 
 def explain(call: str, code: int) -> str:
-    """Return which call returned what, what that means, and what to do."""
+    """Return a message with the call, its return code, the meaning and the remedy."""
     known = CODES.get(code)
     if known is None:
         return f"acl.prof.{call} returned {code}, which is not a documented code: see CANN's log (~/ascend/log)"

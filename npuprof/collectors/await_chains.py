@@ -1,12 +1,10 @@
-"""Who awaits whom: the coroutines that a thread's stack does not show while asyncio runs something else.
+"""Await chains: the coroutines that a thread's stack does not show while asyncio runs something else.
 
-An event loop's thread has on its stack only the step that runs at the moment. The coroutine that awaits that
-step's task, and every suspended coroutine while the loop waits, are reached through the tasks instead. Only
-exact links are followed (a task waiting on a task, ``gather``, ``TaskGroup``, ``wait``, ``wait_for``); where a
-coroutine waits for several at once, the chain ends there.
+The stack of an event loop's thread holds only the step that runs. The coroutine that awaits this step's task, and all
+suspended coroutines while the loop waits, are reached through the tasks. Only exact links are followed (a task waiting
+on a task, ``gather``, ``TaskGroup``, ``wait``, ``wait_for``); the chain ends at a coroutine that waits for several.
 
-Everything here looks and never touches: attributes are read from asyncio's and the interpreter's own types
-only, so that no code of the user's runs.
+Nothing is modified: attributes are read only from types of asyncio and the interpreter, so that no user code runs.
 """
 
 from __future__ import annotations
@@ -22,23 +20,20 @@ _MAX_HOPS = 64  # a chain of tasks or futures longer than this is a cycle or not
 
 
 def running_loop(loop_frame: types.FrameType) -> asyncio.AbstractEventLoop | None:
-    """Return the loop whose ``run_forever`` a frame is."""
+    """Return the event loop of a ``run_forever`` frame."""
     loop = loop_frame.f_locals.get("self")
     return loop if isinstance(loop, asyncio.AbstractEventLoop) else None
 
 
 class MainTasks:
-    """The task that each loop was started for, or that was current where the profiler was started.
-
-    Tasks and loops are held weakly.
-    """
+    """The main task of each loop: the one it was started for, or current at the start of the profiler. Held weakly."""
 
     def __init__(self) -> None:
         self._tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[asyncio.Task[Any]]]
         self._tasks = weakref.WeakKeyDictionary()
 
     def remember_current(self) -> None:
-        """Take the calling thread's current task for its loop's main one; without a running loop, nothing."""
+        """Remember the calling thread's current task as the main task of its loop, if a loop runs."""
         try:
             loop, task = asyncio.get_running_loop(), asyncio.current_task()
         except RuntimeError:  # no loop runs in this thread
@@ -65,7 +60,7 @@ def _is_loop_stopper(callback: object) -> bool:
 
 
 def waiting_frames(task: asyncio.Task[Any]) -> Iterator[types.FrameType]:
-    """Yield the frames in which a suspended task waits, outermost first, on through the task that it awaits."""
+    """Yield the frames in which a suspended task waits, outermost first, including those of the tasks it awaits."""
     for _ in range(_MAX_HOPS):
         yield from _suspended_frames(task)
         awaited = getattr(task, "_fut_waiter", None)
@@ -81,8 +76,8 @@ def awaiting_frames(task: asyncio.Task[Any]) -> Iterator[types.FrameType]:
     while awaiter is not None and len(chain) < _MAX_HOPS:
         chain.append(awaiter)
         awaiter = _awaiter(awaiter)
-    for one in reversed(chain):
-        yield from _suspended_frames(one)
+    for task in reversed(chain):
+        yield from _suspended_frames(task)
 
 
 def _suspended_frames(task: asyncio.Task[Any]) -> Iterator[types.FrameType]:
@@ -103,7 +98,7 @@ def _suspended_frames(task: asyncio.Task[Any]) -> Iterator[types.FrameType]:
 
 
 def _awaiter(task: asyncio.Task[Any]) -> asyncio.Task[Any] | None:
-    """Find the task that a future's completion wakes, through the futures in between."""
+    """Return the task that is woken by the completion of a task, through futures in between."""
     pending: list[asyncio.Future[Any]] = [task]
     for _ in range(_MAX_HOPS):
         if not pending:
@@ -117,12 +112,12 @@ def _awaiter(task: asyncio.Task[Any]) -> asyncio.Task[Any] | None:
 
 
 def _callbacks(future: asyncio.Future[Any]) -> list[object]:
-    # The C and the Python implementation both list pairs of a callback and its context; None stands for no list.
+    # Pairs of a callback and its context, in the C and in the Python implementation; None for an empty list.
     return [pair[0] for pair in getattr(future, "_callbacks", None) or ()]
 
 
 def _futures_of(callback: object, owner: object) -> Iterator[asyncio.Future[Any]]:
-    """Yield the futures that a callback of asyncio's own completes."""
+    """Yield the futures that a callback of asyncio completes."""
     held: list[object] = []
     if isinstance(callback, functools.partial):  # wait_for, before 3.12
         held = list(callback.args)

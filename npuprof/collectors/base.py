@@ -1,6 +1,6 @@
-"""What every collector is: a driver of one native front end that starts, stops and marks.
+"""The protocol of a collector: the driver of a native front end that starts, stops and marks.
 
-A collector never parses. It fills a directory; :class:`npuprof.session.session.Session` turns that into a
+A collector never parses. It fills a directory, of which :class:`npuprof.session.session.Session` makes a
 :class:`npuprof.recording.Recording`.
 """
 
@@ -14,16 +14,16 @@ from npuprof.options import Options
 
 
 class Collector(Protocol):
-    """One native front end.
+    """The driver of a native front end.
 
     Attributes
     ----------
     name
-        The word that ``--collector`` takes.
+        The value of ``--collector``.
     simulated
-        Whether what it records comes from the embedded simulated NPU.
+        Whether it records the embedded simulated NPU.
     stops_on_any_thread
-        Whether another thread than the one that started it may stop it, so that an interrupt need not wait for it.
+        Whether another thread may stop it, so that an interrupt need not wait for the stop.
     """
 
     name: str
@@ -31,73 +31,49 @@ class Collector(Protocol):
     stops_on_any_thread: bool
 
     def check(self, options: Options) -> None:
-        """Refuse, before anything runs, what this front end cannot do; it is not looked for unless it drives.
-
-        Raises
-        ------
-        OptionsError
-            With the reason and what to change.
-        FrontEndAbsentError
-            If the front end cannot be imported.
-        """
+        """Raise an OptionsError for unsupported options, and a FrontEndAbsentError if a needed front end is missing."""
         ...
 
     def drives(self, options: Options) -> bool:
-        """Return whether the options ask anything of this front end, rather than of npuprof's own sampler alone."""
+        """Return whether the options need this front end, and not only npuprof's sampler."""
         ...
 
     def records_stacks(self, options: Options) -> bool:
-        """Return whether it records Python calls itself, so that they need not be sampled as well."""
+        """Return whether it records Python calls itself, so that they need not be sampled."""
         ...
 
     def warmup(self, options: Options, directory: Path) -> None:
-        """Make what a start into `directory` would have to make first, so that the start itself takes little time.
+        """Prepare a start into `directory`, so that the start takes little time.
 
-        A start with the same arguments follows, or a stop. Does nothing where the front end cannot do it.
-
-        Raises
-        ------
-        CollectorError
-            If a native call fails. Nothing is left behind then.
+        A start with the same arguments or a stop follows. On failure, a CollectorError is raised and nothing is left
+        behind.
         """
         ...
 
     def start(self, options: Options, directory: Path) -> None:
-        """Start collecting into `directory`.
-
-        Raises
-        ------
-        CollectorError
-            If the native call fails. Nothing is left running then.
-        """
+        """Start collecting into `directory`; on failure, raise a CollectorError and leave nothing running."""
         ...
 
     def stop(self) -> None:
-        """Stop collecting and give all native handles back, also those of a warm-up that no start followed.
+        """Stop collecting, or end a warm-up, and release all native handles.
 
-        Raises
-        ------
-        CollectorError
-            If a native call fails. The remaining calls are made all the same.
+        A failing native call raises a CollectorError after the remaining calls were made.
         """
         ...
 
     def step(self, number: int) -> None:
-        """Take note that an iteration begins; does nothing where the front end has no iterations.
+        """Note the start of an iteration.
 
-        Before a start it tells the number of the iteration in which that comes, where it is not the first.
+        Before a start, `number` is that of the first recorded iteration.
         """
         ...
 
     def mark(self, message: str, domain: str = "", stream: int | None = None) -> None:
-        """Record a moment, on the device too where a stream's native handle is given.
-
-        Does nothing when markers are not collected.
-        """
+        """Record a moment, on the device too if a native stream handle is given; no-op if markers are not collected."""
         ...
 
     def range_start(self, message: str, domain: str = "") -> int:
-        """Open a range and give its handle; 0 when markers are not collected."""
+        """Open a range and return its handle; 0 if markers are not collected."""
         ...
 
     def range_stop(self, handle: int) -> None:
@@ -105,14 +81,14 @@ class Collector(Protocol):
         ...
 
     def versions(self) -> Mapping[str, str]:
-        """Return the software versions that this front end knows of."""
+        """Return the software versions that the front end knows."""
         ...
 
 
 @runtime_checkable
 class TakesFacts(Protocol):
-    """A front end whose own files hold facts of the session too, for the vendor's tools."""
+    """A collector whose front end can store facts of the session in its files, for the vendor's tools."""
 
     def take_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
-        """Hand on what the user attached to the run, and the numbers of the schedule; called before the stop."""
+        """Pass on the user's metadata and the numbers of the schedule; called before the stop."""
         ...

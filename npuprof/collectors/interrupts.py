@@ -1,7 +1,8 @@
-"""The handler of interrupts (SIGINT), which native collectors replace and do not give back.
+"""Interrupts (SIGINT) while native collectors start and stop.
 
-``aclprofInit`` installs one of its own, and a thread that raises SIGINT once more two seconds after a first one: by
-then another cell runs. torch_npu, MindSpore and TensorFlow call the same library.
+``aclprofInit``, which torch_npu, MindSpore and TensorFlow call too, replaces the SIGINT handler and never restores it;
+its thread raises SIGINT again two seconds after the first, when another cell already runs. The stop of a collector may
+take minutes, so it runs on a thread that an interrupt need not wait for, and its progress is shown.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ _MOST_BYTES = 1024  # struct sigaction has 152 of them on Linux
 
 @contextmanager
 def keep_sigint_handler() -> Iterator[None]:
-    """Restore, when the block ends, the SIGINT handler that the process had before it, on any thread.
+    """Restore the SIGINT handler of the process at the end of the block, on any thread.
 
-    ``signal.signal`` works on the main thread alone, and knows no handler but Python's: the C library's call is used.
+    ``signal.signal`` works only on the main thread and knows only Python handlers, hence the call of the C library.
     """
     sigaction = ctypes.CDLL(None).sigaction
     before = ctypes.create_string_buffer(_MOST_BYTES)
@@ -34,24 +35,22 @@ def keep_sigint_handler() -> Iterator[None]:
 
 
 _WHAT = "the collector is flushing"
-_LOOK_S = 0.2
+_POLL_S = 0.2
 
 
 def flush(stop: Callable[[], None], hold: Callable[[], Callable[[], None]], *, apart: bool) -> None:
-    """Stop a collector.
+    """Stop a collector, on a separate thread if it supports this.
 
-    Where any thread may stop it, a thread of its own does. An interrupt then ends the waiting: the thread goes on until
-    the collector has written everything.
+    An interrupt then ends the wait, while the thread goes on until everything is written.
 
     Parameters
     ----------
     stop
         Stops the collector.
     hold
-        Called when the waiting has ended and the collector has not: keeps other runs away from it. What it returns is
-        called when the collector has ended too.
+        Called if the wait ends before the stop: reserves the collector, and returns the function that releases it.
     apart
-        Whether any thread may stop it.
+        Whether the collector may be stopped on any thread.
     """
     with patience(_WHAT):
         if apart:
@@ -71,13 +70,14 @@ class _Apart:
         self._release: Callable[[], None] | None = None
 
     def wait(self) -> None:
+        """Start the stop on a thread and wait for it; an interrupt ends the wait."""
         thread = threading.Thread(target=self._work, name="npuprof-flush", daemon=True)
         try:
             try:
                 thread.start()
-            except RuntimeError:  # no thread can begin, as when the interpreter ends
+            except RuntimeError:  # no thread can start, for example while the interpreter ends
                 self._work()
-            while not self._ended.wait(_LOOK_S):  # a signal that comes just before a wait does not end that
+            while not self._ended.wait(_POLL_S):  # a signal just before the wait does not end it
                 pass
         except BaseException:
             with self._lock:
@@ -97,7 +97,7 @@ class _Apart:
             self._begun = True
         try:
             self._stop()
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+        except BaseException as error:  # noqa: BLE001 - raised by wait()
             self._raised.append(error)
         with self._lock:
             self._ended.set()

@@ -1,6 +1,6 @@
-"""The collector of torch's own profiler (Kineto): PyTorch's operators, and a GPU where there is one.
+"""The collector of torch's profiler (Kineto): PyTorch operators, and a GPU if there is one; no NPU.
 
-It knows no NPU. One object records one window; the trace that it writes at the end lies in the recording.
+One object records one window; its trace is written into the recording.
 Source: the documentation of ``torch.profiler`` (torch 2.1 to 2.13).
 """
 
@@ -45,7 +45,7 @@ class KinetoCollector:
         Raises
         ------
         FrontEndAbsentError
-            If it is not installed, or fails while it is imported.
+            If it is not installed or its import fails.
         """
         try:
             torch = importlib.import_module("torch")
@@ -58,7 +58,7 @@ class KinetoCollector:
         return torch
 
     def check(self, options: Options) -> None:
-        """Refuse what torch's profiler cannot do; see :class:`npuprof.collectors.base.Collector`."""
+        """Raise an error for options that torch's profiler does not support."""
         capabilities.check(self.name, options)
         torch = self.load()
         if "cpu" not in options.activities:
@@ -74,19 +74,19 @@ class KinetoCollector:
             )
 
     def drives(self, options: Options) -> bool:
-        """Return that torch is always asked: the ``cpu`` activity is its operators."""
+        """Return True: the ``cpu`` activity consists of torch's operators."""
         return True
 
     def records_stacks(self, options: Options) -> bool:
-        """Return whether torch's own tracer records every Python call; it does not for the modules alone."""
+        """Return whether torch's tracer records every Python call; it does not for modules alone."""
         return options.stacks
 
     def warmup(self, options: Options, directory: Path) -> None:
-        """Prepare torch's tracing, as its own schedules do; on a failure nothing is left of it."""
+        """Prepare torch's tracing as its schedules do; a failure undoes it."""
         self._open(options)
 
     def start(self, options: Options, directory: Path) -> None:
-        """Start collecting; on a failure nothing is left running."""
+        """Start collecting; a failure leaves nothing running."""
         self._records = True
         if (profile := self._profile) is None:
             self._open(options)
@@ -98,7 +98,7 @@ class KinetoCollector:
         self._marks = options.marks
 
     def _open(self, options: Options) -> None:
-        """Make the vendor's object, and begin to record or to prepare for it."""
+        """Create the vendor's object, and start recording or warming up."""
         self._torch = torch = self.load()
         kinds = torch.profiler.ProfilerActivity
         wanted = {"cpu": kinds.CPU, "gpu": kinds.CUDA}
@@ -133,13 +133,13 @@ class KinetoCollector:
     def _abandon(self) -> None:
         profile, self._profile, self._records = self._profile, None, False
         if profile is not None:
-            with suppress(Exception):  # what failed at the start is told
+            with suppress(Exception):  # the failure of the start is raised instead
                 profile.stop()
 
     def stop(self) -> None:
         """Stop collecting and write the trace."""
         self._marks = False
-        if not self._records:  # it has warmed up, or not even that
+        if not self._records:  # at most warmed up
             self._abandon()
             return
         profile, self._profile, self._records = self._profile, None, False
@@ -163,12 +163,12 @@ class KinetoCollector:
             self._profile.step()
 
     def mark(self, message: str, domain: str = "", stream: Any = None) -> None:
-        """Record a moment, as a range that ends at once."""
+        """Record a moment as an empty range."""
         if self._marks:
             self.range_stop(self.range_start(message))
 
     def range_start(self, message: str, domain: str = "") -> int:
-        """Open a range and give its handle, or 0 when markers are not collected."""
+        """Open a range and return its handle; 0 if markers are not collected."""
         if not self._marks or self._torch is None:
             return 0
         opened = self._torch.profiler.record_function(_readable(message))
@@ -178,26 +178,26 @@ class KinetoCollector:
         return handle
 
     def range_stop(self, handle: int) -> None:
-        """Close a range; one that ended with the session is ignored."""
+        """Close a range; ignore one that ended with the session."""
         if (opened := self._ranges.pop(handle, None)) is not None:
             opened.__exit__(None, None, None)
 
     def versions(self) -> Mapping[str, str]:
-        """Return the versions of torch and of CUDA, and the GPU."""
-        found: dict[str, str] = {}
+        """Return the versions of torch and CUDA, and the GPU."""
+        versions: dict[str, str] = {}
         if (torch := self._torch) is not None:
-            found["torch"] = str(torch.__version__)
+            versions["torch"] = str(torch.__version__)
             if torch.version.cuda:
-                found["cuda"] = str(torch.version.cuda)
-            found["chip"] = str(torch.cuda.get_device_name()) if torch.cuda.is_available() else "no GPU"
-        return found
+                versions["cuda"] = str(torch.version.cuda)
+            versions["chip"] = str(torch.cuda.get_device_name()) if torch.cuda.is_available() else "no GPU"
+        return versions
 
 
 def _write_flops(profile: Any, path: Path) -> None:
-    """Keep the operations that torch estimates, by the id that an operator has in the trace, which leaves them out."""
+    """Write the estimated FLOPs, which the trace lacks, by the operator's id in the trace."""
     events = profile.profiler.kineto_results.events()
     known = [(event.correlation_id(), event.flops()) for event in events if event.flops() > 0]
-    plain = {"external_id": [own for own, _ in known], "flops": [flops for _, flops in known]}
+    plain = {"external_id": [external_id for external_id, _ in known], "flops": [flops for _, flops in known]}
     atomic.write(path, json.dumps(plain).encode())
 
 

@@ -1,8 +1,8 @@
 """The MindSpore collector: ``mindspore.profiler.profile`` around the profiled code, or the older ``Profiler``.
 
-One object records one window; when to record is the session's affair. The ``*_ascend_ms`` directory that MindSpore
-writes lies in the recording, raw, because npuprof decodes it. Without an NPU, MindSpore records its operators on the
-CPU. Source: collectors/FRONTENDS.md section 1.
+One object records one window; the session decides when. MindSpore writes a ``*_ascend_ms`` directory into the
+recording, raw, because npuprof decodes it. Without an NPU, MindSpore records its CPU operators.
+Source: collectors/FRONTENDS.md section 1.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from types import ModuleType
 from typing import Any
 
 from npuprof.collectors import capabilities
-from npuprof.collectors import mindspore_settings as settings
-from npuprof.collectors import mindspore_state as state
+from npuprof.collectors import mindspore_adapter as adapter
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning
 from npuprof.options import Options
 
 ENVIRONMENT = "MS_PROFILER_OPTIONS"
-_OTHER_PROFILERS = ("PROFILER_SAMPLECONFIG", "PROFILING_MODE")  # with either of these, the NPU records nothing
+_OTHER_PROFILERS = ("PROFILER_SAMPLECONFIG", "PROFILING_MODE")  # if set, nothing of the NPU is recorded
 _NPU = "Ascend"
-_MANY_STEPS = 2**31 - 1  # its own schedule should never end: the session's decides
+_MANY_STEPS = 2**31 - 1  # its schedule must not end: the session's schedule decides
 _ENUMS = {
     "profiler_level": "ProfilerLevel",
     "aic_metrics": "AicoreMetrics",
@@ -41,7 +40,7 @@ _ENUMS = {
 
 
 class MindSporeCollector:
-    """Collects with MindSpore's profiler: CANN and the device, and the operators of MindSpore."""
+    """Collects with MindSpore's profiler: CANN, the device, and MindSpore's operators."""
 
     name = "mindspore"
     simulated = False
@@ -50,7 +49,7 @@ class MindSporeCollector:
     def __init__(self) -> None:
         self._mindspore: ModuleType | None = None
         self._profile: Any = None
-        self._place: state.Place | None = None
+        self._place: adapter.OutputPaths | None = None
         self._directory = Path()
         self._records = False
         self._has_steps = False
@@ -58,8 +57,8 @@ class MindSporeCollector:
         self._marks: Any = None  # MindSpore's mstx while markers are collected
         self._lacks_marks = False  # though they were asked for
         self._has_domains = False
-        self._told: set[str] = set()
-        self._ranges: dict[int, tuple[int, str]] = {}  # open ranges: the id of mstx and its domain, by our handle
+        self._warned: set[str] = set()
+        self._ranges: dict[int, tuple[int, str]] = {}  # mstx id and domain of open ranges, by handle
         self._handles = itertools.count(1)
 
     def load(self) -> ModuleType:
@@ -68,7 +67,7 @@ class MindSporeCollector:
         Raises
         ------
         FrontEndAbsentError
-            If it is not installed, fails while it is imported, or has no profiler.
+            If it is not installed, its import fails, or it has no profiler.
         """
         try:
             mindspore = importlib.import_module("mindspore")
@@ -86,18 +85,18 @@ class MindSporeCollector:
         return mindspore
 
     def check(self, options: Options) -> None:
-        """Refuse what MindSpore cannot do or would coerce; see :class:`npuprof.collectors.base.Collector`."""
+        """Raise an error for options that MindSpore does not support or would coerce."""
         capabilities.check(self.name, options)
-        settings.refuse_coerced(options)
+        adapter.refuse_coerced(options)
         self._mindspore = mindspore = self.load()
-        settings.known_arguments(options, _known(mindspore.profiler))
+        adapter.known_arguments(options, _known(mindspore.profiler))
         for variable in _OTHER_PROFILERS:
             if os.environ.get(variable) and "npu" in options.activities:
                 raise CollectorError(
                     f"{variable} is set, as the msprof tool does: MindSpore records nothing of the NPU then. "
                     f"Run without msprof, or `unset {variable}` and start the process anew"
                 )
-        if state.is_collecting():
+        if adapter.is_collecting():
             begun = f", begun by {ENVIRONMENT} when MindSpore was imported" if os.environ.get(ENVIRONMENT) else ""
             remedy = f"unset {ENVIRONMENT} and start the process anew" if begun else "stop it first"
             raise CollectorError(
@@ -105,16 +104,16 @@ class MindSporeCollector:
             )
 
     def drives(self, options: Options) -> bool:
-        """Return that MindSpore is always asked: the ``cpu`` activity is its operators."""
+        """Return True: the ``cpu`` activity consists of MindSpore's operators."""
         return True
 
     def records_stacks(self, options: Options) -> bool:
-        """Return whether MindSpore records Python calls itself, which it does on an NPU alone."""
+        """Return whether MindSpore records Python calls itself, which it does only on an NPU."""
         return options.stacks and self._device_target() == _NPU
 
     def warmup(self, options: Options, directory: Path) -> None:
-        """Make the vendor's object, and let it warm up where its own schedules can; a failure ends it again."""
-        with _passed_on() as messages, ExitStack() as undo:
+        """Create the vendor's object and warm it up if its schedules can; a failure undoes it."""
+        with _vendor_warnings() as messages, ExitStack() as undo:
             undo.callback(self._abandon, directory)
             profile = self._open(options, directory, messages, warm=True)
             if self._has_steps:
@@ -123,8 +122,8 @@ class MindSporeCollector:
             undo.pop_all()
 
     def start(self, options: Options, directory: Path) -> None:
-        """Start collecting into `directory`; on a failure everything begun is ended again."""
-        with _passed_on() as messages, ExitStack() as undo:
+        """Start collecting into `directory`; a failure undoes it."""
+        with _vendor_warnings() as messages, ExitStack() as undo:
             undo.callback(self._abandon, directory)
             if (profile := self._profile) is not None and self._has_steps:
                 profile.step_num = self._first_step - 1
@@ -144,13 +143,13 @@ class MindSporeCollector:
         self._records = True
         if options.marks and "npu" in options.activities:
             self._take_marks(self.load().profiler)
-        self._tell_of_missing_device(options)
+        self._warn_without_device(options)
 
-    def _open(self, options: Options, directory: Path, messages: state.LoggedMessages, *, warm: bool = False) -> Any:
-        """Make the vendor's object."""
+    def _open(self, options: Options, directory: Path, messages: adapter.LoggedMessages, *, warm: bool = False) -> Any:
+        """Create the vendor's object."""
         self._mindspore, self._directory = (mindspore := self.load()), directory
-        self._told.clear()
-        self._place = state.Place()
+        self._warned.clear()
+        self._place = adapter.OutputPaths()
         self._place.clear()
         self._has_steps = hasattr(mindspore.profiler, "profile") and not options.data_process
         self._profile = _make(mindspore.profiler, options, directory, {"warmup": 1} if warm else {})
@@ -162,7 +161,7 @@ class MindSporeCollector:
         self._lacks_marks = self._marks is None
         self._has_domains = self._marks is not None and "domain" in _parameters(self._marks.mark)
 
-    def _tell_of_missing_device(self, options: Options) -> None:
+    def _warn_without_device(self, options: Options) -> None:
         target = self._device_target()
         if "npu" in options.activities and target != _NPU:
             _warn(
@@ -174,32 +173,32 @@ class MindSporeCollector:
         get = getattr(self._mindspore, "get_context", None)
         try:
             return str(get("device_target")) if get is not None else ""
-        except (ValueError, RuntimeError):  # the backend that was chosen is not there
+        except (ValueError, RuntimeError):  # the chosen backend is missing
             return ""
 
     def take_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
-        """Hand them on to MindSpore's ``profiler_metadata.json`` and, on an NPU, ``profiler_info``."""
+        """Add them to MindSpore's ``profiler_metadata.json`` and, on an NPU, ``profiler_info``."""
         if self._profile is None:
             return
         if hasattr(self._profile, "add_metadata_json"):
-            with _passed_on():
+            with _vendor_warnings():
                 for key, value in metadata.items():
                     self._profile.add_metadata_json(key, json.dumps(value))
         if schedule and self._device_target() == _NPU:
-            state.set_schedule(schedule)
+            adapter.set_schedule(schedule)
 
     def stop(self) -> None:
-        """Stop collecting, whatever single calls come to."""
+        """Stop collecting, even if single calls fail."""
         if self._profile is None:
             return
         if not self._records:  # it has warmed up only
-            with _passed_on():
+            with _vendor_warnings():
                 self._abandon(self._directory, ("finalize", "clear"))
             return
         left: list[str] = []
-        with _passed_on() as messages, ExitStack() as last_first:
+        with _vendor_warnings() as messages, ExitStack() as last_first:
             last_first.callback(self._forget)
-            last_first.callback(lambda: left.extend(state.end_what_is_left()))
+            last_first.callback(lambda: left.extend(adapter.end_what_is_left()))
             last_first.callback(_end, self._profile)
             last_first.callback(self._end_marks)
         _raise_errors("mindspore.profiler.profile.stop", messages, left)
@@ -210,11 +209,11 @@ class MindSporeCollector:
             marks.range_end(number, **self._domain(domain))
         self._ranges.clear()
 
-    def _abandon(self, directory: Path, calls: tuple[str, ...] = state.END) -> None:
-        """End what a start that failed, or that did not follow a warm-up, has begun, and remove what it left."""
+    def _abandon(self, directory: Path, calls: tuple[str, ...] = adapter.END) -> None:
+        """End a failed start or an unused warm-up, and remove its files."""
         try:
             if self._profile is not None:
-                state.end_what_is_left(calls)
+                adapter.end_what_is_left(calls)
         finally:
             self._forget()
             for left in directory.glob("*_ascend_ms*"):
@@ -223,26 +222,26 @@ class MindSporeCollector:
     def _forget(self) -> None:
         self._ranges.clear()
         if self._profile is not None:
-            self._profile._has_started = False  # or it would stop once more when it is forgotten
+            self._profile._has_started = False  # or its finalizer would stop it again
         self._profile, self._records = None, False
         if self._place is not None:
             self._place.restore()
         self._place = None
 
     def step(self, number: int) -> None:
-        """Begin the next ``ProfilerStep#``, by which the vendor's tools know iterations."""
+        """Begin the next ``ProfilerStep#``, the iteration of the vendor's tools."""
         if not self._records:
             self._first_step = number
         elif self._has_steps:
-            with _passed_on():
+            with _vendor_warnings():
                 self._profile.step()
 
     def mark(self, message: str, domain: str = "", stream: Any = None) -> None:
-        """Record a moment with mstx; on the device too where a ``mindspore.runtime.Stream`` is given."""
+        """Record a moment with mstx, on the device too for a ``mindspore.runtime.Stream``."""
         if not self._can_mark():
             return
         if isinstance(stream, int):
-            self._tell_once(
+            self._warn_once(
                 "MindSpore marks on a stream only where it is given as mindspore.runtime.Stream, not by its handle: "
                 "the moment is marked on the host"
             )
@@ -250,7 +249,7 @@ class MindSporeCollector:
         self._marks.mark(message, stream, **self._domain(domain))
 
     def range_start(self, message: str, domain: str = "") -> int:
-        """Open a range of mstx and give its handle, or 0 when markers are not collected."""
+        """Open an mstx range and return its handle; 0 if markers are not collected."""
         if not self._can_mark():
             return 0
         number = self._marks.range_start(message, **self._domain(domain))
@@ -261,41 +260,39 @@ class MindSporeCollector:
         return handle
 
     def range_stop(self, handle: int) -> None:
-        """Close a range; one that ended with the session is ignored."""
+        """Close a range; ignore one that ended with the session."""
         number, domain = self._ranges.pop(handle, (0, ""))
         if number and self._marks is not None:
             self._marks.range_end(number, **self._domain(domain))
 
     def _can_mark(self) -> bool:
         if self._lacks_marks:
-            self._tell_once(
-                "this release of MindSpore has no markers: what npuprof.mark and range name is not recorded"
-            )
+            self._warn_once("this release of MindSpore has no markers: npuprof.mark and npuprof.range record nothing")
         return self._marks is not None
 
     def _domain(self, domain: str) -> dict[str, str]:
         if not domain:
             return {}
         if not self._has_domains:
-            self._tell_once("the markers of this release of MindSpore have no domains: they are marked without")
+            self._warn_once("the markers of this release of MindSpore have no domains: they are marked without")
             return {}
         return {"domain": domain}
 
-    def _tell_once(self, message: str) -> None:
-        if message not in self._told:
-            self._told.add(message)
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
             _warn(message)
 
     def versions(self) -> Mapping[str, str]:
-        """Record MindSpore's version, and the kind of device that it runs on."""
+        """Return MindSpore's version and its device target."""
         if self._mindspore is None:
             return {}
         return {"mindspore": str(self._mindspore.__version__), "mindspore_device": self._device_target()}
 
 
 def _make(profiler: ModuleType, options: Options, directory: Path, warmup: Mapping[str, int]) -> Any:
-    """Make the vendor's object for one window, not yet started."""
-    arguments = _members(profiler, settings.known_arguments(options, _known(profiler)))
+    """Create the vendor's object for one window, not started."""
+    arguments = _members(profiler, adapter.known_arguments(options, _known(profiler)))
     try:
         if not hasattr(profiler, "profile"):
             return profiler.Profiler(start_profile=False, output_path=str(directory), **arguments)
@@ -327,10 +324,10 @@ def _make_profile(
 
 
 def _known(profiler: ModuleType) -> frozenset[str]:
-    """Return the names of what this release can be asked."""
+    """Return the parameters of this release's profiler."""
     if hasattr(profiler, "profile"):
         return _parameters(profiler.profile) | _parameters(profiler._ExperimentalConfig)
-    return state.parameters() or settings.DOCUMENTED
+    return adapter.parameters() or adapter.DOCUMENTED
 
 
 def _parameters(kind: Any) -> frozenset[str]:
@@ -338,13 +335,13 @@ def _parameters(kind: Any) -> frozenset[str]:
 
 
 def _members(profiler: ModuleType, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the members of MindSpore's enums in place of their names."""
+    """Replace names by the members of MindSpore's enums."""
     given = dict(arguments)
     for name in _ENUMS.keys() & given.keys():
         members = getattr(profiler, _ENUMS[name], None)
         names = given[name]
         try:
-            given[name] = [members[one] for one in names] if isinstance(names, list) else members[names]  # type: ignore[index]
+            given[name] = [members[item] for item in names] if isinstance(names, list) else members[names]  # type: ignore[index]
         except (KeyError, TypeError) as error:
             raise CollectorError(
                 f"this release of MindSpore has no {_ENUMS[name]}.{error.args[0] if error.args else names}: "
@@ -354,26 +351,26 @@ def _members(profiler: ModuleType, arguments: Mapping[str, Any]) -> dict[str, An
 
 
 def _end(profile: Any) -> None:
-    """Stop, and give back what the older ``Profiler`` keeps until it has analysed."""
+    """Stop, and release what the older ``Profiler`` keeps until its analysis."""
     profile.stop()
     if not hasattr(profile, "analyse"):
         return
-    if state.interface() is None:
-        profile.analyse()  # in these releases nothing else ends a run
+    if adapter.interface() is None:
+        profile.analyse()  # the only call of these releases that ends a run
     else:
-        state.end_what_is_left(("finalize", "clear"))
+        adapter.end_what_is_left(("finalize", "clear"))
 
 
 @contextmanager
-def _passed_on() -> Iterator[state.LoggedMessages]:
-    """Take what MindSpore logs in the block; what it warns of beyond what is usual is told as a warning."""
-    with state.logged_messages() as messages:
+def _vendor_warnings() -> Iterator[adapter.LoggedMessages]:
+    """Capture MindSpore's log in the block; pass unexpected warnings on as NpuprofWarning."""
+    with adapter.logged_messages() as messages:
         yield messages
     for message in messages.warnings:
         _warn(f"MindSpore: {message}")
 
 
-def _raise_errors(call: str, messages: state.LoggedMessages, more: list[str] | None = None) -> None:
+def _raise_errors(call: str, messages: adapter.LoggedMessages, more: list[str] | None = None) -> None:
     if errors := [*messages.errors, *(more or ())]:
         raise CollectorError(f"{call} failed: {'; '.join(dict.fromkeys(errors))}")
 

@@ -1,7 +1,7 @@
-"""The msprof collector: the vendor's tool attaches to this process, and collects between `start` and `stop`.
+"""The msprof collector: the vendor's tool attaches to this process and collects between `start` and `stop`.
 
-It can only attach to a process that was started with ``PROFILING_MODE=dynamic`` in its environment; a program of
-one's own is run by it from its beginning instead, see :mod:`npuprof.session.applications`.
+It can attach only to a process started with ``PROFILING_MODE=dynamic``; other programs run under it from their
+beginning, see :mod:`npuprof.session.applications`. Every wait is bounded, and no process is left running.
 Source: collectors/FRONTENDS.md section 5.
 """
 
@@ -9,24 +9,176 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from npuprof import atomic
 from npuprof.collectors import capabilities, msprof_flags
 from npuprof.collectors.acl import AclCollector
-from npuprof.collectors.msprof_client import MsprofProcess, has_data
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofError
 from npuprof.machine import cann
 from npuprof.options import Options
 
+_MOST_OUTPUT = 1 << 20  # characters kept: the last ones explain a failure
+_LAST_LINES = 8
+_END_S = 10.0
+
+
+class MsprofProcess:
+    """A running msprof.
+
+    Parameters
+    ----------
+    command
+        The program and its arguments.
+    echo
+        Called with each piece of its output.
+    takes_words
+        Whether it reads commands from standard input, as an attached msprof does.
+    """
+
+    def __init__(
+        self, command: Sequence[str], echo: Callable[[str], object] | None = None, *, takes_words: bool = False
+    ) -> None:
+        # The variable is meant for this process, not for msprof.
+        environment = {name: value for name, value in os.environ.items() if name != "PROFILING_MODE"}
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the vendor's tool, with arguments of our own
+                list(command),
+                stdin=subprocess.PIPE if takes_words else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,  # an interrupt reaches msprof through kill(), not directly
+            )
+        except OSError as error:
+            raise CollectorError(
+                f"{command[0]} cannot be run ({error.strerror or error}): check its permissions"
+            ) from None
+        self._echo = echo
+        self._news = threading.Condition()
+        self._output = ""
+        self._dropped = 0  # characters that are no longer kept
+        self._closed = False
+        self._reader = threading.Thread(target=self._read, name="npuprof-msprof", daemon=True)
+        self._reader.start()
+
+    @property
+    def output(self) -> str:
+        """The last megabyte of its output."""
+        with self._news:
+            return self._output
+
+    def _read(self) -> None:
+        stream = self._process.stdout
+        assert stream is not None, "it was opened with a pipe"  # noqa: S101 - narrows the type
+        try:
+            while piece := os.read(stream.fileno(), 1 << 16):
+                text = piece.decode(errors="replace")
+                with self._news:
+                    kept = (self._output + text)[-_MOST_OUTPUT:]
+                    self._dropped += len(self._output) + len(text) - len(kept)
+                    self._output = kept
+                    self._news.notify_all()
+                if self._echo is not None:
+                    self._echo(text)
+        finally:
+            with self._news:
+                self._closed = True
+                self._news.notify_all()
+
+    def ask(self, word: str, answer: re.Pattern[str], timeout_s: float) -> re.Match[str]:
+        """Send a command and wait for the answer.
+
+        Raises
+        ------
+        CollectorError
+            If msprof ends or does not answer in time; the message quotes its output.
+        """
+        with self._news:
+            place = self._dropped + len(self._output)
+        self._say(word)
+        end = time.monotonic() + timeout_s
+        with self._news:
+            while True:
+                if match := answer.search(self._output, max(0, place - self._dropped)):
+                    return match
+                left = end - time.monotonic()
+                if self._closed or left <= 0:
+                    break
+                self._news.wait(left)
+        if self._closed:
+            raise CollectorError(f"msprof ended at `{word}` with status {self.wait(_END_S)}. {self.last_words()}")
+        raise CollectorError(f"msprof did not answer `{word}` within {timeout_s:g} s. {self.last_words()}")
+
+    def _say(self, word: str) -> None:
+        stream = self._process.stdin
+        if stream is not None:
+            with suppress(OSError):  # its end shows in the output
+                stream.write(f"{word}\n".encode())
+                stream.flush()
+
+    def quit(self, timeout_s: float) -> int | None:
+        """Send ``quit`` and wait; return the exit status, or None if it had to be killed."""
+        self._say("quit")
+        return self.wait(timeout_s)
+
+    def wait(self, timeout_s: float | None) -> int | None:
+        """Wait for the exit status; None if it took too long and was killed.
+
+        On an interrupt, msprof and its program are ended first.
+        """
+        try:
+            status = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
+        except BaseException:
+            self.kill()
+            raise
+        self._finish()
+        return status
+
+    def kill(self) -> None:
+        """End msprof and its program: by SIGINT first, then by SIGKILL."""
+        for number in (signal.SIGINT, signal.SIGKILL):
+            with suppress(ProcessLookupError):  # the second also ends its program
+                os.killpg(self._process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_S)
+        self._finish()
+
+    def _finish(self) -> None:
+        self._reader.join(_END_S)  # a program left behind may hold the pipe open for longer
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None and not self._reader.is_alive():
+                with suppress(OSError):
+                    stream.close()
+
+    def last_words(self) -> str:
+        """Return its last lines of output, for a message."""
+        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
+        if not lines:
+            return "It said nothing"
+        return "It said (its messages may name the wrong option): " + " | ".join(lines[-_LAST_LINES:])
+
+
+def has_data(directory: Path) -> bool:
+    """Return whether msprof has left raw data in a directory."""
+    return any(directory.glob("PROF_*"))
+
+
 LOG_NAME = "msprof.log"
-_ATTACH_S = 90.0  # it waits for a minute itself until the process listens
+_ATTACH_S = 90.0  # msprof waits up to a minute for the process
 _STOP_S = 120.0
 _QUIT_S = 300.0  # it may export what it has collected
 _MODE = "PROFILING_MODE"
-# Its answers to the two words. A line that begins with [ERROR] is none: it also reports what it can do without.
+# Its answers to the two commands. A line with [ERROR] is no answer: it may report something optional.
 _STARTED = re.compile(r"start success|start fail|already started|device has not been set up", re.IGNORECASE)
 _STOPPED = re.compile(r"stop success|stop fail|profiling has not started", re.IGNORECASE)
 
@@ -49,7 +201,7 @@ def find() -> Path:
 
 
 class MsprofCollector(AclCollector):
-    """Collects with the tool msprof, attached to this process; markers are pyACL's stamps, which it records."""
+    """Collects with msprof attached to this process; markers are pyACL stamps, which msprof records."""
 
     name = "msprof"
     simulated = False
@@ -61,7 +213,7 @@ class MsprofCollector(AclCollector):
         self._directory = Path()
 
     def check(self, options: Options) -> None:
-        """Refuse what msprof cannot do, and a process that it cannot attach to."""
+        """Raise an error for options that msprof does not support, or a process it cannot attach to."""
         capabilities.check(self.name, options)
         msprof_flags.refuse(options, attached=True)
         if not self.drives(options):
@@ -76,7 +228,7 @@ class MsprofCollector(AclCollector):
             )
 
     def warmup(self, options: Options, directory: Path) -> None:
-        """Start the tool, which attaches to this process by itself and waits for the word to collect."""
+        """Start msprof, which attaches to this process and waits for the command to collect."""
         self._msprof = self._attached(options, directory)
 
     def _attached(self, options: Options, directory: Path) -> MsprofProcess:
@@ -102,25 +254,25 @@ class MsprofCollector(AclCollector):
             raise
         self._msprof, self._directory, self._running = msprof, directory, True
         if options.marks:
-            with suppress(FrontEndAbsentError):  # a process without pyACL has markers of its own, or none
+            with suppress(FrontEndAbsentError):  # a process without pyACL has no stamps
                 self._acl, self._marks = self.load(), True
 
     def stop(self) -> None:
-        """Stop collecting, detach, and see that it has left its data."""
+        """Stop collecting, detach, and check that msprof has left data."""
         for handle in list(self._ranges):
             self.range_stop(handle)
         self._marks, self._acl = False, None
         msprof, self._msprof = self._msprof, None
         if msprof is None:
             return
-        if not self._running:  # it has warmed up only
+        if not self._running:  # only warmed up
             msprof.kill()
             return
         self._running = False
         try:
             answer = msprof.ask("stop", _STOPPED, _STOP_S)
             if "success" not in answer[0].lower():
-                raise CollectorError(f"msprof did not stop in order. {msprof.last_words()}")
+                raise CollectorError(f"msprof failed to stop. {msprof.last_words()}")
             status = msprof.quit(_QUIT_S)
         except BaseException:
             msprof.kill()
@@ -138,13 +290,13 @@ class MsprofCollector(AclCollector):
             raise CollectorError(f"msprof ended with status {status}. {msprof.last_words()}")
 
     def versions(self) -> Mapping[str, str]:
-        """Return the version of the CANN toolkit, and the tool that was used."""
-        found = {"msprof": str(tool)} if (tool := cann.msprof()) is not None else {}
-        return found | ({"cann": version} if (version := cann.toolkit_version()) else {})
+        """Return the version of the CANN toolkit and the path of msprof."""
+        versions = {"msprof": str(tool)} if (tool := cann.msprof()) is not None else {}
+        return versions | ({"cann": version} if (version := cann.toolkit_version()) else {})
 
 
 def _mode_at_start() -> str:
-    """Return the mode of profiling that this process was started with; what was set since then comes too late."""
+    """Return the ``PROFILING_MODE`` this process was started with; later changes have no effect."""
     try:
         entries = Path("/proc/self/environ").read_bytes().split(b"\0")
     except OSError:

@@ -1,6 +1,6 @@
-"""The options in the words of the tool msprof, and what it would refuse or drop, said before it is called.
+"""Options as msprof's arguments, and a check for those that msprof would refuse or drop.
 
-Its own messages name the wrong option, and some of what it cannot do it leaves out in silence.
+Its messages name the wrong option, and it silently leaves out some that it does not support.
 Source: collectors/FRONTENDS.md sections 5 and 6.
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from npuprof.errors import OptionsError
 from npuprof.options import Options
 
-# Level 2 is level 1 with AI CPU and runtime calls, as it is with the other front ends.
+# Level 2 is level 1 with AI CPU and runtime calls, as in the other front ends.
 _TASK_TIME: Mapping[str | int, str] = {"none": "off", 0: "l0", 1: "l1", 2: "l1"}
 _OF_LEVEL_2 = ("aicpu", "runtime_api")
-# By the option of each frequency: the flags that turn sampling on, and the one that takes the frequency.
+# By frequency option: the flags that turn sampling on, and the flag of the frequency.
 _SAMPLED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "memory_freq": (("task-memory", "sys-hardware-mem"), "sys-hardware-mem-freq"),
     "io_freq": (("sys-io-profiling",), "sys-io-sampling-freq"),
@@ -24,19 +24,9 @@ _SAMPLED: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 
 def refuse(options: Options, *, attached: bool) -> None:
-    """Refuse what msprof would refuse or leave out.
+    """Raise an OptionsError for options that msprof would refuse or leave out.
 
-    Parameters
-    ----------
-    options
-        What to collect.
-    attached
-        Whether it is to attach to a running process rather than to run a program.
-
-    Raises
-    ------
-    OptionsError
-        With the reason and what to change.
+    `attached` is whether msprof attaches to this process, rather than running a program.
     """
     if attached and (options.delay is not None or options.duration is not None):
         raise OptionsError(
@@ -62,15 +52,8 @@ def refuse(options: Options, *, attached: bool) -> None:
 def flags(options: Options, *, pid: int | None = None) -> list[str]:
     """Return msprof's arguments for the options.
 
-    What is off everywhere unless asked for is not named, since some machines refuse its very name; what differs by
-    mode or machine is always named.
-
-    Parameters
-    ----------
-    options
-        What to collect.
-    pid
-        The process whose host samples are taken; the program's own where msprof runs one.
+    Switches that are off by default are not named, since some machines refuse their very names; settings that differ by
+    mode or machine are always named. Host samples are taken of process `pid`, or of msprof's program.
     """
     return [f"--{name}={value}" for name, value in _settings(options, pid).items()]
 

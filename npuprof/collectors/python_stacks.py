@@ -1,22 +1,21 @@
-"""Python stacks of every thread, sampled from a thread of our own.
+"""Python stacks of all threads, sampled from a separate thread.
 
-Why not a profile hook: samplers built on ``sys.setprofile`` or ``PyEval_SetProfile`` (pyinstrument's among
-them) ask for the time at every call and return of Python code. However rarely they then take a sample, code
-that makes many small calls runs several times slower, which no interval mends; a hook also follows one thread
-only and takes the place of the user's own profiler. Here nothing is installed anywhere: a thread wakes, looks
-at ``sys._current_frames()`` and sleeps again, so the cost is a matter of how often it looks, not of what runs.
+Samplers built on ``sys.setprofile`` or ``PyEval_SetProfile`` (such as pyinstrument's) read the clock at every call and
+return of Python code. However rarely they sample, code with many small calls runs several times slower; a profile hook
+also follows one thread only and displaces the user's profiler. Here nothing is installed: a thread wakes, reads
+``sys._current_frames()`` and sleeps, so the cost depends on the sampling rate only.
 
-What that means for the samples:
+Properties of the samples:
 
-- A sampling thread gets its turn when the interpreter lets go of its lock. A sample therefore stands for the
-  time *since the previous one*: a long call that kept the lock is charged to the frames that made it.
+- The sampling thread runs when the interpreter releases its lock. A sample therefore stands for the time *since the
+  previous sample*: a long call that kept the lock is charged to its frames.
 - Pure Python code yields the lock every ``sys.getswitchinterval()`` only, so its samples are that far apart.
-- Only changes are stored, so a thread that waits costs nothing, and a long run stays small.
-- The cost is kept to a fixed share of the time: where a look is slow (many threads, deep recursion), or where the
-  wait for the lock is, the next look is put off. An event loop hands the lock back at every round and wakes the
-  waiting thread in vain each time; what that costs both shows in the thread's own CPU time.
+- Only changes are stored, so a waiting thread costs nothing and a long run stays small.
+- The cost is kept to a fixed share of the time: if reading the stacks (many threads, deep recursion) or waiting for the
+  lock is slow, the next sample is delayed. An event loop releases the lock at every round and wakes the waiting thread
+  in vain each time; this shows in the CPU time of the sampling thread.
 
-Frames are kept as indices of file, line and function; no frame, code object or object of the user's is held.
+Frames are kept as indices of file, line and function; no frame, code object or user object is referenced.
 """
 
 from __future__ import annotations
@@ -43,37 +42,32 @@ DEFAULT_INTERVAL_S = 0.005
 
 _MAX_CHANGES = 1_000_000
 _MAX_DEPTH = 500
-_LOOK_SHARE = 50  # looking may take one part in so many of the time
-_WAIT_SHARE = 150  # and waiting for its turn this one: whoever holds the lock pays as much again, or more
+_LOOK_SHARE = 50  # sampling may take 1/50 of the time
+_WAIT_SHARE = 150  # and waiting for the lock 1/150, since its holder pays at least as much
 _JOIN_S = 2.0
-_KEEP_NS = 100_000_000  # so much is lost where the process is killed
-_KEEP_SAME_NS = 1_000_000_000  # where the stacks have not changed
+_KEEP_NS = 100_000_000  # the time lost if the process is killed
+_KEEP_SAME_NS = 1_000_000_000  # the same if the stacks have not changed
 _ARROW_TYPES = {
     **dict.fromkeys(("time_ns", "thread_id", "stopped_ns"), "int64"),
     **dict.fromkeys(("node", "node_parent", "node_frame", "frame_line"), "int32"),
 }
-_STRETCHED = 10  # worth telling: samples this many times further apart than asked for
+_STRETCHED = 10  # report samples that are this many times further apart than requested
 
 
 class PythonStacks:
     """Samples the Python stacks of all threads between :meth:`start` and :meth:`stop`.
 
-    Any thread may start it and any other stop it. It can be started again; that forgets what it held.
+    Any thread may start or stop it. Starting it again discards the earlier samples.
 
     Parameters
     ----------
     interval_s
-        Time between two looks, in seconds.
+        Seconds between two samples; a ValueError is raised unless positive.
     clock
-        Stamps the samples: its ``realtime_ns`` once, its ``monotonic_raw_ns`` from then on.
+        Stamps the samples: ``realtime_ns`` once, ``monotonic_raw_ns`` from then on.
     journal
-        A file that is made at the start and takes what was sampled every tenth of a second, for the case that the
-        process is killed; :meth:`write` removes it.
-
-    Raises
-    ------
-    ValueError
-        If the interval is not positive.
+        A file that receives the samples every tenth of a second, in case the process is killed; :meth:`write` removes
+        it.
     """
 
     def __init__(
@@ -92,20 +86,20 @@ class PythonStacks:
 
     @property
     def sample_count(self) -> int:
-        """How many times the threads have been looked at since the last start."""
+        """The number of samples since the last start."""
         return 0 if self._sampler is None else self._sampler.count
 
     def start(self) -> None:
-        """Begin to sample.
+        """Start sampling.
 
         Raises
         ------
         SessionError
             If it is running.
         CollectorError
-            If the system gives no thread for it.
+            If the system cannot start a thread.
         OSError
-            If the journal cannot be made.
+            If the journal cannot be created.
         """
         with self._owner:
             if self._running:
@@ -123,16 +117,10 @@ class PythonStacks:
             self._running = True
 
     def stop(self) -> list[str]:
-        """Stop sampling, in bounded time.
-
-        Returns
-        -------
-        list of str
-            What went wrong or was left out, in plain words. A second call gives the same list.
-        """
+        """Stop sampling, in bounded time, and return the problems; a second call returns the same list."""
         sampler = self._sampler
         if sampler is not None and sampler.pid != os.getpid():
-            # In a forked child the thread does not exist, and the lock may be held for ever.
+            # In a forked child the thread does not exist, and the lock may be held forever.
             return ["this process was forked from the profiled one: its Python stacks are not sampled"]
         with self._owner:
             if self._running and sampler is not None:
@@ -142,11 +130,11 @@ class PythonStacks:
             return list(self._problems)
 
     def write(self, path: Path) -> None:
-        """Write what was sampled as a Parquet file that only its owner may read.
+        """Write the samples as a private Parquet file.
 
-        The file has one row whose cells are lists: the changes (``time_ns``, ``thread_id``, ``node``), the tree
-        of stacks (``node_parent``, ``node_frame``), the frames (``frame_file``, ``frame_line``,
-        ``frame_function``, ``frame_module``); and ``stopped_ns``.
+        The file has one row of lists: the changes (``time_ns``, ``thread_id``, ``node``), the tree of stacks
+        (``node_parent``, ``node_frame``), the frames (``frame_file``, ``frame_line``, ``frame_function``,
+        ``frame_module``), and ``stopped_ns``.
 
         Raises
         ------
@@ -162,7 +150,7 @@ class PythonStacks:
 
 
 class _Sampler:
-    """One stretch of sampling: the thread, and what it has seen."""
+    """The sampling thread of one run, and its samples."""
 
     def __init__(self, interval_s: float, clock: Clock, journal: Journal) -> None:
         self.pid = os.getpid()
@@ -170,9 +158,9 @@ class _Sampler:
         self.count = 0
         self._interval_s = interval_s
         self._clock = clock
-        self._halt = threading.Lock()  # held until the thread is to end
+        self._halt = threading.Lock()  # held until the thread should end
         self._thread = threading.Thread(target=self._run, name="npuprof-python-stacks", daemon=True)
-        # pydevd's own marks: a debugger must neither trace this thread nor stop it.
+        # Marks of pydevd: a debugger must neither trace nor stop this thread.
         self._thread.__dict__.update(pydev_do_not_trace=True, is_pydev_daemon_thread=True)
         self._epoch_ns = clock.realtime_ns() - clock.monotonic_raw_ns()
         self._started_ns = self._last_ns = clock.monotonic_raw_ns()
@@ -191,7 +179,7 @@ class _Sampler:
         self._thread.start()
 
     def stop(self) -> list[str]:
-        """End the thread, in bounded time; say in plain words what is missing because of it."""
+        """Stop the thread, in bounded time, and return the problems."""
         self._halt.release()
         self._thread.join(_JOIN_S)
         problems = []
@@ -217,7 +205,7 @@ class _Sampler:
         return problems
 
     def columns(self, changes: int = 0, nodes: int = 0, frames: int = 0) -> Columns:
-        """Return the file's columns, without the first of each kind; times become nanoseconds of the UTC epoch."""
+        """Return the columns of the file, without the first rows of each kind; times are UTC epoch nanoseconds."""
         count = len(self._nodes)  # the last to grow, should the thread still run
         return {
             "time_ns": array("q", (time_ns + self._epoch_ns for time_ns in self._times_ns[changes:count])),
@@ -228,7 +216,7 @@ class _Sampler:
         }
 
     def _run(self) -> None:
-        # threading.setprofile and settrace of the user's reach new threads: not this one.
+        # The user's threading.setprofile and settrace must not apply to this thread.
         sys.setprofile(None)
         sys.settrace(None)
         pause_s = self._interval_s
@@ -245,13 +233,13 @@ class _Sampler:
                 pause_s, rested_ns = max(self._interval_s, cost_ns / 1e9), ended_ns
             self._look()
             self._keep(last=True)
-        except Exception as error:  # noqa: BLE001 - nothing of ours may surface in the user's program; stop() tells it
+        except Exception as error:  # noqa: BLE001 - must not surface in the user's program; stop() returns it
             self._ended_early = (
                 f"the sampling of Python stacks ended after {self._elapsed_s():.3g} s: {type(error).__name__}: {error}"
             )
 
     def _keep(self, *, last: bool = False) -> None:
-        """Write what is new into the journal, now and then."""
+        """Write new samples to the journal from time to time."""
         grown = (len(self._nodes), *self._tree.sizes)
         pause_ns = _KEEP_NS if grown != self._kept else _KEEP_SAME_NS
         if last or self._last_ns - self._kept_ns >= pause_ns:
@@ -274,9 +262,9 @@ class _Sampler:
     def _look(self) -> None:
         now_ns = self._clock.monotonic_raw_ns()
         seen: dict[int, int] = {}
-        own = threading.get_ident()
+        sampler = threading.get_ident()
         for ident, frame in sys._current_frames().items():
-            if ident != own and (thread_id := self._threads.native_id(ident)) is not None:
+            if ident != sampler and (thread_id := self._threads.native_id(ident)) is not None:
                 seen[thread_id] = self._node(frame)
         for thread_id in self._seen.keys() - seen.keys():
             self._change(thread_id, NOTHING)
@@ -293,7 +281,7 @@ class _Sampler:
         self._nodes.append(node)
 
     def _node(self, leaf: types.FrameType) -> int:
-        """Return the tree's node of a thread's stack, with the coroutines that await what it runs."""
+        """Return the tree node of a thread's stack, including the coroutines that await what it runs."""
         path: list[int] = []  # leaf first
         loop_at = 0
         loop_frame: types.FrameType | None = None
@@ -314,7 +302,7 @@ class _Sampler:
         return self._tree.node(path)
 
     def _with_awaiting(self, outer: list[int], inner: list[int], loop_frame: types.FrameType) -> list[int]:
-        """Join the frames outside a loop, the coroutines that wait, and the frames that the loop runs."""
+        """Join the frames outside a loop, the waiting coroutines, and the frames that the loop runs."""
         loop = await_chains.running_loop(loop_frame)
         if loop is None:
             return outer + inner
@@ -331,7 +319,7 @@ class _Sampler:
 
 
 class _NativeIds:
-    """Which system thread each of Python's thread idents is; idents are used again, so owners are checked."""
+    """Maps Python thread idents to system thread ids; idents are reused, so their owners are checked."""
 
     def __init__(self) -> None:
         self.unknown = 0
@@ -340,9 +328,9 @@ class _NativeIds:
         self._foreign: set[int] = set()
 
     def native_id(self, ident: int) -> int | None:
-        """Return the system's id of a thread, or its ident where the threading module does not know it.
+        """Return the system id of a thread, or its ident if the threading module does not know it.
 
-        A thread that is about to be registered is not known yet either: None the first time.
+        Returns None the first time, since the thread may just not be registered yet.
         """
         known = self._known.get(ident)
         if known is not None and (thread := known[0]()) is not None and thread.is_alive():
@@ -362,7 +350,7 @@ class _NativeIds:
 
 
 def _write_parquet(columns: Columns, path: Path) -> None:
-    """Write the columns as the lists of one row, whole or not at all."""
+    """Write the columns as the lists of one row, atomically."""
     import pyarrow as pa  # here, so that starting does not wait for it
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""Which collector a session uses, and why."""
+"""The choice of a session's collector."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from npuprof.collectors.base import Collector
 
-# Each front end's module and class; imported when it is chosen.
+# Module and class of each front end, imported when chosen.
 _HOMES = {
     "acl": ("npuprof.collectors.acl", "AclCollector"),
     "torch_npu": ("npuprof.collectors.torch_npu", "TorchNpuCollector"),
@@ -20,19 +20,18 @@ _HOMES = {
     "tensorflow": ("npuprof.collectors.tensorflow", "TensorFlowCollector"),
     "msprof": ("npuprof.collectors.msprof", "MsprofCollector"),
     "kineto": ("npuprof.collectors.kineto", "KinetoCollector"),
-    "simulator": ("npuprof.collectors.simulator", "SimulatorCollector"),
+    "simulator": ("npuprof.collectors.acl", "SimulatorCollector"),
 }
 
-# The frameworks with a front end of their own, in the order in which they are looked for: what to call them, and the
-# packages whose import tells that a process uses them.
+# The frameworks with a front end, in order of preference: title, and the packages that a process imports to use them.
 _FRAMEWORKS = (
     ("torch_npu", "torch_npu", ("torch_npu",)),
     ("mindspore", "MindSpore", ("mindspore",)),
     ("tensorflow", "TensorFlow's adapter", ("npu_bridge", "npu_device")),
 )
 _PYACL = "acl"
-_SIMULATED = ("npuprof.simulator.npu", "npuprof.simulator.torch_front")  # what code imports that uses the simulated NPU
-_LOADED_BY_TORCH = "torch_npu"  # unless the environment says that torch is not to
+_SIMULATED = ("npuprof.simulator.npu", "npuprof.simulator.torch_front")  # imported by code for the simulated NPU
+_LOADED_BY_TORCH = "torch_npu"  # unless the environment disables it
 _NO_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _IMPORTS = re.compile(
     r"(?:^|[;:])[^\S\n]*(?:from[^\S\n]+([\w.]+)[^\S\n]+import\b|import[^\S\n]+([^#;\n]+))", re.MULTILINE
@@ -40,47 +39,47 @@ _IMPORTS = re.compile(
 
 
 class Choice(NamedTuple):
-    """A collector and the reason for choosing it, in words for the user."""
+    """A collector, and the reason for choosing it."""
 
     collector: Collector
     reason: str
 
 
 def make(name: str) -> Collector:
-    """Make a collector by its name, without importing its front end."""
+    """Return a new collector by its name, without importing its front end."""
     module, kind = _HOMES[name]
     factory: Callable[[], Collector] = getattr(import_module(module), kind)
     return factory()
 
 
 def choose(name: str, code: str = "") -> Choice:
-    """Choose a collector by its name, or the one that fits this process for ``auto``.
+    """Return the collector of a name, or for ``auto`` the one that fits this process.
 
-    ``auto`` takes the framework that the process has imported, or that the code imports, else pyACL where it is
-    installed, else a framework that is installed. It never falls back to the simulated NPU beside one of them that is
-    in use: a broken installation is an error to mend, not a reason to show simulated times. Torch's own profiler, the
-    simulated NPU beside a real one, and the msprof tool are asked for by name.
+    ``auto`` takes a framework that the process has imported or that the code imports, else pyACL if installed, else an
+    installed framework. It never falls back to the simulated NPU while one of them is in use: a broken installation
+    must be mended, not hidden behind simulated times. Torch's profiler, the simulated NPU next to a real one, and
+    msprof are chosen by name only.
 
     Parameters
     ----------
     name
-        The word that ``--collector`` takes.
+        The value of ``--collector``.
     code
-        What is to be profiled, where that is known: the text of a cell.
+        The text of the cell to profile, if known.
     """
     if name != "auto":
         return Choice(make(name), "asked for")
     for collector, _, packages in _FRAMEWORKS:
         for package in filter(_is_imported, packages):
             return Choice(make(collector), f"{package} is imported in this process")
-    idle = [(collector, title, found) for collector, title, names in _FRAMEWORKS if (found := _first_installed(names))]
+    idle = [(collector, title, name) for collector, title, names in _FRAMEWORKS if (name := _first_installed(names))]
     named = imported_by(code)
     for collector, _, package in idle:
         if package in named:
             return Choice(make(collector), f"{package} is installed, and the code imports {named[package]}")
-    beside = f"{' and '.join(title for _, title, _ in idle)}, which is installed too, is not imported"
+    others = f"{' and '.join(title for _, title, _ in idle)}, which is installed too, is not imported"
     if is_installed(_PYACL):
-        return Choice(make("acl"), f"pyACL is installed; {beside}" if idle else "pyACL is installed")
+        return Choice(make("acl"), f"pyACL is installed; {others}" if idle else "pyACL is installed")
     if idle and (any(map(_is_imported, _SIMULATED)) or "npuprof.simulator" in named):
         return Choice(make("simulator"), f"the simulated NPU is imported; {idle[0][1]}, which is installed, is not")
     if idle:
@@ -93,7 +92,7 @@ def choose(name: str, code: str = "") -> Choice:
 
 
 def awaited() -> tuple[str, ...]:
-    """Return the modules whose import will decide which front end ``auto`` takes; none where that is decided."""
+    """Return the modules whose import decides the choice of ``auto``; empty if it is decided."""
     packages = [package for _, _, packages in _FRAMEWORKS for package in packages]
     installed = [package for package in packages if is_installed(package)]
     if not installed or any(map(_is_imported, (*packages, _PYACL, *_SIMULATED))):
@@ -102,9 +101,9 @@ def awaited() -> tuple[str, ...]:
 
 
 def imported_by(code: str) -> dict[str, str]:
-    """Return the modules that a text of code imports, with their packages, and what it imports for each.
+    """Return the modules imported by a text of code, with their packages, each with the name in the code.
 
-    Found by its lines, because a cell may hold magics and shell commands beside Python.
+    Works line by line, since a cell may hold magics and shell commands.
     """
     found: dict[str, str] = {}
     for origin, listed in _IMPORTS.findall(code):
@@ -117,12 +116,12 @@ def imported_by(code: str) -> dict[str, str]:
 
 
 def is_installed(module: str) -> bool:
-    """Tell, without importing it, whether a module can be found."""
+    """Return whether a module can be found, without importing it."""
     if module in sys.modules:
         return _is_imported(module)
     try:
         return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):  # a half-made package around it
+    except (ImportError, ValueError):  # an incomplete parent package
         return False
 
 
@@ -131,4 +130,4 @@ def _first_installed(packages: tuple[str, ...]) -> str:
 
 
 def _is_imported(module: str) -> bool:
-    return sys.modules.get(module) is not None  # None stands for one that must not be imported
+    return sys.modules.get(module) is not None  # None marks a module that must not be imported

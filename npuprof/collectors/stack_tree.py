@@ -1,4 +1,4 @@
-"""Sampled stacks as a tree of frames: each distinct stack is stored once, and shares what it can with others."""
+"""Sampled stacks as a tree of frames, in which each distinct stack is stored once and prefixes are shared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from npuprof.texts import encodable
 
 NOTHING = -1
-"""The node of a thread that is gone, and the parent of a stack's first frame."""
+"""The node of a thread that has ended, and the parent of a stack's first frame."""
 
 Columns: TypeAlias = "dict[str, list[str] | list[int] | array[int]]"
 
@@ -22,12 +22,12 @@ _FRAME_BITS = 32
 
 
 class Step(enum.Enum):
-    """What a frame is to an event loop."""
+    """The role of a frame in an event loop."""
 
-    NONE = "not the loop's own"
-    LOOP = "where the loop runs"
-    ROUND = "one round of it"
-    CALLBACK = "a callback or task that it runs"
+    NONE = "not a frame of the loop"
+    LOOP = "the running loop"
+    ROUND = "a round of the loop"
+    CALLBACK = "a callback or task of the loop"
 
 
 _STEPS = {
@@ -41,10 +41,10 @@ _STEPS = {
 
 
 class StackTree:
-    """Gives each distinct frame and each distinct stack a small integer.
+    """Numbers the distinct frames and stacks.
 
-    A frame is a function: its file, the line of its definition, its name and its module. Code objects are held
-    weakly, so that a cell that is run again and again leaves nothing behind.
+    A frame is a function: file, first line, name and module. Code objects are held weakly, so that a cell that runs
+    again and again leaves nothing behind.
     """
 
     def __init__(self) -> None:
@@ -56,21 +56,21 @@ class StackTree:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has grown to its limit, after which nothing should be added."""
+        """Whether the tree has reached its limit."""
         return len(self._parents) >= _MAX_NODES or len(self._frames) >= _MAX_FRAMES
 
     def frame(self, frame: types.FrameType) -> int:
         """Return the index of a frame's function."""
         code = frame.f_code
         known = self._codes.get(id(code))
-        if known is not None and known[0]() is code:  # an id is used again once its owner is gone
+        if known is not None and known[0]() is code:  # ids are reused
             return known[1]
         index = self._add_frame(code, frame.f_globals.get("__name__"))
         self._codes[id(code)] = (weakref.ref(code), index)
         return index
 
     def _add_frame(self, code: types.CodeType, module: object) -> int:
-        # Exact strings: a module's name may be anything that its user has put there.
+        # Exact strings only: a user may set a module's name to anything.
         name = module if type(module) is str else ""
         key = (code.co_filename, code.co_firstlineno, code.co_name, name)
         index = self._frames.setdefault(key, len(self._frames))
@@ -79,7 +79,7 @@ class StackTree:
         return index
 
     def node(self, path: list[int]) -> int:
-        """Return the node of a stack of frame indices, outermost first; :data:`NOTHING` for an empty one."""
+        """Return the node of a stack of frame indices, outermost first; :data:`NOTHING` for an empty stack."""
         node = NOTHING
         for frame in path:
             key = (node + 1) << _FRAME_BITS | frame
@@ -93,12 +93,12 @@ class StackTree:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many nodes and frames there are."""
+        """The numbers of nodes and frames."""
         return len(self._node_frames), len(self._frames)
 
     def columns(self, nodes: int = 0, frames: int = 0) -> Columns:
-        """Return the tree and its frames as columns, without the first of each; a node comes after its parent."""
-        count = len(self._node_frames)  # frames are added before the nodes that name them
+        """Return the tree and its frames as columns, without the first of each; parents precede their children."""
+        count = len(self._node_frames)  # frames are added before their nodes
         keys = list(islice(self._frames, frames, None)) if frames < len(self._frames) else []
         return {
             "node_parent": self._parents[nodes:count],

@@ -1,7 +1,7 @@
-"""The TensorFlow collector: the local window ``npu_bridge.profiler.profiler.Profiler`` around the profiled code.
+"""The TensorFlow collector: the window ``npu_bridge.profiler.profiler.Profiler`` around the profiled code.
 
-The window records what ``tf.Session.run`` does on the NPU in it. More can be collected over a whole session only,
-which the session's configuration asks for: :mod:`npuprof.tensorflow` makes it.
+The window records what ``tf.Session.run`` does on the NPU. Everything else can be collected only over a whole session,
+by its configuration: see :mod:`npuprof.tensorflow`.
 
 Source: collectors/FRONTENDS.md section 4; "Collection Operations"; the TF Adapter's page on ``Profiler``.
 """
@@ -31,16 +31,16 @@ METRICS = (
     "ResourceConflictRatio",
     "L2Cache",
 )
-"""What the window counts."""
+"""The metrics that the window can count."""
 
 _IN_WINDOW = frozenset(
     ("level", "aic_metrics", "activities", "stacks", "shapes", "marks", "output", "name", "collector")
 )
 _WHOLE = (
-    "It begins with the next session that is made: give that the configuration of npuprof.tensorflow.session_config, "
+    "It begins with the next session: create it with the configuration of npuprof.tensorflow.session_config, "
     "run_config or global_options"
 )
-# The window excludes what these begin with the session; GE has names of its own.
+# The window cannot be used while these collect over a whole session; GE has its own variable.
 _WHOLE_SESSION = ("PROFILING_MODE", "GE_PROFILING_MODE")
 
 
@@ -54,15 +54,15 @@ class TensorFlowCollector:
     def __init__(self) -> None:
         self._window: Any = None
         self._directory: Path | None = None
-        self._told_of_marks = False
+        self._warned_of_marks = False
 
     def load(self) -> Any:
-        """Import the window's class.
+        """Import the class of the window.
 
         Raises
         ------
         FrontEndAbsentError
-            If the adapter is not installed, or fails while it is imported.
+            If the adapter is not installed or its import fails.
         """
         try:
             return importlib.import_module("npu_bridge.profiler.profiler").Profiler
@@ -77,7 +77,7 @@ class TensorFlowCollector:
             ) from reason
 
     def check(self, options: Options) -> None:
-        """Refuse what the window cannot do; see :class:`npuprof.collectors.base.Collector`."""
+        """Raise an error for options that the window does not support."""
         capabilities.check(self.name, options)
         refuse_beyond_window(options)
         if not self.drives(options):
@@ -91,15 +91,15 @@ class TensorFlowCollector:
                 )
 
     def drives(self, options: Options) -> bool:
-        """Return whether the device is asked for; the window knows nothing else."""
+        """Return whether the device is to be profiled; the window records nothing else."""
         return "npu" in options.activities
 
     def records_stacks(self, options: Options) -> bool:
-        """Return that Python calls are not recorded by the window."""
+        """Return False: the window records no Python calls."""
         return False
 
     def warmup(self, options: Options, directory: Path) -> None:
-        """Import the window's class, which is all that can be done before it opens."""
+        """Import the class of the window; nothing else can be prepared."""
         self.load()
 
     def start(self, options: Options, directory: Path) -> None:
@@ -114,7 +114,7 @@ class TensorFlowCollector:
                 f"npu_bridge's Profiler cannot be opened ({error}): it needs a tf.Session on the NPU, one window at a "
                 "time, and no profiling_mode or enable_profiling in the session's configuration"
             ) from error
-        self._window, self._directory, self._told_of_marks = window, directory, False
+        self._window, self._directory, self._warned_of_marks = window, directory, False
 
     def stop(self) -> None:
         """Close the window."""
@@ -133,41 +133,35 @@ class TensorFlowCollector:
             )
 
     def step(self, number: int) -> None:
-        """Do nothing: the window knows no iterations, and the session keeps them."""
+        """Do nothing: the window has no iterations, and the session records them."""
 
     def mark(self, message: str, domain: str = "", stream: Any = None) -> None:
-        """Tell, once a run, that the window records no markers."""
-        if self._window is not None and not self._told_of_marks:
-            self._told_of_marks = True
+        """Warn once per run that the window records no markers."""
+        if self._window is not None and not self._warned_of_marks:
+            self._warned_of_marks = True
             warnings.warn(
-                "npu_bridge's Profiler records no markers: what npuprof.mark and npuprof.range name is not in this run",
+                "npu_bridge's Profiler records no markers: npuprof.mark and npuprof.range have no effect in this run",
                 NpuprofWarning,
                 stacklevel=3,
             )
 
     def range_start(self, message: str, domain: str = "") -> int:
-        """Return 0, because markers are not collected."""
+        """Return 0: markers are not collected."""
         self.mark(message, domain)
         return 0
 
     def range_stop(self, handle: int) -> None:
-        """Do nothing, because there are no ranges."""
+        """Do nothing: there are no ranges."""
 
     def versions(self) -> Mapping[str, str]:
-        """Return the versions of TensorFlow and the adapter, as far as they are imported and tell them."""
+        """Return the versions of TensorFlow and the adapter, if imported."""
         names = ("tensorflow", "npu_bridge", "npu_device")
-        told = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
-        return {name: str(version) for name, version in told.items() if version is not None}
+        versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
+        return {name: str(version) for name, version in versions.items() if version is not None}
 
 
 def refuse_beyond_window(options: Options) -> None:
-    """Refuse what the window would leave out, or count though it was not asked to.
-
-    Raises
-    ------
-    OptionsError
-        With the reason, and where it can be had.
-    """
+    """Raise an OptionsError for options that the window would ignore, or metrics that it would count unasked."""
     if "npu" not in options.activities:
         if options.shapes:
             raise OptionsError("TensorFlow's window records shapes with the device: add npu to activities", "shapes")

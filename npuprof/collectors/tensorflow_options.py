@@ -1,7 +1,7 @@
 """The JSON object ``profiling_options``, by which TensorFlow on Ascend collects over a whole session.
 
-Every key of the vendor's options page is checked as its collector checks it, before a session is made: the
-collector itself would end the session, or go on with another value than the one that was asked for.
+All keys of the vendor's options page are checked as the collector checks them, before a session is created: the
+collector itself would end the session, or use another value than requested.
 
 Source: collectors/FRONTENDS.md sections 4 and 6; "Collection Operations".
 """
@@ -30,9 +30,9 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "910B": (*_OLDER_GROUPS, "L2Cache", "MemoryAccess", "PipeUtilizationExct"),
     "310B": (*_OLDER_GROUPS, "L2Cache", "PipelineExecuteUtilization"),
 }
-"""The groups of AI Core metrics by family of chips; that of 910B, A2 and A3 takes ``Custom:`` events too."""
+"""The AI Core metric groups by chip family; that of 910B, A2 and A3 has ``Custom:`` events too."""
 
-# What each level asks; l2 of task_time is not on the options page.
+# The settings of each level; task_time l2 is not on the options page.
 _LEVELS: Mapping[str | int, Mapping[str, str]] = {
     "none": {"task_time": "off"},
     0: {"task_time": "l0"},
@@ -48,21 +48,21 @@ _RATES = {
 
 
 def build(options: Options, chip: str = "", *, training: bool = True) -> str:
-    """Return the JSON text for our options.
+    """Return the JSON text of the options.
 
     Parameters
     ----------
     options
-        What to collect. The activity ``cpu`` is a session's of npuprof, and not in here.
+        What to collect. The activity ``cpu`` is left to npuprof's session.
     chip
-        The name of the chip, such as ``Ascend910B3``; without it, what some chip has is allowed.
+        The name of the chip, such as ``Ascend910B3``; without it, metrics of any chip are allowed.
     training
-        Whether a training session is meant, in which the vendor wants the iteration trace with any task times.
+        Whether it is a training session, for which the vendor requires the iteration trace with task times.
 
     Raises
     ------
     OptionsError
-        If TensorFlow cannot collect something that was asked for.
+        If TensorFlow does not support an option.
     """
     capabilities.check("tensorflow", options)
     if "npu" not in options.activities:
@@ -103,24 +103,14 @@ def _rest(options: Options) -> dict[str, Any]:
 
 
 def check(plain: str | Mapping[str, Any], chip: str = "", *, training: bool = True) -> dict[str, Any]:
-    """Check a ``profiling_options`` of the user's own.
+    """Check a ``profiling_options`` object or JSON text, and return the object.
 
-    Parameters
-    ----------
-    plain
-        The JSON text or what it holds.
-    chip, training
-        As :func:`build` takes them.
-
-    Returns
-    -------
-    dict
-        What it holds.
+    `chip` and `training` are those of :func:`build`.
 
     Raises
     ------
     OptionsError
-        If a key is not of the options page, a value not one that its key takes, or two do not go together.
+        If a key is unknown, a value is not allowed, or two do not go together.
     """
     if isinstance(plain, str):
         try:
@@ -155,7 +145,7 @@ def _check_combinations(plain: Mapping[str, Any], training: bool) -> None:
 
 
 def family_of(chip: str) -> str:
-    """Return the family of a chip by its name, as :data:`METRICS` has it; empty where it is not known."""
+    """Return the family of a chip name, a key of :data:`METRICS`; empty if unknown."""
     for pattern, family in ((r"310B", "310B"), (r"310P", "310P"), (r"910B\d|910_|A[23]\b", "910B"), (r"910", "910")):
         if re.search(pattern, chip):
             return family
@@ -239,9 +229,9 @@ _OF_MSPROF = ("delay", "duration", "power", "mstx_domain_include", "mstx_domain_
 
 def _reason(key: str) -> str:
     if key in _OF_ACL_JSON:
-        return "it is one of acl.json"
+        return "it is a key of acl.json"
     if key in _OF_MSPROF:
-        return "the msprof tool alone has it"
+        return "only the msprof tool has it"
     if key in ("sys_cpu_freq", "sys_lp_freq"):
         return "the collector refuses it on the 910B family"
-    return "the collector refuses what it does not know"
+    return "the collector refuses unknown keys"

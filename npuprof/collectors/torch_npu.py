@@ -1,7 +1,7 @@
 """The torch_npu collector: ``torch_npu.profiler.profile`` around the profiled code.
 
-One object records one window; when to record is the session's affair. The ``*_ascend_pt`` directory that torch_npu
-writes lies in the recording, raw, because npuprof decodes it. Source: collectors/FRONTENDS.md section 2.
+One object records one window; the session decides when. torch_npu writes a ``*_ascend_pt`` directory into the
+recording, raw, because npuprof decodes it. Source: collectors/FRONTENDS.md section 2.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from npuprof.collectors import cann_features, capabilities
-from npuprof.collectors import torch_npu_settings as settings
-from npuprof.collectors.vendor_messages import VendorMessages, vendor_messages
+from npuprof.collectors import capabilities
+from npuprof.collectors import torch_npu_adapter as adapter
+from npuprof.collectors.torch_npu_adapter import VendorMessages, vendor_messages
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning, OptionsError
 from npuprof.options import DEFAULT_DOMAIN, Options
 
-# What it says of every run that is made as ours are.
+# Warnings that every run of npuprof causes.
 _EXPECTED = (
     "Stop profiler while current state is RECORD",
     "WARMUP followed by NONE",
     "Experimental config will not be used",
 )
 _RECORD, _WARMUP = "RECORD", "WARMUP"
-_OTHER_PROFILERS = ("PROFILER_SAMPLECONFIG", "PROFILING_MODE")  # with either of these, it records nothing
+_OTHER_PROFILERS = ("PROFILER_SAMPLECONFIG", "PROFILING_MODE")  # if set, nothing is recorded
 _PATHS = "torch_npu.profiler._profiler_path_creator"
 
 
 class TorchNpuCollector:
-    """Collects with the profiler of torch_npu: CANN and the device, and the operators of PyTorch."""
+    """Collects with torch_npu's profiler: CANN, the device, and PyTorch's operators."""
 
     name = "torch_npu"
     simulated = False
@@ -44,14 +44,14 @@ class TorchNpuCollector:
     def __init__(self) -> None:
         self._torch_npu: ModuleType | None = None
         self._profile: Any = None
-        self._action = ""  # what its schedule says, by the vendor's name; empty while nothing has begun
+        self._action = ""  # the current action of its schedule, by the vendor's name; empty before the start
         self._first_step = 0
         self._marks = False
         self._options = Options()
         self._directory = Path()
-        self._ranges: dict[int, tuple[int, str]] = {}  # open ranges: the id of mstx and its domain, by our handle
+        self._ranges: dict[int, tuple[int, str]] = {}  # mstx id and domain of open ranges, by handle
         self._handles = itertools.count(1)
-        self._paths: dict[str, Any] = {}  # where torch_npu wrote before, and where it does now
+        self._paths: dict[str, Any] = {}  # torch_npu's paths before, and now
         self._own_path: Any = None
 
     def load(self) -> ModuleType:
@@ -60,7 +60,7 @@ class TorchNpuCollector:
         Raises
         ------
         FrontEndAbsentError
-            If it is not installed, or fails while it is imported, as it does without CANN.
+            If it is not installed or its import fails, for example without CANN.
         """
         try:
             importlib.import_module("torch")
@@ -75,9 +75,9 @@ class TorchNpuCollector:
         return torch_npu
 
     def check(self, options: Options) -> None:
-        """Refuse what torch_npu cannot do or would coerce; see :class:`npuprof.collectors.base.Collector`."""
+        """Raise an error for options that torch_npu does not support or would coerce."""
         capabilities.check(self.name, options)
-        settings.refuse_coerced(options)
+        adapter.refuse_coerced(options)
         self.load()
         _refuse_what_is_missing(options)
         for variable in _OTHER_PROFILERS:
@@ -92,25 +92,25 @@ class TorchNpuCollector:
             )
 
     def drives(self, options: Options) -> bool:
-        """Return that torch_npu is always asked: the ``cpu`` activity is PyTorch's operators."""
+        """Return True: the ``cpu`` activity consists of PyTorch's operators."""
         return True
 
     def records_stacks(self, options: Options) -> bool:
-        """Return whether PyTorch's own tracer records every Python call."""
+        """Return whether PyTorch's tracer records every Python call."""
         return options.stacks or options.modules
 
     def warmup(self, options: Options, directory: Path) -> None:
-        """Warm up as torch_npu's own schedules do; on a failure everything begun is ended again."""
+        """Warm up as torch_npu's schedules do; a failure undoes it."""
         self._directory = directory
         self._open(options, directory, _WARMUP)
 
     def start(self, options: Options, directory: Path) -> None:
-        """Start collecting into `directory`; on a failure everything begun is ended again."""
+        """Start collecting into `directory`; a failure undoes it."""
         if (profile := self._profile) is None:
             self._open(options, directory, _RECORD)
         else:
             self._action = _RECORD
-            with _passed_on() as messages, ExitStack() as undo:
+            with _vendor_warnings() as messages, ExitStack() as undo:
                 undo.callback(self._abandon, messages, directory)
                 profile.step_num, self._first_step = self._first_step - 1, 0
                 profile.step()
@@ -120,10 +120,10 @@ class TorchNpuCollector:
         self._options = options
 
     def _open(self, options: Options, directory: Path, action: str) -> None:
-        """Make the vendor's object, and begin to record or to warm up."""
+        """Create the vendor's object, and start recording or warming up."""
         self._torch_npu = torch_npu = self.load()
         self._paths, self._action = _creator_state(), action
-        with _passed_on() as messages, ExitStack() as undo:
+        with _vendor_warnings() as messages, ExitStack() as undo:
             undo.callback(self._abandon, messages, directory)
             actions = torch_npu.profiler.ProfilerAction
             # With any schedule at all, it marks the steps.
@@ -141,14 +141,14 @@ class TorchNpuCollector:
             undo.pop_all()
 
     def stop(self) -> None:
-        """Stop collecting, whatever single calls come to."""
+        """Stop collecting, even if single calls fail."""
         self._marks = False
         if self._profile is None:
             return
         if self._action == _WARMUP:
             self._end_warmup()
             return
-        with _passed_on() as messages, ExitStack() as last_first:
+        with _vendor_warnings() as messages, ExitStack() as last_first:
             last_first.callback(self._forget)
             last_first.callback(self._end_what_is_left, messages)
             last_first.callback(self._profile.stop)
@@ -157,7 +157,7 @@ class TorchNpuCollector:
         _raise_errors("torch_npu.profiler.profile.stop", messages)
 
     def take_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
-        """Put them where torch_npu takes its ``profiler_metadata.json`` and ``profiler_info.json`` from."""
+        """Add them to torch_npu's ``profiler_metadata.json`` and ``profiler_info.json``."""
         if self._profile is None:
             return
         self._profile.metadata.update(metadata)
@@ -165,63 +165,63 @@ class TorchNpuCollector:
             self._profile.prof_if.schedule = SimpleNamespace(**schedule)
 
     def _end_warmup(self) -> None:
-        """End a warm-up as the vendor does where a step that records nothing follows.
+        """End a warm-up as the vendor does before a step that records nothing.
 
-        It starts and stops for that: after a mere end, the next run would have the options of this one.
+        This starts and stops the profiler: otherwise the next run would have the options of this one.
         """
-        with _passed_on() as messages, ExitStack() as last_first:
+        with _vendor_warnings() as messages, ExitStack() as last_first:
             last_first.callback(self._abandon, messages, self._directory)
             last_first.callback(self._profile.stop)
             self._action = "NONE"
             self._profile.step()
 
     def _abandon(self, messages: VendorMessages, directory: Path) -> None:
-        """End what a start that failed may have begun, and remove the files without data that it left."""
+        """End a failed start, and remove the files that it left."""
         try:
             if self._profile is not None:
                 said = len(messages.errors)
                 self._end_what_is_left(messages)
-                del messages.errors[said:]  # of ending what had not begun
+                del messages.errors[said:]  # errors of calls for which nothing was to end
         finally:
             self._forget()
             for left in directory.glob("*_ascend_pt*"):
                 shutil.rmtree(left, ignore_errors=True)
 
     def _end_what_is_left(self, messages: VendorMessages) -> None:
-        """Make the calls that end a run and that torch_npu left out because one before them failed."""
+        """Make the remaining calls that end a run after one has failed."""
         if not _creator_state().get("is_prof_inited"):
             return
         interface = self._profile.prof_if
         for end in (interface.stop_trace, interface.finalize_trace):
             try:
                 end()
-            except Exception as error:  # noqa: BLE001 - the other must run, and it is told
+            except Exception as error:  # noqa: BLE001 - the other call must run
                 messages.errors.append(f"{end.__name__}: {error}")
         _set_creator_state({"is_prof_inited": False})
 
     def _forget(self) -> None:
         self._ranges.clear()
         if self._profile is not None:
-            self._profile.stopped = True  # or it would stop once more when it is forgotten
+            self._profile.stopped = True  # or its finalizer would stop it again
         self._profile, self._action = None, ""
         if _creator_state().get("_dir_path") == self._own_path:
-            _set_creator_state(self._paths)  # a profiler of the user's, which waits for its step, keeps its directory
+            _set_creator_state(self._paths)  # a waiting profiler of the user keeps its directory
 
     def step(self, number: int) -> None:
-        """Begin the next ``ProfilerStep#``, by which the vendor's tools know iterations."""
+        """Begin the next ``ProfilerStep#``, the iteration of the vendor's tools."""
         if self._action != _RECORD:
             self._first_step = number
         else:
             self._profile.step()
 
     def mark(self, message: str, domain: str = "", stream: Any = None) -> None:
-        """Record a moment with mstx, on the device too where a stream or its ``npu_stream`` is given."""
+        """Record a moment with mstx, on the device too for a stream or its ``npu_stream``."""
         if (npu := self._marked(domain)) is not None:
             given = None if stream is None else _stream(npu, stream)
             npu.mstx.mark(message, given, domain or DEFAULT_DOMAIN)
 
     def range_start(self, message: str, domain: str = "") -> int:
-        """Open a range of mstx and give its handle, or 0 when markers are not collected."""
+        """Open an mstx range and return its handle; 0 if markers are not collected."""
         if (npu := self._marked(domain)) is None:
             return 0
         native = domain or DEFAULT_DOMAIN
@@ -233,39 +233,39 @@ class TorchNpuCollector:
         return handle
 
     def _marked(self, domain: str) -> Any:
-        """Return ``torch_npu.npu`` where markers of a domain are collected; else None.
+        """Return ``torch_npu.npu`` if markers of a domain are collected, else None.
 
-        Torch_npu hands moments on whatever their domain is, so domains are chosen here.
+        torch_npu records moments of all domains, so the domains are chosen here.
         """
         if not self._marks or self._torch_npu is None or not self._options.takes_domain(domain):
             return None
         return self._torch_npu.npu
 
     def range_stop(self, handle: int) -> None:
-        """Close a range; one that ended with the session is ignored."""
+        """Close a range; ignore one that ended with the session."""
         number, domain = self._ranges.pop(handle, (0, ""))
         if number and self._torch_npu is not None:
             self._torch_npu.npu.mstx.range_end(number, domain=domain)
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of torch and torch_npu, and the chip."""
-        found: dict[str, str] = {}
+        versions: dict[str, str] = {}
         if (torch_npu := self._torch_npu) is not None:
-            found["torch"] = str(importlib.import_module("torch").__version__)
-            found["torch_npu"] = str(torch_npu.__version__)
+            versions["torch"] = str(importlib.import_module("torch").__version__)
+            versions["torch_npu"] = str(torch_npu.__version__)
             with suppress(RuntimeError, AttributeError):
-                found["chip"] = str(torch_npu.npu.get_device_name())
-        return found
+                versions["chip"] = str(torch_npu.npu.get_device_name())
+        return versions
 
 
 def _make(torch_npu: ModuleType, options: Options, directory: Path, schedule: Callable[[int], Any]) -> Any:
-    """Make the vendor's object for one window."""
+    """Create the vendor's object for one window."""
     profiler = torch_npu.profiler
-    special = settings.experimental_arguments(options)
+    special = adapter.experimental_arguments(options)
     special["profiler_level"] = getattr(profiler.ProfilerLevel, special["profiler_level"])
     special["aic_metrics"] = getattr(profiler.AiCMetrics, special["aic_metrics"])
     handler = profiler.tensorboard_trace_handler(str(directory), analyse_flag=False)
-    if handler is None:  # without one it would record into the working directory, and delete that at the end
+    if handler is None:  # without a handler it records into the working directory, and deletes that at the end
         raise CollectorError(
             f"torch_npu does not take {directory} as a directory: choose another with --output, of letters, "
             "digits and underscores and without links"
@@ -276,7 +276,7 @@ def _make(torch_npu: ModuleType, options: Options, directory: Path, schedule: Ca
             schedule=schedule,
             on_trace_ready=handler,
             experimental_config=profiler._ExperimentalConfig(**special),
-            **settings.profile_arguments(options),
+            **adapter.profile_arguments(options),
         )
     except Exception as error:
         reason = str(error).partition("\n")[0]  # the vendor's error codes follow
@@ -287,19 +287,19 @@ def _make(torch_npu: ModuleType, options: Options, directory: Path, schedule: Ca
 
 
 def _refuse_what_is_missing(options: Options) -> None:
-    """Refuse what the installed CANN would leave out, or what would break the profiler for good."""
-    if options.record_op_args and not cann_features.can_load(settings.DUMP_LIBRARY):
+    """Raise an OptionsError for options that the installed CANN would ignore, or that would break the profiler."""
+    if options.record_op_args and not capabilities.can_load(adapter.DUMP_LIBRARY):
         raise OptionsError(
-            f"record_op_args needs {settings.DUMP_LIBRARY} of CANN, which is not found; torch_npu's profiler could "
-            "not be stopped any more in this process. Check LD_LIBRARY_PATH, or leave record_op_args out",
+            f"record_op_args needs {adapter.DUMP_LIBRARY} of CANN, which cannot be loaded; without it, torch_npu's "
+            "profiler could never be stopped in this process. Check LD_LIBRARY_PATH, or leave record_op_args out",
             "record_op_args",
         )
     needed = {
-        "aic_metrics=MemoryAccess": (options.aic_metrics == "MemoryAccess", cann_features.MEMORY_ACCESS),
-        "op_attr": (options.op_attr, cann_features.ATTRIBUTES),
+        "aic_metrics=MemoryAccess": (options.aic_metrics == "MemoryAccess", capabilities.MEMORY_ACCESS),
+        "op_attr": (options.op_attr, capabilities.ATTRIBUTES),
     }
     for option, (wanted, feature) in needed.items():
-        if wanted and feature not in cann_features.advertised():
+        if wanted and feature not in capabilities.advertised_features():
             raise OptionsError(
                 f"{option} is not offered by this chip and CANN (they do not advertise the feature {feature}), and "
                 "torch_npu would leave it out in silence: choose another, or a newer CANN",
@@ -308,8 +308,8 @@ def _refuse_what_is_missing(options: Options) -> None:
 
 
 @contextmanager
-def _passed_on() -> Iterator[VendorMessages]:
-    """Take what torch_npu says in the block; what it warns of beyond what is usual is told as a warning."""
+def _vendor_warnings() -> Iterator[VendorMessages]:
+    """Capture torch_npu's output in the block; pass unexpected warnings on as NpuprofWarning."""
     with vendor_messages() as messages:
         yield messages
     for message in messages.warnings:
@@ -323,7 +323,7 @@ def _raise_errors(call: str, messages: VendorMessages) -> None:
 
 
 def _creator() -> Any:
-    """Return the process's only maker of result directories; None where this version has none."""
+    """Return torch_npu's singleton that creates result directories; None if this version has none."""
     try:
         return importlib.import_module(_PATHS).ProfPathCreator()
     except (ImportError, AttributeError):
@@ -341,7 +341,7 @@ def _set_creator_state(state: Mapping[str, Any]) -> None:
 
 
 def _stream(npu: Any, handle: Any) -> Any:
-    """Return the stream object of a native handle, which is what mstx takes."""
+    """Return the stream object of a native handle, as mstx takes it."""
     if not isinstance(handle, int):
         return handle
     current = npu.current_stream()

@@ -13,8 +13,7 @@ from pathlib import Path
 from npuprof import atomic
 from npuprof.clock import Clock, SystemClock, step_ns
 from npuprof.collectors import capabilities, msprof_flags
-from npuprof.collectors.msprof import LOG_NAME, find
-from npuprof.collectors.msprof_client import MsprofProcess, has_data
+from npuprof.collectors.msprof import LOG_NAME, MsprofProcess, find, has_data
 from npuprof.errors import CollectorError, OptionsError
 from npuprof.machine import cann, environment
 from npuprof.options import Options

@@ -17,17 +17,17 @@ import time
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.machine import environment
 from npuprof.options.values import flag
+from npuprof.session.schedule import TraceReady
 
 if TYPE_CHECKING:
     from npuprof.info import Selected
     from npuprof.profiles import Profile
     from npuprof.ranks.profile_set import ProfileSet
-    from npuprof.session.session import Session, TraceReady
 
 
 TABLES_DIRECTORY = "npuprof_tables"
@@ -201,7 +201,7 @@ def trace_handler(
         raise OptionsError(f"worker_name must be 1 to 100 characters without slashes, not {worker_name!r}")
     worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
 
-    def handle(session: Session) -> None:
+    def handle(session: Any) -> None:
         recording = session.recording
         if dir_name is not None:
             recording.directory = _moved(recording.directory, Path(dir_name).expanduser(), worker)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from npuprof.errors import OptionsError
 
@@ -23,6 +23,8 @@ class ProfilerAction(IntEnum):
 
 
 ScheduleFunction: TypeAlias = Callable[[int], ProfilerAction]
+TraceReady: TypeAlias = Callable[[Any], object]
+"""A function of a :class:`npuprof.Session`, called after each run."""
 
 
 @dataclass(frozen=True)

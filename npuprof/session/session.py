@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from npuprof.clock import Clock, SystemClock
 from npuprof.collectors.base import Collector
@@ -26,15 +26,13 @@ from npuprof.options import Options, OptionValues, shows_options
 from npuprof.recording import Recording
 from npuprof.session.active import ActiveRun
 from npuprof.session.mixins import EndedRuns, HasMetadata
-from npuprof.session.schedule import ProfilerAction, Schedule, ScheduleFunction, missing_steps, steps_needed
+from npuprof.session.schedule import ProfilerAction, Schedule, ScheduleFunction, TraceReady, missing_steps, steps_needed
 
 if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Unpack
 
     from npuprof.session.streams import OperatorStream
-
-TraceReady: TypeAlias = Callable[["Session"], object]
 
 _NO_REASONS = ("asked for", "given")  # a choice of the user needs no explanation
 _RECORDS = frozenset({ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from npuprof.collectors import host_tools
+from npuprof.collectors import capabilities
 from npuprof.collectors.mindspore import MindSporeCollector
 from tests.collectors import mindspore_double
 from tests.collectors.mindspore_double import Double, MakeMindSpore
@@ -22,9 +22,9 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> StandIn:
 
 
 @pytest.fixture(autouse=True)
-def _has_host_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+def _has_capabilities(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the machine have every program with which the host is sampled, as one with an NPU may."""
-    monkeypatch.setattr(host_tools, "missing", lambda kind: [])
+    monkeypatch.setattr(capabilities, "missing_host_tools", lambda kind: [])
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from npuprof.collectors.cann_features import can_load, features_of
+from npuprof.collectors.capabilities import can_load, features_of
 
 
 class _Library:

@@ -6,14 +6,9 @@ from typing import Any
 
 import pytest
 
-from npuprof.collectors import (
-    acl,
-    capabilities,
-    mindspore_settings,
-    msprof_flags,
-    tensorflow_options,
-    torch_npu_settings,
-)
+from npuprof.collectors import acl, capabilities, msprof_flags, tensorflow_options
+from npuprof.collectors import mindspore_adapter as mindspore_settings
+from npuprof.collectors import torch_npu_adapter as torch_npu_settings
 from npuprof.errors import OptionsError
 from npuprof.options import SPECIFICATION, Options, has_value, lacks
 from npuprof.options.specification import FRONT_ENDS

@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 
 from npuprof import tensorflow
-from npuprof.collectors import capabilities, host_tools
+from npuprof.collectors import capabilities
 from npuprof.collectors.registry import make
 from npuprof.errors import OptionsError
 from npuprof.options import COLLECTORS, Options, has_value
 from npuprof.session.session import Session
 from tests.collectors.test_acl import RecordingProf
 
-_missing = host_tools.missing  # before any test stands something in for it
+_missing = capabilities.missing_host_tools  # before any test stands something in for it
 _SCRIPT = "msprof_data_collection.sh"
 
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Give a function that installs programs on a machine that has none of them."""
-    monkeypatch.setattr(host_tools, "missing", _missing)
-    monkeypatch.setattr(host_tools, "_WHERE", str(tmp_path))
-    monkeypatch.setattr(host_tools, "_SCRIPT", tmp_path / _SCRIPT)
+    monkeypatch.setattr(capabilities, "missing_host_tools", _missing)
+    monkeypatch.setattr(capabilities, "_WHERE", str(tmp_path))
+    monkeypatch.setattr(capabilities, "_SCRIPT", tmp_path / _SCRIPT)
 
     def install(*programs: str) -> None:
         for program in programs:

@@ -12,8 +12,8 @@ import pytest
 
 import npuprof
 from npuprof.collectors import registry
+from npuprof.collectors.acl import SimulatorCollector
 from npuprof.collectors.mindspore import MindSporeCollector
-from npuprof.collectors.simulator import SimulatorCollector
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning, OptionsError
 from npuprof.options import Options
 from npuprof.simulator import npu

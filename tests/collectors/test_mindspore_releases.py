@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import npuprof
-from npuprof.collectors.simulator import SimulatorCollector
+from npuprof.collectors.acl import SimulatorCollector
 from npuprof.errors import NpuprofWarning, OptionsError
 from npuprof.options import Options
 from npuprof.simulator import npu

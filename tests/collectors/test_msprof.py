@@ -18,8 +18,7 @@ import pytest
 import npuprof
 from npuprof import cli
 from npuprof.collectors import msprof
-from npuprof.collectors.msprof import MsprofCollector
-from npuprof.collectors.msprof_client import MsprofProcess
+from npuprof.collectors.msprof import MsprofCollector, MsprofProcess
 from npuprof.collectors.msprof_flags import flags, refuse
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.machine import cann
@@ -415,7 +414,7 @@ def test_what_cannot_be_run_is_refused(
 
 
 def test_a_long_output_is_kept_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuprof.collectors.msprof_client._MOST_OUTPUT", 1000)
+    monkeypatch.setattr("npuprof.collectors.msprof._MOST_OUTPUT", 1000)
     code = "import sys\nfor line in range(5000): print('line', line)\nsys.stdin.readline(); print('done')"
     process = MsprofProcess([sys.executable, "-c", code], takes_words=True)
     assert process.ask("go", re.compile("done"), 30)[0] == "done"

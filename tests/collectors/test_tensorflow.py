@@ -12,7 +12,7 @@ import pytest
 
 import npuprof
 from npuprof.collectors import registry
-from npuprof.collectors.simulator import SimulatorCollector
+from npuprof.collectors.acl import SimulatorCollector
 from npuprof.collectors.tensorflow import TensorFlowCollector
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning, OptionsError
 from npuprof.options import Options

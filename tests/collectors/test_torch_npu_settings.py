@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from npuprof.collectors.torch_npu import TorchNpuCollector
-from npuprof.collectors.torch_npu_settings import experimental_arguments, profile_arguments
+from npuprof.collectors.torch_npu_adapter import experimental_arguments, profile_arguments
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
 
@@ -102,7 +102,7 @@ def test_what_would_be_dropped_is_refused_with_the_reason(options: dict[str, Any
 
 @pytest.mark.usefixtures("installed")
 def test_a_feature_that_cann_does_not_advertise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuprof.collectors.cann_features.advertised", lambda: frozenset({"ATTR"}))
+    monkeypatch.setattr("npuprof.collectors.capabilities.advertised_features", lambda: frozenset({"ATTR"}))
     with pytest.raises(OptionsError, match="MemoryAccess is not offered by this chip and CANN"):
         TorchNpuCollector().check(Options(aic_metrics="MemoryAccess"))
     TorchNpuCollector().check(Options(op_attr=True, export_type=("db",)))

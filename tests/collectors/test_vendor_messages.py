@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from npuprof.collectors.vendor_messages import vendor_messages
+from npuprof.collectors.torch_npu_adapter import vendor_messages
 
 _STAMP = "[2026-11-21 13:22:54] [{}] [18503] profiler.py: "
 

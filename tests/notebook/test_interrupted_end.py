@@ -25,7 +25,7 @@ npuprof.exports.html.report_figures = drawing
 _FLUSHING = """
 import threading
 import npuprof.progress
-from npuprof.collectors.simulator import SimulatorCollector
+from npuprof.collectors.acl import SimulatorCollector
 
 npuprof.progress._PATIENCE_S = npuprof.progress._TICK_S = npuprof.progress._INTERVAL_S = 0.0
 may_end = threading.Event()

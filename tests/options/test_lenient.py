@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from npuprof.collectors import capabilities, host_tools
+from npuprof.collectors import capabilities
 from npuprof.errors import OptionsError
 from npuprof.options import Options, lenient
 
@@ -55,7 +55,7 @@ def test_what_leaving_out_does_not_mend_is_refused() -> None:
 def test_a_host_sample_whose_program_is_missing_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(host_tools, "_WHERE", str(tmp_path))
+    monkeypatch.setattr(capabilities, "_WHERE", str(tmp_path))
     told: list[str] = []
     options = lenient.build(
         {"host_sys": "cpu,disk,mem,osrt", "activities": "auto"},

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 import npuprof
 from npuprof import simulator
 from npuprof.clock import SystemClock
-from npuprof.collectors.model_stream import ModelStream
 from npuprof.errors import CollectorError, NpuprofWarning, SessionBusyError, SessionError
 from npuprof.options import Options
 from npuprof.session.session import Session
+from npuprof.session.streams import ModelStream
 from npuprof.simulator import acl
 from npuprof.simulator.models import perceptron, write_model
 
@@ -327,7 +327,7 @@ def test_a_getter_that_fails_ends_the_stream_and_is_told() -> None:
 
 
 def test_rows_that_nobody_takes_are_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuprof.collectors.model_stream._MOST_ROWS", 3)
+    monkeypatch.setattr("npuprof.session.streams._MOST_ROWS", 3)
     stream = ModelStream(other(code_first=False, spelling="model_unsubscribe"), [3], SystemClock())
     stream.close()
     assert (len(stream.take(0)), stream.dropped) == (3, 2)

@@ -1,11 +1,19 @@
-"""Our options as torch_npu's profiler takes them, and those that it would change in silence.
+"""Arguments for torch_npu's profiler, and the messages that it prints.
 
+torch_npu silently coerces some options. Its methods catch every exception and print a line; during a call, these lines
+are taken out of standard output, so that the collector can raise them or warn. All other output passes through.
 Source: collectors/FRONTENDS.md sections 2 and 6; the Ascend PyTorch Profiler guide.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from typing import Any, TextIO, cast
 
 from npuprof.errors import OptionsError
 from npuprof.options import Options
@@ -15,17 +23,11 @@ LEVELS = {"none": "Level_none", 0: "Level0", 1: "Level1", 2: "Level2"}
 """Names in ``torch_npu.profiler.ProfilerLevel`` by our level."""
 
 DUMP_LIBRARY = "libascend_dump.so"
-"""What record_op_args needs: without it, torch_npu's profiler fails at the start and can never again be stopped."""
+"""Needed by record_op_args: without it, torch_npu's profiler fails at the start and can never be stopped."""
 
 
 def refuse_coerced(options: Options) -> None:
-    """Refuse what torch_npu would leave out with a line in its output.
-
-    Raises
-    ------
-    OptionsError
-        With the reason and what to change.
-    """
+    """Raise an OptionsError for options that torch_npu would leave out with a line of output."""
     if "cpu" not in options.activities:
         wanted = {"shapes": options.shapes, "gc_detect_threshold": options.gc_detect_threshold is not None}
         for option in filter(wanted.__getitem__, wanted):
@@ -72,7 +74,7 @@ def profile_arguments(options: Options) -> dict[str, bool]:
 
 
 def experimental_arguments(options: Options) -> dict[str, Any]:
-    """Return every argument of ``_ExperimentalConfig``; the level and the metrics by their names in the enums."""
+    """Return the arguments of ``_ExperimentalConfig``, with the level and metrics by enum name."""
     on_device = "npu" in options.activities
     return {
         "profiler_level": LEVELS[options.level] if on_device else "Level0",
@@ -94,6 +96,70 @@ def experimental_arguments(options: Options) -> dict[str, Any]:
 
 
 def _included(options: Options) -> list[str]:
-    """Return the domains to record: where some are chosen, that of the flops that are asked for is one of them."""
+    """Return the domains to record, including that of FLOPs if domains are chosen."""
     included = list(options.mstx_domain_include)
     return [*included, FLOPS_DOMAIN] if included and options.flops and FLOPS_DOMAIN not in included else included
+
+
+_MESSAGE = re.compile(r"\[[\d: -]+\] \[(INFO|WARNING|ERROR)\] \[\d+\] profiler\.py: (.*)")
+_CODE = re.compile(r"\[ERROR\] .*\(PID:\d+.*\bERR\d+ .*")  # the vendor's error code, on a line of its own
+_MOST_HELD = 1 << 16
+
+
+@dataclass
+class VendorMessages:
+    """Messages of torch_npu's profiler, without times and process ids."""
+
+    warnings: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def take(self, line: str) -> bool:
+        """Keep a line of torch_npu's profiler; return whether it is one."""
+        match = _MESSAGE.fullmatch(line)
+        if match is None:
+            return _CODE.fullmatch(line) is not None
+        if match[1] != "INFO":
+            (self.errors if match[1] == "ERROR" else self.warnings).append(match[2].strip())
+        return True
+
+
+class _Sieve:
+    """A text stream that passes everything on except torch_npu's messages."""
+
+    def __init__(self, stream: TextIO, messages: VendorMessages) -> None:
+        self._stream, self._messages, self._held = stream, messages, ""
+        self._lock = threading.RLock()  # other threads may print meanwhile
+
+    def write(self, text: str) -> int:
+        """Write text, except for complete lines that are messages of torch_npu."""
+        with self._lock:
+            self._held += text
+            *lines, self._held = self._held.split("\n")
+            for line in lines:
+                if not self._messages.take(line):
+                    self._stream.write(f"{line}\n")
+            if self._held and (self._held[0] != "[" or len(self._held) > _MOST_HELD):
+                self.let_go()
+        return len(text)
+
+    def let_go(self) -> None:
+        """Pass on the pending part of an unfinished line."""
+        with self._lock:
+            held, self._held = self._held, ""
+            if held and not self._messages.take(held):
+                self._stream.write(held)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def vendor_messages() -> Iterator[VendorMessages]:
+    """Capture the messages of torch_npu's profiler in the block."""
+    messages = VendorMessages()
+    sieve = _Sieve(sys.stdout, messages)
+    with redirect_stdout(cast("TextIO", sieve)):
+        try:
+            yield messages
+        finally:
+            sieve.let_go()
