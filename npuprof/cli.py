@@ -89,7 +89,7 @@ def _open(parsed: argparse.Namespace) -> int:
 
 def _run(parsed: argparse.Namespace) -> int:
     from npuprof.loading import load
-    from npuprof.notebook.run_arguments import UsageError, run_words, usage
+    from npuprof.notebook.arguments import UsageError, run_words, usage
     from npuprof.session.applications import run_application
 
     if not parsed.words or parsed.words[0] in ("-h", "--help"):

@@ -12,8 +12,15 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from npuprof.errors import CollectorError, OptionsError, SessionBusyError, SessionError
 from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_arguments
 from npuprof.notebook.controller import Cell, Controller, kept_when_interrupted
-from npuprof.notebook.hooks import CellHooks, cell_title, current_cell, failure_of
-from npuprof.notebook.transformer import PRIVATE_WORD, CellTransformer, start_line
+from npuprof.notebook.hooks import (
+    PRIVATE_WORD,
+    CellHooks,
+    CellTransformer,
+    cell_title,
+    current_cell,
+    failure_of,
+    start_line,
+)
 from npuprof.texts import plain_lines
 
 if TYPE_CHECKING:
@@ -155,7 +162,7 @@ class NpuprofMagics(Magics):
         _report(last())
 
     def _run(self, line: str) -> None:
-        from npuprof.notebook.run_arguments import run_words
+        from npuprof.notebook.arguments import run_words
         from npuprof.session.applications import run_application
         from npuprof.session.mixins import last
 
@@ -180,7 +187,7 @@ class NpuprofMagics(Magics):
         from IPython.display import display
 
         from npuprof.loading import open_path
-        from npuprof.notebook.load_arguments import load_words
+        from npuprof.notebook.arguments import load_words
         from npuprof.profiles import Profile
 
         path, wanted = load_words(line)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from npuprof.flame.scope import Scope
 from npuprof.flame.state import FlameGraph
 from npuprof.flame.view import flame_view
-from npuprof.notebook.explorer.flame_figure import FlameFigure
+from npuprof.notebook.explorer.flame_graph import FlameFigure
 from tests import factories
 
 _CALLS = (1_000_000,)

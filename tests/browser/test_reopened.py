@@ -13,8 +13,8 @@ from IPython.display import display
 from IPython.utils.capture import capture_output
 
 from npuprof.demo import notebook_path, run_demo
-from npuprof.notebook.kernel_gone import LiveBox
 from npuprof.notebook.report import show_run
+from npuprof.notebook.widgets import LiveBox
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from IPython.core.error import UsageError
 
-from npuprof.notebook.load_arguments import load_words
+from npuprof.notebook.arguments import load_words
 
 
 @pytest.mark.parametrize(

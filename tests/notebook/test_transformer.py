@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from IPython.core.inputtransformer2 import TransformerManager
 
-from npuprof.notebook.transformer import CellTransformer, start_line
+from npuprof.notebook.hooks import CellTransformer, start_line
 
 transform = CellTransformer()
 _LINES = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029")))

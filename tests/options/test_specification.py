@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from npuprof.errors import OptionsError
+from npuprof.notebook.arguments import usage
 from npuprof.notebook.magics import NpuprofMagics
 from npuprof.notebook.panel.form import CONTROLS, LISTS, OptionsForm
-from npuprof.notebook.run_arguments import usage
 from npuprof.options import SPECIFICATION, Options, keywords, lacks, reference
 from npuprof.options.specification import FRONT_ENDS
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from html import escape
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
@@ -12,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.notebook.explorer.kernel import KernelView
-from npuprof.notebook.explorer.lazy import LazyTabs
-from npuprof.notebook.kernel_gone import explorer_box
+from npuprof.notebook.explorer.texts import STYLE
+from npuprof.notebook.widgets import answer_at_once, explorer_box
 from npuprof.timeline.allocation_marks import allocating, lifetime
 from npuprof.timeline.state import Timeline
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile
+
 
 _TIMELINE = "Timeline"
 
@@ -119,3 +121,66 @@ class Explorer:
         """
         longest = rows[np.argmax(self.run.kernels["duration_ns"].to_numpy(np.int64)[rows])] if len(rows) else None
         self.kernel.show(None if longest is None else int(longest), title)
+
+
+class LazyTabs:
+    """Shows tabs, the first one at once.
+
+    Parameters
+    ----------
+    builds
+        What makes each tab's contents, by its title; what goes wrong there is told in the tab.
+    opened
+        Called with the title of each tab that is opened, before its contents are made.
+
+    Attributes
+    ----------
+    titles
+        The titles, in order.
+    widget
+        What to display.
+    """
+
+    def __init__(
+        self, builds: Mapping[str, Callable[[], widgets.Widget]], opened: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._builds = dict(builds)
+        self._opened = opened
+        self._built: set[str] = set()
+        self.titles = list(builds)
+        self._places = [widgets.VBox([], layout={"width": "100%"}) for _ in self.titles]
+        self._tab = widgets.Tab(self._places, titles=self.titles, selected_index=0)
+        self._tab.observe(lambda change: self._open(change["new"]), "selected_index")
+        self.widget = widgets.VBox([widgets.HTML(STYLE), self._tab], layout={"width": "100%"})
+        self.widget.add_class("npuprof-explorer")
+        self._open(0)
+        answer_at_once(self.widget)
+
+    def open(self, title: str) -> None:
+        """Bring a tab to the front.
+
+        Raises
+        ------
+        ValueError
+            If there is no such tab.
+        """
+        self._tab.selected_index = self.titles.index(title)
+
+    def _open(self, index: int | None) -> None:
+        if index is None:
+            return
+        title, place = self.titles[index], self._places[index]
+        self._opened(title)
+        if title in self._built:
+            return
+        self._built.add(title)
+        waiting = widgets.HTML("<span class='faint'>one moment …</span>")
+        place.children = (waiting,)
+        try:
+            part = self._builds[title]()
+        except Exception as error:  # noqa: BLE001 - the other tabs are of use all the same; told
+            text = f"npuprof: this view could not be made: {type(error).__name__}: {error}"
+            part = widgets.HTML(f"<pre>{escape(text)}</pre>")
+        place.children = (part,)
+        waiting.close()
+        answer_at_once(part)

@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
-from npuprof.notebook.comms import answer_at_once
-from npuprof.notebook.explorer.width import MEASURED_CLASS, Width
+from npuprof.figures.embed import CONFIG
+from npuprof.notebook.explorer.browser_events import MEASURED_CLASS, Width
+from npuprof.notebook.widgets import answer_at_once
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import plotly.graph_objects as go
 
     from npuprof.profiles import Profile
+
 
 _WIDEST = 760
 
@@ -73,8 +77,6 @@ class KernelView:
                 place.children = children
 
     def _draw(self, row: int) -> bool:
-        from npuprof.notebook.explorer.live import live, redraw
-
         drawn = self._run.plot_kernel(row)
         if not drawn.data:
             return False
@@ -90,3 +92,28 @@ class KernelView:
         width = min(self._measures[title].width, _WIDEST)
         if self.figure is not None and width > 0 and width != self.figure.layout.width:
             self.figure.layout.width = width
+
+
+def live(drawn: go.Figure) -> go.FigureWidget:
+    """Make a live figure of a drawn one; how wide it is, is for others to say."""
+    import plotly.graph_objects as go
+
+    figure = go.FigureWidget(drawn)
+    figure._config = {**CONFIG, "responsive": False}
+    return figure
+
+
+def redraw(figure: go.FigureWidget, drawn: go.Figure) -> None:
+    """Show in a live figure what was drawn."""
+    if _kinds(figure.data) != _kinds(drawn.data):
+        figure.data = ()
+        figure.add_traces(drawn.data)
+    with figure.batch_update():
+        figure.layout = drawn.layout
+        for old, new in zip(figure.data, drawn.data, strict=True):
+            old.update(new.to_plotly_json(), overwrite=True)
+
+
+def _kinds(traces: Sequence[object]) -> list[tuple[object, object]]:
+    """Return which traces can take each other's place: those of one kind on the same axes."""
+    return [(getattr(one, "type", None), getattr(one, "yaxis", None)) for one in traces]

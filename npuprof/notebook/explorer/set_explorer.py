@@ -10,12 +10,9 @@ import ipywidgets as widgets
 import pandas as pd
 
 from npuprof.errors import NpuprofError
-from npuprof.notebook.comms import answer_at_once, close_all
-from npuprof.notebook.explorer.explorer import Explorer
-from npuprof.notebook.explorer.lazy import LazyTabs
-from npuprof.notebook.explorer.tab_contents import shown
-from npuprof.notebook.explorer.tabs import explorer_of
-from npuprof.notebook.kernel_gone import LiveBox
+from npuprof.notebook.explorer.explorer import Explorer, LazyTabs
+from npuprof.notebook.explorer.tabs import explorer_of, shown
+from npuprof.notebook.widgets import LiveBox, answer_at_once, close_all
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

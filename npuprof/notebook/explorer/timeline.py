@@ -8,11 +8,10 @@ from html import escape
 import ipywidgets as widgets
 
 from npuprof.errors import OptionsError
-from npuprof.notebook.explorer.controls import button, search_fields, side_by_side
-from npuprof.notebook.explorer.debounce import Later
+from npuprof.notebook.explorer.browser_events import CONTAINER_CLASS, SCROLLED_CLASS, Keys
+from npuprof.notebook.explorer.controls import Later, button, search_fields, side_by_side
 from npuprof.notebook.explorer.figure import TimelineFigure
 from npuprof.notebook.explorer.kernel import KernelView
-from npuprof.notebook.explorer.keys import CONTAINER_CLASS, SCROLLED_CLASS, Keys
 from npuprof.notebook.explorer.texts import legend_html, matches_text, readout_html, selection_html
 from npuprof.timeline.keyboard import CLOSER, FARTHER, SHIFT, press
 from npuprof.timeline.slices import Matches

@@ -11,11 +11,11 @@ from npuprof import progress, quantities
 from npuprof.clock import Clock, SystemClock
 from npuprof.errors import NpuprofError, SessionError, describe_failure
 from npuprof.notebook.controller import Cell, Controller
-from npuprof.notebook.grid.page import Message
+from npuprof.notebook.grid.widget import Message
 from npuprof.notebook.panel import runs as run_actions
 from npuprof.notebook.panel.background import Aside, run_aside
+from npuprof.notebook.panel.files import Growth, measure
 from npuprof.notebook.panel.form import OptionsForm
-from npuprof.notebook.panel.growth import Growth, measure
 from npuprof.notebook.panel.runs import RunList
 from npuprof.notebook.panel.state import Mode, Opened, Question, State
 from npuprof.session import active as running

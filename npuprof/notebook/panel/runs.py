@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from npuprof import atomic, quantities
 from npuprof.errors import NpuprofError, SourceError
-from npuprof.notebook.grid.page import Action, Heading, Page
+from npuprof.notebook.grid.widget import Action, Heading, Page
 from npuprof.options import values as option_values
 from npuprof.recording import (
     FILE_NAME,

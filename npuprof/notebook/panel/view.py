@@ -5,20 +5,101 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
+import pandas as pd
 
-from npuprof.notebook.comms import answer_at_once, close_all, on_main_thread
-from npuprof.notebook.grid.page import Message
-from npuprof.notebook.grid.widget import GridWidget
-from npuprof.notebook.kernel_gone import LiveBox
+from npuprof import quantities
+from npuprof.analysis import comparison
+from npuprof.notebook.grid.widget import GridWidget, Heading, Message, Page
 from npuprof.notebook.panel.controller import PanelController
+from npuprof.notebook.panel.files import complete
 from npuprof.notebook.panel.form_view import FormView
-from npuprof.notebook.panel.opened_view import opened_view
-from npuprof.notebook.panel.paths import complete
 from npuprof.notebook.panel.state import MODES, Opened, Question
-from npuprof.notebook.panel.style import STYLE
+from npuprof.notebook.widgets import LiveBox, answer_at_once, close_all, on_main_thread
+
+if TYPE_CHECKING:
+    from npuprof.profiles import Profile
+
+
+STYLE = """<style>
+.npuprof-panel {
+  border: 1px solid var(--jp-border-color2, GrayText); border-radius: 4px; padding: 8px 12px; margin: 2px; gap: 4px;
+  overflow: hidden;
+}
+.npuprof-panel .npuprof-row { flex-wrap: wrap; align-items: center; gap: 4px 8px; overflow: visible; }
+.npuprof-panel .npuprof-row > * { overflow: visible; }
+.npuprof-panel .widget-toggle-buttons { display: flex; align-items: center; width: auto; margin: 2px; }
+.npuprof-panel .widget-toggle-buttons > .widget-label { width: auto; margin-right: 4px; }
+.npuprof-panel .npuprof-phase {
+  display: inline-block; min-width: 90px; padding: 2px 12px 2px 0; line-height: 18px; white-space: nowrap;
+}
+.npuprof-panel .npuprof-phase::before { content: "●"; padding-right: 6px; color: var(--jp-ui-font-color3, GrayText); }
+.npuprof-panel .npuprof-recording::before { color: var(--jp-error-color1, #c62828); }
+.npuprof-panel .npuprof-armed::before { color: var(--jp-warn-color1, #b26a00); }
+.npuprof-panel .npuprof-decoding::before { color: var(--jp-brand-color1, #1976d2); }
+.npuprof-panel .npuprof-failed::before { content: "▲"; color: var(--jp-error-color1, #c62828); }
+.npuprof-panel .npuprof-state { min-height: 46px; overflow: visible; }
+.npuprof-panel .npuprof-state > * { flex: none; overflow: visible; }
+.npuprof-panel .npuprof-state .widget-html-content { line-height: 18px; }
+.npuprof-panel .npuprof-state > :nth-child(2) { flex: 1 1 0; min-width: 0; }
+.npuprof-panel .npuprof-state > :nth-child(2) > .widget-html-content { min-width: 0; width: 100%; }
+.npuprof-panel .npuprof-line { line-height: 18px; padding: 2px 0; overflow-wrap: anywhere; }
+.npuprof-panel .npuprof-changing { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+.npuprof-panel .npuprof-problem { color: var(--jp-error-color1, #c62828); line-height: 1.4; }
+.npuprof-panel .npuprof-lacking { color: var(--jp-ui-font-color2, GrayText); line-height: 1.4; }
+.npuprof-panel .npuprof-title { margin: 4px 0; font-size: 15px; overflow-wrap: anywhere; }
+.npuprof-panel .npuprof-question { border-left: 4px solid var(--jp-warn-color1, #b26a00); padding-left: 8px; }
+.npuprof-panel .npuprof-question .widget-html-content { line-height: 1.4; overflow-wrap: anywhere; }
+.npuprof-panel .npuprof-switches {
+  display: grid; grid-template-columns: repeat(auto-fill, minmax(160px, 1fr)); overflow: visible;
+}
+.npuprof-panel .npuprof-switches > * { width: auto; margin: 0 2px; }
+.npuprof-panel code { white-space: pre-wrap; overflow-wrap: anywhere; }
+</style>"""
+
+
+_MOST_COMPARED = 30
+
+
+def opened_view(opened: Opened) -> list[Any]:
+    """Make the widgets of what is open."""
+    if opened.of_set is not None:
+        return [opened.of_set.explore()]
+    if len(opened.runs) == 2:
+        return _compared(*opened.runs)
+    return [run.explore() for run in opened.runs]
+
+
+def _compared(before: Profile, after: Profile) -> list[Any]:
+    figures = comparison.key_figures(before.summary, after.summary)
+    kernels = comparison.kernels(before.kernels, after.kernels)
+    return [
+        _grid("Times of both runs", figures, "figures"),
+        _grid("Kernels, the greatest change first", kernels.head(_MOST_COMPARED), f"of {len(kernels):,} kernels"),
+    ]
+
+
+def _grid(label: str, frame: pd.DataFrame, noun: str) -> GridWidget:
+    texts = [[_text(value, str(name)) for value in frame[name].tolist()] for name in frame.columns]
+    columns = [
+        Heading(str(name), str(name).removesuffix("_ns").replace("_", " "), numeric=place > 0)
+        for place, name in enumerate(frame.columns)
+    ]
+    rows = list(zip(*texts, strict=True))
+    page = Page(label, columns, rows, list(range(len(rows))), len(rows), size=max(len(rows), 1), noun=noun)
+    return GridWidget(page, lambda _: None)
+
+
+def _text(value: Any, name: str) -> str:
+    if pd.isna(value):
+        return quantities.ABSENT
+    if name.endswith("_ns"):
+        sign = "+" if name == "difference_ns" and value > 0 else ""
+        return sign + quantities.duration(int(value))
+    return str(value) if isinstance(value, str) else quantities.count(int(value))
+
 
 _SHOWN, _HIDDEN = "", "none"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npuprof.notebook.grid.page import Message
-from npuprof.notebook.grid.widget import GridWidget
+from npuprof.notebook.grid.widget import GridWidget, Message
 from npuprof.notebook.tables.controller import KINDS, Choose, Kind, Show, TableController
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from npuprof import tables
-from npuprof.notebook.explorer import lazy
-from npuprof.notebook.explorer.debounce import Later
+from npuprof.notebook.explorer import explorer as lazy
+from npuprof.notebook.explorer.controls import Later
 from npuprof.notebook.explorer.explorer import Explorer, Tab
 from npuprof.notebook.explorer.tabs import _TABS, explorer_of, register
 from npuprof.notebook.explorer.timeline import TimelineView

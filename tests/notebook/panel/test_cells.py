@@ -11,8 +11,8 @@ from traitlets.config import Config
 
 from npuprof.notebook.controller import Controller
 from npuprof.notebook.magics import NpuprofMagics
-from npuprof.notebook.panel.cells import PanelCells
 from npuprof.notebook.panel.controller import PanelController
+from npuprof.notebook.panel.live import PanelCells
 from npuprof.options import Options
 from npuprof.recording import Recording
 from npuprof.session.session import Session

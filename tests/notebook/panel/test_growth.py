@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from npuprof.notebook.panel import growth
-from npuprof.notebook.panel.growth import Growth, measure
+from npuprof.notebook.panel import files as growth
+from npuprof.notebook.panel.files import Growth, measure
 from npuprof.options import Options
 from npuprof.session.session import Session
 from npuprof.simulator import npu

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from npuprof.notebook.panel.paths import complete
+from npuprof.notebook.panel.files import complete
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 from npuprof import tables
-from npuprof.notebook.tables.cells import moment
-from npuprof.notebook.tables.controller import KINDS, PAGE_ROWS, TableController
+from npuprof.notebook.tables.controller import KINDS, PAGE_ROWS, TableController, moment
 from tests.factories import START_NS, profile
 
 TABLES = profile(1000, kernel_names=("MatMul<b>", "Add", "Softmax\n\x1b[31m"))
