@@ -89,14 +89,14 @@ def _open(parsed: argparse.Namespace) -> int:
 
 def _run(parsed: argparse.Namespace) -> int:
     from npuprof.loading import load
-    from npuprof.notebook.arguments import UsageError, run_words, usage
+    from npuprof.notebook.arguments import UsageError, parse_run, usage
     from npuprof.session.applications import run_application
 
     if not parsed.words or parsed.words[0] in ("-h", "--help"):
         _say(usage())
         return 0 if parsed.words else 2
     try:
-        words = run_words(parsed.words)
+        words = parse_run(parsed.words)
     except UsageError as error:
         _say(f"npuprof run: {error}", sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""npuprof in IPython and Jupyter: the only room that knows either of them."""
+"""The IPython and Jupyter front end, the only package that imports them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Add ``%%npuprof`` and ``%npuprof`` to a shell; adding them twice changes nothing."""
+    """Add ``%%npuprof`` and ``%npuprof`` to a shell, once."""
     from npuprof.notebook.magics import NpuprofMagics
 
     if NpuprofMagics.installed_in(shell) is None:
@@ -18,12 +18,12 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Take everything out of a shell again; a run that is collecting ends with its report."""
+    """Remove npuprof from a shell; a collecting run is stopped and its report shown."""
     from npuprof.notebook.magics import NpuprofMagics
 
     if (magics := NpuprofMagics.installed_in(shell)) is not None:
         if "npuprof.notebook.panel" in sys.modules:
             from npuprof.notebook.panel import close_panel
 
-            close_panel()  # the runs that it begins with a cell would have no end
+            close_panel()  # runs that it starts with a cell would never be stopped
         magics.uninstall()

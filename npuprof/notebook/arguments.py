@@ -1,4 +1,4 @@
-"""The arguments of the magics, in one table that parses them and documents them."""
+"""The arguments of the magics and of ``npuprof run``: one table that parses and documents them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Arguments:
-    """What the words after ``%%npuprof`` ask for.
+    """The parsed arguments of ``%%npuprof``.
 
     Attributes
     ----------
     options
         What to collect.
     report
-        Whether to show the report when the run ends.
+        Whether to show the report at the end of the run.
     run_anyway
-        Whether the cell is run unprofiled when the profiler cannot be started.
+        Whether the cell runs unprofiled if the profiler cannot be started.
     """
 
     options: Options
@@ -39,7 +39,7 @@ class Arguments:
 
 
 def _argument(name: str, option: Option) -> argument:
-    """Return the argument of an option; one that is not given is absent, so that Options knows its default."""
+    """Return the argument of an option; without a value it stays absent, so that Options sets the default."""
     settings: dict[str, Any] = {"default": argparse.SUPPRESS, "help": option.described.replace("%", "%%")}
     if option.is_switch:
         settings["action"] = argparse.BooleanOptionalAction if option.default else "store_true"
@@ -69,19 +69,19 @@ _TABLE: tuple[argument, ...] = (
 
 
 def profiling_arguments(function: _Function) -> _Function:
-    """Decorate a magic with the options of the table; stands below ``@magic_arguments``."""
+    """Decorate a magic with the table of options; placed below ``@magic_arguments``."""
     for entry in reversed(_TABLE):
         function = entry(function)
     return function
 
 
 def parse(parser: MagicArgumentParser, line: str) -> dict[str, Any]:
-    """Split a line as a shell does and parse its words.
+    """Split a line like a shell and parse its arguments.
 
     Raises
     ------
     UsageError
-        If a word is no argument of the magic, or its value is none that the argument takes.
+        If an argument is unknown or its value is not allowed.
     """
     try:
         words = shlex.split(line)
@@ -97,12 +97,12 @@ def parse(parser: MagicArgumentParser, line: str) -> dict[str, Any]:
 
 
 def interpret(words: Mapping[str, Any]) -> Arguments:
-    """Make the options of the run from parsed words.
+    """Return the validated options of parsed arguments.
 
     Raises
     ------
     UsageError
-        If a value is not allowed or two exclude each other; the message says what is allowed.
+        If a value is not allowed or two exclude each other.
     """
     chosen = dict(words)
     report, policy = chosen.pop("report", True), chosen.pop("if_unavailable", "error")
@@ -115,7 +115,7 @@ def interpret(words: Mapping[str, Any]) -> Arguments:
 @magic_arguments("options")
 @profiling_arguments
 def _options_only() -> None:
-    """Hold the table of options for a line that has nothing else."""
+    """Hold the table of options for lines without a command."""
 
 
 def typed_options(line: str) -> dict[str, Any]:
@@ -124,32 +124,20 @@ def typed_options(line: str) -> dict[str, Any]:
     Raises
     ------
     UsageError
-        If a word is no option, or its value is none that the option takes.
+        If an argument is not an option, or its value is not allowed.
     """
     words = parse(_options_only.parser, line)
     if others := sorted({"report", "if_unavailable"} & words.keys()):
-        raise UsageError(f"{', '.join(others)} of %%npuprof is no option of what to collect: leave it out")
+        raise UsageError(f"{', '.join(others)} of %%npuprof does not apply here: leave it out")
     return words
 
 
-__all__ = ["RunWords", "UsageError", "run_words", "usage"]
+__all__ = ["RunArguments", "UsageError", "parse_run", "usage"]
 
 
 @dataclass(frozen=True)
-class RunWords:
-    """What is to be run, and how.
-
-    Attributes
-    ----------
-    program
-        The script and its arguments.
-    options
-        What to collect.
-    report
-        Whether to show the report.
-    timeout_s
-        Seconds after which the program is ended; None for never.
-    """
+class RunArguments:
+    """The arguments of ``%npuprof run``: the program with its arguments, options, whether to report, and the time limit."""
 
     program: tuple[str, ...]
     options: Options
@@ -165,8 +153,8 @@ def _form() -> None:
     """Run a script under msprof, which profiles it from its beginning."""
 
 
-def run_words(given: str | Sequence[str]) -> RunWords:
-    """Read the words after ``run``.
+def parse_run(given: str | Sequence[str]) -> RunArguments:
+    """Parse the arguments of ``run``.
 
     Raises
     ------
@@ -186,11 +174,11 @@ def run_words(given: str | Sequence[str]) -> RunWords:
         raise UsageError(f"--timeout must be more than 0 seconds, not {timeout_s:g}")
     del chosen["program"]
     arguments = interpret(chosen)
-    return RunWords(tuple(program), arguments.options, arguments.report, timeout_s)
+    return RunArguments(tuple(program), arguments.options, arguments.report, timeout_s)
 
 
 def usage() -> str:
-    """Return the help text."""
+    """Return the help text of ``npuprof run``."""
     text: str = _form.parser.format_help()
     return text.replace("::\n", "", 1).replace("%%npuprof", "npuprof", 1).strip()
 
@@ -203,7 +191,7 @@ def _shell_words(line: str) -> list[str]:
 
 
 def _cut(words: list[str]) -> tuple[list[str], list[str]]:
-    """Cut before the first word that is neither an option nor its value: all that follows is the program's."""
+    """Split the words before the first that is neither an option nor its value: the program starts there."""
     takes_value = {flag: action.nargs != 0 for action in _form.parser._actions for flag in action.option_strings}
     place = 0
     while place < len(words) and words[place].startswith("-"):
@@ -216,13 +204,13 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"%npuprof load: {message}; {self.format_usage().strip()}")
 
 
-def load_words(line: str) -> tuple[str, dict[str, Any]]:
-    """Split a line into the path and the arguments of :func:`npuprof.load`.
+def parse_load(line: str) -> tuple[str, dict[str, Any]]:
+    """Return the path and the :func:`npuprof.load` arguments of a line.
 
     Raises
     ------
     UsageError
-        If there is no path, or a word is none that is understood.
+        If the path is missing or an argument is wrong.
     """
     parser = _Parser(prog="%npuprof load", add_help=False)
     parser.add_argument("path", nargs="?", metavar="PATH")

@@ -1,6 +1,6 @@
-"""What is being profiled in a notebook: one run at most, begun by a cell or by hand.
+"""The run of a notebook: at most one, started by a cell or by hand.
 
-Plain objects, without IPython: the magics and the panel are thin views of a :class:`Controller`.
+Plain objects without IPython; the magics and the panel are thin views of a :class:`Controller`.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """A running cell, known by what does not keep anything of the user's alive.
+    """A running cell, without references to user objects.
 
     Attributes
     ----------
     identity
-        A number that no other cell running now has.
+        A number that is unique among the running cells.
     text
-        The cell as the user wrote it.
+        The source of the cell.
     title
-        What to call it in a message, such as ``cell [3]``.
+        Its name in messages, such as ``cell [3]``.
     """
 
     identity: int
@@ -46,17 +46,9 @@ class _Held:
 
 @contextmanager
 def kept_when_interrupted(place: Callable[[], object]) -> Iterator[None]:
-    """Raise, when the block is interrupted, one line that says where the run is.
+    """Turn an interrupt in the block into a SessionError with one line: where the run is.
 
-    Parameters
-    ----------
-    place
-        Gives the directory or file of the run; None where it has none.
-
-    Raises
-    ------
-    SessionError
-        In place of the interrupt.
+    `place` returns the directory or file of the run, or None.
     """
     try:
         yield
@@ -73,14 +65,14 @@ def _make_session(options: Options, title: str) -> Session:
 
 
 class Controller:
-    """Begins a run, and ends it with its report. Any thread may: a panel's buttons have one of their own.
+    """Starts a run, and stops it with its report; on any thread, since the panel's buttons have their own.
 
     Parameters
     ----------
     show
-        Shows the report of a session that has stopped; it raises nothing but an interrupt.
+        Shows the report of a stopped session; it raises nothing but an interrupt.
     make_session
-        Makes a session from options and the words that name its holder.
+        Returns a session for options and a title.
     """
 
     def __init__(
@@ -94,13 +86,13 @@ class Controller:
 
     @property
     def cell(self) -> Cell | None:
-        """The cell whose end is the end of the run; None while there is no such run."""
-        held = self._held  # read once: another thread may end it meanwhile
+        """The cell whose end stops the run, or None."""
+        held = self._held  # read once: another thread may end the run
         return held.cell if held is not None else None
 
     @property
     def collecting(self) -> bool:
-        """Whether a run that was begun here is collecting."""
+        """Whether a run started here is collecting."""
         return self._held is not None
 
     @property
@@ -109,28 +101,28 @@ class Controller:
         return self._shown is not None
 
     def begin(self, options: Options, title: str, *, cell: Cell | None = None, report: bool = True) -> None:
-        """Begin a run.
+        """Start a run.
 
         Parameters
         ----------
         options
             What to collect.
         title
-            Who begins it, for the message to whoever tries while it is collecting.
+            The holder of the profiler, for the message that refuses another start.
         cell
-            The cell that it ends with; None when :meth:`end` is called by hand.
+            The cell that stops the run at its end; None if :meth:`end` is called by hand.
         report
-            Whether its end shows the report.
+            Whether to show the report at the end.
 
         Raises
         ------
         SessionBusyError, OptionsError, CollectorError
-            As :meth:`npuprof.session.session.Session.start`; a run begun before goes on.
+            As :meth:`npuprof.session.session.Session.start`; an earlier run continues.
         """
         with self._lock:
             session = self._make_session(options, title)
             session.code = cell.text if cell is not None else ""
-            before, self._held = self._held, _Held(session, cell, report)  # an interrupt may come after the start
+            before, self._held = self._held, _Held(session, cell, report)  # before the start: it may be interrupted
             try:
                 session.start()
             except BaseException:
@@ -138,24 +130,24 @@ class Controller:
                 raise
 
     def end(self, failed: str = "", show: Callable[[Session], None] | None = None) -> bool:
-        """End the run, if there is one, and show its report.
+        """Stop the run, if there is one, and show its report.
 
         Parameters
         ----------
         failed
-            What the profiled code raised, as ``Type: message``.
+            The exception of the profiled code, as ``Type: message``.
         show
-            Shows the report in another place than usual.
+            Shows the report instead of the default function.
 
         Returns
         -------
         bool
-            Whether there was a run to end.
+            Whether there was a run to stop.
 
         Raises
         ------
         SessionError
-            If it is interrupted, at its stop or while the report is drawn.
+            If it is interrupted, while it stops or while the report is drawn.
         """
         held = self._held
         if held is None:
@@ -170,7 +162,7 @@ class Controller:
                 if held.report:
                     self._shown = held.session
                     (show or self._show)(held.session)
-            finally:  # also of what an interrupt has left of it
+            finally:  # also after an interrupt
                 held.session.stop(failed)
                 self._held = self._shown = None
         return True

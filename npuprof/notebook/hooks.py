@@ -1,4 +1,9 @@
-"""The hooks that end a cell's run where the cell ends, however it ends and however cells are nested."""
+"""IPython hooks: ``%%npuprof`` cells stay ordinary cells, and their runs stop where the cells end.
+
+A cell magic would receive the text of the cell and run it itself, losing its value, its ``await`` and its error status.
+Instead, an input transformer rewrites the first line into a call that starts the session, and IPython runs the rest
+with its line numbers. Event hooks stop the run however the cell ends and however cells are nested.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def current_cell(shell: InteractiveShell) -> Cell | None:
-    """Return which cell the shell has just begun to run; None outside of one.
+    """Return the cell that the shell has just started, or None outside of a cell.
 
-    Right for the first statement of a cell, which is where ``%%npuprof`` puts its call; IPython forgets
-    the outer cell once a cell inside it has run.
+    Correct for the first statement of a cell, where ``%%npuprof`` puts its call; IPython forgets the outer cell after a
+    nested one has run.
     """
     result = shell.displayhook.exec_result
     if result is None:
@@ -29,7 +34,7 @@ def current_cell(shell: InteractiveShell) -> Cell | None:
 
 
 def cell_title(shell: InteractiveShell, *, numbered: bool) -> str:
-    """Name the running cell: by its number, or by the cell that it was run from or after."""
+    """Return the name of the running cell: by its number, or by the cell that it runs from or after."""
     # Not `execution_count`: IPython counts on before it runs a cell, or after, as the version has it.
     history = shell.history_manager
     number = len(history.input_hist_parsed) - 1 if history is not None else 0
@@ -37,30 +42,30 @@ def cell_title(shell: InteractiveShell, *, numbered: bool) -> str:
 
 
 class CellHooks:
-    """Listens to the end of cells; keeps nothing of them."""
+    """Stops runs at the end of their cells."""
 
     def __init__(self, shell: InteractiveShell, controller: Controller) -> None:
         self._shell = shell
         self._controller = controller
 
     def register(self) -> None:
-        """Begin to listen."""
+        """Register the hooks."""
         self._shell.events.register("post_execute", self.post_execute)
         self._shell.events.register("post_run_cell", self.post_run_cell)
 
     def unregister(self) -> None:
-        """Listen no more."""
+        """Remove the hooks."""
         self._shell.events.unregister("post_execute", self.post_execute)
         self._shell.events.unregister("post_run_cell", self.post_run_cell)
 
     def post_run_cell(self, result: ExecutionResult | None) -> None:
-        """End the run of the cell that has ended. IPython calls this after the cell's value or error is shown."""
+        """Stop the run of the cell that has ended; IPython calls it after the cell's value or error was shown."""
         cell = self._controller.cell
         if cell is not None and _is_end_of(cell, result):
             self._end(result)
 
     def post_execute(self) -> None:
-        """End the run of a silent cell, for which this is the only event."""
+        """Stop the run of a silent cell, for which this is the only event."""
         cell, result = self._controller.cell, self._shell.last_execution_result
         if cell is not None and result is not None and _is_silent(result) and _is_end_of(cell, result):
             self._end(result)
@@ -73,14 +78,14 @@ class CellHooks:
 
 
 def failure_of(result: ExecutionResult) -> BaseException | None:
-    """Return what a cell raised, before it ran or while it ran."""
-    # Not `or`: an exception of the user's may be false.
+    """Return the exception of a cell, before or during its execution."""
+    # Not `or`: an exception may be falsy.
     return result.error_in_exec if result.error_before_exec is None else result.error_before_exec
 
 
 def _is_end_of(cell: Cell, result: ExecutionResult | None) -> bool:
     if result is None:
-        return True  # the kernel's event loop gave the cell up: there is no result, and no cell around it
+        return True  # cancelled by the kernel's event loop: no result, and no enclosing cell
     info = result.info
     if info is None or id(info) == cell.identity:
         return info is not None
@@ -102,7 +107,7 @@ def _failure(result: ExecutionResult | None) -> str:
 
 
 PRIVATE_WORD = "__cell__"
-"""What the rewritten line passes to ``%npuprof`` before the user's arguments."""
+"""The first argument of the rewritten line, before the user's arguments."""
 
 # `%%npuprof?` asks for help and is left to IPython.
 _FIRST_LINE = re.compile(r"%%npuprof(?:[ \t]+(?P<arguments>.*))?\s*$")
@@ -111,12 +116,12 @@ _FIRST_LINE = re.compile(r"%%npuprof(?:[ \t]+(?P<arguments>.*))?\s*$")
 class CellTransformer:
     """Rewrites the first line of a profiled cell; a member of ``input_transformers_cleanup``.
 
-    It runs after IPython has removed leading blank lines, common indentation and prompts, and before
-    IPython's own treatment of cell magics.
+    It runs after IPython has removed leading blank lines, indentation and prompts, and before its handling of cell
+    magics.
     """
 
-    # IPython leaves such a transformer out when it asks whether a cell is complete. The terminal then
-    # still sees a cell magic, which ends at a blank line, not after its first statement.
+    # IPython skips such transformers when it checks whether a cell is complete. The terminal then sees a cell
+    # magic, which ends at a blank line, not after the first statement.
     has_side_effects = True
 
     def __call__(self, lines: list[str]) -> list[str]:
@@ -135,6 +140,6 @@ class CellTransformer:
 
 
 def start_line(arguments: str) -> str:
-    """Return the line of Python that starts the session of a cell."""
+    """Return the Python line that starts the session of a cell."""
     words = f"{PRIVATE_WORD} {arguments}".rstrip()
     return f"get_ipython().run_line_magic('npuprof', {words!r})\n"

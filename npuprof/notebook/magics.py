@@ -1,4 +1,4 @@
-"""``%%npuprof`` and ``%npuprof``: thin doors to the controller."""
+"""The magics ``%%npuprof`` and ``%npuprof``: thin wrappers of the controller."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _show(session: Session) -> None:
 
 @magics_class
 class NpuprofMagics(Magics):
-    """The magics of one shell, with the transformer and the hooks that belong to them."""
+    """The magics of a shell, with their transformer and hooks."""
 
     shell: InteractiveShell
 
@@ -53,9 +53,9 @@ class NpuprofMagics(Magics):
 
     @classmethod
     def installed_in(cls, shell: InteractiveShell) -> NpuprofMagics | None:
-        """Return the magics that a shell has, if it has them."""
-        found: NpuprofMagics | None = shell.magics_manager.registry.get(cls.__name__)
-        return found
+        """Return the magics of a shell, or None."""
+        magics: NpuprofMagics | None = shell.magics_manager.registry.get(cls.__name__)
+        return magics
 
     def install(self) -> None:
         """Add the magics, the transformer and the hooks to the shell."""
@@ -64,7 +64,7 @@ class NpuprofMagics(Magics):
         self._hooks.register()
 
     def uninstall(self) -> None:
-        """End a run that is collecting, with its report, and take everything out of the shell."""
+        """Stop a collecting run with its report, and remove everything from the shell."""
         try:
             self.controller.end()
         finally:
@@ -84,8 +84,8 @@ class NpuprofMagics(Magics):
         The cell runs as it does without this line: it keeps its value, `await`, errors and line numbers.
         Other cell magics may stand above or below. `npuprof.last()` gives the tables of the run.
         """
-        # The transformer has taken every cell that begins with the magic; what comes here is code that
-        # calls the magic by name, or a cell without a body.
+        # The transformer handles every cell that begins with the magic; this is for code that calls the magic by
+        # name, and for cells without a body.
         if not cell.strip():
             raise UsageError("%%npuprof profiles the lines below it, and there are none")
         result = self.shell.run_cell(start_line(line) + cell)
@@ -122,7 +122,7 @@ class NpuprofMagics(Magics):
         if command in ("run", "load"):
             raise UsageError(f"options of {command} come after `{command}`: %npuprof {command} --... PATH")
         if path is not None:
-            raise UsageError(f"%npuprof {command} takes no path, so {path!r} has no meaning")
+            raise UsageError(f"%npuprof {command} takes no path: leave {path!r} out")
         if words and command != "start":
             raise UsageError(f"%npuprof {command} takes no options: they go with `%npuprof start`")
         if command == "start":
@@ -162,11 +162,11 @@ class NpuprofMagics(Magics):
         _report(last())
 
     def _run(self, line: str) -> None:
-        from npuprof.notebook.arguments import run_words
+        from npuprof.notebook.arguments import parse_run
         from npuprof.session.applications import run_application
         from npuprof.session.mixins import last
 
-        words = run_words(line)
+        words = parse_run(line)
         try:
             recording = run_application(words.program, words.options, echo=_print, timeout_s=words.timeout_s)
         except OptionsError as error:
@@ -187,10 +187,10 @@ class NpuprofMagics(Magics):
         from IPython.display import display
 
         from npuprof.loading import open_path
-        from npuprof.notebook.arguments import load_words
+        from npuprof.notebook.arguments import parse_load
         from npuprof.profiles import Profile
 
-        path, wanted = load_words(line)
+        path, wanted = parse_load(line)
         opened = open_path(path, **wanted)
         if isinstance(opened, Profile):
             _report(opened)

@@ -1,4 +1,4 @@
-"""The progress of reading under the cell that reads: one output that is updated, and emptied at the end."""
+"""A progress bar below the cell that reads: one output, updated and cleared at the end."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _EMPTY = {"text/plain": "", "text/html": ""}
 
 
 class CellBar:
-    """One output of a cell. The file's name is text of the user's disk: it is escaped."""
+    """An output of a cell; file names are escaped."""
 
     def __init__(self) -> None:
         self._handle: Any = None
 
     def show(self, progress: Progress) -> None:
-        """Show it, in the same output every time."""
+        """Show the progress in the same output every time."""
         self._put(_bundle(progress))
 
     def close(self) -> None:
-        """Empty the output."""
+        """Clear the output."""
         self._put(_EMPTY)
 
     def _put(self, bundle: dict[str, str]) -> None:
@@ -34,7 +34,7 @@ class CellBar:
 
 
 def cell_display() -> CellBar | None:
-    """Return a place under the running cell; None where no kernel runs this code."""
+    """Return a progress bar below the running cell; None outside of a kernel."""
     from IPython import get_ipython
 
     shell = get_ipython()

@@ -1,4 +1,4 @@
-"""The report under a cell: messages that are complete in a saved notebook and never more than a megabyte."""
+"""The report below a cell: messages that are complete in a saved notebook, at most a megabyte each."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ if TYPE_CHECKING:
 
 _Bundle = dict[str, Any]
 
-# JupyterLab's renderer of plotly saves a picture of each figure as wide as the window was then, and shows that when the
-# notebook is opened again, until the mouse comes over it. In a narrower window it would be cut off.
+# JupyterLab's plotly renderer saves a picture of each figure at the current window width, and shows it in a reopened
+# notebook until the mouse enters it. In a narrower window the picture would be cut off.
 _SAVED_PICTURES = (
     "<style>.jp-OutputArea:has(.npuprof-report) .jp-RenderedPlotly>.plot-img{max-width:100%;height:auto}</style>"
 )
 
 
 def show_session(session: Session) -> None:
-    """Decode what a stopped session recorded and show it; raises nothing but an interrupt.
+    """Decode and show the recording of a stopped session; only an interrupt is raised.
 
-    Where decoding fails, what is shown instead says why, where the recording is and how to open it.
+    If decoding fails, the reason, the path of the recording and how to open it are shown.
     """
     recording = session.recording
     try:
         run = session.result
-    except Exception as error:  # noqa: BLE001 - a report never ends the user's cell; told
+    except Exception as error:  # noqa: BLE001 - shown; a report must not fail the user's cell
         display(
             _failure("The recording could not be decoded", error, recording.directory, recording.problems), raw=True
         )
         return
     show_run(run)
-    # A full disk keeps even the recording's list of problems from being written: they are told here.
-    told = set(run.notes["message"])
-    if untold := [problem for problem in recording.problems if problem not in told]:
-        display(_text("\n".join(f"npuprof: {problem}" for problem in untold)), raw=True)
+    # On a full disk, even the recording's list of problems may be missing on disk: show it here.
+    shown = set(run.notes["message"])
+    if missing := [problem for problem in recording.problems if problem not in shown]:
+        display(_text("\n".join(f"npuprof: {problem}" for problem in missing)), raw=True)
 
 
 def show_run(run: Profile) -> None:
-    """Show the summary, the timeline and the flame graph of a run, each in a message of its own.
+    """Show the summary, the timeline and the flame graph of a run, each in a message.
 
-    What fails is told in its place; nothing but an interrupt is raised.
+    A failure is shown instead of the part; only an interrupt is raised.
     """
     for what, part in (("summary", _summary), ("figures", _figures)):
         try:
             bundles = part(run)
-        except Exception as error:  # noqa: BLE001 - the other part is shown all the same; told
+        except Exception as error:  # noqa: BLE001 - shown; the other part is still shown
             bundles = [_failure(f"The {what} could not be made", error, run.info.recording)]
         for bundle in bundles:
             display(bundle, raw=True)
@@ -64,14 +64,12 @@ def _summary(run: Profile) -> list[_Bundle]:
 
 
 def _figures(run: Profile) -> list[_Bundle]:
-    # As data for the renderer that the front end has: plotly's own, which write scripts and addresses of
-    # other hosts, have no part in it.
+    # As data for the front end's renderer: plotly's renderers would add scripts and addresses of other hosts.
     from npuprof.exports.html import LIMIT_BYTES, report_figures
     from npuprof.figures.embed import mimebundle
     from npuprof.timeline.svg import timeline_svg
 
-    # A viewer shows the richest form that it can draw, and one alone: plotly's where there is a renderer of it, else
-    # the picture.
+    # A viewer shows only the richest form it supports: the plotly figure if it has a renderer, else the picture.
     picture = timeline_svg(run.tables, run.info)
     room = LIMIT_BYTES - len(json.dumps(picture))
     timeline, flame_graph = report_figures(run.tables, run.info, limit_bytes=room)
@@ -89,7 +87,7 @@ def _figures(run: Profile) -> list[_Bundle]:
 
 
 def _failure(what: str, error: BaseException, recording: object, problems: list[str] | None = None) -> _Bundle:
-    """Return what failed and that the recording is there to be opened again."""
+    """Return the message for a failure, with how to load the recording again."""
     from npuprof.errors import describe_failure
 
     lines = [f"npuprof: {what}: {describe_failure(error)}", *(f"Before that: {problem}" for problem in problems or ())]

@@ -1,4 +1,4 @@
-"""The widgets that a call opens: the panel of a kernel, and the explorer of a run."""
+"""The widgets opened by a call: the panel of a kernel, and the explorer of a run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def panel() -> Widget:
-    """Return the panel of this kernel, to be shown as the value of a cell; it is the same one each time.
+    """Return the panel widget of this kernel, always the same one.
 
     Raises
     ------
     SessionError
-        If this is not a notebook's kernel, or npuprof cannot be added to its shell.
+        If this is not the kernel of a notebook, or npuprof cannot be added to its shell.
     """
     from IPython import get_ipython
 

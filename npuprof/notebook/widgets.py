@@ -1,8 +1,10 @@
-"""The threads on which what is pressed in a widget arrives.
+"""Support for widgets: messages that arrive while a cell runs, and a note in saved notebooks.
 
-JupyterLab from 4.4 on sends the messages of widgets to a subshell of the kernel (ipykernel 7), a thread that answers
-while a cell runs. ipykernel from 7.2 on instead sends them where the widget was last written from, so that those of a
-widget that a cell made would wait for the cell: for the panel's widgets that is turned off.
+From JupyterLab 4.4 on, widget messages go to a subshell of the kernel (ipykernel 7), a thread that answers while a cell
+runs. From ipykernel 7.2 on, they instead go to where the widget was last written from, so that messages to a widget
+created by a cell would wait for the cell; this is turned off for npuprof's widgets.
+
+A live view in a saved notebook without its kernel is replaced by a line that says what it was and how to restore it.
 """
 
 from __future__ import annotations
@@ -20,40 +22,37 @@ from npuprof.quantities import printable
 
 
 def answer_at_once(widget: Any) -> None:
-    """Deliver the messages of a widget, and of all within it, where the front end sends them.
-
-    Does nothing with kernels that do so by themselves.
-    """
+    """Deliver the messages of a widget and its children to the subshell; no-op for kernels that do so already."""
     seen: set[int] = set()
     waiting = [widget]
     while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
+        current = waiting.pop()
+        if id(current) in seen:
             continue
-        seen.add(id(one))
-        comm: Any = getattr(one, "comm", None)
+        seen.add(id(current))
+        comm: Any = getattr(current, "comm", None)
         if comm is not None and hasattr(comm, "_reply_subshell_for"):
-            comm._reply_subshell_for = None  # the kernel asks for it by name, and takes None for none
-        waiting += getattr(one, "children", ())
+            comm._reply_subshell_for = None  # the kernel reads this attribute; None is no subshell
+        waiting += getattr(current, "children", ())
 
 
 def close_all(widget: Any) -> None:
-    """Take a widget and all within it out of the kernel."""
+    """Close a widget and all its children."""
     for child in getattr(widget, "children", ()):
         close_all(child)
     widget.close()
 
 
 def on_main_thread() -> bool:
-    """Return whether this is the thread that runs cells."""
+    """Return whether the caller is on the thread that runs cells."""
     return threading.current_thread() is threading.main_thread()
 
 
 _LONGEST_NAME = 60
 
-# The line is an output of its own, for a front end shows one form of an output and takes the widget's wherever it
-# knows widgets, whether or not it finds the model. It hides while the view is there and connected, and else it hides
-# what front ends put into the view's place. It waits for a view on its way. Without styles it shows, and is true.
+# The note is a separate output: a front end that knows widgets shows only the widget's form of an output, even if the
+# model is missing. The note hides while the view is connected; otherwise it hides the front end's placeholder. It
+# appears with a delay, since the view may still be loading. Without styles it is shown.
 _STYLE = """<style>
 @keyframes npuprof-late {{ from {{ max-height: 0; overflow: hidden; opacity: 0; }} }}
 .npuprof-note-{id} {{ animation: npuprof-late 1ms 3s backwards; }}
@@ -63,18 +62,18 @@ body:has(.npuprof-live-{id}:not(.jupyter-widgets-disconnected)) .npuprof-note-{i
 
 
 class LiveBox(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotations
-    """A box of widgets that says in its place, where it cannot be shown, what it was.
+    """A box of widgets with a note for viewers without its kernel.
 
     Parameters
     ----------
     children
-        The widgets in it, as of any box.
+        The widgets in the box.
     what
-        What it is, in a few words: ``the panel``.
+        The name of the view, such as ``the panel``.
     again
-        How to have it back, a clause after "run this cell again"; empty for no other way.
+        How to restore it, a clause after "run this cell again"; empty for no other way.
     options
-        What a box takes besides.
+        Other arguments of a box.
     """
 
     def __init__(self, children: Any, *, what: str, again: str = "", **options: Any) -> None:
@@ -84,7 +83,7 @@ class LiveBox(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotati
 
     def _ipython_display_(self) -> None:
         if self.comm is None:
-            raise NotImplementedError  # closed: IPython writes its representation then
+            raise NotImplementedError  # closed: IPython shows its representation instead
         bundle = self._repr_mimebundle_()
         note = f"npuprof: {self._what} needs a running kernel: run this cell again{self._again}."
         display({**bundle, "text/plain": f"[{self._what}: shown where its kernel runs]"}, raw=True)
@@ -92,17 +91,7 @@ class LiveBox(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotati
 
 
 def explorer_box(widget: Any, name: str, path: PathLike[str] | None) -> LiveBox:
-    """Make the box of an explorer, whose line tells its run's name and how to open that again.
-
-    Parameters
-    ----------
-    widget
-        What the explorer shows.
-    name
-        What the run is called; may be empty.
-    path
-        Where it can be loaded from, if it can.
-    """
+    """Return the box of an explorer; its note has the name of the run and, if known, the path to load it from."""
     what = f"the explorer of {printable(name, _LONGEST_NAME)}" if name else "the explorer"
     again = "" if path is None else f", or open the run with npuprof.load({str(path)!r}).explore()"
     return LiveBox([widget], what=what, again=again, layout={"width": "100%"})

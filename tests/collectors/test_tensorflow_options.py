@@ -60,7 +60,7 @@ _REFUSED = {
     "mstx_domain_include": "msprof tool",
     "sys_cpu_freq": "910B family",
     "sys_lp_freq": "910B family",
-    "nonsense": "what it does not know",
+    "nonsense": "unknown keys",
 }
 
 

@@ -110,7 +110,7 @@ def test_a_feature_that_cann_does_not_advertise_is_refused(monkeypatch: pytest.M
 
 @pytest.mark.usefixtures("installed")
 def test_arguments_of_operators_are_refused_without_the_library_that_dumps_them() -> None:
-    with pytest.raises(OptionsError, match=r"libascend_dump\.so of CANN, which is not found"):
+    with pytest.raises(OptionsError, match=r"libascend_dump\.so of CANN, which cannot be loaded"):
         TorchNpuCollector().check(Options(record_op_args=True))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from IPython.core.error import UsageError
 
-from npuprof.notebook.arguments import load_words
+from npuprof.notebook.arguments import parse_load
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ from npuprof.notebook.arguments import load_words
     ],
 )
 def test_a_path_and_what_of_it_to_read(line: str, path: str, wanted: dict[str, Any]) -> None:
-    assert load_words(line) == (path, wanted)
+    assert parse_load(line) == (path, wanted)
 
 
 def test_a_time_since_the_beginning_is_understood() -> None:
-    _, wanted = load_words("a --start +1.5s")
+    _, wanted = parse_load("a --start +1.5s")
     assert wanted["start"] == np.timedelta64(1_500_000_000, "ns")
 
 
@@ -41,4 +41,4 @@ def test_a_time_since_the_beginning_is_understood() -> None:
 )
 def test_what_is_not_understood_is_a_usage_error(line: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
-        load_words(line)
+        parse_load(line)

@@ -1,4 +1,4 @@
-"""What the browser alone knows of the timeline: keys pressed in it, the wheel, its width, how far it is scrolled."""
+"""Browser events that plotly does not report: keys, the wheel, scrolling, and widths in pixels."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ SCROLLED_CLASS = "npuprof-scrolled"
 
 
 class Keys(anywidget.AnyWidget):
-    """A widget that hears keys and the wheel in the box around it, and is its time axis when that has scrolled away.
+    """Reports keys and the wheel in its box, and serves as the time axis when the figure's axis has scrolled away.
 
-    It copies the figure's own axis: another figure would bring plotly.js to the browser once more, and lie beside the
-    first one by the pixels that plotly gives to the names of lanes.
+    It copies the figure's axis: a second figure would load plotly.js again and be misaligned by the width of lane
+    names.
 
     Parameters
     ----------
     on_key
-        Called with a key's name and where the pointer is over the picture, 0 at its left edge and 1 at its right
-        one; None if it is not there.
+        Called with the key, and the pointer's horizontal position in the picture from 0 to 1, or None outside.
     on_wheel
-        Called with how far the wheel was turned (pixels, positive towards the user) and where the pointer is.
+        Called with the wheel movement (pixels, positive towards the user) and the pointer's position.
     on_width
         Called with the picture's width in pixels when it changes.
     """
@@ -50,7 +49,7 @@ class Keys(anywidget.AnyWidget):
         self.observe(lambda change: on_width(int(change["new"])), "width")
 
     def _receive(self, _widget: object, content: Mapping[str, Any], _buffers: object) -> None:
-        """Take a message of the browser; anything else than what the script sends is let pass."""
+        """Handle a message of the script; ignore others."""
         at = content.get("at")
         place = float(at) if isinstance(at, int | float) else None
         if content.get("kind") == "key" and isinstance(key := content.get("key"), str):
@@ -67,14 +66,14 @@ FLAME_SCROLLED_CLASS = "npuprof-flame-scrolled"
 
 
 class FlameKeys(anywidget.AnyWidget):
-    """An invisible widget that hears keys in the box around it, and scrolls to the root.
+    """Reports keys in its box, and scrolls to the root; invisible.
 
     Parameters
     ----------
     on_key
-        Called with a key's name.
+        Called with the key.
     on_width
-        Called with the width of the figure's place in pixels when it changes.
+        Called with the figure's available width in pixels when it changes.
     """
 
     _esm = (Path(__file__).parent / "flame_keys.js").read_text(encoding="utf-8")
@@ -89,12 +88,12 @@ class FlameKeys(anywidget.AnyWidget):
         self.observe(lambda change: on_width(int(change["new"])), "width")
 
     def show_root(self, *, at_bottom: bool) -> None:
-        """Scroll to where the root of a new picture is."""
+        """Scroll to the root of a new picture."""
         self.at_bottom = at_bottom
         self.pictures += 1
 
     def _receive(self, _widget: object, content: Mapping[str, Any], _buffers: object) -> None:
-        """Take a message of the browser; anything else than what the script sends is let pass."""
+        """Handle a message of the script; ignore others."""
         if content.get("kind") == "key" and isinstance(key := content.get("key"), str):
             self._on_key(key)
 
@@ -104,12 +103,9 @@ MEASURED_CLASS = "npuprof-measured"
 
 
 class Width(anywidget.AnyWidget):
-    """An invisible widget that tells the width of the box around it.
+    """Reports the width of its box in pixels; invisible.
 
-    Parameters
-    ----------
-    on_width
-        Called with the width in pixels when it changes.
+    Plotly figures follow the window only, and notifying all of them would blank those that are being drawn.
     """
 
     _esm = (Path(__file__).parent / "width.js").read_text(encoding="utf-8")

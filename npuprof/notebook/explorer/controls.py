@@ -1,4 +1,4 @@
-"""Controls that the views of the explorer share."""
+"""Controls shared by the views of the explorer, and debounced callbacks."""
 
 from __future__ import annotations
 
@@ -10,25 +10,19 @@ import ipywidgets as widgets
 
 
 def button(description: str, tooltip: str, action: Callable[[], Any]) -> widgets.Button:
-    """Make a button as wide as its words."""
+    """Return a button as wide as its label."""
     made = widgets.Button(description=description, tooltip=tooltip, layout={"width": "auto"})
     made.on_click(lambda _: action())
     return made
 
 
 def side_by_side(children: Sequence[widgets.Widget]) -> widgets.Widget:
-    """Put controls side by side, and below each other where it is too narrow for that."""
+    """Return a row of controls that wraps if it is too narrow."""
     return widgets.HBox(list(children), layout={"flex_flow": "row wrap", "align_items": "center", "width": "100%"})
 
 
 def search_fields(search: Callable[[str, bool], Any]) -> tuple[widgets.Text, widgets.Checkbox]:
-    """Make the field of a search and the choice of a regular expression.
-
-    Parameters
-    ----------
-    search
-        Called with both when either has changed.
-    """
+    """Return a search field and its checkbox for regular expressions; `search` is called with both values on a change."""
     text = widgets.Text(
         description="Search",
         placeholder="part of a name",
@@ -42,25 +36,20 @@ def search_fields(search: Callable[[str, bool], Any]) -> tuple[widgets.Text, wid
     return text, regex
 
 
-class Later:
-    """Does one thing, soon, however often it is asked for meanwhile; at once if it was not asked for of late.
+class Debounced:
+    """A debounced callback: the first call after a pause runs at once, a burst of calls runs once at its end.
 
-    Parameters
-    ----------
-    work
-        What to do.
-    seconds
-        How long to wait after it was last asked for. Without a running event loop it is done at once.
+    `seconds` is the delay after the last call of a burst. Without a running event loop, every call runs at once.
     """
 
     def __init__(self, work: Callable[[], None], seconds: float) -> None:
         self._work = work
         self._seconds = seconds
         self._waiting: asyncio.TimerHandle | None = None
-        self._rested_s = float("-inf")  # the loop's time from which on it is done at once
+        self._rested_s = float("-inf")  # loop time from which the callback runs at once
 
     def ask(self) -> None:
-        """Ask for the work."""
+        """Schedule the callback."""
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None

@@ -1,4 +1,4 @@
-"""The explorer of one run: a tab for each view, made when it is first opened."""
+"""The explorer of a run: a tab for each view, built when it is first opened."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Tab:
     Attributes
     ----------
     title
-        The text on it.
+        Its label.
     has_data
-        Whether a run has something to show in it; asked when the explorer is made, so it must be quick.
+        Whether a run has data for it; asked when the explorer is built, so it must be quick.
     build
-        Builds the widget when the tab is first opened, from the explorer, which knows the run and its timeline.
+        Builds the widget when the tab is first opened.
     """
 
     title: str
@@ -56,12 +56,10 @@ class Explorer:
 
     Attributes
     ----------
-    run
-        The same.
     kernel
-        Shows the kernel that was chosen last.
+        The details of the kernel that was chosen last.
     widget
-        What to display.
+        The widget to display.
     """
 
     def __init__(self, run: Profile, tabs: Sequence[Tab]) -> None:
@@ -73,28 +71,22 @@ class Explorer:
 
     @cached_property
     def timeline(self) -> Timeline:
-        """The state of the timeline, made when it is first needed."""
+        """The state of the timeline, built on first use."""
         return Timeline(self.run.tables, self.run.info)
 
     @property
     def titles(self) -> list[str]:
-        """The titles of the tabs that the run has."""
+        """The titles of the run's tabs."""
         return self._tabs.titles
 
     def open(self, title: str) -> None:
-        """Bring a tab to the front.
-
-        Raises
-        ------
-        ValueError
-            If the run has no such tab.
-        """
+        """Bring a tab to the front; raise a ValueError if the run has no such tab."""
         self._tabs.open(title)
 
     def light_up(self, table: str, rows: npt.NDArray[np.int64]) -> None:
-        """Highlight rows of a table in the timeline, with the first of them in the window, and show it.
+        """Highlight rows of a table in the timeline and scroll to the first.
 
-        Blocks of memory are no slices: the operators that allocated them stand out, and their life is marked.
+        Memory blocks are not slices: the operators that allocated them are highlighted, and their lifetime is marked.
         """
         timeline = self.timeline
         life = None
@@ -109,36 +101,28 @@ class Explorer:
             timeline.mark(*life)
         self.open(_TIMELINE)
 
-    def tell(self, rows: npt.NDArray[np.int64], title: str) -> None:
-        """Show the longest of some kernels in detail.
-
-        Parameters
-        ----------
-        rows
-            Rows of ``kernels``; of none, nothing is shown.
-        title
-            The tab to show it in.
-        """
+    def show_longest(self, rows: npt.NDArray[np.int64], title: str) -> None:
+        """Show the longest of the given rows of ``kernels`` in detail, in the tab `title`."""
         longest = rows[np.argmax(self.run.kernels["duration_ns"].to_numpy(np.int64)[rows])] if len(rows) else None
         self.kernel.show(None if longest is None else int(longest), title)
 
 
 class LazyTabs:
-    """Shows tabs, the first one at once.
+    """Tabs whose contents are built when they are first opened; the first one at once.
 
     Parameters
     ----------
     builds
-        What makes each tab's contents, by its title; what goes wrong there is told in the tab.
+        Builds the contents of each tab, by title; a failure is shown in the tab.
     opened
-        Called with the title of each tab that is opened, before its contents are made.
+        Called with the title of each opened tab, before its contents are built.
 
     Attributes
     ----------
     titles
         The titles, in order.
     widget
-        What to display.
+        The widget to display.
     """
 
     def __init__(
@@ -157,13 +141,7 @@ class LazyTabs:
         answer_at_once(self.widget)
 
     def open(self, title: str) -> None:
-        """Bring a tab to the front.
-
-        Raises
-        ------
-        ValueError
-            If there is no such tab.
-        """
+        """Bring a tab to the front; raise a ValueError if there is no such tab."""
         self._tab.selected_index = self.titles.index(title)
 
     def _open(self, index: int | None) -> None:
@@ -178,7 +156,7 @@ class LazyTabs:
         place.children = (waiting,)
         try:
             part = self._builds[title]()
-        except Exception as error:  # noqa: BLE001 - the other tabs are of use all the same; told
+        except Exception as error:  # noqa: BLE001 - shown in the tab; the other tabs still work
             text = f"npuprof: this view could not be made: {type(error).__name__}: {error}"
             part = widgets.HTML(f"<pre>{escape(text)}</pre>")
         place.children = (part,)

@@ -1,4 +1,4 @@
-"""The timeline's figure: one FigureWidget whose traces are refilled, never a new one."""
+"""The figure of the timeline: one FigureWidget whose traces are updated in place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from npuprof.timeline.view import View
 
 _BARS, _LABELS, _ARROWS, _FIRST_LINE = range(4)
 _LINE_COLOURS = tuple(FAMILIES[key].colour for key in ("matrix", "vector", "operator", "communication", "api"))
-_MOST_PIXELS, _LEAST_PIXELS, _ENOUGH_PIXELS = 20.0, 12.0, 560.0  # of a lane, and of the picture before lanes shrink
+_MOST_PIXELS, _LEAST_PIXELS, _ENOUGH_PIXELS = (
+    20.0,
+    12.0,
+    560.0,
+)  # lane heights, and the figure height above which lanes shrink
 _TOP_PIXELS, _BOTTOM_PIXELS = 54, 12
 _HALF_LANE = 0.48
 _OUTLINE: Mapping[str, Any] = {"type": "rect", "xref": "x", "yref": "y", "line": {"color": "#d55e00", "width": 2.5}}
@@ -31,22 +35,22 @@ _S = 1e9
 
 
 class TimelineFigure:
-    """Shows a timeline in one figure.
+    """Shows a timeline in a figure.
 
     Parameters
     ----------
     timeline
-        What to show.
+        The state to show.
     on_window, on_bar, on_range
-        Called with what the user did in the figure: made a window visible (epoch nanoseconds), clicked a bar of the
-        last view, or drew a range (epoch nanoseconds).
+        Called when the user changes the window (epoch nanoseconds), clicks a bar of the last view, or drags a range
+        (epoch nanoseconds).
 
     Attributes
     ----------
     widget
         The figure.
     size_bytes
-        About what the last window took to send.
+        The approximate size of the last update.
     """
 
     def __init__(
@@ -69,11 +73,11 @@ class TimelineFigure:
         self.draw()
 
     def drag(self, mode: str) -> None:
-        """Make the mouse zoom (``zoom``), move the window (``pan``) or draw a range (``select``)."""
+        """Set the drag mode: zoom (``zoom``), move the window (``pan``) or draw a range (``select``)."""
         self.widget.layout.dragmode = mode
 
     def draw(self) -> None:
-        """Show the timeline's window and what is selected."""
+        """Draw the window and the selection."""
         shown = self._timeline.view()
         self.size_bytes = shown.size_bytes
         with self.widget.batch_update():
@@ -83,7 +87,7 @@ class TimelineFigure:
             self._draw_axes()
 
     def draw_selection(self) -> None:
-        """Show what is selected in the window as it is."""
+        """Draw the selection only."""
         with self.widget.batch_update():
             self._draw_selection()
 
@@ -196,7 +200,7 @@ class TimelineFigure:
         }
 
     def _ranged(self, _layout: object, window: Any) -> None:
-        # Tells of the figure's own changes too, with the very numbers that it was given.
+        # Also called for changes made here, with exactly the numbers that were set.
         if window is None or len(window) != 2 or not all(isinstance(edge, int | float) for edge in window):
             return
         if not np.isfinite(window).all() or list(window) == [self._seconds(edge) for edge in self._shown_window]:
@@ -219,7 +223,7 @@ def _removed() -> list[str]:
 
 
 def _traces(timeline: Timeline) -> list[Any]:
-    """Make every trace that there will ever be, without data."""
+    """Return all traces of the figure, without data."""
     bars = go.Bar(
         orientation="h",
         width=0.9,

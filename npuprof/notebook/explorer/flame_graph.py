@@ -1,4 +1,4 @@
-"""The flame graph as widgets: what it is weighed by and of, search, figure, and what is known of one frame."""
+"""The flame graph as widgets: controls, search, a figure whose traces are updated in place, and the selected frame."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ _CURSOR = {
     "xref": "x",
     "yref": "y",
     "line": {"color": "#0072b2", "width": 2.5},
-    "fillcolor": "rgba(255,255,255,0.35)",  # the line alone would be lost on a frame of its own colour
+    "fillcolor": "rgba(255,255,255,0.35)",  # the line alone is invisible on a frame of the same colour
 }
 
 
 class FlameFigure:
-    """Shows a flame graph in one figure.
+    """Shows a flame graph in a figure.
 
     Parameters
     ----------
     flame
-        What to show.
+        The state to show.
     on_frame
-        Called with the number of a frame that was clicked.
+        Called with the number of a clicked frame.
 
     Attributes
     ----------
     widget
         The figure.
     size_bytes
-        About what the last picture took to send.
+        The approximate size of the last update.
     """
 
     def __init__(self, flame: FlameGraph, on_frame: Callable[[int], None]) -> None:
@@ -67,12 +67,12 @@ class FlameFigure:
         self.draw()
 
     def fit(self, width: int) -> None:
-        """Take the width of the figure's place, in pixels, as the browser tells it."""
+        """Set the width of the figure, in pixels, as reported by the browser."""
         if width > 0:
             self._flame.resize(width - 2 * _SIDE_PIXELS)
 
     def draw(self) -> None:
-        """Show what is looked at."""
+        """Draw the picture."""
         flame = self._flame
         picture = flame.picture()
         shown = flame_view(picture, flame.found(), flame.pixels)
@@ -92,7 +92,7 @@ class FlameFigure:
             layout.annotations = [] if picture.frames.total[0] else [_said(nothing(picture))]
 
     def draw_cursor(self) -> None:
-        """Show where the cursor is in the picture as it is."""
+        """Draw the cursor only."""
         with self.widget.batch_update():
             self._draw_cursor()
 
@@ -170,13 +170,13 @@ _FAMILIES = ("python", "operator", "api", "matrix", "vector", "movement", "wait"
 _WEIGHT_WORDS = {"host": "host time", "device": "device time", "count": "count"}
 _SHAPES = (("icicle", "icicle"), ("flame", "flame"))
 _SHAPE_TIPS = ("callers above their callees", "callers below their callees")
-_ALL = ""  # a list has no choice at all where the value is None
+_ALL = ""  # a dropdown with value None has no selection
 _MOST_OFFERED = 5_000  # steps or threads in a list
 _LONGEST_NAME, _LONGEST_CRUMB, _MOST_CRUMBS = 400, 40, 12
 
 
 class FlameGraphView:
-    """Shows a flame graph, and does to it what the user asks for.
+    """Shows a flame graph and applies the user's actions to it.
 
     Parameters
     ----------
@@ -186,14 +186,14 @@ class FlameGraphView:
     Attributes
     ----------
     widget
-        What to display.
+        The widget to display.
     figure
         The figure in it.
     """
 
     def __init__(self, flame: FlameGraph) -> None:
         self._flame = flame
-        self._lock = threading.RLock()  # messages of the browser may come on a thread of their own
+        self._lock = threading.RLock()  # browser messages may arrive on another thread
         self._drawn = self._look()
         self.figure = FlameFigure(flame, self._done(flame.zoom))
         self._keys = FlameKeys(self._done(lambda key: press(flame, key)), self._done(self.figure.fit))
@@ -202,7 +202,7 @@ class FlameGraphView:
         self._all = button("All", "0: show everything again", self._done(flame.show_all))
         self.widget = self._box()
         flame.listen(self._changed)
-        self._tell()
+        self._update_texts()
 
     def _box(self) -> widgets.Widget:
         place = widgets.Box([self.figure.widget], layout={"display": "block", "width": "100%"})
@@ -226,9 +226,9 @@ class FlameGraphView:
             flame.look_at(Scope(_chosen(step), _chosen(thread)))
 
         # A single thread leaves nothing to choose.
-        choices = [one for one, least in ((step, 1), (thread, 2)) if len(one.options) > least]
-        for one in choices:
-            one.observe(self._done(look), "value")
+        choices = [choice for choice, least in ((step, 1), (thread, 2)) if len(choice.options) > least]
+        for choice in choices:
+            choice.observe(self._done(look), "value")
         return [self._up, self._all, weight, *choices, shape]
 
     def _search_controls(self) -> list[widgets.Widget]:
@@ -242,7 +242,7 @@ class FlameGraphView:
         return self._done(lambda change: action(change["new"]))
 
     def _done(self, action: Callable[..., Any]) -> Callable[..., None]:
-        """Make of an action one that is done alone, and tells what is wrong with it."""
+        """Return the action as a callback that holds the lock and shows an OptionsError."""
 
         def do(*given: Any) -> None:
             with self._lock:
@@ -257,7 +257,7 @@ class FlameGraphView:
         self._found.value = f'<span class="{AS_TEXT}" role="status">{escape(text)}</span>'
 
     def _look(self) -> tuple[object, ...]:
-        """Return what a picture depends on."""
+        """Return everything that a picture depends on."""
         flame = self._flame
         return (flame.picture(), flame.orientation, flame.pixels, flame.text, flame.regex)
 
@@ -271,9 +271,9 @@ class FlameGraphView:
                 self.figure.draw()
                 if before[:2] != look[:2]:
                     self._keys.show_root(at_bottom=self._flame.orientation == "flame")
-            self._tell()
+            self._update_texts()
 
-    def _tell(self) -> None:
+    def _update_texts(self) -> None:
         flame = self._flame
         picture, found = flame.picture(), flame.found()
         self._say("" if found is None else picture.found(found))
@@ -288,7 +288,7 @@ class FlameGraphView:
 
 
 def _legend() -> widgets.Widget:
-    """Name the colours."""
+    """Return the legend of the colours."""
     swatches = " ".join(
         f'<span><span class="swatch" style="background:{look.colour}"></span>{escape(look.label)}</span>'
         for look in (FAMILIES[family] for family in _FAMILIES)
@@ -297,7 +297,7 @@ def _legend() -> widgets.Widget:
 
 
 def _crumbs(names: list[str]) -> str:
-    """Return the way to the root, without its middle where it is long; escaped."""
+    """Return the escaped path to the root, without its middle if it is long."""
     shown = ["everything", *(printable(name, _LONGEST_CRUMB) for name in names)]
     if len(shown) > _MOST_CRUMBS:
         shown = [*shown[:2], "…", *shown[3 - _MOST_CRUMBS :]]

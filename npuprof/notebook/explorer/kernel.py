@@ -1,4 +1,4 @@
-"""The kernel that was chosen last, in detail: one live figure, which is where it was chosen."""
+"""The details of the last chosen kernel: one live figure that moves to the tab where it was chosen."""
 
 from __future__ import annotations
 
@@ -22,20 +22,15 @@ _WIDEST = 760
 
 
 class KernelView:
-    """Shows the pipes of one kernel, and its place on the roofline, where the run has its counters.
+    """Shows the pipes of a kernel and its roofline, if the run has its counters.
 
-    The figure is made for the first kernel and drawn anew for each other. It is in one tab at a time: in one that
-    cannot be seen the browser would draw it without room.
-
-    Parameters
-    ----------
-    run
-        Whose kernels.
+    The figure is created for the first kernel and then updated. It is in one tab at a time, because the browser cannot
+    lay it out in a hidden tab.
 
     Attributes
     ----------
     figure
-        The live figure; None before the first kernel with counters was chosen.
+        The live figure; None before the first kernel with counters.
     """
 
     def __init__(self, run: Profile) -> None:
@@ -47,27 +42,21 @@ class KernelView:
         self.figure: go.FigureWidget | None = None
 
     def place(self, title: str) -> widgets.Box:
-        """Make the place of the figure in a tab.
-
-        Parameters
-        ----------
-        title
-            The tab's.
-        """
+        """Return the placeholder of the figure in a tab."""
         measure = self._measures[title] = Width(lambda _: self._fit(title))
         place = self._places[title] = widgets.Box([measure], layout={"display": "block", "width": "100%"})
         place.add_class(MEASURED_CLASS)
         return place
 
     def show(self, row: int | None, title: str) -> None:
-        """Show a row of ``kernels`` in a tab; nothing is shown of None, or of one without counters."""
+        """Show a row of ``kernels`` in a tab; nothing for None or a kernel without counters."""
         if row != self._row:
             self._row = row
             self._shown = row is not None and self._draw(row)
         self.move(title)
 
     def move(self, title: str) -> None:
-        """Have the figure in the tab of a title, and nowhere else; it stays where it is for a tab without a place."""
+        """Move the figure to a tab; it stays if the tab has no place for it."""
         if title not in self._places:
             return
         for other, place in self._places.items():
@@ -95,7 +84,7 @@ class KernelView:
 
 
 def live(drawn: go.Figure) -> go.FigureWidget:
-    """Make a live figure of a drawn one; how wide it is, is for others to say."""
+    """Return a live figure without responsive width."""
     import plotly.graph_objects as go
 
     figure = go.FigureWidget(drawn)
@@ -104,7 +93,7 @@ def live(drawn: go.Figure) -> go.FigureWidget:
 
 
 def redraw(figure: go.FigureWidget, drawn: go.Figure) -> None:
-    """Show in a live figure what was drawn."""
+    """Update a live figure in place; a new one would load plotly.js again."""
     if _kinds(figure.data) != _kinds(drawn.data):
         figure.data = ()
         figure.add_traces(drawn.data)
@@ -115,5 +104,5 @@ def redraw(figure: go.FigureWidget, drawn: go.Figure) -> None:
 
 
 def _kinds(traces: Sequence[object]) -> list[tuple[object, object]]:
-    """Return which traces can take each other's place: those of one kind on the same axes."""
-    return [(getattr(one, "type", None), getattr(one, "yaxis", None)) for one in traces]
+    """Return type and axis of traces; equal ones can be updated in place."""
+    return [(getattr(trace, "type", None), getattr(trace, "yaxis", None)) for trace in traces]

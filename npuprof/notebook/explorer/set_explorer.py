@@ -1,4 +1,4 @@
-"""The explorer of many runs: each of them by choice, and what all of them have together."""
+"""The explorer of a set of runs: each run by choice, and views of all runs together."""
 
 from __future__ import annotations
 
@@ -21,25 +21,20 @@ if TYPE_CHECKING:
 
 
 class SetExplorer:
-    """Shows a set of runs.
-
-    Parameters
-    ----------
-    runs
-        The set. A run is read when it is chosen, all of them when a view of all is opened.
+    """Shows a set of runs; a run is read when chosen, all of them when a view of all is opened.
 
     Attributes
     ----------
     explorer
-        The explorer of the chosen run; None where it cannot be read.
+        The explorer of the chosen run; None if it cannot be read.
     widget
-        What to display.
+        The widget to display.
     """
 
     def __init__(self, runs: ProfileSet) -> None:
         self._runs = runs
         self.explorer: Explorer | None = None
-        self._one = widgets.VBox([], layout={"width": "100%"})
+        self._chosen = widgets.VBox([], layout={"width": "100%"})
         self._tabs = LazyTabs(
             {
                 "Runs": lambda: widgets.HTML(f"<div style='overflow-x:auto'>{runs._repr_html_()}</div>"),
@@ -59,22 +54,22 @@ class SetExplorer:
         )
 
     def open(self, title: str) -> None:
-        """Bring a tab to the front: Runs, One run, or a figure of all runs, such as Steps or Communication."""
+        """Bring a tab to the front: Runs, One run, Steps or Communication."""
         self._tabs.open(title)
 
     def choose(self, row: int) -> None:
-        """Show the run of a row of the set's ``info``; why one cannot be read is told in its place."""
-        former, self.explorer = self._one.children, None
-        self._one.children = (widgets.HTML("<span class='faint'>reading …</span>"),)
+        """Show the run in a row of the set's ``info``, or why it cannot be read."""
+        former, self.explorer = self._chosen.children, None
+        self._chosen.children = (widgets.HTML("<span class='faint'>reading …</span>"),)
         for widget in former:
             close_all(widget)
         try:
             self.explorer = explorer_of(self._runs.at(row))
         except NpuprofError as error:
-            self._one.children = (widgets.HTML(f"<pre>npuprof: {escape(str(error))}</pre>"),)
+            self._chosen.children = (widgets.HTML(f"<pre>npuprof: {escape(str(error))}</pre>"),)
         else:
-            self._one.children = (self.explorer.widget,)
-        answer_at_once(self._one)
+            self._chosen.children = (self.explorer.widget,)
+        answer_at_once(self._chosen)
 
     def _chooser(self) -> widgets.Widget:
         info = self._runs.info
@@ -84,10 +79,10 @@ class SetExplorer:
         )
         choice.observe(lambda change: self.choose(change["new"]), "value")
         self.choose(choice.value)
-        return widgets.VBox([choice, self._one], layout={"width": "100%"})
+        return widgets.VBox([choice, self._chosen], layout={"width": "100%"})
 
     def _all(self, *draws: Callable[[], go.Figure]) -> Callable[[], widgets.Widget]:
-        """Return the builder of a tab with figures of all runs, and below them the runs that cannot be read."""
+        """Return the builder of a view of all runs, with a list of the unreadable ones."""
 
         def build() -> widgets.Widget:
             figures = [shown(draw()) for draw in draws]

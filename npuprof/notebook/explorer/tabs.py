@@ -1,7 +1,4 @@
-"""The tabs of the explorer: what each is called, whether a run has something for it, and how it is made.
-
-Another part of the notebook adds a tab of its own, or takes the place of one, with :func:`register`.
-"""
+"""The tabs of the explorer: title, whether a run has data, and contents. :func:`register` adds or replaces one."""
 
 from __future__ import annotations
 
@@ -28,21 +25,21 @@ _LONGEST_CELL = 200
 
 
 def shown(figure: go.Figure) -> widgets.Widget:
-    """Show a figure as data for the front end's own renderer: a live one would bring plotly.js along once more."""
+    """Return a figure as output data for the front end's renderer; a live figure would load plotly.js again."""
     output = {"output_type": "display_data", "data": mimebundle(figure), "metadata": {}}
-    # With a height of its own: JupyterLab may resize it while it is being drawn, and plotly would then find none.
+    # With an explicit height: plotly finds none if JupyterLab resizes the output while drawing.
     place = widgets.Output(outputs=(output,), layout={"width": "100%", "height": f"{figure.layout.height or 450}px"})
     place.add_class("npuprof-drawn")
     return place
 
 
 def figure(method: str) -> _Build:
-    """Show the figure that a method of the profile gives."""
+    """Return the builder of a tab with one figure method of the profile."""
     return lambda explorer: shown(getattr(explorer.run, method)())
 
 
 def overview(explorer: Explorer) -> widgets.Widget:
-    """Show the report's summary."""
+    """Return the summary of the report."""
     from npuprof.exports.html import report_html
 
     run = explorer.run
@@ -50,14 +47,14 @@ def overview(explorer: Explorer) -> widgets.Widget:
 
 
 def timeline(explorer: Explorer) -> widgets.Widget:
-    """Show the live timeline."""
+    """Return the live timeline."""
     from npuprof.notebook.explorer.timeline import TimelineView
 
     return TimelineView(explorer.timeline, explorer.kernel).widget
 
 
 def flame_graph(explorer: Explorer) -> widgets.Widget:
-    """Show the live flame graph."""
+    """Return the live flame graph."""
     from npuprof.flame.state import FlameGraph
     from npuprof.notebook.explorer.flame_graph import FlameGraphView
 
@@ -65,17 +62,13 @@ def flame_graph(explorer: Explorer) -> widgets.Widget:
 
 
 def table(name: str, choose: Callable[[Explorer, npt.NDArray[np.int64]], None] | None = None) -> _Build:
-    """Show a table, in a grid where there is one for it, with rows that light up in the timeline.
+    """Return the builder of a table's grid, whose rows can be highlighted in the timeline.
 
-    Parameters
-    ----------
-    name
-        The table's.
-    choose
-        Called with the rows of the table that are chosen.
+    `choose` is called with the explorer and the chosen rows.
     """
 
     def build(explorer: Explorer) -> widgets.Widget:
+        """Return the grid of the table, or its first rows."""
         from npuprof.notebook.tables.tab import build as build_grid
         from npuprof.notebook.tables.tab import kinds_in
 
@@ -89,7 +82,7 @@ def table(name: str, choose: Callable[[Explorer, npt.NDArray[np.int64]], None] |
 
 
 def rows_of(explorer: Explorer, name: str) -> widgets.Widget:
-    """Show the first rows of a table as they are."""
+    """Return the first rows of a table without a grid."""
     frame = explorer.run.tables[name]
     first = frame.iloc[:_MOST_ROWS].dropna(axis="columns", how="all")
     head = "".join(f"<th>{escape(str(column))}</th>" for column in first.columns)
@@ -98,33 +91,33 @@ def rows_of(explorer: Explorer, name: str) -> widgets.Widget:
         for row in first.itertuples(index=False)
     )
     more = f"<div class='faint'>the first {_MOST_ROWS} of {len(frame):,} rows; run.{name} has them all</div>"
-    said = more if len(frame) > _MOST_ROWS else ""
-    return widgets.HTML(f"{said}<div style='overflow-x:auto'><table><tr>{head}</tr>{body}</table></div>")
+    note = more if len(frame) > _MOST_ROWS else ""
+    return widgets.HTML(f"{note}<div style='overflow-x:auto'><table><tr>{head}</tr>{body}</table></div>")
 
 
 def kernels(explorer: Explorer) -> widgets.Widget:
-    """Show the kernels' table, the chosen kernel in detail, and the roofline, where the run has what they take."""
-    rows = table("kernels", lambda explorer, rows: explorer.tell(rows, "Kernels"))(explorer)
+    """Return the table of kernels, the chosen kernel, and the roofline if the run has the counters."""
+    rows = table("kernels", lambda explorer, rows: explorer.show_longest(rows, "Kernels"))(explorer)
     drawn = explorer.run.plot_roofline()
     return _column(rows, explorer.kernel.place("Kernels"), *([shown(drawn)] if drawn.data else []))
 
 
 def memory(explorer: Explorer) -> widgets.Widget:
-    """Show memory over time, and the blocks that were allocated."""
+    """Return memory over time, and the allocations."""
     shown_parts = [shown(explorer.run.plot_memory())] if len(explorer.run.memory) else []
     blocks = [table("allocations")(explorer)] if len(explorer.run.allocations) else []
     return _column(*shown_parts, *blocks)
 
 
 def communication(explorer: Explorer) -> widgets.Widget:
-    """Show the time of collectives, who sent how much to whom, and their table."""
+    """Return the time of collectives, the traffic matrix, and their table."""
     figures = [explorer.run.plot_communication(), explorer.run.plot_communication_matrix()]
     rows = [table("communication")(explorer)] if len(explorer.run.communication) else []
     return _column(*(shown(drawn) for drawn in figures if drawn.data), *rows)
 
 
 def notes(explorer: Explorer) -> widgets.Widget:
-    """Show what was repaired, skipped or could not be known."""
+    """Return the table of notes."""
     rows = "".join(
         f"<tr><td>{escape(str(note.severity))}</td><td>{escape(str(note.source))}</td>"
         f"<td class='long'>{escape(str(note.message))}</td><td class='number'>{note.count}</td></tr>"
@@ -165,7 +158,7 @@ _TABS: list[Tab] = [
 
 
 def register(tab: Tab) -> None:
-    """Add a tab behind the others, or in the place of the one of its title, to explorers that are made from now on."""
+    """Add a tab, or replace the tab with its title, in explorers built from now on."""
     for at, other in enumerate(_TABS):
         if other.title == tab.title:
             _TABS[at] = tab
@@ -174,5 +167,5 @@ def register(tab: Tab) -> None:
 
 
 def explorer_of(run: Profile) -> Explorer:
-    """Build the explorer of a run, with every tab for which it has data."""
+    """Return the explorer of a run."""
     return Explorer(run, _TABS)

@@ -1,4 +1,4 @@
-"""The texts beside the timeline as HTML: the range, the selection, the legend. Every name is escaped."""
+"""HTML texts of the timeline: range summary, selection and legend. Every name is escaped."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ STYLE = """<style>
 .npuprof-explorer .npuprof-axis.npuprof-needed { visibility: visible; }
 .npuprof-explorer .npuprof-axis svg { display: block; overflow: visible; }
 </style>"""
-"""Follows the front end's theme by its own variables; without them the page's colours hold."""
+"""Uses the variables of the front end's theme, with the page's colours as fallback."""
 
 _LONGEST = 120
 
 
 def legend_html() -> str:
-    """Name the colours."""
+    """Return the legend of the colours."""
     swatches = " ".join(
         f'<span><span class="swatch" style="background:{look.colour}"></span>{escape(look.label)}</span>'
         for look in FAMILIES.values()
@@ -68,7 +68,7 @@ def readout_html(told: Readout, *, marked: bool) -> str:
 
 
 def selection_html(timeline: Timeline) -> str:
-    """Return everything that is known of the selected slice, and what caused it."""
+    """Return all facts about the selected slice, with its causes and effects."""
     number = timeline.selected
     if number is None:
         return "<div class='faint'>Click a slice to see all that is known of it, its causes and its effects.</div>"
@@ -90,7 +90,7 @@ def selection_html(timeline: Timeline) -> str:
 
 
 def matches_text(timeline: Timeline, place: int | None) -> str:
-    """Count the matches, and tell which one is selected."""
+    """Return the number of matches, and which one is selected."""
     if timeline.matches is None:
         return ""
     found = len(timeline.matches)

@@ -1,4 +1,4 @@
-"""The timeline as widgets: buttons, search, figure, and what is known of the range and the selection."""
+"""The timeline as widgets: buttons, search, figure, range summary and selection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import ipywidgets as widgets
 
 from npuprof.errors import OptionsError
 from npuprof.notebook.explorer.browser_events import CONTAINER_CLASS, SCROLLED_CLASS, Keys
-from npuprof.notebook.explorer.controls import Later, button, search_fields, side_by_side
+from npuprof.notebook.explorer.controls import button, search_fields, side_by_side
 from npuprof.notebook.explorer.figure import TimelineFigure
 from npuprof.notebook.explorer.kernel import KernelView
 from npuprof.notebook.explorer.texts import legend_html, matches_text, readout_html, selection_html
@@ -17,9 +17,9 @@ from npuprof.timeline.keyboard import CLOSER, FARTHER, SHIFT, press
 from npuprof.timeline.slices import Matches
 from npuprof.timeline.state import Timeline
 
-_SETTLED_S = 0.06  # after the last change, before the kernel looks the window up
-_QUIET_S = 0.25  # before the range is summed up
-_WHEEL_PIXELS = 300.0  # turned by so much, the wheel halves or doubles what is visible
+_SETTLED_S = 0.06  # delay between the last change and the redraw
+_QUIET_S = 0.25  # delay before the range is summed up
+_WHEEL_PIXELS = 300.0  # wheel movement that halves or doubles the visible range
 
 _TITLE = "Timeline"
 
@@ -28,7 +28,7 @@ _DRAG_TIPS = ("show the range that is drawn", "move what is shown", "sum up the 
 
 
 class TimelineView:
-    """Shows a timeline, and does to it what the user asks for.
+    """Shows a timeline and applies the user's actions to it.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class TimelineView:
     Attributes
     ----------
     widget
-        What to display.
+        The widget to display.
     figure
         The figure in it.
     """
@@ -48,13 +48,13 @@ class TimelineView:
     def __init__(self, timeline: Timeline, kernel: KernelView | None = None) -> None:
         self._timeline = timeline
         self._kernel = kernel
-        self._lock = threading.RLock()  # a front end may send the messages of each widget to a thread of its own
+        self._lock = threading.RLock()  # widget messages may arrive on several threads
         self._drawn: tuple[tuple[int, int], float] | None = None
         self._drawn_matches: Matches | None = None
         self._place: int | None = None
         self.figure = TimelineFigure(timeline, timeline.show, timeline.select_bar, timeline.mark)
-        self._redraw = Later(self._draw, _SETTLED_S)
-        self._sum = Later(self._sum_up, _QUIET_S)
+        self._redraw = Debounced(self._draw, _SETTLED_S)
+        self._sum = Debounced(self._sum_up, _QUIET_S)
         self._readout, self._selection = widgets.HTML(), widgets.HTML()
         self._found = widgets.HTML()
         self.widget = self._box()

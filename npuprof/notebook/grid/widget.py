@@ -1,10 +1,9 @@
-"""The widget of a :class:`npuprof.notebook.grid.widget.Page`.
+"""A grid in the browser: one page of formatted cells, and the requests that the browser can send.
 
-A widget of our own, because each of the known grids lacks something that the tables need. itables sends all rows to the
-browser, or a sample of them. buckaroo makes itself the display of every DataFrame when it is imported and brings
-fastparquet along. ipydatagrid, which can ask the kernel for rows, draws on a canvas, where neither a screen reader nor
-a test can read a cell, depends on bqplot, and was last released in 2024. This one is an HTML table of at most one page,
-and needs anywidget only, which plotly's live figures need as well.
+A custom widget, because known grids do not fit. itables sends all rows to the browser, or a sample. buckaroo becomes
+the display of every DataFrame on import and needs fastparquet. ipydatagrid can request rows from the kernel, but draws
+on a canvas, which neither screen readers nor tests can read, depends on bqplot, and was last released in 2024. This
+grid is an HTML table of one page and needs only anywidget, as plotly's live figures do.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ class Heading:
     Attributes
     ----------
     name, title
-        What questions call it, and what the reader sees.
+        Its name in requests, and its label.
     numeric
-        Whether its texts are quantities, aligned at the right.
+        Whether its cells are right-aligned quantities.
     sort
-        How the rows are sorted by it.
+        The sort order.
     filter, error
-        What was typed to choose rows by it, and whether that could not be understood.
+        The text of its filter, and whether it is invalid.
     example, hint
-        What may be typed.
+        Help for the filter.
     """
 
     name: str
@@ -51,14 +50,14 @@ class Heading:
 
 @dataclass(frozen=True)
 class Action:
-    """A button above the rows, for as many chosen ones as it takes.
+    """A button above the rows.
 
     Attributes
     ----------
     name, label, hint
-        What its message calls it, what stands on it, and what it does.
+        Its name in requests, its label, and its tooltip.
     least, most
-        How many rows must be chosen.
+        The allowed number of selected rows.
     """
 
     name: str
@@ -70,32 +69,32 @@ class Action:
 
 @dataclass(frozen=True)
 class Page:
-    """One page.
+    """A page of a table.
 
     Attributes
     ----------
     label, noun, empty
-        What the table holds; what its rows are; what stands there when it has none.
+        The title of the table, the noun for its rows, and the text for an empty table.
     columns, rows, ids
-        Headings; texts, as many in each row as there are headings; the number that each row is chosen by.
+        The headings, the cell texts, and the number that identifies each row.
     total, offset, size
-        Rows in all, the first one's place, and how many a page holds.
+        The number of all rows, the position of the first row, and the rows per page.
     selected
-        Rows to choose; those chosen before stay where it is empty.
+        Rows to select; if empty, the selection stays.
     groups, group
-        Ways to group rows, and the present one's place.
+        The ways to group rows, and the index of the current one.
     choices
-        Columns that can be shown: name, and whether it is.
+        The columns that can be shown: name, and whether it is shown.
     actions
-        Buttons.
+        The buttons.
     sortable, filterable
-        Whether there are such controls.
+        Whether the controls exist.
     tells_choice
-        Whether the kernel is told which rows are chosen.
+        Whether the browser reports the selected rows.
     note
-        What there is to say.
+        A message.
     code
-        The line that makes the same frame; empty when there is none.
+        The line of pandas for the same frame, or empty.
     """
 
     label: str
@@ -119,7 +118,7 @@ class Page:
     code: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
+        """Return the page as JSON-serializable values."""
         return asdict(self)
 
 
@@ -127,15 +126,14 @@ _HERE = Path(__file__).parent
 
 
 class GridWidget(anywidget.AnyWidget):
-    """Shows a page and passes on what is asked.
+    """Shows a page and passes requests on.
 
     Parameters
     ----------
     page
-        What to show first.
+        The first page.
     answer
-        Called with each question of the browser; shows its answer with :meth:`show`. What the browser sends is
-        checked by it.
+        Called with each request of the browser, which it must validate; calls :meth:`show`.
     """
 
     _esm = (_HERE / "grid.js").read_text(encoding="utf-8")
@@ -148,7 +146,7 @@ class GridWidget(anywidget.AnyWidget):
         self.on_msg(self._asked)
 
     def show(self, page: Page) -> None:
-        """Show another page in the place of the present one."""
+        """Show another page."""
         self.page = page.to_dict()
 
     def _asked(self, _: Any, content: object, __: Any) -> None:

@@ -15,7 +15,7 @@ _live: LivePanel | None = None
 
 
 def panel_of(shell: InteractiveShell, controller: Controller) -> Widget:
-    """Return the panel of this kernel, to be shown as the value of a cell; it is the same one each time."""
+    """Return the panel widget of this kernel, always the same one."""
     global _live
     if _live is None:
         from npuprof.notebook.panel.live import LivePanel

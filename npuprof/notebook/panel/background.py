@@ -1,4 +1,4 @@
-"""What is done outside the thread that asks for it: long work, and looking again from time to time."""
+"""Background work of the panel: long tasks, and periodic updates."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
-Aside: TypeAlias = Callable[[Callable[[], None]], None]
+RunInBackground: TypeAlias = Callable[[Callable[[], None]], None]
 
 
-def run_aside(work: Callable[[], None]) -> None:
-    """Do something in a thread of its own, in the present context: what it sends belongs to the same request."""
+def run_in_background(work: Callable[[], None]) -> None:
+    """Run a task on a thread in the current context, so that its output belongs to the same request."""
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(work,), name="npuprof-panel-work", daemon=True).start()
 
 
 class Ticker:
-    """Calls a function when woken, and again from time to time while it is lively; sleeps otherwise.
+    """Calls a function when woken, and periodically while it is lively.
 
     Parameters
     ----------
     act
-        What to call.
+        The function.
     lively
         Whether to call it again without being woken.
     interval_s
-        Time between two calls, in seconds.
+        The period in seconds.
     """
 
     def __init__(self, act: Callable[[], None], lively: Callable[[], bool], interval_s: float = 0.5) -> None:
@@ -38,15 +38,15 @@ class Ticker:
         self._thread = threading.Thread(target=self._run, name="npuprof-panel", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Have the function called soon. Quick: the profiled code may wait for it."""
+        """Call the function soon; returns at once, since profiled code may wait for it."""
         self._woken.set()
 
     def end(self) -> None:
-        """Call it no more."""
+        """Stop calling it."""
         self._ended = True
         self._woken.set()
 

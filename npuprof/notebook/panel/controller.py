@@ -1,4 +1,4 @@
-"""The panel's state, and what its controls do. Plain, without IPython and widgets; any thread may call it."""
+"""The state of the panel and the actions of its controls; without IPython and widgets, usable on any thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npuprof.errors import NpuprofError, SessionError, describe_failure
 from npuprof.notebook.controller import Cell, Controller
 from npuprof.notebook.grid.widget import Message
 from npuprof.notebook.panel import runs as run_actions
-from npuprof.notebook.panel.background import Aside, run_aside
+from npuprof.notebook.panel.background import RunInBackground, run_in_background
 from npuprof.notebook.panel.files import Growth, measure
 from npuprof.notebook.panel.form import OptionsForm
 from npuprof.notebook.panel.runs import RunList
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _LOOK_NS = 900_000_000  # between two looks at a recording's files
 _STOP_WAITS = (
-    "This front end sends what is pressed here to the kernel when the running cell has ended, and so Stop acts then. "
-    "To have a report now, interrupt the kernel."
+    "This front end delivers clicks only after the running cell has ended, and so Stop acts then. To have a report "
+    "now, interrupt the kernel."
 )
 
 
@@ -39,18 +39,18 @@ class _Reading:
 
 
 class PanelController:
-    """What the panel knows and does.
+    """The state and the actions of the panel.
 
     Parameters
     ----------
     cells
-        Begins and ends runs; the one that the magics use.
+        The controller that the magics use too.
     changed
-        Called after each change, by the thread that made it; it must not raise.
+        Called after each change, on the thread that made it; it must not raise.
     clock
-        Where time comes from.
-    aside
-        Does what takes long, outside the caller's thread.
+        The source of time stamps.
+    in_background
+        Runs long tasks on another thread.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class PanelController:
         changed: Callable[[], None] = lambda: None,
         *,
         clock: Clock | None = None,
-        aside: Aside = run_aside,
+        in_background: RunInBackground = run_in_background,
     ) -> None:
         self.form = OptionsForm()
         self.runs = RunList()
@@ -69,7 +69,7 @@ class PanelController:
         self._cells = cells
         self._changed = changed
         self._clock = clock if clock is not None else SystemClock()
-        self._aside = aside
+        self._in_background = in_background
         self._failure = ""
         self._note = ""
         self._readings: list[_Reading] = []
@@ -82,11 +82,11 @@ class PanelController:
 
     @property
     def lively(self) -> bool:
-        """Whether what is shown changes by itself, so that it should be shown anew from time to time."""
+        """Whether the panel changes by itself and needs periodic updates."""
         return running.current() is not None or bool(self._readings) or self._cells.showing
 
     def state(self) -> State:
-        """Return what is going on."""
+        """Return the present state."""
         run = running.current()
         if run is not None:
             return self._recording(run)
@@ -124,7 +124,7 @@ class PanelController:
         return State("decoding", "Decoding", details, fraction, can_start=can_start)
 
     def look(self) -> None:
-        """Look how much has been recorded, if it is time to."""
+        """Measure the recording, at most about once a second."""
         run = running.current()
         if run is not None:
             directory, now_ns = run.recording.directory, self._clock.monotonic_raw_ns()
@@ -132,30 +132,30 @@ class PanelController:
                 self._growth, self._growth_of, self._looked_ns = measure(directory), directory, now_ns
 
     def heard(self, *, on_main_thread: bool) -> None:
-        """Take note of the thread by which the front end's messages come: the one that runs cells, or another."""
+        """Note whether the front end's messages arrive on the thread that runs cells."""
         self._heard_on_main = on_main_thread
 
     # -- recording -----------------------------------------------------------------------------------------
 
     def choose(self, option: str, value: Any) -> None:
-        """Choose the value of an option."""
+        """Set an option."""
         self.form.choose(option, value)
         self._changed()
 
     def set_mode(self, mode: Mode) -> None:
-        """Profile by hand, the next cell, or every cell from now on."""
+        """Profile by hand, the next cell, or every cell."""
         self.mode = mode
         self._clear()
         self._changed()
 
     def start(self) -> None:
-        """Start a run that goes on until :meth:`stop`, across cells; a refusal is told by the state."""
+        """Start a run that lasts until :meth:`stop`, across cells; the state shows a failure."""
         self._clear()
         self._try("it could not be started", lambda: self._cells.begin(self.form.options(), "the panel"))
         self._changed()
 
     def stop(self) -> None:
-        """Stop the run; it is then decoded and opened. Nothing to stop is told by the state."""
+        """Stop the run, then decode and open it; the state shows a failure."""
         self._clear()
 
         def stop() -> None:
@@ -167,12 +167,7 @@ class PanelController:
         self._changed()
 
     def cell_begins(self, cell: Cell) -> str:
-        """Begin a run that ends with a cell, if the mode asks for it.
-
-        Returns
-        -------
-        Why the cell runs unprofiled although it was to be profiled; empty otherwise.
-        """
+        """Start the run of a cell if the mode requires it; return why it runs unprofiled instead, or an empty text."""
         if self.mode == "by hand" or running.current() is not None or _begins_by_itself(cell.text):
             return ""
         if self.mode == "next cell":
@@ -183,7 +178,7 @@ class PanelController:
         return self._failure
 
     def cell_ended(self) -> None:
-        """Show what a cell's end has changed."""
+        """Update the panel after a cell."""
         self._changed()
 
     def _decode(self, session: Session) -> None:
@@ -200,7 +195,7 @@ class PanelController:
     # -- runs ----------------------------------------------------------------------------------------------
 
     def answer(self, question: Message) -> None:
-        """Do what the list of runs asks: open, compare, rename, save or delete the chosen ones."""
+        """Handle a request of the list of runs: open, compare, rename, save or delete."""
         if question.get("kind") != "action":
             return
         self._clear()
@@ -212,12 +207,12 @@ class PanelController:
     def _act(self, name: str, numbers: list[int]) -> None:
         chosen = [self.runs.find(number) for number in numbers]
         if not chosen or (name == "compare") != (len(chosen) == 2):
-            raise NpuprofError("choose two runs to compare, and one for everything else")
+            raise NpuprofError("select two runs to compare, or one run for the other actions")
         run = chosen[0]
         called = run_actions.title(run)
         if name in ("open", "compare"):
-            # The older one first, whichever was chosen first.
-            ordered = sorted(chosen, key=lambda one: one.started_ns)
+            # The older run first, in whatever order they were selected.
+            ordered = sorted(chosen, key=lambda ended: ended.started_ns)
             self._read(" and ".join(map(run_actions.title, ordered)), lambda: self._open(ordered))
         elif name == "rename":
             self.question = Question("rename", run, f"New name of {called}:", run.name)
@@ -234,7 +229,7 @@ class PanelController:
         return Opened(" and ".join(map(run_actions.title, chosen)), profiles)
 
     def confirm(self, text: str = "") -> None:
-        """Answer the question with yes, or with a text; what fails is told by the state, and the question stays."""
+        """Accept the question, with a text if it asks for one; after a failure the question stays."""
         asked = self.question
         if asked is None:
             return
@@ -260,12 +255,12 @@ class PanelController:
         self._note = f"saved: npuprof.load({str(path)!r}) reads it"
 
     def refuse(self) -> None:
-        """Answer the question with no."""
+        """Reject the question."""
         self.question = None
         self._changed()
 
     def load(self, path: str) -> None:
-        """Open a recording, a result or a file; what cannot be read is told by the state."""
+        """Open a recording, a result or a file; the state shows a failure."""
         self._clear()
         if not path.strip():
             self._failure = "type the path of a recording, a result directory or a file"
@@ -274,38 +269,38 @@ class PanelController:
         self._changed()
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the open report."""
         self.opened = None
         self._changed()
 
     # -- how it is done ------------------------------------------------------------------------------------
 
     def fail(self, message: str) -> None:
-        """Show that something failed."""
+        """Show a failure."""
         self._failure = message
         self._changed()
 
     def note(self, message: str) -> None:
-        """Keep a message that is shown the next time."""
+        """Set a message for the next update."""
         self._note = message
 
     def _clear(self) -> None:
         self._failure = self._note = ""
 
     def _try(self, what: str, act: Callable[[], object]) -> bool:
-        """Do something, and keep why it failed."""
+        """Run an action and keep the reason of a failure."""
         try:
             act()
         except NpuprofError as error:
             self._failure = str(error)
-        except Exception as error:  # noqa: BLE001 - a panel tells what happened, whatever it was
+        except Exception as error:  # noqa: BLE001 - the panel shows every failure
             self._failure = f"{what}: {describe_failure(error)}"
         else:
             return True
         return False
 
     def _read(self, what: str, read: Callable[[], Opened | None], kept: str = "") -> None:
-        """Read something aside, and open what comes of it."""
+        """Read in the background, and open the result."""
         reading = _Reading(what)
         self._readings.append(reading)
 
@@ -317,14 +312,14 @@ class PanelController:
                 with progress.watched(watch):
                     opened = read()
                 self.opened = opened if opened is not None else self.opened
-            except Exception as error:  # noqa: BLE001 - told by the state
+            except Exception as error:  # noqa: BLE001 - shown by the state
                 why = str(error) if isinstance(error, NpuprofError) else describe_failure(error)
                 self._failure = f"{why}; {kept}" if kept else why
             finally:
                 self._readings.remove(reading)
                 self._changed()
 
-        self._aside(act)
+        self._in_background(act)
 
 
 def _opened(path: str) -> Opened:
@@ -338,6 +333,6 @@ def _opened(path: str) -> Opened:
 
 
 def _begins_by_itself(text: str) -> bool:
-    """Return whether a cell asks for a run of its own, or is for npuprof's own ear."""
+    """Return whether a cell starts a run itself, or controls npuprof."""
     first = text.lstrip().partition("\n")[0]
     return first.startswith(("%%npuprof", "%npuprof", "%load_ext", "npuprof.panel("))

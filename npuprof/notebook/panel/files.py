@@ -1,4 +1,4 @@
-"""How much a recording holds while it is being made, from the sizes of its files alone."""
+"""Files of the panel: the growth of a recording while it is made, and completion of paths."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-_MOST_ENTRIES = 2000  # of one look: some milliseconds
+_MOST_ENTRIES = 2000  # takes some milliseconds
 _DEEPEST = 6
 
-# Bytes of a record, by what a stream's name holds. Source: raw/FORMAT.md sections 3 to 5.
+# Record sizes by parts of the stream's name. Source: raw/FORMAT.md sections 3 to 5.
 _RECORD_BYTES = (
     ("api_event", 40),
     (".compact.", 64),
@@ -24,16 +24,16 @@ _NOT_RECORDS = ("_dic.", ".done", ".complete")
 
 @dataclass(frozen=True)
 class Growth:
-    """What was found.
+    """The size of a recording.
 
     Attributes
     ----------
     size_bytes
         Bytes on disk.
     records
-        Records in the streams whose records have one size; what is written in another form has none.
+        Records in streams of fixed-size records; other files count none.
     at_least
-        Whether there were more files than one look takes in.
+        Whether the directory had more files than were measured.
     """
 
     size_bytes: int = 0
@@ -42,9 +42,9 @@ class Growth:
 
 
 def measure(directory: Path) -> Growth:
-    """Look at the files below a directory, without opening any; links are not followed.
+    """Return the size of the files below a directory, without opening them or following links.
 
-    What cannot be looked at, or has gone meanwhile, counts as nothing.
+    Unreadable or vanished files count as empty.
     """
     size = records = seen = 0
     folders = [(str(directory), 0)]
@@ -60,16 +60,16 @@ def measure(directory: Path) -> Growth:
                         if depth < _DEEPEST:
                             folders.append((entry.path, depth + 1))
                     elif entry.is_file(follow_symlinks=False):
-                        found = entry.stat(follow_symlinks=False).st_size
-                        size += found
-                        records += found // _record_bytes(entry.name)
+                        file_bytes = entry.stat(follow_symlinks=False).st_size
+                        size += file_bytes
+                        records += file_bytes // _record_bytes(entry.name)
         except OSError:
             continue
     return Growth(size, records, seen >= _MOST_ENTRIES)
 
 
 def _record_bytes(name: str) -> int:
-    """Return the size of a file's records; more than any file has where they have none."""
+    """Return the record size of a file; a huge number if it has no fixed-size records."""
     if not any(word in name for word in _NOT_RECORDS):
         for word, size in _RECORD_BYTES:
             if word in name:
@@ -83,16 +83,9 @@ _RESULT_SUFFIXES = (".json", ".json.gz", ".csv", ".db", ".zip")
 
 
 def complete(typed: str) -> list[str]:
-    """Return paths that begin with what was typed, directories first, with a slash at their end.
+    """Return up to 50 paths that begin with the typed text, directories first and with a slash.
 
-    Parameters
-    ----------
-    typed
-        The beginning of a path; ``~`` is the home directory; a relative one starts in the working directory.
-
-    Returns
-    -------
-    At most 50 paths, as the user would go on typing them. Hidden names come only after a dot was typed.
+    ``~`` is the home directory; hidden names are listed only after a dot.
     """
     folder, name = os.path.split(typed)
     if "\0" in typed:
@@ -100,13 +93,13 @@ def complete(typed: str) -> list[str]:
     try:
         place = Path(folder or ".").expanduser()
         with os.scandir(place) as entries:
-            found = [
+            matches = [
                 (not entry.is_dir(), entry.name)
                 for entry in islice(entries, _MOST_LOOKED_AT)
                 if entry.name.startswith(name)
                 and (name.startswith(".") or not entry.name.startswith("."))
                 and (entry.is_dir() or entry.name.endswith(_RESULT_SUFFIXES))
             ]
-    except (OSError, RuntimeError):  # RuntimeError: nobody knows whose home ~name is
+    except (OSError, RuntimeError):  # RuntimeError: ~name is not a known user
         return []
-    return [os.path.join(folder, entry) + ("" if is_file else "/") for is_file, entry in sorted(found)[:_MOST]]  # noqa: PTH118
+    return [os.path.join(folder, entry) + ("" if is_file else "/") for is_file, entry in sorted(matches)[:_MOST]]  # noqa: PTH118

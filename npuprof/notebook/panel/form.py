@@ -1,4 +1,4 @@
-"""The panel's options: what is chosen, what cannot be chosen now and why, and what is wrong with the choice."""
+"""The options of the panel: the chosen values, the options that are unavailable and why, and invalid choices."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from npuprof.errors import OptionsError
 from npuprof.options import SPECIFICATION, Options, has_value, lacks
 
 CONTROLS = {name: option for name, option in SPECIFICATION.items() if option.panel is not None}
-"""The options that have a control in the panel; the others are typed, as for ``%%npuprof``."""
+"""The options with a control in the panel; the others are typed, as for ``%%npuprof``."""
 SWITCHES = {name: option for name, option in CONTROLS.items() if option.is_switch}
 LISTS = {
     name: ("default", *option.choices) if option.default is None else option.choices
     for name, option in CONTROLS.items()
     if option.choices
 }
-"""What can be chosen where there are several values; ``default`` stands for none."""
+"""The choices of options with several values; ``default`` stands for none."""
 
 
 class OptionsForm:
-    """What is chosen in the panel; always answers, whatever is chosen."""
+    """The options chosen in the panel."""
 
     def __init__(self) -> None:
         self._usual = {name: option.usual for name, option in CONTROLS.items()}
@@ -42,20 +42,14 @@ class OptionsForm:
 
     @property
     def collector_reason(self) -> str:
-        """Which front end would be used, and why, in words for the user."""
+        """The front end that ``auto`` would use, with the reason; empty for a chosen front end."""
         if self._chosen["collector"] != "auto":
             return ""
         choice = choose("auto")
         return f"{choice.collector.name}: {choice.reason}"
 
     def choose(self, name: str, value: Any) -> None:
-        """Choose the value of an option of this form.
-
-        Raises
-        ------
-        KeyError
-            If the form has no such option.
-        """
+        """Set an option of this form; raise a KeyError if the form does not have it."""
         if name == "more":
             self._more = str(value)
             return
@@ -64,7 +58,7 @@ class OptionsForm:
         self._chosen[name] = None if name in LISTS and value == "default" else value
 
     def chosen(self, name: str) -> Any:
-        """Return what a control shows: an option that cannot be chosen now has its default, and its choice is kept."""
+        """Return the value shown by a control; an unavailable option shows its default, and its choice is kept."""
         if name == "more":
             return self._more
         value = self._value(name)
@@ -76,7 +70,7 @@ class OptionsForm:
         return self._usual[name] if self.why_not(name) else self._chosen[name]
 
     def why_not(self, name: str) -> str:
-        """Return why an option cannot be chosen now; empty when it can."""
+        """Return why an option is unavailable; empty if it is available."""
         if name == "more":
             return ""
         if reason := lacks(self.collector, name):
@@ -84,18 +78,18 @@ class OptionsForm:
         option = CONTROLS[name]
         if not option.is_switch and option.default is not None:
             return ""
-        # The rules are those of Options, which is asked instead of repeated here.
+        # Options itself decides, so that its rules are not repeated here.
         core = self._core()
         refused = _failure({**core, name: True if option.is_switch else option.choices[0]})
         return "" if _failure(core) or not refused else refused
 
     def why_not_activity(self, word: str) -> str:
-        """Return why an activity cannot be chosen now; empty when it can."""
+        """Return why an activity is unavailable; empty if it is available."""
         return "" if has_value(self.collector, "activities", word) else f"{self.collector} has no {word} activity"
 
     @property
     def problem(self) -> str:
-        """Return why a run cannot be started with this choice; empty when it can."""
+        """The reason why a run cannot be started with these options; empty if it can."""
         try:
             self.options()
         except OptionsError as error:
@@ -103,19 +97,19 @@ class OptionsForm:
         return ""
 
     def options(self) -> Options:
-        """Make the options.
+        """Return the validated options.
 
         Raises
         ------
         OptionsError
-            If the choice is refused, by Options or by the front end; the message says what to change.
+            If Options or the front end refuses them.
         """
         options = Options.from_dict({**self._plain(), **self._typed()})
         check(self.collector, options)
         return options
 
     def magic(self) -> str:
-        """Return the line that asks for the same: ``%%npuprof --level 1 --memory``."""
+        """Return the equivalent line: ``%%npuprof --level 1 --memory``."""
         words = []
         for name, value in self._plain().items():
             if value == self._usual[name] or (name == "activities" and set(value) == {"cpu", "npu"}):

@@ -21,9 +21,9 @@ class FormView:
     Parameters
     ----------
     panel
-        Whose options.
+        The controller.
     observed
-        Makes the callback of a control from what is done with its new value.
+        Returns the callback of a control for an action on its new value.
     """
 
     def __init__(self, panel: PanelController, observed: Callable[[Callable[[Any], object]], Any]) -> None:
@@ -86,7 +86,7 @@ class FormView:
         self.widget.layout.overflow = "visible"
 
     def refresh(self) -> None:
-        """Show the present choice, and what cannot be chosen with the reason."""
+        """Show the choices, and the reasons of unavailable options."""
         form = self._panel.form
         reasons: dict[str, list[str]] = defaultdict(list)
         for name, control in {**self._lists, **self._switches, **self._texts}.items():
@@ -121,14 +121,14 @@ class FormView:
             present = set(form.chosen("activities"))
             wanted = present | {word} if value else present - {word}
             if wanted != present:
-                self._panel.choose("activities", tuple(one for one in LISTS["activities"] if one in wanted))
+                self._panel.choose("activities", tuple(name for name in LISTS["activities"] if name in wanted))
 
         return choose
 
 
 def _chooser(panel: PanelController, name: str) -> Callable[[Any], None]:
     def choose(value: Any) -> None:
-        if value != panel.form.chosen(name):  # not the echo of what was shown
+        if value != panel.form.chosen(name):  # not an echo of refresh()
             panel.choose(name, value)
 
     return choose

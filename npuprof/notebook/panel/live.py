@@ -1,4 +1,4 @@
-"""A panel at work: its controller, its widgets, and what keeps them up to date."""
+"""The running panel of a shell: its controller and widgets, kept up to date."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
 
 
 class PanelCells:
-    """Listens to the beginning and the end of cells."""
+    """Notifies the panel of the start and end of cells."""
 
     def __init__(self, shell: InteractiveShell, panel: PanelController) -> None:
         self._shell = shell
         self._panel = panel
 
     def register(self) -> None:
-        """Begin to listen."""
+        """Register the hooks."""
         self._shell.events.register("pre_run_cell", self.pre_run_cell)
         self._shell.events.register("post_run_cell", self.post_run_cell)
 
     def unregister(self) -> None:
-        """Listen no more."""
+        """Remove the hooks."""
         self._shell.events.unregister("pre_run_cell", self.pre_run_cell)
         self._shell.events.unregister("post_run_cell", self.post_run_cell)
 
     def pre_run_cell(self, info: Any) -> None:
-        """Begin the run of a cell that is about to run. IPython calls this for cells that are not silent."""
-        # The same object that the cell's result will have, by which its end is known.
+        """Start the run of a cell; IPython calls it before cells that are not silent."""
+        # The same object as in the cell's result, which identifies its end.
         cell = Cell(id(info), info.raw_cell, self._title(numbered=bool(info.store_history)))
         if why := self._panel.cell_begins(cell):
             print(f"npuprof: the cell runs unprofiled: {why}", file=sys.stderr)  # noqa: T201 - to the user
 
     def post_run_cell(self, _: Any) -> None:
-        """Show what has changed."""
+        """Update the panel."""
         self._panel.cell_ended()
 
     def _title(self, *, numbered: bool) -> str:
@@ -51,21 +51,14 @@ class PanelCells:
 
 
 class LivePanel:
-    """The panel of a shell.
+    """The panel of a shell that has npuprof's hooks.
 
-    One thread writes to the widgets, whoever changed something: it is woken by each change, start and end of a run.
+    A single thread writes to the widgets; every change, and every start and end of a run, wakes it.
 
     Attributes
     ----------
     view
         Its widgets.
-
-    Parameters
-    ----------
-    shell
-        The shell, to which npuprof has been added: its hooks end the runs of cells.
-    controller
-        Begins and ends the runs.
     """
 
     def __init__(self, shell: Any, controller: Controller) -> None:
@@ -78,7 +71,7 @@ class LivePanel:
         self._ticker.start()
 
     def close(self) -> None:
-        """Listen to nothing more, and take the widgets away."""
+        """Remove the hooks and the widgets."""
         self._cells.unregister()
         self._end_listening()
         self._ticker.end()
@@ -88,5 +81,5 @@ class LivePanel:
         try:
             self._panel.look()
             self.view.refresh()
-        except Exception as error:  # noqa: BLE001 - must not end the thread; told the next time
+        except Exception as error:  # noqa: BLE001 - must not end the thread; shown at the next update
             self._panel.note(f"the panel could not be shown: {type(error).__name__}: {error}")

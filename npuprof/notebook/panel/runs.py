@@ -1,4 +1,4 @@
-"""What can be done with the runs of this kernel: list, rename, save, delete, compare. Plain, without IPython."""
+"""The list of this kernel's runs, and its actions: rename, save, delete, compare. Without IPython."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +40,7 @@ ACTIONS = (
     Action("delete", "Delete", "Delete the recording of this run from the disk, after a question"),
 )
 
-# What collectors write into a recording's directory, and npuprof itself: nothing else is deleted.
+# Files that collectors and npuprof write into a recording: nothing else is deleted.
 _OURS = (
     FILE_NAME,
     STACKS_FILE_NAME,
@@ -59,21 +58,8 @@ _OURS = (
 )
 
 
-@dataclass(frozen=True)
-class Known:
-    """What the list shows of a run besides what its recording tells: its times, once it has been decoded."""
-
-    busy: str
-
-
 class RunList:
-    """The runs of this kernel, the newest first.
-
-    Parameters
-    ----------
-    runs
-        Gives them, the oldest first.
-    """
+    """The runs of this kernel, newest first; `runs` returns them oldest first."""
 
     def __init__(self, runs: Callable[[], list[EndedRun]] = run_history.ended_runs) -> None:
         self._runs = runs
@@ -83,17 +69,11 @@ class RunList:
         return len(self._runs())
 
     def newest_first(self) -> list[tuple[int, EndedRun]]:
-        """Return each run with its number, which stays while the list grows: the start of its recording."""
+        """Return each run with a stable number: the start of its recording."""
         return [(run.started_ns // 1000, run) for run in reversed(self._runs())]
 
     def find(self, number: int) -> EndedRun:
-        """Return a run by its number.
-
-        Raises
-        ------
-        NpuprofError
-            If there is none.
-        """
+        """Return the run of a number; raise an NpuprofError if it is gone."""
         for known, run in self.newest_first():
             if known == number:
                 return run
@@ -124,7 +104,7 @@ class RunList:
     def _texts(self, run: EndedRun) -> tuple[str, ...]:
         profile = run.profile
         if run.directory not in self._busy and profile is not None:
-            with suppress(Exception):  # the report tells what is wrong with it
+            with suppress(Exception):  # the report shows what is wrong with it
                 self._busy[run.directory] = busy(profile.summary)
         return (
             title(run),
@@ -136,17 +116,17 @@ class RunList:
         )
 
     def note(self, directory: Path, summary: Summary) -> None:
-        """Keep what the list shows of a run that was decoded."""
+        """Keep the busy time of a decoded run."""
         self._busy[directory] = busy(summary)
 
 
 def title(run: EndedRun) -> str:
-    """Name a run: as the user did, or by its directory."""
+    """Return the name of a run, or of its directory."""
     return encodable(run.name or run.directory.name)
 
 
 def busy(summary: Summary) -> str:
-    """Write how long the devices were busy, in all."""
+    """Return the text of the total busy time of the devices."""
     if not summary.devices:
         return quantities.ABSENT
     whole = sum(device.span_ns for device in summary.devices)
@@ -155,12 +135,12 @@ def busy(summary: Summary) -> str:
 
 
 def rename(run: EndedRun, name: str) -> None:
-    """Call a run something else, in its recording and in the list; its directory stays.
+    """Rename a run in its recording and in the list; its directory stays.
 
     Raises
     ------
     NpuprofError
-        If the name cannot be one, or the recording cannot be written.
+        If the name is invalid, or the recording cannot be written.
     """
     name = option_values.name("name", name)
     recording = Recording.read(run.directory)
@@ -173,25 +153,21 @@ def rename(run: EndedRun, name: str) -> None:
 
 
 def delete(run: EndedRun) -> str:
-    """Delete the recording of a run: what a collector and npuprof wrote into its directory, and nothing else.
-
-    Returns
-    -------
-    What was left and why; empty when all is gone.
+    """Delete the files of a recording that a collector or npuprof wrote, and nothing else; return what was left.
 
     Raises
     ------
     NpuprofError
-        If the directory is a link, or holds no recording of npuprof, or something cannot be deleted.
+        If the directory is a link, is not a recording of npuprof, or a file cannot be deleted.
     """
     directory = run.directory
     if directory.is_symlink() or not directory.is_dir():
         raise NpuprofError(f"{directory} is not the directory that was recorded into: nothing was deleted")
-    recording = Recording.read(directory)  # raises where it is none of ours
+    recording = Recording.read(directory)  # raises if it is not a recording
     if recording.started_ns != run.started_ns:
         raise SourceError(f"{directory} holds another recording than this run's: nothing was deleted")
     try:
-        # The description last: what is left of an interrupted deletion can still be recognised.
+        # The description last, so that an interrupted deletion leaves a recognisable recording.
         for path in sorted(_ours(directory), key=lambda path: path.name == FILE_NAME):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -211,12 +187,12 @@ def _ours(directory: Path) -> set[Path]:
 
 
 def profile_of(run: EndedRun) -> Profile:
-    """Return the tables of a run, decoded now if nobody holds them.
+    """Return the profile of a run, decoded now if nothing references it.
 
     Raises
     ------
     SourceError
-        If nothing of it can be decoded.
+        If nothing can be decoded.
     """
     from npuprof.loading import load
 

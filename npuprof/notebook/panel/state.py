@@ -1,4 +1,4 @@
-"""What the panel shows, asks and has open: plain values."""
+"""The states, questions and open reports of the panel, as plain values."""
 
 from __future__ import annotations
 
@@ -18,22 +18,20 @@ MODES: tuple[Mode, ...] = ("by hand", "next cell", "every cell")
 
 @dataclass(frozen=True)
 class State:
-    """What the panel shows of a moment.
+    """What the panel shows at a moment.
 
     Attributes
     ----------
     phase
-        What is going on.
-    headline
-        It in a few words.
-    details
-        Elapsed time, records so far and bytes on disk, or what is being read.
+        The phase.
+    headline, details
+        The phase in a few words; elapsed time, records and bytes on disk, or what is being read.
     fraction
-        How much is decoded, 0 to 1; None where nothing is, or nobody knows.
+        The decoded share, 0 to 1; None if unknown.
     can_start, can_stop
-        Whether these buttons act.
+        Whether the buttons are enabled.
     hint
-        What there is to know or to do.
+        An explanation, or what to do.
     """
 
     phase: Phase
@@ -47,18 +45,16 @@ class State:
 
 @dataclass(frozen=True)
 class Question:
-    """What the panel asks before it acts.
+    """A question before an action.
 
     Attributes
     ----------
-    kind
-        What is to be done.
-    run
-        To which run.
+    kind, run
+        The action and its run.
     text
         The question.
     proposed
-        The answer that stands there; None where only yes or no is asked.
+        The default answer; None for a yes-or-no question.
     """
 
     kind: Literal["rename", "save", "delete"]
@@ -69,7 +65,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Opened:
-    """What is open below the panel: runs, one or two to compare, or a set of them."""
+    """The open reports: one run, two runs to compare, or a set of runs."""
 
     title: str
     runs: tuple[Profile, ...] = ()

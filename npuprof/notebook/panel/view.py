@@ -1,4 +1,4 @@
-"""The panel's widgets: a thin view of :class:`npuprof.notebook.panel.controller.PanelController`."""
+"""The widgets of the panel: a thin view of :class:`npuprof.notebook.panel.controller.PanelController`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _MOST_COMPARED = 30
 
 
 def opened_view(opened: Opened) -> list[Any]:
-    """Make the widgets of what is open."""
+    """Return the widgets of the open reports."""
     if opened.of_set is not None:
         return [opened.of_set.explore()]
     if len(opened.runs) == 2:
@@ -105,13 +105,7 @@ _SHOWN, _HIDDEN = "", "none"
 
 
 class PanelView:
-    """The widgets of one panel.
-
-    Attributes
-    ----------
-    widget
-        All of it.
-    """
+    """The widgets of a panel; `widget` holds all of them."""
 
     def __init__(self, panel: PanelController) -> None:
         self._panel = panel
@@ -130,7 +124,7 @@ class PanelView:
             style={"button_width": "auto"},
         )
         self._mode.observe(self._observed(panel.set_mode), "value")
-        # Hidden it keeps its room: nothing may move under the pointer of one who is about to press a button.
+        # A hidden bar keeps its space, so that no button moves under the pointer.
         self._bar = widgets.FloatProgress(min=0, max=1, layout={"width": "150px", "visibility": "hidden"})
         self._form = FormView(panel, self._observed)
         self._more = widgets.ToggleButton(
@@ -178,12 +172,12 @@ class PanelView:
         answer_at_once(self.widget)
 
     def refresh(self) -> None:
-        """Show the present state; any thread may call it."""
+        """Show the present state; usable on any thread."""
         with self._lock:
             panel = self._panel
             state = panel.state()
             self._headline.value = f'<b class="npuprof-phase npuprof-{state.phase}" role="status">{state.headline}</b>'
-            # What changes by itself has one line, whatever it says: see npuprof-changing.
+            # Periodically updated text is kept to one line: see npuprof-changing.
             looks = "npuprof-line npuprof-changing" if state.phase in ("recording", "decoding") else "npuprof-line"
             lines = [(looks, state.details), ("npuprof-line", state.hint)]
             self._details.value = "".join(f'<div class="{look}">{escape(line)}</div>' for look, line in lines if line)
@@ -201,7 +195,7 @@ class PanelView:
                 self._open(panel.opened)
 
     def close(self) -> None:
-        """Take the widgets away."""
+        """Close the widgets."""
         with self._lock:
             self._open(None)
             close_all(self.widget)
@@ -229,13 +223,13 @@ class PanelView:
         self._guarded(lambda: self._panel.answer(question))()
 
     def _guarded(self, act: Callable[[], object]) -> Callable[[], None]:
-        """Make of an action one that never raises: what a widget's callback raises is lost in a log."""
+        """Return a callback that shows failures in the panel; exceptions in widget callbacks are only logged."""
 
         def guarded() -> None:
             self._panel.heard(on_main_thread=on_main_thread())
             try:
                 act()
-            except Exception as error:  # noqa: BLE001 - told in the panel
+            except Exception as error:  # noqa: BLE001 - shown in the panel
                 self._panel.fail(f"the panel failed: {type(error).__name__}: {error}")
 
         return guarded
@@ -248,7 +242,7 @@ class PanelView:
 
 
 class _QuestionView:
-    """Asks before something is done."""
+    """The widgets of a question."""
 
     def __init__(self, panel: PanelController, guarded: Callable[[Callable[[], object]], Callable[[], None]]) -> None:
         self._text = widgets.HTML()
@@ -260,7 +254,7 @@ class _QuestionView:
         self.widget.add_class("npuprof-question")
 
     def show(self, question: Question | None) -> None:
-        """Ask it, or take it away."""
+        """Show a question, or hide it."""
         self.widget.layout.display = _SHOWN if question is not None else _HIDDEN
         if question is None:
             return

@@ -1,4 +1,4 @@
-"""What is shown of one table: answers the questions of a grid, page by page. Plain, without IPython and widgets."""
+"""The state of a table's grid, which answers its requests page by page, and the texts of cells. Without widgets."""
 
 from __future__ import annotations
 
@@ -22,15 +22,7 @@ _LONGEST = 300
 
 
 def texts(frame: pd.DataFrame, column: str, origin_ns: int) -> list[str]:
-    """Write the values of a column of a page; an absent one is a dash.
-
-    Parameters
-    ----------
-    frame, column
-        The page's rows, and which column of them.
-    origin_ns
-        The beginning of the run, in ns of the UTC epoch.
-    """
+    """Return the formatted values of a column; moments count from `origin_ns`, and an absent value is a dash."""
     return [_text(value, column, origin_ns) for value in _values(frame[column])]
 
 
@@ -64,7 +56,7 @@ def _text(value: Any, column: str, origin_ns: int) -> str:
 
 
 def moment(since_ns: int) -> str:
-    """Write a moment to the nanosecond, in seconds since the beginning of the run: ``1.234 567 890 s``."""
+    """Return a moment as seconds since the start of the run, to the nanosecond: ``1.234 567 890 s``."""
     sign = "-" if since_ns < 0 else ""
     seconds, rest = divmod(abs(since_ns), 1_000_000_000)
     digits = f"{rest:09d}"
@@ -75,23 +67,21 @@ PAGE_ROWS = 50
 _MOST_LIT = 100_000  # rows that the timeline is asked to light up at once
 
 Show: TypeAlias = Callable[[str, npt.NDArray[np.int64]], None]
-"""Shows rows of a table in the timeline: the table's name, and the rows' numbers."""
-
-
+"""Shows rows in the timeline: the name of the table, and the row numbers."""
 Choose: TypeAlias = Callable[[npt.NDArray[np.int64]], None]
-"""Told which rows of the table are chosen: their numbers, ascending."""
+"""Called with the numbers of the selected rows, ascending."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One of the tables that can be looked at.
+    """A table that has a grid.
 
     Attributes
     ----------
     table, title, noun
-        Its name in a profile, its name for the reader, and what its rows are.
+        Its name in a profile, its title, and the noun for its rows.
     groups
-        The columns to group by, one way after another; the first way is the first that is shown.
+        The ways to group its rows, each a tuple of columns; the first is shown first.
     """
 
     table: str
@@ -113,24 +103,22 @@ KINDS: tuple[Kind, ...] = (
     Kind("marks", "Marks", "markers", (("message",), ("domain",), ("thread_id",))),
     Kind("allocations", "Allocations", "blocks", (("name",), ("device_id",), ("stream",))),
 )
-"""The tables that are shown, in their order."""
+"""The tables with a grid, in order."""
 
 
 class TableController:
-    """What is shown of one table.
+    """The state of a table's grid.
 
     Parameters
     ----------
-    kind
-        Which.
-    frame
-        The table.
+    kind, frame
+        The kind of table, and the table.
     origin_ns
-        The beginning of the run, from which moments are counted.
+        The start of the run, from which moments count.
     show
-        Shows rows in the timeline; None where there is none.
+        Shows rows in the timeline, or None.
     choose
-        Told which rows are chosen; None where nobody wants to know.
+        Called with the selected rows, or None.
     """
 
     def __init__(
@@ -147,7 +135,7 @@ class TableController:
         self._show = show
         self._choose = choose
         present = [str(name) for name in frame.columns if frame[name].notna().any()]
-        # What a row is called comes first, wherever the table has it.
+        # The naming columns come first.
         self._present = tuple(sorted(present, key=lambda name: name not in kind.groups[0]))
         self._groups = [group for group in kind.groups if set(group) <= set(present)] + [()]
         self._page = 0
@@ -159,21 +147,21 @@ class TableController:
 
     @property
     def view(self) -> View:
-        """What is shown, as :mod:`npuprof.analysis.table_view` has it."""
+        """The shown rows, as in :mod:`npuprof.analysis.table_view`."""
         return self._view
 
     @property
     def code(self) -> str:
-        """The line of pandas that makes the frame that is shown."""
+        """The line of pandas for the shown frame."""
         return code(self._view, self._frame, self._origin_ns)
 
     def rows(self) -> pd.DataFrame:
-        """Return the whole frame that is shown, in its order."""
+        """Return the complete shown frame, in order."""
         shown: pd.DataFrame = self._rows[list(self._view.columns)]
         return shown
 
     def answer(self, question: Message) -> None:
-        """Do what a grid asks; what cannot be understood changes nothing, and is told on the page."""
+        """Handle a request of the grid; a malformed request has no effect, an invalid filter is shown on the page."""
         asked = {
             "sort": self._sort,
             "filter": self._filter,
@@ -186,7 +174,7 @@ class TableController:
         if asked != self._chosen:
             self._note = ""
         if asked is not None:
-            with suppress(KeyError, TypeError, ValueError, IndexError):  # not what our own grid sends
+            with suppress(KeyError, TypeError, ValueError, IndexError):  # not sent by the grid's script
                 asked(question)
 
     def page(self) -> Page:
@@ -227,7 +215,7 @@ class TableController:
         return replace(view, sort=sort, columns=view.all_columns or self._present or tuple(self._frame.columns))
 
     def _change(self, view: View) -> None:
-        # All columns, so that showing one of them needs no new look at the table.
+        # All columns, so that showing another column does not query the table again.
         self._rows = rows(replace(view, columns=()), self._frame, self._origin_ns)
         self._view = view
         self._page = 0
@@ -235,9 +223,9 @@ class TableController:
     def _sort(self, question: Message) -> None:
         column, order = str(question["column"]), str(question["order"])
         others = tuple(pair for pair in self._view.sort if pair[0] != column) if question.get("add") else ()
-        own = ((column, order == "descending"),) if order in ("ascending", "descending") else ()
+        added = ((column, order == "descending"),) if order in ("ascending", "descending") else ()
         if column in self._all:
-            self._change(replace(self._view, sort=(*others, *own)))
+            self._change(replace(self._view, sort=(*others, *added)))
 
     def _filter(self, question: Message) -> None:
         column, text = str(question["column"]), str(question["text"])
@@ -257,7 +245,7 @@ class TableController:
             return
         fresh = self._fresh(self._groups[number])
         known = set(fresh.columns)
-        # A group's sums are chosen among in another way than rows: filters stay where the column stays.
+        # Groups and rows have different columns: keep the filters of columns that stay.
         where = tuple(pair for pair in self._view.where if pair[0] in known)
         self._typed = {column: text for column, text in self._typed.items() if column in known}
         self._errors = {column: text for column, text in self._errors.items() if column in known}
@@ -290,14 +278,14 @@ class TableController:
             self._choose(self._members(question))
 
     def _members(self, question: Message) -> npt.NDArray[np.int64]:
-        """Return the table's rows that the chosen rows of the page stand for."""
+        """Return the table rows that belong to the selected rows of the page."""
         chosen = [int(number) for number in question["rows"]][:PAGE_ROWS]
-        found = [
+        groups = [
             members(self._view, self._frame, self._rows.iloc[number], self._origin_ns)
             for number in chosen
             if 0 <= number < len(self._rows)
         ]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        return np.unique(np.concatenate(groups)) if groups else np.zeros(0, np.int64)
 
     def _actions(self) -> tuple[Action, ...]:
         if self._show is None:
@@ -329,7 +317,7 @@ _TEXT_HINT = "A part of the text, = or != and the whole text, or /a regular expr
 
 
 def title_of(column: str) -> str:
-    """Name a column for the reader: its unit is told by each value."""
+    """Return the title of a column, without its unit."""
     for unit in ("_ns", "_bytes"):
         if column.endswith(unit):
             return column.removesuffix(unit).replace("_", " ")

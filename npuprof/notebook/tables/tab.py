@@ -1,4 +1,4 @@
-"""The tab of a table: a grid that asks its controller."""
+"""The tab of a table: a grid and its controller."""
 
 from __future__ import annotations
 
@@ -12,24 +12,12 @@ if TYPE_CHECKING:
 
 
 def kinds_in(run: Profile) -> list[Kind]:
-    """Return the tables that a run has rows of."""
+    """Return the kinds of tables of which a run has rows."""
     return [kind for kind in KINDS if len(run.tables[kind.table])]
 
 
 def build(run: Profile, kind: Kind, show: Show | None = None, choose: Choose | None = None) -> GridWidget:
-    """Make the widget of one table of a run.
-
-    Parameters
-    ----------
-    run
-        The run.
-    kind
-        Which table.
-    show
-        Shows rows in a timeline, where there is one.
-    choose
-        Told which rows are chosen, where somebody wants to know.
-    """
+    """Return the grid widget of a table; `show` and `choose` are those of :class:`TableController`."""
     origin_ns = _origin_ns(run)
     controller = TableController(kind, run.tables[kind.table], origin_ns, show, choose)
 

@@ -6,7 +6,7 @@ import threading
 import time
 from contextvars import ContextVar
 
-from npuprof.notebook.panel.background import Ticker, run_aside
+from npuprof.notebook.panel.background import Ticker, run_in_background
 
 _TIMEOUT_S = 20
 _word: ContextVar[str] = ContextVar("word", default="none")
@@ -22,7 +22,7 @@ def test_work_aside_keeps_the_context_and_not_the_thread() -> None:
 
     token = _word.set("mine")
     try:
-        run_aside(work)
+        run_in_background(work)
     finally:
         _word.reset(token)
     assert done.wait(_TIMEOUT_S)
