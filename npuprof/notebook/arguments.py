@@ -137,7 +137,7 @@ __all__ = ["RunArguments", "UsageError", "parse_run", "usage"]
 
 @dataclass(frozen=True)
 class RunArguments:
-    """The arguments of ``%npuprof run``: the program with its arguments, options, whether to report, and the time limit."""
+    """The arguments of ``%npuprof run``: the program and its arguments, options, report and time limit."""
 
     program: tuple[str, ...]
     options: Options

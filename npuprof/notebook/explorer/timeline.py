@@ -9,7 +9,7 @@ import ipywidgets as widgets
 
 from npuprof.errors import OptionsError
 from npuprof.notebook.explorer.browser_events import CONTAINER_CLASS, SCROLLED_CLASS, Keys
-from npuprof.notebook.explorer.controls import button, search_fields, side_by_side
+from npuprof.notebook.explorer.controls import Debounced, button, search_fields, side_by_side
 from npuprof.notebook.explorer.figure import TimelineFigure
 from npuprof.notebook.explorer.kernel import KernelView
 from npuprof.notebook.explorer.texts import legend_html, matches_text, readout_html, selection_html

@@ -9,7 +9,7 @@ import pytest
 
 from npuprof import tables
 from npuprof.notebook.explorer import explorer as lazy
-from npuprof.notebook.explorer.controls import Later
+from npuprof.notebook.explorer.controls import Debounced
 from npuprof.notebook.explorer.explorer import Explorer, Tab
 from npuprof.notebook.explorer.tabs import _TABS, explorer_of, register
 from npuprof.notebook.explorer.timeline import TimelineView
@@ -201,7 +201,7 @@ def test_the_detail_is_in_the_tab_that_is_open() -> None:
     explorer = explorer_of(_counted_run())
     for title in ("Timeline", "Kernels"):
         explorer.open(title)
-    explorer.tell(np.array([1, 2, 7]), "Kernels")
+    explorer.show_longest(np.array([1, 2, 7]), "Kernels")
     kernels, timeline = (explorer._tabs._places[explorer.titles.index(title)] for title in ("Kernels", "Timeline"))
     figure = explorer.kernel.figure
     assert figure in _all(kernels)
@@ -210,7 +210,7 @@ def test_the_detail_is_in_the_tab_that_is_open() -> None:
     assert figure in _all(timeline)
     assert figure not in _all(kernels)
     explorer.open("Kernels")
-    explorer.tell(np.zeros(0, np.int64), "Kernels")
+    explorer.show_longest(np.zeros(0, np.int64), "Kernels")
     assert figure not in _all(kernels)
 
 
@@ -224,11 +224,11 @@ def test_a_run_without_counters_has_no_detail() -> None:
 def test_the_detail_is_as_wide_as_its_place() -> None:
     explorer = explorer_of(_counted_run())
     explorer.open("Kernels")
-    explorer.tell(np.array([2]), "Kernels")
+    explorer.show_longest(np.array([2]), "Kernels")
     assert explorer.kernel.figure is not None
     explorer.kernel._measures["Kernels"].width = 431
     assert explorer.kernel.figure.layout.width == 431
-    explorer.tell(np.array([6]), "Kernels")
+    explorer.show_longest(np.array([6]), "Kernels")
     assert explorer.kernel.figure.layout.width == 431
 
 
@@ -312,7 +312,7 @@ def test_asking_often_works_once() -> None:
     done: list[int] = []
 
     async def ask() -> None:
-        later = Later(lambda: done.append(1), 0.02)
+        later = Debounced(lambda: done.append(1), 0.02)
         later.ask()
         await asyncio.sleep(0.005)
         assert len(done) == 1
@@ -322,5 +322,5 @@ def test_asking_often_works_once() -> None:
 
     asyncio.run(ask())
     assert len(done) == 2
-    Later(lambda: done.append(2), 60).ask()  # no loop to wait in
+    Debounced(lambda: done.append(2), 60).ask()  # no loop to wait in
     assert done[-1] == 2

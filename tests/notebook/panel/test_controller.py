@@ -71,7 +71,7 @@ def cells(collector: FakeCollector, clock: FakeClock, shown: list[Recording]) ->
 
 @pytest.fixture
 def panel(cells: Controller, clock: FakeClock, later: Later, tmp_path: Path) -> PanelController:
-    panel = PanelController(cells, clock=clock, aside=later)
+    panel = PanelController(cells, clock=clock, in_background=later)
     panel.choose("collector", "simulator")
     panel.choose("output", str(tmp_path))
     panel.choose("activities", ("cpu",))
@@ -81,7 +81,7 @@ def panel(cells: Controller, clock: FakeClock, later: Later, tmp_path: Path) -> 
 @pytest.fixture
 def simulated(clock: FakeClock, later: Later, tmp_path: Path) -> PanelController:
     """A panel that records on the simulated NPU."""
-    panel = PanelController(Controller(lambda session: None), aside=later)
+    panel = PanelController(Controller(lambda session: None), in_background=later)
     panel.choose("collector", "simulator")
     panel.choose("activities", ("npu",))
     panel.choose("output", str(tmp_path))

@@ -25,7 +25,7 @@ def panel(tmp_path: Path) -> Iterator[PanelController]:
     for run in run_history.ended_runs():
         run_history.forget(run.directory)
     cells = Controller(lambda session: None)
-    panel = PanelController(cells, aside=lambda work: work())
+    panel = PanelController(cells, in_background=lambda work: work())
     panel.choose("collector", "simulator")
     panel.choose("activities", ("npu",))
     panel.choose("output", str(tmp_path))
