@@ -16,7 +16,7 @@ import pytest
 
 import npuprof
 from npuprof import cli, tables
-from npuprof.dynamic.log import Log
+from npuprof.dynamic.monitor import Log
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.machine.doctor import Finding
 from npuprof.notes import Notes

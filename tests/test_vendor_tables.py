@@ -14,7 +14,7 @@ from IPython.core.error import UsageError
 
 import npuprof
 from npuprof import cli, recording, tables
-from npuprof.dynamic import ranks
+from npuprof.dynamic import monitor as ranks
 from npuprof.machine import environment
 from npuprof.notebook import magics
 from npuprof.notebook.arguments import typed_options

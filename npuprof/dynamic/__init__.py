@@ -46,18 +46,18 @@ def init(
     collector: str = "auto",
     output: str | PathLike[str] | None = None,
 ) -> Path:
-    """Watch ``profiler_config.json`` in a directory; write one that asks for nothing where there is none.
+    """Watch ``profiler_config.json`` in a directory; if absent, write one that profiles nothing.
 
     Parameters
     ----------
     path
-        The directory, made where it is missing; all ranks that are to be profiled see it.
+        The directory, created if missing and visible to all ranks to be profiled.
     keys
-        Whose keys a new file has; MindSpore's where that is imported, else torch_npu's, when not given.
+        The framework whose keys a new file has; by default MindSpore if imported, else torch_npu.
     collector
-        The front end, where the file does not name one.
+        The front end, unless the file names one.
     output
-        Where recordings go, where the file has ``./`` or nothing: the working directory when not given.
+        The directory for recordings if the file has ``./`` or nothing; by default the working directory.
 
     Returns
     -------
@@ -67,14 +67,14 @@ def init(
     Raises
     ------
     OptionsError
-        If an argument has a wrong value, or the directory cannot be made.
+        If an argument has a wrong value, or the directory cannot be created.
     SourceError
         If the file cannot be written.
 
     Notes
     -----
-    Of a file that is there already, a step that lies ahead counts at once; one that asks to begin now counts when it
-    is changed, so that a training does not repeat what the one before it was asked for.
+    In an existing file, a step that lies ahead counts at once. A request to begin now counts only after the file
+    changes, so that a training does not repeat the request of the previous one.
     """
     global _monitor
     for name, value, allowed in (
@@ -96,7 +96,7 @@ def init(
 
 
 def step() -> None:
-    """End a step of the training; costs microseconds while nothing has changed.
+    """End a step of the training; takes microseconds while the file is unchanged.
 
     Raises
     ------
@@ -107,12 +107,12 @@ def step() -> None:
 
 
 def start(config_path: str | PathLike[str] | None = None) -> None:
-    """Begin now what a file asks for, whatever step it names; what is wrong with it is logged.
+    """Begin now what a file asks for, whatever its step; errors are logged.
 
     Parameters
     ----------
     config_path
-        The file; the one that is watched when not given.
+        The file; by default the watched one.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def start(config_path: str | PathLike[str] | None = None) -> None:
 
 
 def set_state(state: Mapping[str, int]) -> None:
-    """Set the number of steps that have ended, as after a checkpoint: ``set_state({"cur_step": 1000})``.
+    """Set the number of finished steps, for example after a checkpoint: ``set_state({"cur_step": 1000})``.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def set_state(state: Mapping[str, int]) -> None:
 
 
 def close() -> None:
-    """Watch no longer; a run that is being recorded ends."""
+    """Stop watching; a run that is being recorded ends."""
     global _monitor
     monitor, _monitor = _monitor, None
     if monitor is not None:

@@ -1,4 +1,4 @@
-"""Writing ``profiler_config.json``: always whole, so that a loop that looks meanwhile sees one state or the other."""
+"""Atomic writes of ``profiler_config.json``, so that a loop sees one state or the other."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from npuprof.options.values import listed
 
 
 def config_path(path: str | PathLike[str]) -> Path:
-    """Return the path of the file in a directory, or of the file itself where that is given."""
+    """Return the path of the file for a directory, or for the file itself."""
     given = Path(path).expanduser().absolute()
     return given if given.suffix == ".json" else given / requests.FILE_NAME
 
 
 def write(path: Path, plain: Mapping[str, Any]) -> None:
-    """Write the file as a whole: private to the user, or with the owner and permissions of the one that was there.
+    """Write the file atomically, private to the user or with the owner and permissions of the replaced file.
 
-    Where ranks run as other users, who obey root's file, ``chmod 644`` by root lets them read it for good.
+    If ranks run as other users and obey root's file, ``chmod 644`` by root lets them read it permanently.
 
     Raises
     ------
     SourceError
-        If it cannot be written; what was there before stays.
+        If it cannot be written; the old file stays.
     """
     try:
         with atomic.replacing(path, like_before=True) as file:
@@ -40,25 +40,25 @@ def write(path: Path, plain: Mapping[str, Any]) -> None:
 
 
 def edit(path: str | PathLike[str], /, **changes: Any) -> dict[str, Any]:
-    """Change ``profiler_config.json`` from another notebook or process, as a whole and after validation.
+    """Change ``profiler_config.json`` from another notebook or process, atomically and after validation.
 
     Parameters
     ----------
     path
         The directory given to :func:`npuprof.dynamic.init`, or the file itself.
     **changes
-        Keys of the file with their new values, those of ``experimental_config`` by their own names; or options of
-        npuprof (:class:`npuprof.options.Options`) that the file has no key for.
+        Keys of the file, or of its ``experimental_config``, with new values; or options of npuprof
+        (:class:`npuprof.options.Options`) for which the file has no key.
 
     Returns
     -------
     dict
-        What the file holds now.
+        The contents of the file.
 
     Raises
     ------
     OptionsError
-        If a key or a value is wrong; the file stays as it was.
+        If a key or a value is wrong; the file is not changed.
     SourceError
         If the file cannot be read or written.
 

@@ -1,6 +1,5 @@
-"""The keys of ``profiler_config.json``: each with its default, what it may hold, and the option that it becomes.
+"""The keys of ``profiler_config.json``, with their defaults, allowed values and options, for torch_npu and MindSpore.
 
-torch_npu and MindSpore each have a file of that name with keys of their own; both are understood.
 Source: collectors/FRONTENDS.md sections 1 and 2; the vendors' pages on dynamic profiling.
 """
 
@@ -22,16 +21,16 @@ Taker = Callable[[str, Any], Any]
 
 @dataclass(frozen=True)
 class Key:
-    """One key of the file.
+    """A key of the file.
 
     Attributes
     ----------
     default
-        What the template holds, and what a file without the key means; None for a key that templates leave out.
+        Its value in the template, and in a file without the key; None if templates leave it out.
     take
-        Gives the value in npuprof's terms, or raises :class:`npuprof.errors.OptionsError`.
+        Converts the value for npuprof, or raises :class:`npuprof.errors.OptionsError`.
     option
-        The field of :class:`npuprof.options.Options` that it becomes; empty where it says something else.
+        The field of :class:`npuprof.options.Options` that it sets; empty for other keys.
     """
 
     default: Any
@@ -49,7 +48,7 @@ def _whole(least: int, most: int = _MAX_STEP) -> Taker:
 
 
 def _chosen(meanings: Mapping[Any, Any]) -> Taker:
-    """Take one of some words or numbers, each with its meaning."""
+    """Return a converter of words or numbers to their meanings."""
 
     def take(name: str, value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, (str, int, type(None))) or value not in meanings:
@@ -96,11 +95,11 @@ _EXPORT_TYPES = {"text": "text", "db": "db", "Text": "text", "Db": "db"}
 _HOST_SYS = {kind: kind for kind in HOST_SYS}
 _LEVELS = {"Level0": 0, "Level1": 1, "Level2": 2}
 _METRICS = {name: name for name in AIC_METRICS}
-# Of MindSpore before 2.5; without a metric, levels 1 and 2 count pipes, which None leaves to the options.
+# MindSpore before 2.5; None leaves the choice to the options, in which levels 1 and 2 count PipeUtilization.
 _NUMBERED_METRICS: Mapping[Any, str | None] = {-1: None, **NUMBERED}
 _MINDSPORE_METRICS: Mapping[Any, str | None] = {"AiCoreNone": None, "None": None, **_METRICS, **_NUMBERED_METRICS}
 
-# Keys of either file. The last is npuprof's own: options by their own names, over what the other keys say.
+# Keys of either file. The key npuprof holds options by name, which override the other keys.
 _EITHER: Mapping[str, Key] = {
     "is_rank": Key(False, values.flag),
     "rank_list": Key([], _ranks),
@@ -177,5 +176,5 @@ DIALECTS: Mapping[str, Mapping[str, Key]] = {"torch_npu": TORCH_NPU, "mindspore"
 
 
 def template(dialect: str) -> dict[str, Any]:
-    """Return a file of a framework's with every key at its default, in which nothing is profiled."""
+    """Return a framework's file with all keys at their defaults, which profiles nothing."""
     return {name: key.default for name, key in DIALECTS[dialect].items() if key.default is not None}

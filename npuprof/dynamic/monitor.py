@@ -1,19 +1,19 @@
-"""Watching ``profiler_config.json`` from within a training loop, and profiling the steps that it asks for."""
+"""Watches ``profiler_config.json`` in a training loop and profiles the requested steps."""
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from npuprof.collectors.registry import choose
 from npuprof.dynamic import files, keys, requests
-from npuprof.dynamic.log import Log
-from npuprof.dynamic.ranks import rank
 from npuprof.dynamic.requests import NOW, Request
 from npuprof.errors import NpuprofError
 from npuprof.options import lenient
@@ -21,33 +21,82 @@ from npuprof.session.active import front_end_of
 from npuprof.session.offline import trace_handler
 from npuprof.session.schedule import schedule
 from npuprof.session.session import Session
+from npuprof.texts import plain_line
+
+_MAX_BYTES = 4 << 20  # a loop that runs for months should not fill the disk
+_logger = logging.getLogger("npuprof.dynamic")
+
+
+class Log:
+    """Writes ``log/npuprof_rank<r>_<pid>.log`` below `folder`, and passes the lines on to Python's logging."""
+
+    def __init__(self, folder: Path, rank: int) -> None:
+        self.path = folder / "log" / f"npuprof_rank{rank}_{os.getpid()}.log"
+
+    def info(self, message: str) -> None:
+        """Log an event."""
+        self._write(logging.INFO, message)
+
+    def warning(self, message: str) -> None:
+        """Log something that was not done as requested."""
+        self._write(logging.WARNING, message)
+
+    def error(self, message: str) -> None:
+        """Log a failure."""
+        self._write(logging.ERROR, message)
+
+    def _write(self, level: int, message: str) -> None:
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+        message = plain_line(message)
+        line = f"{stamp} {logging.getLevelName(level)} {message}\n"
+        with suppress(OSError):  # the training goes on without a log
+            self.path.parent.mkdir(mode=0o755, exist_ok=True)
+            with self.path.open("a", encoding="utf-8", errors="replace") as file:
+                if file.tell() < _MAX_BYTES:
+                    file.write(line)
+        _logger.log(level, "%s", message)
+
+
+# torchrun, Ascend's launchers and MindSpore, Open MPI, MPICH and its kin, Slurm.
+VARIABLES = ("RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+"""The variables of launchers; the first that is set counts."""
+
+
+def rank() -> int:
+    """Return this process's rank; 0 without a launcher."""
+    for name in VARIABLES:
+        value = os.environ.get(name, "")
+        if value.isascii() and value.isdecimal():
+            return int(value)
+    return 0
+
 
 _CHEAP_NS = 20_000
-_SHARE = 100  # a look at a slow file system may take a hundredth of the time, no more
+_SHARE = 100  # checks of a slow file system may take 1/100 of the time
 
 _Signature = tuple[int, int, int, str]
 
 
 class Monitor:
-    """Looks at the file with each step.
+    """Checks the file at each step.
 
     Parameters
     ----------
     path
-        The file; a template that asks for nothing is written where there is none.
+        The file; if absent, a template that profiles nothing is written.
     dialect
-        Whose keys the template has.
+        The framework whose keys the template has.
     collector
-        The front end, where the file does not name one.
+        The front end, unless the file names one.
     output
-        Where recordings go, where the file does not say.
+        The directory for recordings, unless the file names one.
     stat, clock_ns
-        How to look at the file, and what measures how long that takes.
+        The functions that check the file, and measure the time this takes.
 
     Attributes
     ----------
     cur_step
-        How many steps have ended.
+        The number of finished steps.
     """
 
     def __init__(
@@ -87,17 +136,17 @@ class Monitor:
 
     @property
     def path(self) -> Path:
-        """The file that is watched."""
+        """The watched file."""
         return self._path
 
     def step(self) -> None:
-        """End a step; whatever goes wrong with the profiler is logged, and does not reach the loop."""
+        """End a step; failures of the profiler are logged and do not reach the loop."""
         with self._lock:
             self.cur_step += 1
             try:
                 if self._session is not None:
                     self._advance(self._session)
-                # A change during a run is looked at when it has ended.
+                # A change during a run is read after the run.
                 if self._session is None and self._clock_ns() >= self._next_look_ns and self._changed():
                     self._read(changed=True)
                 if self._waiting is not None and self._waiting.first == self.cur_step:
@@ -106,7 +155,7 @@ class Monitor:
                 self._failed(error)
 
     def start(self, path: Path | None) -> None:
-        """Begin with the present step what a file asks for, whatever step it names."""
+        """Begin at the current step what a file asks for, whatever its step."""
         with self._lock:
             source = path if path is not None else self._path
             try:
@@ -120,7 +169,7 @@ class Monitor:
                 self._failed(error)
 
     def set_step(self, number: int) -> None:
-        """Count steps from another number on; a run that is being recorded goes on for as long as it would have."""
+        """Set the step number; a run that is being recorded keeps its length."""
         with self._lock:
             self._ends_at += number - self.cur_step
             self.cur_step = number
@@ -129,7 +178,7 @@ class Monitor:
                 self.log.warning(f"the step that {self._path} asks for has passed with {number}: it is ignored")
 
     def close(self) -> None:
-        """End a run that is being recorded, and wait for none."""
+        """Stop watching; a run that is being recorded ends."""
         with self._lock:
             self._waiting = None
             if self._session is not None:
@@ -139,7 +188,7 @@ class Monitor:
                     self._failed(error)
 
     def _changed(self) -> bool:
-        """Return whether the file is another than at the last look."""
+        """Return whether the file has changed since the last check."""
         began_ns = self._clock_ns()
         try:
             seen = _signature(self._stat(self._path))
@@ -147,7 +196,7 @@ class Monitor:
             seen = None
         ended_ns = self._clock_ns()
         cost_ns = ended_ns - began_ns
-        # One slow look may be the machine's; after two, looks are made as seldom as keeps them unnoticed.
+        # A single slow check may be chance; after two, checks become rare enough to go unnoticed.
         slow_ns = min(cost_ns, self._last_cost_ns)
         self._last_cost_ns = cost_ns
         self._next_look_ns = ended_ns + slow_ns * _SHARE if slow_ns > _CHEAP_NS else 0
@@ -185,7 +234,7 @@ class Monitor:
                 self._begin(request)
 
     def _accepted(self, plain: dict[str, Any], *, changed: bool) -> Request | None:
-        """Return the request if it means this rank and the front end can do it."""
+        """Return the request if it is for this rank and the front end supports it."""
         request = requests.understand(
             plain, changed=changed, collector=self._collector, output=self._output, tell=self._left_out
         )
@@ -198,8 +247,8 @@ class Monitor:
         options = lenient.build(request.options.to_dict(), self._left_out, check, request.typed)
         return replace(request, options=options)
 
-    def _left_out(self, told: str) -> None:
-        self.log.warning(f"{self._path}: {told}")
+    def _left_out(self, message: str) -> None:
+        self.log.warning(f"{self._path}: {message}")
 
     def _begin(self, request: Request) -> None:
         self._waiting = None
@@ -232,7 +281,7 @@ class Monitor:
                 self._end(session)
 
     def _end(self, session: Session) -> None:
-        self._session = None  # whatever comes of it, the next request begins anew
+        self._session = None  # even if the stop fails, so that the next request can begin
         recording = session.stop()
         for problem in recording.problems:
             self.log.warning(problem)

@@ -1,8 +1,8 @@
-"""A request: what one state of ``profiler_config.json`` asks for, validated.
+"""Requests: the validated contents of ``profiler_config.json``.
 
-The file is read as the framework reads it whose keys it has. What it asks beside the steps and is not understood, or
-not to be had, is told and left out, as the frameworks do; what says when and where to record must be right, and what is
-typed for npuprof (:func:`npuprof.dynamic.edit`, and the key ``npuprof``) is refused as a whole.
+The file is read as by the framework whose keys it has. Options that are unknown or unsupported are reported and left
+out, as the frameworks do; keys for when and where to record must be right, and options given by their npuprof names
+(:func:`npuprof.dynamic.edit`, and the key ``npuprof``) are refused as a whole.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FILE_NAME = "profiler_config.json"
 _MAX_BYTES = 1 << 20
 NOW = -1
 HERE = Path()
-"""Where the templates let recordings go: the working directory."""
+"""The directory for recordings in the templates: the working directory."""
 
 Dialect = Literal["torch_npu", "mindspore"]
 Tell = Callable[[str], object]
@@ -39,22 +39,21 @@ class Request:
     Attributes
     ----------
     options
-        What to collect; its output is the directory that the file names.
+        What to collect; the output is the directory named in the file.
     first
-        The call of ``step()`` with which it begins, counted from 1; 0 is before the first one, :data:`NOW` the next
-        one, and None never.
+        The number of ``step()`` calls before it begins; :data:`NOW` for the next call, None for never.
     warmup, active
-        Steps to prepare for and to record.
+        The numbers of warm-up and recorded steps.
     counted_from
-        The number that the file's framework gives to the first step of a loop: torch_npu 0, MindSpore 1.
+        The number of a loop's first step in the framework of the file: 0 for torch_npu, 1 for MindSpore.
     ranks
-        The ranks that are meant; all when None.
+        The ranks to profile; None for all.
     analyse
         How to decode the run: ``"sync"``, ``"async"``, or ``""`` for not at all.
     metadata
-        Facts to attach to the run.
+        Metadata of the run.
     typed
-        The options that the file holds by npuprof's own names.
+        The options given by their npuprof names.
     """
 
     options: Options
@@ -68,21 +67,21 @@ class Request:
     typed: frozenset[str] = frozenset()
 
     def means(self, rank: int) -> bool:
-        """Return whether a rank is among those that are meant."""
+        """Return whether the request is for a rank."""
         return self.ranks is None or rank in self.ranks
 
 
 def read_file(path: Path) -> tuple[dict[str, Any], os.stat_result]:
-    """Read the file's object, and its state after the last byte was read.
+    """Read the JSON object of the file, and its state after the last byte.
 
     Raises
     ------
     SourceError
-        If it cannot be read, belongs to another user than this one or root, can be written to by others, is over a
-        megabyte, or is not a JSON object, as when it is half written.
+        If the file cannot be read, belongs to a user other than this one or root, is writable by others, is over a
+        megabyte, or is not a JSON object, for example because it is half written.
     """
     try:
-        # Without waiting: what has that name may be no file, and a loop must not hang on it.
+        # Non-blocking: the name may belong to a pipe, on which the loop must not hang.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
             is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
             content = file.read(_MAX_BYTES + 1) if is_file else b""
@@ -107,9 +106,9 @@ def read_file(path: Path) -> tuple[dict[str, Any], os.stat_result]:
 
 
 def distrust(state: os.stat_result) -> str:
-    """Return why a file with this owner and mode is not obeyed, and what to do; empty where it is.
+    """Return why a file with this owner and mode is not obeyed, and what to do; empty if it is.
 
-    The file names the directory that recordings go to, so that whoever writes it writes with the training's rights.
+    The file names the directory for recordings, so its writer acts with the rights of the training.
     """
     if state.st_uid not in (0, os.geteuid()):
         return (
@@ -124,12 +123,12 @@ def distrust(state: os.stat_result) -> str:
 
 
 def dialect_of(plain: Mapping[str, Any]) -> Dialect:
-    """Return whose file it is: torch_npu's, also where its keys are in both, or MindSpore's.
+    """Return the framework of the keys; torch_npu for keys of both.
 
     Raises
     ------
     OptionsError
-        If it has keys that nobody knows, or some of each.
+        If there are unknown keys, or some of each framework.
     """
     _take_known(plain, {*keys.TORCH_NPU, *keys.MINDSPORE}, "", None)
     torch_npu = [key for key in plain if key not in keys.MINDSPORE]
@@ -151,22 +150,21 @@ def understand(
     output: Path = HERE,
     tell: Tell | None = None,
 ) -> Request:
-    """Turn the file's object into a request.
+    """Build the request of the file's object.
 
     Parameters
     ----------
     plain
-        The file's object.
+        The object.
     changed
-        Whether somebody has changed the file; one without ``start_step`` asks to begin then, as torch_npu's
-        first versions have it.
+        Whether the file was changed; then a file without ``start_step`` begins now, as in torch_npu's first versions.
     collector
-        The front end, where the file does not name one.
+        The front end, unless the file names one.
     output
-        Where recordings go, where the file does not say.
+        The directory for recordings, unless the file names one.
     tell
-        Called with each option that is left out because it is unknown, has a wrong value, or does not go with
-        another; the file is refused because of it when not given.
+        Called with each option that is left out because it is unknown, wrong, or conflicts with another; without it,
+        the file is refused.
 
     Raises
     ------
@@ -259,7 +257,7 @@ def _options(
 
 
 def _lacks(collector: Any, option: str, value: Any) -> bool:
-    """Return whether a front end has no such option, so that a default of the file asks nothing of it."""
+    """Return whether a front end has no such option, so that a default in the file has no effect on it."""
     if not isinstance(collector, str) or collector not in FRONT_ENDS:
         return False  # chosen later, or refused
     if option == "activities":
@@ -268,7 +266,7 @@ def _lacks(collector: Any, option: str, value: Any) -> bool:
 
 
 def _taken(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str, tell: Tell | None) -> dict[str, Any]:
-    """Return each key's value in npuprof's terms, with the defaults of those that are not there."""
+    """Return the converted values of all keys, with defaults for absent keys."""
     plain = _take_known(plain, set(table), where, tell)
     taken = {}
     for name, key in table.items():
@@ -287,7 +285,7 @@ def _taken(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str, 
 
 
 def _take_known(plain: Mapping[str, Any], known: set[str], where: str, tell: Tell | None) -> dict[str, Any]:
-    """Return the keys that are known; the others are told, or refused where nobody is to be told."""
+    """Return the known keys; report or refuse the others."""
     for name in plain:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)

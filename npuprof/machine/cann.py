@@ -1,4 +1,4 @@
-"""Where CANN lies on this machine, and which versions of it and of the driver there are, without loading any of it."""
+"""CANN on this machine: its directory, and the versions of toolkit and driver, without loading it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MAX_BYTES = 1 << 16
 
 
 def home() -> Path | None:
-    """Return the directory of the CANN toolkit that the environment names, or the usual one; None without it."""
+    """Return the directory of the CANN toolkit from the environment, or the default one; None if absent."""
     named = [Path(os.environ[name]) for name in _HOMES if os.environ.get(name)]
     return next((place for place in (*named, _USUAL_HOME) if place.is_dir()), None)
 
 
 def toolkit_version(place: Path | None = None) -> str:
-    """Return the version of the CANN toolkit; empty where it does not tell."""
+    """Return the version of the CANN toolkit; empty if unknown."""
     place = place if place is not None else home()
     if place is None:
         return ""
@@ -35,14 +35,14 @@ def toolkit_version(place: Path | None = None) -> str:
 
 
 def driver_version(path: Path = _DRIVER_FILE) -> str:
-    """Return the version of the NPU's driver; empty where there is none."""
+    """Return the version of the NPU driver; empty if absent."""
     return _version_in(path)
 
 
 def msprof() -> Path | None:
-    """Return the path of the vendor's tool msprof; None where it is not installed."""
-    if found := shutil.which("msprof"):
-        return Path(found)
+    """Return the path of msprof; None if it is not installed."""
+    if tool := shutil.which("msprof"):
+        return Path(tool)
     place = home()
     tools = [] if place is None else [place / folder / "msprof" for folder in _TOOL_PLACES]
     return next((tool for tool in tools if os.access(tool, os.X_OK)), None)
@@ -51,7 +51,7 @@ def msprof() -> Path | None:
 def _version_in(path: Path) -> str:
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            found = _VERSION.search(file.read(_MAX_BYTES))
+            match = _VERSION.search(file.read(_MAX_BYTES))
     except OSError:
         return ""
-    return found[1] if found else ""
+    return match[1] if match else ""

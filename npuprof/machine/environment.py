@@ -1,4 +1,4 @@
-"""What a recording tells of the software and the machine that it was made on."""
+"""The software and the machine, as described in a recording."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from importlib import metadata
 
 ASKING = ("NPUPROF_OPTIONS", "MS_PROFILER_OPTIONS")
-"""The variables that ask for a session when npuprof is imported."""
+"""The variables that start a session when npuprof is imported."""
 
 
 def of_own_process() -> dict[str, str]:
-    """Return the environment for a process of npuprof's own, which collects nothing whatever the user's says."""
+    """Return the environment for a worker process of npuprof, which must not be profiled."""
     return {name: value for name, value in os.environ.items() if name not in ASKING}
 
 
@@ -22,7 +22,7 @@ def versions() -> dict[str, str]:
 
 
 def describe() -> dict[str, str]:
-    """Return the facts about this machine and process that help to read a recording elsewhere."""
+    """Return facts about this machine and process."""
     return {
         "hostname": platform.node(),
         "os": platform.platform(),

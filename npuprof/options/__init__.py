@@ -37,13 +37,13 @@ EXPORT_TYPES: tuple[str, ...] = ("text", "db")
 COLLECTORS: tuple[str, ...] = ("auto", *FRONT_ENDS)
 
 DEFAULT_OUTPUT = Path("npuprof-recordings")
-_WORK_PATH = ("ASCEND_WORK_PATH", "profiling_data")  # where the tools of CANN write by default, and what they call it
+_WORK_PATH = ("ASCEND_WORK_PATH", "profiling_data")  # variable and directory name of CANN's tools
 DEFAULT_DOMAIN = "default"
 _MOST = 4294967295  # of the native collector's numbers
 
 
 def default_output() -> Path:
-    """Return the directory of recordings where none is chosen: that of CANN's tools where the environment sets it."""
+    """Return the default directory of recordings: that of CANN's tools if the environment sets it."""
     variable, name = _WORK_PATH
     work_path = os.environ.get(variable)
     return Path(work_path).expanduser().absolute() / name if work_path else DEFAULT_OUTPUT
@@ -56,7 +56,7 @@ _TORCH_ONLY = because("only torch_npu records it", "mindspore", "tensorflow")
 _ITERATIONS = because("its iterations are those that step() ends", "torch_npu", "mindspore", "msprof", "kineto")
 _NO_DOMAINS = because("its markers have no domains", "acl", "simulator", "tensorflow", "kineto")
 _NOT_ASKED = because("its interface has no such setting", "torch_npu", "mindspore")
-_FIXED = because("it samples at a rate of its own", "torch_npu", "mindspore")
+_FIXED = because("it samples at a fixed rate", "torch_npu", "mindspore")
 _WITH_LEVEL_1 = because("it comes with level 1 and cannot be asked for alone", "torch_npu", "mindspore")
 _WITH_LEVEL_2 = because("it comes with level 2 and cannot be asked for alone", "torch_npu", "mindspore")
 _OWN_DEVICE = because(
@@ -73,7 +73,7 @@ _MSPROF = but("msprof", "only the msprof tool waits by the clock; a session is s
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What to collect, validated and complete when constructed."""
+    """What to collect, validated on construction."""
 
     # fmt: off
     collector: str = choice("The front end to use.", COLLECTORS, "auto", panel="Collector")
@@ -281,7 +281,7 @@ class Options:
 
     @property
     def rates(self) -> dict[str, int]:
-        """How often, in Hz, what is asked for is sampled, by the option of its frequency."""
+        """The sampling frequencies in Hz of what is collected, by the option of the frequency."""
         return {
             name: getattr(self, name) or option.rate
             for name, option in SPECIFICATION.items()
@@ -289,13 +289,13 @@ class Options:
         }
 
     def takes_domain(self, domain: str) -> bool:
-        """Return whether markers of a domain are to be recorded; those without one belong to ``default``."""
+        """Return whether markers of a domain are recorded; markers without a domain belong to ``default``."""
         domain = domain or DEFAULT_DOMAIN
         included = not self.mstx_domain_include or domain in self.mstx_domain_include
         return self.marks and included and domain not in self.mstx_domain_exclude
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a form that JSON can hold."""
+        """Return the options as JSON-serializable values."""
         plain = asdict(self)
         plain["output"] = str(self.output)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
@@ -306,14 +306,14 @@ class Options:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Options:
-        """Build from names and values.
+        """Build the options from names and values.
 
         Raises
         ------
         OptionsError
-            If a name is not an option, or as the class says.
+            If a name is unknown or a value is not allowed.
         """
-        known = {one.name for one in fields(cls)}
+        known = {field.name for field in fields(cls)}
         if unknown := sorted(set(plain) - known):
             raise OptionsError(
                 f"unknown option {values.listed(unknown)}: the options are {values.listed(sorted(known))}"
@@ -322,12 +322,12 @@ class Options:
 
     @classmethod
     def from_json(cls, text: str) -> Options:
-        """Build from a JSON object.
+        """Build the options from a JSON object.
 
         Raises
         ------
         OptionsError
-            If it is not a JSON object, or as :meth:`from_dict` says.
+            If the text is not a JSON object of valid options.
         """
         try:
             plain = json.loads(text)
@@ -338,9 +338,9 @@ class Options:
         return cls.from_dict(plain)
 
 
-SPECIFICATION: Mapping[str, Option] = {one.name: one.metadata["option"] for one in fields(Options)}
+SPECIFICATION: Mapping[str, Option] = {field.name: field.metadata["option"] for field in fields(Options)}
 FRAMEWORK_NAMES = {option.framework or name: name for name, option in SPECIFICATION.items()}
-"""The options by what the profilers of torch_npu and MindSpore call them."""
+"""The options by their names in the profilers of torch_npu and MindSpore."""
 _DESCRIBED = "\n".join(f"{name}\n    {option.described}" for name, option in SPECIFICATION.items())
 Options.__doc__ = f"""What to collect, validated and complete when constructed.
 
@@ -356,27 +356,29 @@ OptionsError
 
 
 def lacks(front_end: str, name: str) -> str:
-    """Return why a front end does not have an option; empty when it has it."""
+    """Return why a front end does not have an option; empty if it has it."""
     option = SPECIFICATION[name]
     return option.lacks.get(front_end) or (lacks(front_end, option.needs) if option.needs else "")
 
 
 def has_value(front_end: str, name: str, word: str) -> bool:
-    """Return whether a front end has one of the values of an option."""
+    """Return whether a front end has a value of an option."""
     return front_end in SPECIFICATION[name].only.get(word, FRONT_ENDS)
 
 
 def shows_options(function: _Function) -> _Function:
-    """Return a function of ``**options`` with each option in its signature, with its types and its default.
+    """Return a function of ``**options`` with all options in its signature, with types and defaults.
 
-    A type checker reads ``**options: Unpack[OptionValues]``; Shift-Tab and ``help`` read this.
+    Type checkers read ``**options: Unpack[OptionValues]``; Shift-Tab and ``help`` read the signature.
     """
     signature = inspect.signature(function)
-    own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    named = [
+        parameter for parameter in signature.parameters.values() if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
     options = [
-        one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=OptionValues.__annotations__[name])
-        for name, one in inspect.signature(Options).parameters.items()
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=OptionValues.__annotations__[name])
+        for name, parameter in inspect.signature(Options).parameters.items()
         if name not in signature.parameters
     ]
-    function.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    function.__signature__ = signature.replace(parameters=[*named, *options])  # type: ignore[attr-defined]
     return function

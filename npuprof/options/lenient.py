@@ -1,4 +1,4 @@
-"""Options of a vendor's own file or variable: what cannot be had of them is told and left out, and the rest stays."""
+"""Options from a vendor's file or variable: invalid and unsupported ones are reported and left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from npuprof.errors import OptionsError
 from npuprof.options import Options
 
 _USUAL = {"level": 0}
-"""What the vendors mean where an option is left out, and npuprof means another."""
+"""Defaults of the vendors that differ from npuprof's."""
 
 
 def build(
@@ -18,23 +18,23 @@ def build(
     check: Callable[[Options], object] = lambda _: None,
     typed: Collection[str] = (),
 ) -> Options:
-    """Build options without those that are refused.
+    """Build options, leaving out those that are refused.
 
     Parameters
     ----------
     plain
         The options by name.
     tell
-        Called with what was left out and why.
+        Called with a message for everything left out.
     check
-        Refuses what a front end cannot do.
+        Raises for options that the front end does not support.
     typed
-        Options that were typed for npuprof: these are not left out.
+        Options given by their npuprof names, which are refused instead of left out.
 
     Raises
     ------
     OptionsError
-        If leaving options out does not mend it, or one of them was typed for npuprof.
+        If leaving options out does not help, or one of them is in `typed`.
     """
     left = dict(plain)
     while True:

@@ -1,4 +1,4 @@
-"""Other names of the AI Core metrics: the native library's, and the numbers of older interfaces.
+"""Names of the AI Core metrics in the native library, and their numbers in older interfaces.
 
 Source: collectors/FRONTENDS.md section 6.
 """
@@ -18,7 +18,7 @@ NATIVE: Mapping[str, str] = {
     "ACL_AICORE_L2_CACHE": "L2Cache",
     "ACL_AICORE_MEMORY_ACCESS": "MemoryAccess",
 }
-"""As the native library calls them; torch_npu and MindSpore write these into their results."""
+"""Names in the native library, which torch_npu and MindSpore write into their results."""
 
 NUMBERED: Mapping[int, str] = {
     0: "ArithmeticUtilization",
@@ -29,4 +29,4 @@ NUMBERED: Mapping[int, str] = {
     5: "MemoryUB",
     6: "L2Cache",
 }
-"""As MindSpore before 2.5 counts them; its -1 means none, or the level's own."""
+"""Numbers in MindSpore before 2.5; its -1 means none, or the default of the level."""

@@ -1,8 +1,6 @@
-"""What MindSpore's ``MS_PROFILER_OPTIONS`` asks for, as our options.
+"""Options from MindSpore's ``MS_PROFILER_OPTIONS``.
 
-MindSpore puts a default in the place of what it does not understand and goes on, and so does this; each such case is
-told. The names that older releases documented are known too.
-
+Like MindSpore, it replaces invalid values by defaults, and reports each. Names of older releases are accepted.
 Source: collectors/FRONTENDS.md section 1; MindSpore's tutorial "Preparing the Training Script" (method 2).
 """
 
@@ -28,7 +26,7 @@ _SWITCHES: Mapping[str, str] = {
         for framework_name, option in FRAMEWORK_NAMES.items()
         if SPECIFICATION[option].is_switch and not lacks("mindspore", option)
     },
-    # Of older releases, beside the newer name.
+    # Names of older releases.
     "host_stack": "stacks",
     "hbm_ddr": "memory",
     "pcie": "sys_interconnection",
@@ -45,19 +43,14 @@ _OUTPUT = "./data"
 
 
 def read(text: str) -> tuple[Options | None, list[str]]:
-    """Read the variable.
-
-    Parameters
-    ----------
-    text
-        Its value, the JSON text of an object.
+    """Parse the JSON text of the variable.
 
     Returns
     -------
     options
-        What to collect; None where ``start`` is not true, or nothing can be collected.
-    told
-        What was changed, left out or not understood, in words for the user.
+        What to collect; None if ``start`` is not true, or nothing can be collected.
+    messages
+        What was changed, left out or not understood.
     """
     try:
         plain = json.loads(text)
@@ -70,21 +63,21 @@ def read(text: str) -> tuple[Options | None, list[str]]:
         return None, [f"start must be true or false, not {plain['start']!r}, and counts as false"] if wrong else []
     reading = _Reading(plain)
     try:
-        return reading.options(), reading.told
+        return reading.options(), reading.messages
     except OptionsError as error:
-        return None, [*reading.told, f"{error}; nothing is collected"]
+        return None, [*reading.messages, f"{error}; nothing is collected"]
 
 
 class _Reading:
-    """The values of one object, each taken once."""
+    """The values of a JSON object, each taken once."""
 
     def __init__(self, plain: Mapping[str, Any]) -> None:
         self._plain = plain
         self._known = {"start"}
-        self.told: list[str] = []
+        self.messages: list[str] = []
 
     def options(self) -> Options:
-        """Build our options; `told` then has what was changed."""
+        """Return the options; `messages` then lists the changes."""
         asked = self._switches()
         asked["activities"] = self._list("activities", _ACTIVITIES.get, ["CPU", "NPU"])
         asked["export_type"] = self._list("export_type", {"text": "text", "db": "db"}.get, ["text"])
@@ -94,7 +87,7 @@ class _Reading:
         asked["output"] = self._take("output_path", _word, _OUTPUT)
         self._levels(asked)
         self._combine(asked)
-        self._tell_of_the_rest()
+        self._report_others()
         return Options.from_dict(asked)
 
     def _take(self, name: str, form: Callable[[Any], Any], usual: Any, shown: str = "") -> Any:
@@ -106,7 +99,7 @@ class _Reading:
         except TypeError:  # a list or an object where a word is looked up
             taken = None
         if taken is None:
-            self.told.append(f"{name} cannot be {value!r}, and is taken as {shown or repr(usual)}")
+            self.messages.append(f"{name} cannot be {value!r}, and is taken as {shown or repr(usual)}")
         return usual if taken is None else taken
 
     def _list(self, name: str, form: Callable[[Any], str | None], usual: list[str]) -> list[str]:
@@ -135,24 +128,24 @@ class _Reading:
             metrics = older
             if level is None and type(self._plain.get("aicore_metrics")) is int and older not in (None, "none"):
                 level = 1
-                self.told.append("aicore_metrics by its number is of older releases: level 1 counts it here")
+                self.messages.append("aicore_metrics by its number is of older releases: level 1 counts it here")
         level = 0 if level is None else level
         if communication and level in ("none", 0):
             level = 1
-            self.told.append("profile_communication is of older releases: level 1 records it here")
+            self.messages.append("profile_communication is of older releases: level 1 records it here")
         if level == "none" and not asked["marks"]:
             level = 0
-            self.told.append("LevelNone records markers only, and without mstx is taken as Level0")
+            self.messages.append("LevelNone records markers only, and without mstx is taken as Level0")
         on_device = "npu" in asked["activities"]
         if level == 2 and not on_device:
             level = 1
-            self.told.append("Level2 adds calls of the NPU, and without it is taken as Level1")
+            self.messages.append("Level2 adds calls of the NPU, and without it is taken as Level1")
         if metrics not in (None, "none") and (level in ("none", 0) or not on_device):
             metrics = "none"
-            self.told.append("metrics are counted by the NPU from Level1 on, and left out")
+            self.messages.append("metrics are counted by the NPU from Level1 on, and left out")
         if metrics == "none" and level in (1, 2) and on_device:
             metrics = None
-            self.told.append(f"Level{level} counts PipeUtilization where no metrics are asked for")
+            self.messages.append(f"Level{level} counts PipeUtilization where no metrics are asked for")
         asked |= {"level": level, "aic_metrics": metrics}
 
     def _combine(self, asked: dict[str, Any]) -> None:
@@ -169,17 +162,17 @@ class _Reading:
 
     def _leave_out(self, asked: dict[str, Any], names: Sequence[str], reason: str) -> None:
         if dropped := [name for name in names if asked[name]]:
-            self.told.append(f"{listed(dropped)} {reason}, and left out")
+            self.messages.append(f"{listed(dropped)} {reason}, and left out")
             asked |= {name: type(asked[name])() for name in dropped}
 
-    def _tell_of_the_rest(self) -> None:
+    def _report_others(self) -> None:
         for name in self._plain:
             if name in _WITHOUT_EFFECT:
-                self.told.append(f"{name} has no effect: {_WITHOUT_EFFECT[name]}")
+                self.messages.append(f"{name} has no effect: {_WITHOUT_EFFECT[name]}")
             elif name in _NOT_HERE:
-                self.told.append(f"{name} cannot be given by the environment, and is left out")
+                self.messages.append(f"{name} cannot be given by the environment, and is left out")
             elif name not in self._known:
-                self.told.append(f"{name} is unknown, and left out")
+                self.messages.append(f"{name} is unknown, and left out")
 
 
 def _word(value: Any) -> str | None:

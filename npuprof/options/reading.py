@@ -1,4 +1,4 @@
-"""Words that tell what of a result to read, as ``npuprof open`` takes them: steps, a stretch of time, a source."""
+"""Arguments of ``npuprof open`` and ``%npuprof load`` for a part of a result: steps, time range, source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 FORMS = ("text", "db", "raw", "parsed")
-"""What to read where a run is there in several forms: one of the three, or both of the vendor's results."""
+"""The forms of a run that can be read: one of the three, or both of the vendor's results."""
 
 _UNITS_NS = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000, "min": 60_000_000_000}
 _SINCE = re.compile(r"([+-])\s*(\d{1,18})(?:\.(\d{1,18}))?\s*(ns|us|ms|s|min)", re.ASCII)
@@ -24,7 +24,7 @@ _MAX_STEPS = 1_000_000
 
 
 def add_reading_words(parser: argparse.ArgumentParser) -> None:
-    """Add ``--steps``, ``--start``, ``--end`` and ``--source`` to a command."""
+    """Add ``--steps``, ``--start``, ``--end`` and ``--source`` to a parser."""
     parser.add_argument("--steps", metavar="N,...", help="read only these steps, such as 3,4 or 3-7")
     parser.add_argument(
         "--start",
@@ -42,12 +42,12 @@ def add_reading_words(parser: argparse.ArgumentParser) -> None:
 
 
 def reading_arguments(parsed: argparse.Namespace) -> dict[str, Any]:
-    """Return what :func:`add_reading_words` parsed as arguments of :func:`npuprof.load`.
+    """Return the parsed words as arguments of :func:`npuprof.load`.
 
     Raises
     ------
     OptionsError
-        If a word is no list of steps or no moment.
+        If a word is not a list of steps or a moment.
     """
     arguments: dict[str, Any] = {"source": parsed.source}
     if parsed.steps is not None:
@@ -57,12 +57,12 @@ def reading_arguments(parsed: argparse.Namespace) -> dict[str, Any]:
 
 
 def step_numbers(text: str) -> list[int]:
-    """Read ``3,4`` or ``3-7,9``.
+    """Parse ``3,4`` or ``3-7,9``.
 
     Raises
     ------
     OptionsError
-        If it is neither, or names more steps than a run has.
+        If it is neither, or names more steps than a run can have.
     """
     numbers: list[int] = []
     for word in text.split(","):
@@ -77,12 +77,12 @@ def step_numbers(text: str) -> list[int]:
 
 
 def moment(name: str, text: str) -> int | np.timedelta64 | datetime:
-    """Read a moment: nanoseconds of the epoch, a time since the run's beginning with its unit, or a date and time.
+    """Parse a moment: epoch nanoseconds, a time since the start of the run with its unit, or a date and time.
 
     Raises
     ------
     OptionsError
-        If it is none of them, or is no whole number of nanoseconds.
+        If it is none of them, or is not a whole number of nanoseconds.
     """
     import numpy as np
     import pandas as pd

@@ -1,4 +1,4 @@
-"""The files that are made from the specification of the options: the types of ``**options``, and the reference."""
+"""Files generated from the specification of the options: the types of ``**options``, and the reference page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ does not have is refused before anything runs. This page is written by `python -
 
 def keywords() -> str:
     """Return the module of the types of ``**options``."""
-    return _KEYWORDS + "".join(f"    {one.name}: {_TAKEN.get(str(one.type), one.type)}\n" for one in fields(Options))
+    return _KEYWORDS + "".join(
+        f"    {field.name}: {_TAKEN.get(str(field.type), field.type)}\n" for field in fields(Options)
+    )
 
 
 def page() -> str:
@@ -54,6 +56,6 @@ def _missing(name: str) -> str:
             reasons.setdefault(reason, []).append(front_end)
     for word, having in SPECIFICATION[name].only.items():
         reasons[f"`{word}` is not one of its values"] = [
-            one for one in FRONT_ENDS if one not in having and not lacks(one, name)
+            other for other in FRONT_ENDS if other not in having and not lacks(other, name)
         ]
     return "; ".join(f"{', '.join(lacking)}: {reason}" for reason, lacking in reasons.items())

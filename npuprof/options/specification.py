@@ -1,4 +1,4 @@
-"""What an option is: the one description from which its check, argument, control, type and reference are made."""
+"""The specification of an option, from which its check, argument, control, type and reference are generated."""
 
 from __future__ import annotations
 
@@ -14,37 +14,36 @@ FRONT_ENDS = ("acl", "torch_npu", "mindspore", "tensorflow", "msprof", "kineto",
 
 @dataclass(frozen=True)
 class Option:
-    """One option.
+    """An option.
 
     Attributes
     ----------
     help
-        What it collects; the first sentence stands alone in the panel.
+        What it collects; the panel shows the first sentence.
     default
-        The value where none is given, or a function that returns it.
+        The default value, or a function that returns it.
     check
-        Returns a value in its final form, or raises :class:`npuprof.errors.OptionsError` with what is allowed.
+        Returns a value in its final form, or raises :class:`npuprof.errors.OptionsError` with the allowed values.
     values
-        What is allowed, in words; empty for a switch.
+        The allowed values in words; empty for a switch.
     choices
-        The allowed values, where they can be listed.
+        The allowed values, if they can be listed.
     number
-        How a word of a command line becomes a number, and its unit; None for what is no number.
+        The conversion of a number from text, and its unit; None if it is not a number.
     activity
         The activity that collects it.
     needs
         The option without which it has no effect.
     rate
-        How often, in Hz, what it `needs` is sampled where it is not given; 0 for what is no such frequency, or where
-        the front end has a rate of its own.
+        The default sampling frequency in Hz of `needs`; 0 if it is not a frequency, or the front end has its own.
     lacks
-        The front ends that do not have it, each with the reason.
+        The front ends that do not have it, with the reasons.
     only
-        Allowed values that some front ends alone have, each with these front ends.
+        Values that only some front ends have, with these front ends.
     framework
-        What the profilers of torch_npu and MindSpore call it, where that is another name.
+        Its name in the profilers of torch_npu and MindSpore, if different.
     panel
-        The label of its control in the panel; empty for its name, None where it is typed there.
+        The label of its control in the panel; empty for its name, None if it has no control.
     """
 
     help: str
@@ -63,7 +62,7 @@ class Option:
 
     @property
     def usual(self) -> Any:
-        """The value where none is given."""
+        """The default value."""
         return self.default() if callable(self.default) else self.default
 
     @property
@@ -73,13 +72,13 @@ class Option:
 
     @property
     def brief(self) -> str:
-        """The first sentence of the help, as a label's explanation."""
+        """The first sentence of the help, for a tooltip."""
         sentence = self.help.partition(". ")[0].rstrip(".")
         return sentence[0].lower() + sentence[1:]
 
     @property
     def shown_default(self) -> str:
-        """The default as it is typed on a command line; empty where there is none, or the help describes it."""
+        """The default as typed on a command line; empty if there is none, or the help describes it."""
         if self.is_switch:
             return "on" if self.default else "off"
         if isinstance(self.default, tuple):
@@ -89,14 +88,14 @@ class Option:
 
     @property
     def described(self) -> str:
-        """What it collects, what is allowed, what it goes with, and the default."""
+        """The help with the allowed values, the option it goes with, and the default."""
         described = f"{self.help} {self.values[:1].upper()}{self.values[1:]}{'.' if self.values else ''}"
         described += f" Goes with {self.needs}." if self.needs else ""
         described += f" Default: {self.shown_default}." if self.shown_default not in ("", "off") else ""
         return described.replace("  ", " ").strip()
 
     def field(self) -> Any:
-        """Return the field of a dataclass that holds its value."""
+        """Return the dataclass field of the option."""
         if callable(self.default):
             return field(default_factory=self.default, metadata={"option": self})
         return field(default=self.default, metadata={"option": self})
@@ -110,7 +109,7 @@ def switch(what: str, default: bool = False, **facts: Any) -> Any:
 def choice(
     what: str, allowed: tuple[Any, ...], default: Any, check: Callable[..., Any] = values.one_of, **facts: Any
 ) -> Any:
-    """Return the field of an option that has one of some values; no value too where the default is None."""
+    """Return the field of an option with one of several values, or None if that is the default."""
 
     def checked(name: str, value: Any) -> Any:
         return None if value is default is None else check(name, value, allowed)
@@ -119,28 +118,28 @@ def choice(
 
 
 def several(what: str, allowed: tuple[str, ...], default: tuple[str, ...] = (), **facts: Any) -> Any:
-    """Return the field of an option that has any of some words."""
+    """Return the field of an option with any of several words."""
     check = partial(values.subset, allowed=allowed)
     told = f"any of {values.listed(allowed)}, joined by commas"
     return Option(what, default, check, told, **{"choices": allowed, **facts}).field()
 
 
 def whole_number(what: str, unit: str, least: int, most: int, **facts: Any) -> Any:
-    """Return the field of an option that is a number of a unit, or not given."""
+    """Return the field of an option with a number of a unit, or None."""
     check = partial(values.whole_number, least=least, most=most, unit=unit)
     return Option(what, None, check, f"{unit} from {least} to {most}", number=(int, unit), **facts).field()
 
 
 def other(what: str, default: Any, check: Callable[[str, Any], Any], told: str, **facts: Any) -> Any:
-    """Return the field of an option with a check of its own, and what that allows in words."""
+    """Return the field of an option with a custom check."""
     return Option(what, default, check, told, **facts).field()
 
 
 def because(reason: str, *front_ends: str) -> dict[str, str]:
-    """Return the front ends that lack an option for one reason."""
+    """Return the front ends that lack an option for a reason."""
     return dict.fromkeys(front_ends, reason)
 
 
 def but(front_end: str, reason: str) -> dict[str, str]:
-    """Return every front end but one, for an option that this one alone has."""
+    """Return every front end but one, for an option that only this front end has."""
     return because(reason, *(name for name in FRONT_ENDS if name != front_end))

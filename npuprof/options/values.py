@@ -1,4 +1,4 @@
-"""What a single option may hold: each check gives the value in its final form, or says what is allowed."""
+"""Checks of option values: each returns the value in its final form, or raises an OptionsError."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def listed(values: Iterable[object]) -> str:
 
 
 def one_of(option: str, value: Any, allowed: tuple[object, ...]) -> Any:
-    """Refuse what is not among the allowed values."""
+    """Return a value that is among the allowed values."""
     if value not in allowed:
         raise OptionsError(f"{option} must be one of {listed(allowed)}, not {value!r}")
     return value
 
 
 def level(option: str, value: object, allowed: tuple[str | int, ...]) -> str | int:
-    """Take a level, also as the text that a command line gives."""
+    """Return a level, also given as text."""
     if isinstance(value, str) and value.isdecimal():
         value = int(value)
     if isinstance(value, bool) or value not in allowed:
@@ -40,11 +40,11 @@ def level(option: str, value: object, allowed: tuple[str | int, ...]) -> str | i
 
 
 def metrics(option: str, value: Any, allowed: tuple[str, ...]) -> Any:
-    """Refuse what is neither a metric group nor ``Custom:`` with at most eight event numbers."""
+    """Return a metric group, or ``Custom:`` with at most eight event numbers."""
     if isinstance(value, str) and (custom := _CUSTOM.fullmatch(value)):
         if len(custom[1].split(",")) <= _MAX_CUSTOM_EVENTS:
             return value
-        raise OptionsError(f"{option} counts at most {_MAX_CUSTOM_EVENTS} events of one's own, not {value!r}")
+        raise OptionsError(f"{option} counts at most {_MAX_CUSTOM_EVENTS} custom events, not {value!r}")
     if value not in allowed:
         raise OptionsError(
             f"{option} must be one of {listed(allowed)}, or Custom: with event numbers (Custom:0x8,0xa), not {value!r}"
@@ -53,7 +53,7 @@ def metrics(option: str, value: Any, allowed: tuple[str, ...]) -> Any:
 
 
 def subset(option: str, values: object, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """Take ``"cpu,npu"`` or an iterable of words; keep the order of `allowed`, once each."""
+    """Return the words of ``"cpu,npu"`` or an iterable, once each and in the order of `allowed`."""
     chosen = _split(option, values)
     for word in chosen:
         if word not in allowed:
@@ -62,7 +62,7 @@ def subset(option: str, values: object, allowed: tuple[str, ...]) -> tuple[str, 
 
 
 def words(option: str, values: object) -> tuple[str, ...]:
-    """Take ``"a,b"`` or an iterable of words of the user's own."""
+    """Return the words of ``"a,b"`` or an iterable."""
     chosen = _split(option, values)
     for word in chosen:
         if not isinstance(word, str) or not 0 < len(word.encode(errors="replace")) <= _MAX_WORD:
@@ -71,7 +71,7 @@ def words(option: str, values: object) -> tuple[str, ...]:
 
 
 def device_ids(option: str, values: object) -> tuple[int, ...]:
-    """Take ``"0,1"`` or an iterable of device ids."""
+    """Return the device ids of ``"0,1"`` or an iterable."""
     chosen = _split(option, values)
     ids = []
     for word in chosen:
@@ -91,14 +91,14 @@ def _split(option: str, values: object) -> list[Any]:
 
 
 def flag(option: str, value: object) -> bool:
-    """Refuse what is not a truth value: a word such as "off" would be true."""
+    """Return a bool; text such as "off" would be true."""
     if not isinstance(value, bool):
         raise OptionsError(f"{option} must be True or False, not {value!r}")
     return value
 
 
 def whole_number(option: str, value: object, least: int, most: int, unit: str) -> int | None:
-    """Refuse what is neither None nor a whole number within bounds."""
+    """Return None or a whole number within bounds."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
@@ -107,7 +107,7 @@ def whole_number(option: str, value: object, least: int, most: int, unit: str) -
 
 
 def at_least_zero(option: str, value: object) -> float | None:
-    """Refuse what is neither None nor a number of at least 0."""
+    """Return None or a number of at least 0."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
@@ -116,14 +116,14 @@ def at_least_zero(option: str, value: object) -> float | None:
 
 
 def operator_name(option: str, value: object) -> str:
-    """Refuse what cannot be the name of an operator; an empty one lets the front end choose."""
+    """Return the name of an operator; empty to let the front end choose."""
     if not isinstance(value, str) or len(value) > _MAX_WORD or not value.isprintable():
         raise OptionsError(f"{option} must be the name of an operator, or empty, not {value!r}")
     return value
 
 
 def path(option: str, value: object) -> Path:
-    """Take the path of a directory."""
+    """Return the path of a directory."""
     if not isinstance(value, (str, Path)) or "\0" in str(value) or not str(value):
         raise OptionsError(f"{option} must be the path of a directory, not {value!r}")
     try:
@@ -134,7 +134,7 @@ def path(option: str, value: object) -> Path:
 
 
 def name(option: str, value: object) -> str:
-    """Take a name that can be part of a file's."""
+    """Return a name that can be part of a file name."""
     if not isinstance(value, str) or len(value) > _MAX_NAME or re.search(r"[\x00-\x1f/\\]", value):
         raise OptionsError(
             f"{option} must be up to {_MAX_NAME} characters without slashes or control characters, not {value!r}"

@@ -16,7 +16,7 @@ from npuprof.options import COLLECTORS
 @pytest.fixture(autouse=True)
 def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Import no framework of this machine's."""
-    monkeypatch.setattr("npuprof.machine.front_ends.run_probe", lambda program: ({}, "not tried in this test"))
+    monkeypatch.setattr("npuprof.machine.doctor.run_probe", lambda program: ({}, "not tried in this test"))
 
 
 def _finding(subject: str, output: Path) -> Finding:

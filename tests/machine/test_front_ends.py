@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from npuprof.machine import environment, front_ends
-from npuprof.machine.front_ends import Found, run_probe
+from npuprof.machine import doctor as front_ends
+from npuprof.machine import environment
+from npuprof.machine.doctor import Found, run_probe
 from tests.collectors import msprof_double
 
 _TORCH = {
