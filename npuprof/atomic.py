@@ -1,4 +1,4 @@
-"""Files and directories written whole or not at all: what was there before stays until the new one is on the disk."""
+"""Atomic writes of files and directories: the old contents stay until the new are complete on disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from npuprof.errors import NpuprofError
 from npuprof.quantities import size
 
 PARTIAL = ".part"
-"""The suffix of what is not complete yet; only a process that was killed leaves such a file behind."""
+"""The suffix of incomplete files; only a killed process leaves one behind."""
 
 _PREFIX = ".npuprof_"
 _BUFFER_BYTES = 1 << 20
@@ -41,24 +41,24 @@ AddFile: TypeAlias = Callable[[str], AbstractContextManager[BinaryIO]]
 
 @contextmanager
 def replacing(path: Path, *, like_before: bool = False) -> Iterator[BinaryIO]:
-    """Open a file for writing that takes the place of `path` at the end of the block, unless the block raises.
+    """Open a file for writing that replaces `path` at the end of the block, unless the block raises.
 
     Parameters
     ----------
     path
-        The file; directories around it are made where they are missing. A link is followed, and what is no regular
-        file, such as ``/dev/stdout``, is written to directly.
+        The file; missing directories are created. Links are followed, and special files such as ``/dev/stdout`` are
+        written directly.
     like_before
-        Whether owner and permissions of the file that is replaced stay; else the file is private to the user.
+        Whether to keep the owner and permissions of the replaced file; otherwise the file is private to the user.
 
     Raises
     ------
     NpuprofError
-        If the file cannot be written. On a full disk the message says how much is missing.
+        If the file cannot be written. On a full disk, the message says how much space is missing.
     """
     target = Path(os.path.realpath(path))
     tally = _Tally()
-    with _told(path, tally), _inside(target.parent):
+    with _explained(path, tally), _inside(target.parent):
         if target.exists() and not target.is_file():
             with _opened(os.open(target, os.O_WRONLY), tally) as out:
                 yield out
@@ -67,7 +67,7 @@ def replacing(path: Path, *, like_before: bool = False) -> Iterator[BinaryIO]:
         partial = _partial(target.parent)
         try:
             number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            os.fchmod(number, 0o600)  # a umask may have taken the user's own right away
+            os.fchmod(number, 0o600)  # a umask may remove the user's right
             if like_before:
                 _take_over(target, partial)
             with _opened(number, tally) as out:
@@ -83,12 +83,12 @@ def replacing(path: Path, *, like_before: bool = False) -> Iterator[BinaryIO]:
 
 @contextmanager
 def new_directory(path: Path) -> Iterator[AddFile]:
-    """Make a directory of files, private to the user, of which none is seen before all of them are complete.
+    """Create a private directory of files that becomes visible only when all are complete.
 
     Parameters
     ----------
     path
-        The directory, absent or empty. Into an empty one the files come in the order in which they were added.
+        The directory, absent or empty. Into an empty one, the files come in the order in which they were added.
 
     Yields
     ------
@@ -98,11 +98,12 @@ def new_directory(path: Path) -> Iterator[AddFile]:
     Raises
     ------
     NpuprofError
-        If something cannot be written; nothing of it is left then. On a full disk the message says how much is missing.
+        If something cannot be written; nothing of it is left. On a full disk, the message says how much space is
+        missing.
     """
     target = Path(os.path.realpath(path))
     tally = _Tally()
-    with _told(path, tally), _inside(target.parent):
+    with _explained(path, tally), _inside(target.parent):
         into = target.is_dir()
         partial = _partial(target if into else target.parent)
         names: dict[str, None] = {}
@@ -135,12 +136,12 @@ def new_directory(path: Path) -> Iterator[AddFile]:
 
 
 def _partial(folder: Path) -> Path:
-    """Return a name that nothing has, known before anything is made: an interrupt at any moment leaves nothing."""
+    """Return an unused name, known before anything is created, so that an interrupt leaves nothing behind."""
     return folder / f"{_PREFIX}{secrets.token_hex(8)}{PARTIAL}"
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a private file; as :func:`replacing`."""
+    """Write a private file atomically; see :func:`replacing`."""
     with replacing(path) as out:
         out.write(content)
 
@@ -153,20 +154,20 @@ def reason(
     *,
     inodes: bool = True,
 ) -> str:
-    """Return why something cannot be written below a directory, and what to do.
+    """Return why a write below a directory failed, and what to do.
 
     Parameters
     ----------
     error
-        What the system said.
+        The error of the system.
     place
         The directory.
     needed_bytes
-        How much room is needed there, if it is known.
+        The space needed, if known.
     elsewhere
         How to choose another directory.
     inodes
-        Whether there were inodes left; if so, it is looked whether there still are.
+        Whether there were inodes left at the time; if so, they are checked again.
     """
     what = error.strerror or str(error)
     if error.errno in _NO_ROOM:
@@ -186,7 +187,7 @@ def reason(
 
 
 def lacking(place: Path, elsewhere: str = "choose another directory") -> str:
-    """Return what one more small file below a directory would lack, as :func:`reason` does; empty for nothing."""
+    """Return what would prevent one more small file in a directory, as :func:`reason`; empty if nothing."""
     free_bytes, inodes = _room(place)
     if free_bytes < _SMALL_FILE_BYTES or not inodes:
         return reason(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), place, elsewhere=elsewhere)
@@ -198,12 +199,12 @@ def lacking(place: Path, elsewhere: str = "choose another directory") -> str:
 
 
 def absent(directory: Path) -> list[Path]:
-    """Return the directories that are to be made for one, the innermost first."""
+    """Return the missing directories of a path, innermost first."""
     return [place for place in (directory, *directory.parents) if not os.path.lexists(place)]
 
 
 def remove_empty(directories: list[Path]) -> None:
-    """Remove directories, the innermost first, up to one that is not empty."""
+    """Remove directories, innermost first, up to one that is not empty."""
     with suppress(OSError):
         for directory in directories:
             directory.rmdir()
@@ -211,19 +212,20 @@ def remove_empty(directories: list[Path]) -> None:
 
 @dataclass
 class _Tally:
-    """How much was to be written, what there was no room for, and whether inodes were left then."""
+    """The bytes to write, the error of a full disk, and whether inodes were left at that time."""
 
     size: int = 0
     full: OSError | None = None
     inodes: bool = True
 
     def check(self) -> None:
+        """Raise the error of a full disk."""
         if self.full is not None:
             raise self.full
 
 
 class _Sink(io.RawIOBase):
-    """A file that is written to as long as there is room: after that, what comes is counted, and nothing else."""
+    """A raw file that is written until the disk is full; later bytes are only counted."""
 
     def __init__(self, number: int, tally: _Tally) -> None:
         self._number = number
@@ -233,6 +235,7 @@ class _Sink(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
+        """Write data, or count it once the disk is full."""
         view = memoryview(data).cast("B")
         self._tally.size += len(view)
         at = 0
@@ -246,6 +249,7 @@ class _Sink(io.RawIOBase):
         return len(view)
 
     def close(self) -> None:
+        """Sync and close the file."""
         if self.closed:
             return
         try:
@@ -265,7 +269,7 @@ def _opened(number: int, tally: _Tally) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _told(path: Path, tally: _Tally) -> Iterator[None]:
+def _explained(path: Path, tally: _Tally) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -294,9 +298,9 @@ def _take_over(target: Path, partial: Path) -> None:
 
 
 def _room(place: Path) -> tuple[int, bool]:
-    """Return the free bytes around a directory, and whether inodes are left; as if there were where nobody knows."""
+    """Return the free bytes around a directory, and whether inodes are left; unknown inodes count as left."""
     for around in (place.absolute(), *place.absolute().parents):
         with suppress(OSError):
-            found = os.statvfs(around)
-            return found.f_bavail * found.f_frsize, bool(found.f_favail or not found.f_files)
+            state = os.statvfs(around)
+            return state.f_bavail * state.f_frsize, bool(state.f_favail or not state.f_files)
     return 0, True

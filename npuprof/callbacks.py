@@ -1,7 +1,7 @@
-"""Callbacks for ``mindspore.train.Model``: profile some steps or epochs of a training, or those that a file asks for.
+"""Callbacks for ``mindspore.train.Model`` that profile steps or epochs, or the steps that a file asks for.
 
-MindSpore runs the methods of any subclass of its ``Callback``. The classes here become one when they are made, so that
-this module needs no MindSpore; without it they are plain objects with the same methods, for other training loops.
+MindSpore calls the methods of subclasses of its ``Callback``. Objects of these classes become one on creation, so that
+this module does not need MindSpore; without it they can be used in other training loops.
 
 Source: MindSpore's page ``mindspore.Profiler`` (start and stop) and its tutorial "Preparing the Training Script".
 """
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class _Callback:
-    """An object that MindSpore takes for a callback, where MindSpore is imported when it is made."""
+    """An object that is also a MindSpore callback if MindSpore is imported when it is created."""
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
-        """Make it an object of MindSpore's class too."""
+        """Create the object, with MindSpore's class as a base if imported."""
         base = getattr(sys.modules.get("mindspore"), "Callback", None)
         if base is None or issubclass(cls, base):
             return object.__new__(cls)
@@ -36,7 +36,7 @@ class _Callback:
 
 
 class _StopAt(_Callback):
-    """Starts a session when a count comes to a number, and stops it when the same count ends at another."""
+    """Starts a session when a count reaches a number, and stops it after another."""
 
     _counts: str  # the attribute of MindSpore's run context
 
@@ -59,7 +59,7 @@ class _StopAt(_Callback):
         self._seen = 0
 
     def on_train_begin(self, run_context: Any) -> None:  # noqa: ARG002 - MindSpore's Callback has it
-        """Refuse, before the first step, what the front end cannot do."""
+        """Raise an error for unsupported options before the first step."""
         self.profiler.collector.check(self.profiler.options)
 
     def _begin(self, run_context: Any) -> None:
@@ -91,7 +91,7 @@ class _StopAt(_Callback):
         return int(getattr(run_context.original_args(), self._counts))
 
     def on_train_end(self, run_context: Any) -> None:  # noqa: ARG002 - MindSpore's Callback has it
-        """Stop what a training that ended before its time left running, and tell where it never came so far."""
+        """Stop a running session, and warn if the start was never reached."""
         self._stop()
         if not self._begun:
             _warn(f"{type(self).__name__} profiled nothing: the training came to {self._seen}, not to {self.start}")
@@ -102,22 +102,22 @@ def _warn(message: str) -> None:
 
 
 class StopAtStep(_StopAt):
-    """Profiles the steps from one to another, both included; for data that is not sunk to the device.
+    """Profiles steps from one to another, both included; for data that is not sunk to the device.
 
     Parameters
     ----------
     start_step, stop_step
-        Numbers of steps, counted from 1.
+        Step numbers, counted from 1.
     profiler
-        The session to start and stop, made with ``npuprof.profile(start_profile=False)``; one is made from `options`
-        when not given. Its ``result`` is the run.
+        A session from ``npuprof.profile(start_profile=False)``; by default one with `options`. Its ``result`` is the
+        run.
     **options
         The fields of :class:`npuprof.options.Options`.
 
     Raises
     ------
     OptionsError
-        If a number is none, or an option has a wrong value.
+        If a step number or an option has a wrong value.
 
     Examples
     --------
@@ -146,19 +146,19 @@ class StopAtStep(_StopAt):
 
 
 class StopAtEpoch(_StopAt):
-    """Profiles the epochs from one to another, both included; for data that is sunk to the device.
+    """Profiles epochs from one to another, both included; for data that is sunk to the device.
 
     Parameters
     ----------
     start_epoch, stop_epoch
-        Numbers of epochs, counted from 1.
+        Epoch numbers, counted from 1.
     profiler, **options
-        As :class:`StopAtStep` takes them.
+        As for :class:`StopAtStep`.
 
     Raises
     ------
     OptionsError
-        If a number is none, or an option has a wrong value.
+        If an epoch number or an option has a wrong value.
     """
 
     _counts = "cur_epoch_num"
@@ -182,14 +182,14 @@ class StopAtEpoch(_StopAt):
 
 
 class DynamicMonitor(_Callback):
-    """Lets a file ask for steps to be profiled while the training runs; see :mod:`npuprof.dynamic`.
+    """Profiles the steps that a file asks for during the training; see :mod:`npuprof.dynamic`.
 
     Parameters
     ----------
     cfg_path
-        The directory of ``profiler_config.json``; one with MindSpore's keys is written at once where there is none.
+        The directory of ``profiler_config.json``; if absent, a file with MindSpore's keys is written at once.
     output_path
-        Where recordings go, where the file has ``./``.
+        The directory for recordings if the file has ``./``.
     collector
         The front end, as in :class:`npuprof.options.Options`.
 
@@ -218,9 +218,9 @@ class DynamicMonitor(_Callback):
         self._watch()
 
     def on_train_step_end(self, run_context: Any) -> None:  # noqa: ARG002 - as above
-        """End a step, and look whether the file has changed."""
+        """End a step, and check the file for changes."""
         dynamic.step()
 
     def on_train_end(self, run_context: Any) -> None:  # noqa: ARG002 - as above
-        """End a run that the file asked for, and watch no longer."""
+        """Stop a running session, and stop watching."""
         dynamic.close()

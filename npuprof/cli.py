@@ -16,7 +16,7 @@ from npuprof.texts import plain_lines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; give the exit status: 0 done, 1 failed with a message, 2 wrong usage."""
+    """Run a command and return the exit status: 0 for success, 1 for a failure with a message, 2 for wrong usage."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without µ shows a question mark
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _say(text: str, stream: TextIO | None = None) -> None:
-    """Print a text that may quote file names and what is in files."""
+    """Print a text that may quote names and contents of files."""
     print(plain_lines(text), file=stream)
 
 

@@ -20,7 +20,7 @@ def run_demo(output: Path) -> tuple[Profile, Path]:
     Parameters
     ----------
     output
-        Directory to work in, made if need be: it gets the executed notebook, the recordings and the page.
+        The directory for the executed notebook, the recordings and the page, created if missing.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def run_demo(output: Path) -> tuple[Profile, Path]:
 
 
 def notebook_path() -> Path:
-    """Find the quickstart notebook: in an installed package, or in a checkout beside it."""
+    """Return the quickstart notebook of an installed package or a checkout."""
     package = Path(__file__).parent
     for candidate in (package / "_demo" / _NOTEBOOK, package.parent / "notebooks" / _NOTEBOOK):
         if candidate.is_file():

@@ -1,4 +1,4 @@
-"""The errors that npuprof raises: every message says what happened, where, and what to do next."""
+"""The errors of npuprof: every message says what happened, where, and what to do next."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ _MOST_OF_A_MESSAGE = 500
 
 
 def _plain(parts: tuple[object, ...]) -> tuple[object, ...]:
-    """Return the parts of a message, which may hold names and contents of files, as any terminal takes them."""
+    """Return the parts of a message without characters that act on a terminal."""
     return tuple(plain_lines(part) if isinstance(part, str) else part for part in parts)
 
 
 class NpuprofError(Exception):
     """Base of every error that npuprof raises on purpose.
 
-    In a notebook it is shown as its message alone: the frames between the user's cell and the
-    profiler would only hide what to do next.
+    In a notebook only its message is shown: the traceback would hide what to do next.
     """
 
     def __init__(self, *parts: object) -> None:
         super().__init__(*_plain(parts))
 
     def _render_traceback_(self) -> list[str]:
-        """Return IPython the lines to show instead of a traceback (IPython's custom display hook)."""
+        """Return the lines that IPython shows instead of a traceback."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -40,7 +39,7 @@ class OptionsError(NpuprofError, ValueError):
     *options
         The options to leave out for the rest to be valid.
     remaining
-        The part of an option's value that is valid, by option, where only a part of it is wrong.
+        The valid part of an option's value, by option, if only a part of it is wrong.
     """
 
     def __init__(self, message: str = "", *options: str, remaining: Mapping[str, Any] | None = None) -> None:
@@ -54,7 +53,7 @@ class SessionError(NpuprofError, RuntimeError):
 
 
 class SessionBusyError(SessionError):
-    """Another session already holds this process's native profiler."""
+    """Another session holds this process's native profiler."""
 
 
 class CollectorError(NpuprofError, RuntimeError):
@@ -62,26 +61,26 @@ class CollectorError(NpuprofError, RuntimeError):
 
 
 class FrontEndAbsentError(CollectorError):
-    """The native front end that was asked for is not installed or cannot be imported."""
+    """The requested front end is not installed or cannot be imported."""
 
 
 class SourceError(NpuprofError):
-    """A path holds nothing that can be read as a profile, or what it holds is too damaged."""
+    """A path holds nothing that can be read as a profile, or is too damaged."""
 
 
 class NpuprofWarning(UserWarning):
-    """Something that the profiled code need not stop for, but whose user should know."""
+    """Something that the user should know, but that need not stop the profiled code."""
 
     def __init__(self, *parts: object) -> None:
         super().__init__(*_plain(parts))
 
 
 def describe_failure(error: BaseException | None) -> str:
-    """Return what the profiled code raised; empty for None."""
+    """Return an exception of the profiled code as text; empty for None."""
     if error is None:
         return ""
     try:
         message = str(error)
-    except Exception:  # noqa: BLE001 - the message is code of the user's; the recording must not hang on it
+    except Exception:  # noqa: BLE001 - the message is made by user code, which must not fail the recording
         message = "(its message cannot be printed)"
     return encodable(f"{type(error).__name__}: {message}"[:_MOST_OF_A_MESSAGE].rstrip(": "))

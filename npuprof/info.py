@@ -1,4 +1,4 @@
-"""What is known of a run besides its tables: where it ran, on what, how it was collected."""
+"""Facts about a run besides its tables: where it ran, on what, how it was collected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from npuprof.texts import encodable
 
 
 class Selected(TypedDict, total=False):
-    """What of a run was asked for: numbers of steps, or bounds in UTC epoch nanoseconds."""
+    """The selected part of a run: step numbers, or bounds in UTC epoch nanoseconds."""
 
     steps: list[int]
     start_ns: int
@@ -79,7 +79,7 @@ class Info:
         super().__setattr__(name, encodable(value) if isinstance(value, str) else value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a form that JSON can hold, and :mod:`npuprof.small_files` reads."""
+        """Return JSON-serializable values, which :mod:`npuprof.small_files` reads."""
         plain = asdict(self)
         plain["recording"] = None if self.recording is None else str(self.recording)
         return plain

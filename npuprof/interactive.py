@@ -1,6 +1,6 @@
-"""Functions of the notebook that the rooms below it call: the package sets both when it is imported.
+"""Hooks for functions of the notebook, set when the package is imported.
 
-A profile opens its explorer, and progress finds its place under a cell, without an import of the notebook.
+With them, a profile opens its explorer and progress is shown below a cell without importing the notebook.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The account of a reader: every row of its input is in a table, used for other rows, or counted by a note.
+"""The ledger of a reader: every input row is in a table, used for other rows, or counted by a note.
 
 A reader registers the rows of an input (a CSV file, a database table, a stream of records, the events of a timeline)
-as soon as it has counted them, and what became of them where that is decided. :meth:`Ledger.settle`, which runs after
-every load, warns of each row that nobody accounted for, so that a reader with a gap shows it by itself.
+when it has counted them, and then their use. :meth:`Ledger.settle` warns after every load of rows that are not
+accounted for, so that gaps of a reader become visible.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pandas as pd
 from npuprof.texts import encodable
 
 STATISTICS = "statistics"
-"""The table of rows that a vendor had already summed, which are kept as they came."""
+"""The table of rows already summed by the vendor, which are kept unchanged."""
 
 _NOT_SELECTED = "what was not selected"
 _COLUMNS = ("input", "rows", "in_tables", "used", "left_out")
@@ -25,18 +25,18 @@ _OTHERS = "other inputs"
 
 @dataclass
 class Account:
-    """The rows of one input.
+    """The rows of an input.
 
     Attributes
     ----------
     rows
-        How many it has.
+        The number of rows.
     in_tables
-        How many of them are rows of a table, or several rows.
+        Rows that became one or more rows of a table.
     used
-        How many are no rows of their own: they name, end, link or describe others.
+        Rows that name, end, link or describe other rows.
     left_out
-        How many a note counts, with the reason.
+        Rows counted by a note with the reason.
     """
 
     rows: int = 0
@@ -46,23 +46,23 @@ class Account:
 
     @property
     def open(self) -> int:
-        """Rows that nobody accounted for; negative where rows are counted twice."""
+        """Rows not accounted for; negative if rows are counted twice."""
         return self.rows - self.in_tables - self.used - self.left_out
 
 
 @dataclass
 class Ledger:
-    """The accounts of one load, by input, and the rows that each input put into each table."""
+    """The accounts of a load by input, and the rows that each input put into each table."""
 
     _accounts: dict[str, Account] = field(default_factory=dict)
     _kept: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)  # (input, table): rows, made rows
 
     def read(self, source: str, rows: int) -> None:
-        """Register rows of an input; once for each row, however often the input is looked at."""
+        """Register rows of an input, once per row."""
         self._account(source).rows += rows
 
     def keep(self, source: str, table: str, rows: int, made: int | None = None) -> None:
-        """Register rows of an input that are rows of a table.
+        """Register input rows that are rows of a table.
 
         Parameters
         ----------
@@ -71,27 +71,19 @@ class Ledger:
         table
             A key of :data:`npuprof.tables.SCHEMA`, or :data:`STATISTICS`.
         rows
-            How many rows of the input.
+            The number of input rows.
         made
-            How many rows of the table they made, where that is another number.
+            The number of table rows made of them, if different.
         """
         self._account(source).in_tables += rows
         self._add_kept((source, table), rows, rows if made is None else made)
 
     def make(self, source: str, table: str, rows: int) -> None:
-        """Register rows of a table that were made of another table's rows, for which their inputs account."""
+        """Register table rows made of another table's rows, whose inputs are accounted for."""
         self.keep(source, table, 0, rows)
 
     def replace(self, table: str, source: str | None = None) -> None:
-        """Register that another input has the same rows of a table, which are shown instead.
-
-        Parameters
-        ----------
-        table
-            The table.
-        source
-            The input whose rows are replaced; all so far by default.
-        """
+        """Register that the rows of a table, of one input or all so far, are replaced by those of another input."""
         for key in [key for key in self._kept if key[1] == table and source in (None, key[0])]:
             rows, _ = self._kept.pop(key)
             self._account(key[0]).in_tables -= rows
@@ -102,15 +94,15 @@ class Ledger:
         self._add_kept((_NOT_SELECTED, table), 0, -rows)
 
     def use(self, source: str, rows: int) -> None:
-        """Register rows of an input that are no rows of their own: they name, end, link or describe others."""
+        """Register input rows that name, end, link or describe other rows."""
         self._account(source).used += rows
 
     def leave_out(self, source: str, rows: int) -> None:
-        """Register rows of an input that a note counts; readers call :meth:`npuprof.notes.Notes.leave_out`."""
+        """Register input rows counted by a note; readers call :meth:`npuprof.notes.Notes.leave_out`."""
         self._account(source).left_out += rows
 
     def open_rows(self, source: str) -> int:
-        """Return the rows of an input that nobody accounted for yet."""
+        """Return the rows of an input not accounted for yet."""
         return self._accounts[source].open if source in self._accounts else 0
 
     def extend(self, other: Ledger) -> None:
@@ -123,13 +115,7 @@ class Ledger:
             self._add_kept(key, rows, made)
 
     def imbalances(self, frames: Mapping[str, Sized]) -> Iterable[tuple[str, str, int]]:
-        """Iterate over what does not balance, as ``(input or table, message, rows)``.
-
-        Parameters
-        ----------
-        frames
-            The tables by name.
-        """
+        """Yield ``(input or table, message, rows)`` for everything that does not balance with the tables `frames`."""
         for source, account in self._accounts.items():
             if account.open > 0:
                 yield (
@@ -149,7 +135,7 @@ class Ledger:
                 yield table, "rows are in the table, but were read from nowhere", -missing
 
     def made(self) -> dict[str, int]:
-        """Return the number of rows that were put into each table."""
+        """Return the number of rows put into each table."""
         made: dict[str, int] = {}
         for (_, table), (_, rows) in self._kept.items():
             made[table] = made.get(table, 0) + rows

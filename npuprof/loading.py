@@ -1,4 +1,4 @@
-"""Load what a front end, or npuprof, left on disk: one run, or a set of runs."""
+"""Load the result of a front end or of npuprof from disk: one run, or a set of runs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def load_set(
     start: Moment | None = None,
     end: Moment | None = None,
 ) -> ProfileSet:
-    """Open all runs at a path as a set, also where there is only one; each is read when it is first asked for.
+    """Open all runs at a path as a set, even a single one; each is read on first use.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ def load_set(
     Raises
     ------
     SourceError
-        If nothing there can be read.
+        If nothing can be read.
     OptionsError
-        If an argument has a wrong value, or both steps and a stretch of time are given.
+        If an argument has a wrong value, or both steps and a time range are given.
     """
     root, found, selection = _look(path, source, steps, start, end)
     return _as_set(root, found, selection)
@@ -125,7 +125,7 @@ def open_path(
     start: Moment | None = None,
     end: Moment | None = None,
 ) -> Profile | ProfileSet:
-    """Return what :func:`load` returns: a profile for one run, a set for several."""
+    """Return a profile for one run, or a set for several; see :func:`load`."""
     root, found, selection = _look(path, source, steps, start, end)
     if len(found.found) > 1:
         return _as_set(root, found, selection)

@@ -1,10 +1,10 @@
-"""Markers: moments and ranges that the user names, recorded by whichever collector is running.
+"""Markers: moments and ranges named by the user, recorded by the running collector.
 
-Without a running session they cost next to nothing, so they may stay in the code. They come back in the table
-``marks``, with the device's times where a stream was named or the front end notes its own.
+Without a running session they cost almost nothing, so they may stay in the code. They become the table ``marks``, with
+device times if a stream is given or the front end records them.
 
-A range can be a ``with`` block or a decorator (:class:`range`), a pair of calls that any threads make
-(:func:`range_start`, :func:`range_end`), or nested by a thread (:func:`push`, :func:`pop`).
+A range is a ``with`` block or a decorator (:class:`range`), a pair of calls on any threads (:func:`range_start`,
+:func:`range_end`), or nested per thread (:func:`push`, :func:`pop`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from npuprof.errors import OptionsError
-from npuprof.session import active as running
+from npuprof.session import active
 from npuprof.texts import encodable
 
 _MAX_PUSHED = 1_000  # a loop that pushes without popping should not fill the memory
@@ -35,17 +35,17 @@ def mark(message: str, domain: str = "", *, stream: Any = None) -> None:
     Parameters
     ----------
     message
-        What to call it; pyACL keeps the first 126 bytes.
+        Its name; pyACL keeps the first 126 bytes.
     domain
-        The group that it belongs to; markers can be chosen by it.
+        Its group, by which markers can be selected.
     stream
-        A stream, on which the device notes the moment too: pyACL's or torch_npu's ``stream.npu_stream``, by its
-        native handle; MindSpore's ``mindspore.runtime.Stream`` itself.
+        A stream on which the device records the moment too: the native handle for pyACL, torch_npu's
+        ``stream.npu_stream``, or MindSpore's ``mindspore.runtime.Stream``.
 
     Raises
     ------
     OptionsError
-        If message or domain is not text, whether a session is running or not.
+        If message or domain is not text, even without a session.
     """
     message, domain = _taken(message, domain)
     if (run := _run()) is not None:
@@ -53,40 +53,32 @@ def mark(message: str, domain: str = "", *, stream: Any = None) -> None:
 
 
 def range_start(message: str, domain: str = "") -> int:
-    """Open a range that :func:`range_end` closes, on this thread or another.
+    """Open a range that :func:`range_end` closes, on any thread.
 
-    Parameters
-    ----------
-    message, domain
-        As :func:`mark` takes them.
-
-    Returns
-    -------
-    int
-        The range's handle; 0 when nobody listens.
+    Returns its handle, or 0 without a session. `message` and `domain` are those of :func:`mark`.
 
     Raises
     ------
     OptionsError
-        If message or domain is not text, whether a session is running or not.
+        If message or domain is not text, even without a session.
     """
     message, domain = _taken(message, domain)
     return run.marking.range_start(message, domain) if (run := _run()) is not None else 0
 
 
 def range_end(handle: int) -> None:
-    """Close a range by its handle; one that ended with its session, or 0, is ignored."""
+    """Close a range by its handle; ignore 0 and ranges of an earlier session."""
     if handle and (run := _run()) is not None:
         run.marking.range_end(handle)
 
 
 def push(message: str, domain: str = "") -> int:
-    """Open a range within those that this thread has pushed, and tell how deep it lies, from 1.
+    """Open a range within those pushed by this thread, and return its depth, from 1.
 
     Raises
     ------
     OptionsError
-        If message or domain is not text, or a thousand ranges are open: a ``pop()`` is missing then.
+        If message or domain is not text, or a thousand ranges are open because ``pop()`` is missing.
     """
     if len(_pushed.handles) >= _MAX_PUSHED:
         raise OptionsError(f"{_MAX_PUSHED} ranges of this thread are open: call npuprof.pop() for each push()")
@@ -95,7 +87,7 @@ def push(message: str, domain: str = "") -> int:
 
 
 def pop() -> int:
-    """Close the range that this thread pushed last, and tell how many are left; -1 when there was none."""
+    """Close the range that this thread pushed last, and return how many are left; -1 if there was none."""
     if not _pushed.handles:
         return -1
     range_end(_pushed.handles.pop())
@@ -103,17 +95,14 @@ def pop() -> int:
 
 
 class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("forward")
-    """A named span of time: ``with npuprof.range("forward"): ...`` or ``@npuprof.range("forward")``.
+    """A named range: ``with npuprof.range("forward"): ...`` or ``@npuprof.range("forward")``.
 
-    Parameters
-    ----------
-    message, domain
-        As :func:`mark` takes them.
+    `message` and `domain` are those of :func:`mark`.
 
     Raises
     ------
     OptionsError
-        If message or domain is not text, whether a session is running or not.
+        If message or domain is not text, even without a session.
     """
 
     def __init__(self, message: str, domain: str = "") -> None:
@@ -121,7 +110,7 @@ class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("for
         self._handle = 0
 
     def _recreate_cm(self) -> range:
-        # A decorated function may recurse or run on several threads: each call gets a range of its own.
+        # A decorated function may recurse or run on several threads: each call gets a new range.
         return range(self._message, self._domain)
 
     def __enter__(self) -> range:
@@ -136,7 +125,7 @@ class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("for
 
 
 def _taken(message: str, domain: str) -> tuple[str, str]:
-    """Return both texts in the form that every front end and file takes."""
+    """Return both texts in encodable form."""
     if type(message) is str and type(domain) is str:  # the usual case, and the quickest
         return encodable(message), encodable(domain)
     for what, text in (("message", message), ("domain", domain)):
@@ -145,7 +134,7 @@ def _taken(message: str, domain: str) -> tuple[str, str]:
     return encodable(message), encodable(domain)
 
 
-def _run() -> running.ActiveRun | None:
-    """Return the run whose front end is collecting natively in this process, if one is."""
-    run = running.current()
+def _run() -> active.ActiveRun | None:
+    """Return the run whose front end collects natively in this process, or None."""
+    run = active.current()
     return run if run is not None and run.native else None

@@ -1,4 +1,4 @@
-"""What a reader had to repair, skip or could not know: rows for ``run.notes``, shown in the report."""
+"""Notes on what a reader repaired, skipped or could not know: the rows of ``run.notes``, shown in the report."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def _folded(alike: list[tuple[tuple[Severity, str, str], int]]) -> list[tuple[st
 
 @dataclass
 class Notes:
-    """A growing list of notes; one that repeats is counted, not listed again.
+    """A list of notes in which repetitions are counted.
 
-    Severities: ``info`` is worth knowing, ``warning`` means that something was repaired or skipped,
-    ``error`` that something asked for is missing.
+    Severities: ``info`` is worth knowing, ``warning`` means that something was repaired or skipped, ``error`` that
+    something requested is missing.
 
     Attributes
     ----------
     ledger
-        The account of the rows that were read, which :meth:`leave_out` and :meth:`fail` keep together with the notes.
+        The account of the rows read, which :meth:`leave_out` and :meth:`fail` keep consistent with the notes.
     """
 
     _counts: dict[tuple[Severity, str, str], int] = field(default_factory=dict)
@@ -53,26 +53,26 @@ class Notes:
         self._add("warning", source, message, count)
 
     def error(self, source: str, message: str, count: int = 1) -> None:
-        """Note that something asked for could not be read or collected."""
+        """Note that something requested could not be read or collected."""
         self._add("error", source, message, count)
 
     def leave_out(
         self, source: str, reason: str, rows: int, *, affects: str = "", severity: Severity = "warning"
     ) -> None:
-        """Note rows of an input that are in no table, and account for them.
+        """Note input rows that are in no table, and account for them.
 
         Parameters
         ----------
         source
-            The input, as it was registered in :attr:`ledger`.
+            The input, as registered in :attr:`ledger`.
         reason
-            Why, for one row: ``a row has no readable time``.
+            The reason, for one row: ``a row has no readable time``.
         rows
-            How many; nothing happens for none.
+            The number of rows; no note for 0.
         affects
-            The tables whose figures are incomplete without them, as ``kernels and communication``; none by default.
+            The tables whose figures are incomplete, such as ``kernels and communication``; none by default.
         severity
-            ``info`` where the run loses nothing by it (totals, repetitions, what was not asked for).
+            ``info`` if the run loses nothing (totals, repetitions, data that was not requested).
         """
         if not rows:
             return
@@ -81,23 +81,23 @@ class Notes:
         self.ledger.leave_out(source, rows)
 
     def fail(self, source: str, message: str) -> None:
-        """Note that an input could not be read, or not to its end; its rows that are in no table are left out."""
+        """Note that an input could not be read completely; its rows that are in no table are left out."""
         self.error(source, message)
         self.ledger.leave_out(source, max(self.ledger.open_rows(source), 0))
 
     def settle(self, frames: Mapping[str, Sized]) -> None:
-        """Warn of each row that nobody accounted for; see :meth:`npuprof.ledger.Ledger.imbalances`."""
+        """Warn of rows not accounted for; see :meth:`npuprof.ledger.Ledger.imbalances`."""
         for source, message, rows in self.ledger.imbalances(frames):
             self.warning(source, message, rows)
 
     def extend(self, other: Notes) -> None:
-        """Add the notes of another list, and its account."""
+        """Add the notes and the account of another list."""
         self.ledger.extend(other.ledger)
         for (severity, source, message), count in other._counts.items():
             self._add(severity, source, message, count)
 
     def rewrite(self, change: Callable[[str], str]) -> None:
-        """Change the messages, such as the paths that they name."""
+        """Change the messages, for example the paths in them."""
         counts, self._counts = self._counts, {}
         for (severity, source, message), count in counts.items():
             self._add(severity, source, change(message), count)
@@ -114,7 +114,7 @@ class Notes:
     def to_frame(self) -> pd.DataFrame:
         """Return the table ``severity, source, message, count``, in the order noted.
 
-        Many that differ in their numbers alone, such as one for each process or rank, are one row.
+        Many notes that differ only in numbers, such as one per process or rank, become one row.
         """
         alike: dict[tuple[str, ...], list[tuple[tuple[Severity, str, str], int]]] = {}
         for key, count in self._counts.items():
@@ -126,7 +126,7 @@ class Notes:
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame) -> Notes:
-        """Rebuild the list from what :meth:`to_frame` gave."""
+        """Build the list from the result of :meth:`to_frame`."""
         notes = cls()
         for severity, source, message, count in frame.to_numpy(dtype=object).tolist():
             notes._add(severity, source, message, count)

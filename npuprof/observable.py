@@ -1,4 +1,4 @@
-"""State that tells of its changes: what the explorer's controllers have in common."""
+"""Observable state, the base of the explorer's state classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Observed:
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have a function called after every change."""
+        """Call a function after every change."""
         self._listeners.append(listener)
 
     def _tell(self) -> None:

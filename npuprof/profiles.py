@@ -1,4 +1,4 @@
-"""A profile: the tables of one run, what is known of it, and the figures that show it."""
+"""A profile: the tables of a run, facts about it, and its figures."""
 
 from __future__ import annotations
 
@@ -82,18 +82,18 @@ class Exports(Figures):
 
 
 class Profile(ProfileFigures, Exports):
-    """One run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
+    """A run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
 
-    Every table of :data:`npuprof.tables.SCHEMA` is present; one that the run does not have is empty.
+    Every table of :data:`npuprof.tables.SCHEMA` is present; a table without data is empty.
 
     Attributes
     ----------
     tables
-        The frames by name.
+        The tables by name.
     info
-        Where the run came from, see :class:`npuprof.info.Info`.
+        Facts about the run, see :class:`npuprof.info.Info`.
     statistics
-        Frames that the vendor had already summed, by file name without suffix.
+        Tables already summed by the vendor, by file name without suffix.
     """
 
     def __init__(self, decoded: Decoded) -> None:
@@ -107,12 +107,12 @@ class Profile(ProfileFigures, Exports):
 
     @property
     def notes(self) -> pd.DataFrame:
-        """What was repaired, skipped or could not be known: severity, source, message, count."""
+        """Notes on what was repaired, skipped or could not be known: severity, source, message, count."""
         return self._notes.to_frame()
 
     @property
     def ledger(self) -> pd.DataFrame:
-        """Where the rows of each input went: input, rows, in_tables, used (for other rows), left_out (in notes)."""
+        """The use of each input's rows: input, rows, in_tables, used (for other rows), left_out (in notes)."""
         return self._notes.ledger.to_frame()
 
     @cached_property
@@ -176,14 +176,14 @@ class Profile(ProfileFigures, Exports):
         return sums(kernel_rows(self.tables, self.launches, chosen, self.info.rank), chosen)
 
     def explore(self) -> Widget:
-        """Make the explorer, a live view of the run with a tab for each kind of data; a cell's last line shows it.
+        """Return the explorer, a live view with a tab for each kind of data, for the last line of a cell.
 
-        It needs a running kernel: what stays in a saved notebook are the report and :meth:`to_html`.
+        It needs a running kernel; for saved notebooks, use the report or :meth:`to_html`.
         """
         return interactive.explorer(self)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write a self-contained page with the summary, timeline, flame graph and notes; return its path."""
+        """Write a self-contained page with the summary, both figures and the notes; return its path."""
         from npuprof.exports.html import report_figures
         from npuprof.timeline.svg import timeline_svg
 
@@ -224,7 +224,7 @@ class Profile(ProfileFigures, Exports):
 
 
 def new_directory(path: str | PathLike[str]) -> Path:
-    """Check that a directory to save in holds nothing yet.
+    """Return the path of a directory to save in.
 
     Raises
     ------
@@ -239,7 +239,7 @@ def new_directory(path: str | PathLike[str]) -> Path:
 
 
 def written(path: str | PathLike[str], content: str) -> Path:
-    """Write a file of text as a whole, compressed where its name ends in ``.gz``, and return its path."""
+    """Write a text file atomically, compressed if its name ends in ``.gz``, and return its path."""
     target = Path(path)
     with atomic.replacing(target, like_before=True) as file, _text(file, target) as out:
         out.write(content)

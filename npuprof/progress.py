@@ -1,7 +1,6 @@
-"""How far reading has come: readers tell it, whoever asked for the reading watches.
+"""Progress of reading: readers report it with :func:`tell`, and callers watch it.
 
-A reader calls :func:`tell` now and then, whether or not anybody watches. :func:`shown` watches for the user: a bar in
-a terminal or under the cell, once reading has taken a second.
+:func:`shown` watches for the user, with a bar in a terminal or below the cell once reading takes over a second.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the reading of one file has come, or how long something has taken.
+    """The progress of reading a file, or the duration of a task.
 
     Attributes
     ----------
     name
-        The file, or what of it.
+        The file or task.
     done, total
-        Bytes read of how many, or rows; `total` is 0 where nobody knows.
+        Bytes or rows read, and in all; `total` is 0 if unknown.
     unit
-        ``bytes`` or ``rows``; ``s`` for the seconds that something has taken.
+        ``bytes`` or ``rows``; ``s`` for the seconds of a task.
     """
 
     name: str
@@ -49,7 +48,7 @@ class Progress:
 
     @property
     def fraction(self) -> float:
-        """The part that is read, 0 to 1; 0 where the total is not known."""
+        """The share that is read, 0 to 1; 0 if the total is unknown."""
         return min(self.done / self.total, 1.0) if self.total > 0 else 0.0
 
     def __str__(self) -> str:
@@ -63,19 +62,19 @@ _watcher: ContextVar[Watcher | None] = ContextVar("npuprof_progress", default=No
 
 
 class Display(Protocol):
-    """Shows progress in one place, again and again."""
+    """A place that shows progress."""
 
     def show(self, progress: Progress) -> None:
-        """Show it in the place of what was shown before."""
+        """Replace the progress shown before."""
         ...
 
     def close(self) -> None:
-        """Take it away: reading has ended."""
+        """Clear the display."""
         ...
 
 
 def tell(name: str, done: int, total: int, unit: str = "bytes") -> None:
-    """Report to the watcher how far the reading of a file has come; see :class:`Progress`."""
+    """Report the progress of reading a file to the watcher; see :class:`Progress`."""
     watcher = _watcher.get()
     if watcher is not None:
         watcher(Progress(plain_line(name), done, total, unit))
@@ -83,7 +82,7 @@ def tell(name: str, done: int, total: int, unit: str = "bytes") -> None:
 
 @contextmanager
 def watched(watcher: Watcher | None) -> Iterator[None]:
-    """Report all reading in the block to `watcher`, or to nobody; what it raises ends the reading."""
+    """Report all reading in the block to `watcher`, whose exceptions end the reading."""
     token = _watcher.set(watcher)
     try:
         yield
@@ -93,9 +92,9 @@ def watched(watcher: Watcher | None) -> Iterator[None]:
 
 @contextmanager
 def shown() -> Iterator[None]:
-    """Show the progress of the reading in the block, if it takes over a second and there is a place to show it.
+    """Show the progress of reading in the block, if it takes over a second and there is a display.
 
-    In a block that is watched already nothing changes. However the block ends, nothing stays shown.
+    No effect in a block that is watched already. The display is cleared at the end of the block.
     """
     display = _display() if _watcher.get() is None else None
     if display is None:
@@ -111,9 +110,9 @@ def shown() -> Iterator[None]:
 
 @contextmanager
 def patience(what: str) -> Iterator[None]:
-    """Show `what` and how long the block has taken so far, every second once that is over three.
+    """Show `what` and the elapsed time every second, once the block takes over three.
 
-    It is shown where the progress of reading is, and in a log of a program's errors once.
+    Shown in the display of progress, or once on standard error.
     """
     ended = threading.Event()
     thread = threading.Thread(target=_show_waiting, args=(what, ended), name="npuprof-patience", daemon=True)
@@ -142,24 +141,24 @@ def _show_waiting(what: str, ended: threading.Event) -> None:
 
 
 class _Line:
-    """One line in the errors of a program that has no terminal."""
+    """A single line on standard error, for programs without a terminal."""
 
     def __init__(self) -> None:
         self._written = False
 
     def show(self, progress: Progress) -> None:
-        """Write the line, the first time."""
+        """Write the line, once."""
         if not self._written and sys.stderr is not None:
             self._written = True
             sys.stderr.write(f"npuprof: {progress} so far\n")
             sys.stderr.flush()
 
     def close(self) -> None:
-        """Leave the line where it is."""
+        """Leave the line."""
 
 
 class _Patient:
-    """A watcher that shows nothing for a while, then what is new a few times a second."""
+    """A watcher with a delay that updates its display a few times a second."""
 
     def __init__(self, display: Display, delay_s: float) -> None:
         self._display: Display | None = display
@@ -186,7 +185,7 @@ class _Patient:
 
 
 class TerminalBar:
-    """One line of a terminal, written over again and again, and wiped at the end."""
+    """A line of a terminal that is overwritten, and cleared at the end."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -199,21 +198,21 @@ class TerminalBar:
         self._stream.flush()
 
     def close(self) -> None:
-        """Wipe the line."""
+        """Clear the line."""
         self._stream.write("\r\x1b[K")
         self._stream.flush()
 
 
 def bar(progress: Progress) -> str:
-    """Draw how much is read, in characters."""
+    """Return a text bar of the fraction."""
     full = round(progress.fraction * _BAR_WIDTH)
     return f"[{'#' * full}{'.' * (_BAR_WIDTH - full)}] "
 
 
 def _display() -> Display | None:
-    """Choose where to show progress: under the cell in a kernel, else in the terminal, else nowhere.
+    """Return the display: below the cell in a kernel, else the terminal, else None.
 
-    A process that another one started to read for it shows nothing: the line is the other's.
+    Worker processes have none, since the line belongs to their parent.
     """
     if parent_process() is not None:
         return None

@@ -1,18 +1,18 @@
-"""Durations, sizes, counts and names as a reader wants them: a few digits and a unit, one line of text."""
+"""Durations, sizes, counts and names for readers: a few digits with a unit, and one line of text."""
 
 from __future__ import annotations
 
 from npuprof.texts import plain_line
 
 ABSENT = "–"
-"""What stands where a value is not known."""
+"""Stands for an unknown value."""
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def duration(nanoseconds: int | None) -> str:
-    """Write a duration, such as ``12.3 ms``; an absent one is a dash."""
+    """Return a duration as text, such as ``12.3 ms``; a dash for None."""
     if nanoseconds is None:
         return ABSENT
     for size, unit in _TIMES:
@@ -22,7 +22,7 @@ def duration(nanoseconds: int | None) -> str:
 
 
 def size(size_bytes: int | None) -> str:
-    """Write a size in binary units, such as ``1.50 GiB``; an absent one is a dash."""
+    """Return a size in binary units, such as ``1.50 GiB``; a dash for None."""
     if size_bytes is None:
         return ABSENT
     for unit_bytes, unit in _SIZES:
@@ -32,26 +32,26 @@ def size(size_bytes: int | None) -> str:
 
 
 def count(number: int | None) -> str:
-    """Write a count with thousands set apart, such as ``62,847``; an absent one is a dash."""
+    """Return a count with thousands separators, such as ``62,847``; a dash for None."""
     return ABSENT if number is None else f"{number:,}"
 
 
 def share(part: int | None, whole: int | None) -> str:
-    """Write `part` of `whole` as a percentage; a dash when either is absent or the whole is nothing."""
+    """Return `part` of `whole` as a percentage; a dash if either is absent or the whole is 0."""
     if part is None or not whole:
         return ABSENT
     if 0 < part < whole / 2000:
-        return "< 0.1 %"  # what there is must not read as nothing
+        return "< 0.1 %"  # not to be read as nothing
     return f"{100 * part / whole:.1f} %"
 
 
 def printable(text: str, longest: int) -> str:
-    """Make a text from a recording safe to show on one line: unprintable characters as spaces, then shortened."""
+    """Return a text as one shortened line without unprintable characters."""
     return shortened(plain_line(text), longest)
 
 
 def shortened(text: str, longest: int) -> str:
-    """Cut the middle out of a text longer than `longest`: the ends of kernel names tell them apart."""
+    """Return a text with its middle cut to `longest` characters, since kernel names differ at their ends."""
     if len(text) <= longest:
         return text
     head = (longest - 1 + 1) // 2

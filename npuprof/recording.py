@@ -1,8 +1,7 @@
-"""A recording: the directory that a collector filled, and what is known about it.
+"""A recording: a directory filled by a collector, and its description.
 
-The directory holds whatever the native front end wrote (``PROF_*``), the sampled Python stacks if there
-are any, and ``recording.json``, which says how it came about. A recording outlives everything: when
-decoding fails, ``npuprof.load`` on its path can be tried again.
+The directory holds the native front end's data (``PROF_*``), the sampled Python stacks, and ``recording.json``, the
+description. If decoding fails, ``npuprof.load`` can be tried again on the directory.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ FILE_NAME = "recording.json"
 STACKS_FILE_NAME = "python_stacks.parquet"
 JOURNAL_FILE_NAME = "journal.jsonl"
 STACKS_JOURNAL_FILE_NAME = "python_stacks.jsonl"
-"""These two are there as long as the run lasts, and stay where its process was killed."""
+"""The journals exist during the run, and stay if its process is killed."""
 METADATA_FILE_NAME = "profiler_metadata.json"
 TRACE_FILE_NAME = "torch_trace.json"
 FLOPS_FILE_NAME = "torch_flops.json"
 FLOPS_DOMAIN = "mfu_flops"
-"""The domain of the ranges by which torch_npu records operations."""
+"""The domain of the ranges in which torch_npu records FLOPs."""
 BREAKS_JSON = re.compile(r'["\\\x00-\x1f]')
-"""What Kineto, which writes names into its JSON as they are, would end its text with: an apostrophe stands for each."""
+"""Characters that would break Kineto's JSON, which does not escape names; they become apostrophes."""
 _FORMAT = "npuprof-recording"
 _MAX_METADATA_BYTES = 1 << 20
 _MAX_MESSAGE_BYTES = 126  # what pyACL keeps of a marker's message
-_INSTEAD = "load the PROF_* directory beside it instead"
+_INSTEAD = "load the PROF_* directory next to it instead"
 _MAX_BYTES = 16 << 20  # it holds options, metadata, step times and the list of files; more is not ours
 _MAX_FILES = 50_000
 _REWRITTEN = frozenset({FILE_NAME, JOURNAL_FILE_NAME, STACKS_JOURNAL_FILE_NAME, METADATA_FILE_NAME})
@@ -48,41 +47,39 @@ _OF_PARSERS = frozenset(
 
 @dataclass
 class Recording:
-    """What is known of a recording when the collector has stopped.
+    """The description of a recording.
 
     Attributes
     ----------
     directory
-        Where it lies; private to the user (0o700).
+        Its path; private to the user (0o700).
     name, collector, simulated, reason
         As in :class:`npuprof.info.Info`.
     options
         ``Options.to_dict()`` of the session.
     started_ns, stopped_ns
-        UTC epoch nanoseconds around the profiled code, by a clock that nobody sets; `stopped_ns` is 0 as long as it
-        has not stopped.
+        UTC epoch nanoseconds around the profiled code, by a monotonic clock; `stopped_ns` is 0 before the stop.
     raw_clock_epoch_ns
-        When CLOCK_MONOTONIC_RAW, by which frameworks stamp what they write, stood at 0: UTC epoch nanoseconds, read
-        at the start; 0 where it was not.
+        The UTC epoch nanoseconds at which CLOCK_MONOTONIC_RAW, the clock of frameworks, stood at 0; 0 if unknown.
     clock_step_ns
-        How far the system's clock was set forward during the run; negative for back, 0 where it was not.
+        How far the system clock was set forward during the run; negative for backward.
     steps
-        ``[step, start_ns, end_ns]`` of every ``step()`` that ended.
+        ``[step, start_ns, end_ns]`` of every finished ``step()``.
     domains
-        ``[message, domain, place]`` of the markers with a domain, in the order of their calls, where the front end
-        has no domains of its own; the place counts from 0 among all markers of that message.
+        ``[message, domain, place]`` of the markers with a domain, in call order, if the front end has no domains;
+        the place counts from 0 among all markers of that message.
     metadata
-        What the user attached.
+        The user's metadata.
     versions, environment
-        What the collector knows of the software and the machine.
+        Facts about the software and the machine.
     failed
-        What the profiled code raised, as ``Type: message``; empty when it ended normally.
+        The exception of the profiled code, as ``Type: message``; empty if it ended normally.
     problems
-        What went wrong while collecting without ending the session, in plain words.
+        Problems that did not end the session.
     stack_problems
-        The same of npuprof's own sampler of Python stacks.
+        Problems of the sampler of Python stacks.
     files
-        Bytes of each file when the collector had ended, by its path in the directory; empty where it did not end.
+        Bytes of each file at the end of the collector, by path in the directory; empty if it did not end.
     """
 
     directory: Path
@@ -106,10 +103,7 @@ class Recording:
     files: dict[str, int] = field(default_factory=dict)
 
     def list_files(self) -> None:
-        """Write down the files and their sizes, by which :func:`npuprof.load` finds what is lost later.
-
-        Where they cannot be listed, or not all, `problems` tells.
-        """
+        """List the files and sizes, by which :func:`npuprof.load` detects later losses."""
         self.files = {}
         try:
             for path, size in _sizes(os.fspath(self.directory)):
@@ -123,38 +117,24 @@ class Recording:
             )
 
     def write(self) -> None:
-        """Write ``recording.json``, whole or not at all.
-
-        Raises
-        ------
-        NpuprofError
-            If it cannot be written; what was there before stays.
-        """
+        """Write ``recording.json`` atomically; raise an NpuprofError if that fails."""
         plain = {"format": _FORMAT, "version": 1, **asdict(self)}
         del plain["directory"]  # a recording may be moved
         atomic.write(self.directory / FILE_NAME, json.dumps(plain, indent=1).encode())
 
     def write_metadata(self) -> None:
-        """Write what the user attached as ``profiler_metadata.json`` too, where the frameworks' tools look for it.
-
-        Raises
-        ------
-        NpuprofError
-            If it cannot be written.
-        """
+        """Write the metadata as ``profiler_metadata.json``, where the frameworks' tools look for it."""
         if self.metadata:
             atomic.write(self.directory / METADATA_FILE_NAME, json.dumps(self.metadata, indent=1).encode())
 
     @classmethod
     def read(cls, directory: Path) -> Recording:
-        """Read the ``recording.json`` of a directory.
-
-        A field that is damaged is left out and told in `problems`.
+        """Read the ``recording.json`` of a directory; damaged fields are left out and listed in `problems`.
 
         Raises
         ------
         SourceError
-            If the file is missing, is not one of ours, or is too damaged to tell whether the NPU was simulated.
+            If the file is missing, was not written by npuprof, or does not say whether the NPU was simulated.
         """
         from npuprof.small_files import read_fields, read_json  # takes a while to import
 
@@ -174,7 +154,7 @@ class Recording:
 
 
 def _sizes(directory: str, inner: str = "") -> Iterator[tuple[str, int]]:
-    """Iterate over the files below a directory that nothing writes to again, by their paths in it."""
+    """Yield path and size of the files that nothing writes to again."""
     with os.scandir(directory) as entries:
         for entry in entries:
             name = f"{inner}{entry.name}"
@@ -187,9 +167,9 @@ def _sizes(directory: str, inner: str = "") -> Iterator[tuple[str, int]]:
 
 
 def stored_message(message: str) -> str:
-    """Return a marker's message in the form that is the same before and after any front end has kept it.
+    """Return a marker's message as every front end stores it.
 
-    pyACL keeps its first bytes, and torch writes other characters for those that would end its JSON text.
+    pyACL keeps its first bytes, and torch replaces characters that would end its JSON text.
     """
     if message.isascii() and len(message) <= _MAX_MESSAGE_BYTES and not BREAKS_JSON.search(message):
         return message  # the usual case, and the quickest
@@ -198,7 +178,7 @@ def stored_message(message: str) -> str:
 
 
 def json_metadata(key: str, value: Any) -> dict[str, Any]:
-    """Return a fact in the form that ``recording.json`` holds, by its name.
+    """Return metadata as ``recording.json`` holds it.
 
     Raises
     ------
@@ -219,7 +199,7 @@ _ELSEWHERE = "choose another directory with --output"
 
 
 def make_directory(output: Path, name: str) -> Path:
-    """Make the private directory of a new recording.
+    """Create the private directory of a new recording.
 
     Raises
     ------
@@ -243,9 +223,9 @@ def make_directory(output: Path, name: str) -> Path:
 
 @contextmanager
 def explain_write_errors(directory: Path) -> Iterator[None]:
-    """Raise what the system says of writing in the block as an error that says what to do.
+    """Raise a CollectorError that says what to do about a write error in the block.
 
-    A front end that fails says nothing of a full disk: what is lacking there is told before its own words.
+    A front end that fails does not mention a full disk, so the disk is checked too.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Small JSON files, of which nothing is trusted: neither their size nor the type of any field."""
+"""Small untrusted JSON files: their size and the types of their fields are checked."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _WHOLE = range(-(1 << 63), 1 << 63)
 
 
 def read_json(path: Path, max_bytes: int) -> Any:
-    """Read a file of JSON text.
+    """Read a JSON file.
 
     Raises
     ------
     OSError
         If the file cannot be read.
     ValueError
-        If it is larger than `max_bytes`, or its text is no JSON.
+        If it is larger than `max_bytes`, or is not JSON.
     """
     with path.open("rb") as file:
         content = file.read(max_bytes + 1)
@@ -36,21 +36,14 @@ def read_json(path: Path, max_bytes: int) -> Any:
 
 
 def read_fields(kind: type[Any], plain: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Convert the fields of a dataclass from what JSON holds.
-
-    Parameters
-    ----------
-    kind
-        The dataclass. Its numbers are those of 64 bits.
-    plain
-        Values by name; names that the class does not have are left out.
+    """Convert JSON values to the fields of a dataclass; unknown names are ignored.
 
     Returns
     -------
     values
-        The fields that have a value of their type.
+        The fields with a value of their type.
     problems
-        Which of the others were there, and what is wrong with each.
+        The damaged fields, with reasons.
     """
     types = get_type_hints(kind)
     values: dict[str, Any] = {}
@@ -65,12 +58,12 @@ def read_fields(kind: type[Any], plain: Mapping[str, Any]) -> tuple[dict[str, An
 
 
 def convert(plain: Any, kind: Any) -> Any:
-    """Convert what JSON holds to a type.
+    """Convert a JSON value to a type.
 
     Raises
     ------
     ValueError
-        If it is of another, or a whole number does not fit into 64 bits.
+        If it has another type, or a whole number does not fit into 64 bits.
     """
     value = msgspec.convert(plain, kind, dec_hook=_path)
     if Any not in get_args(kind) and any(number not in _WHOLE for number in _numbers(value)):

@@ -34,14 +34,14 @@ _DTYPES: Mapping[Kind, str] = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table.
+    """A column of a table.
 
     Attributes
     ----------
     name
-        Snake case, with the unit at its end where it has one.
+        Snake case, ending in the unit if it has one.
     kind
-        What the values are; fixes the dtype.
+        The kind of values, which fixes the dtype.
     """
 
     name: str
@@ -49,13 +49,13 @@ class Column:
 
     @property
     def dtype(self) -> str:
-        """The pandas dtype that this kind of column has."""
+        """The pandas dtype of the kind."""
         return _DTYPES[self.kind]
 
 
 @dataclass(frozen=True)
 class Table:
-    """What a table holds, a row at a time, and its first columns in order."""
+    """The meaning of a table's rows, and its first columns in order."""
 
     name: str
     row: str
@@ -63,7 +63,7 @@ class Table:
 
 
 def _table(name: str, row: str, columns: str) -> Table:
-    """Read a table from ``column:kind`` words; a word without a kind is an ``int``."""
+    """Parse a table from ``column:kind`` words; the default kind is ``int``."""
     parts = (word.partition(":") for word in columns.split())
     return Table(name, row, tuple(Column(column, _KINDS[kind]) for column, _, kind in parts))
 
@@ -158,20 +158,19 @@ NAMES: tuple[str, ...] = tuple(SCHEMA)
 
 
 class TableError(ValueError):
-    """A frame does not keep the contract of its table: a fault of the code that built it."""
+    """A frame violates the contract of its table: a bug in the code that built it."""
 
 
 def build(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Make a table from arrays, in the schema's order and dtypes, rows as given.
+    """Build a table from arrays, in the schema's order and dtypes, with rows as given.
 
     Parameters
     ----------
     name
         A key of :data:`SCHEMA`.
     columns
-        Arrays of one length by column name: NumPy arrays, Series or pandas arrays. A missing column is
-        filled with absent values, which only kinds that may be absent allow. Columns that the schema
-        does not know follow in the order given, as they are.
+        Arrays of one length by column name: NumPy arrays, Series or pandas arrays. Missing columns are filled with
+        absent values, if their kind allows it. Unknown columns follow unchanged, in the order given.
 
     Raises
     ------
@@ -212,7 +211,7 @@ def _refuse_floats(table: Table, column: Column, values: Any) -> None:
 
 
 def empty(name: str) -> pd.DataFrame:
-    """Return the table that a run does not have: no rows, all its columns; a copy that the caller may change."""
+    """Return an empty table with all its columns; a copy that the caller may change."""
     frame: pd.DataFrame = _empty(name).copy()
     return frame
 
@@ -226,28 +225,28 @@ def _empty(name: str) -> pd.DataFrame:
 
 
 def check(name: str, frame: pd.DataFrame) -> None:
-    """Assert that a frame is a valid table.
+    """Check that a frame is a valid table.
 
     Raises
     ------
     TableError
-        If the columns, their order or their dtypes are not those of the schema, or a duration is negative.
+        If the columns, their order or their dtypes differ from the schema, or a duration is negative.
     """
     expected = SCHEMA[name].columns
     if list(frame.columns[: len(expected)]) != [column.name for column in expected]:
         raise TableError(f"table {name!r} has the columns {list(frame.columns)}, not those of its schema first")
     for column in expected:
-        found = str(frame[column.name].dtype)
-        if found != column.dtype:
-            raise TableError(f"table {name!r}: {column.name!r} is {found}, not {column.dtype}")
+        dtype = str(frame[column.name].dtype)
+        if dtype != column.dtype:
+            raise TableError(f"table {name!r}: {column.name!r} is {dtype}, not {column.dtype}")
     if "duration_ns" in frame and len(frame) and int(frame["duration_ns"].min()) < 0:
         raise TableError(f"table {name!r} has a negative duration")
 
 
 def categorical(codes: npt.NDArray[np.integer[Any]], names: list[str]) -> pd.Categorical:
-    """Make a ``name`` column from integer codes into a list of distinct names; -1 is absent.
+    """Return a ``name`` column of integer codes into a list of distinct names; -1 is absent.
 
-    Cheaper than a column of strings: only the distinct names are looked at.
+    Cheaper than a column of strings, since only the distinct names are processed.
     """
     return pd.Categorical.from_codes(codes, categories=pd.Index(names, dtype="object"))
 
@@ -260,7 +259,7 @@ def matching(names: pd.Series[Any], wanted: Callable[[str], bool]) -> npt.NDArra
 
 
 def sort_by_time(frame: pd.DataFrame) -> pd.DataFrame:
-    """Order rows by start, longer first at one start, so that a caller comes before what it called."""
+    """Return the rows sorted by start, longer first at equal starts, so that callers precede their callees."""
     key = "start_ns" if "start_ns" in frame else "time_ns"
     starts = frame[key].to_numpy()
     ends = -frame["duration_ns"].to_numpy() if "duration_ns" in frame else np.zeros(len(frame), np.int64)

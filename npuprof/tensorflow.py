@@ -1,8 +1,8 @@
-"""Collecting over a whole TensorFlow session: the vendor's three inlets, and the environment, from our options.
+"""Collection over a whole TensorFlow session: the vendor's three configurations, and environment variables.
 
-A session that exists already is not changed: collection begins with the next one that is made, and ends with it.
-What it wrote is below ``options.output`` as ``PROF_*``, for :func:`npuprof.load`. To profile a part of a session,
-such as a cell, ``npuprof.profile(collector="tensorflow")`` opens the adapter's window.
+An existing session is not changed: collection begins and ends with the next one. Its result is below
+``options.output`` as ``PROF_*``, for :func:`npuprof.load`. To profile a part of a session, such as a cell, use the
+adapter's window: ``npuprof.profile(collector="tensorflow")``.
 
 Source: collectors/FRONTENDS.md section 4; "Collection Operations".
 """
@@ -35,24 +35,23 @@ _CONFIG_MODULE = "npu_bridge.estimator.npu.npu_config"
 
 
 def profiling_options(options: Options | None = None, *, chip: str = "", training: bool = True) -> str:
-    """Return the JSON text that all inlets take.
+    """Return the JSON text for all configurations.
 
     Parameters
     ----------
     options
-        What to collect; the defaults when not given. The directory is made if it does not exist, as the vendor's
-        pages ask for.
+        What to collect; by default the default options. The directory is created, as the vendor's pages require.
     chip
-        The name of the chip, such as ``Ascend910B3``, so that only the metrics that it counts are allowed.
+        The name of the chip, such as ``Ascend910B3``, to allow only its metrics.
     training
-        Whether a training session is meant, rather than online inference.
+        Whether it is a training session, rather than online inference.
 
     Raises
     ------
     OptionsError
-        If TensorFlow cannot collect something that was asked for.
+        If TensorFlow does not support an option.
     NpuprofError
-        If the directory cannot be made.
+        If the directory cannot be created.
     """
     options = options if options is not None else Options()
     text = tensorflow_options.build(options, chip, training=training)
@@ -66,7 +65,7 @@ def profiling_options(options: Options | None = None, *, chip: str = "", trainin
 
 
 def profiling_config(options: Options | None = None, *, chip: str = "") -> Any:
-    """Make the ``ProfilingConfig`` for an Estimator's ``NPURunConfig``.
+    """Build the ``ProfilingConfig`` for an Estimator's ``NPURunConfig``.
 
     Raises
     ------
@@ -77,19 +76,19 @@ def profiling_config(options: Options | None = None, *, chip: str = "") -> Any:
     """
     text = profiling_options(options, chip=chip)
     module = _import(_CONFIG_MODULE)
-    _tell_of_existing_session()
+    _warn_of_existing_session()
     return module.ProfilingConfig(enable_profiling=True, profiling_options=text)
 
 
 def run_config(options: Options | None = None, *, chip: str = "", **arguments: Any) -> Any:
-    """Make an ``NPURunConfig`` whose Estimator collects.
+    """Build an ``NPURunConfig`` whose Estimator is profiled.
 
     Parameters
     ----------
     options, chip
-        As :func:`profiling_options` takes them.
+        As for :func:`profiling_options`.
     **arguments
-        Of ``NPURunConfig``, such as ``session_config``.
+        Arguments of ``NPURunConfig``, such as ``session_config``.
 
     Raises
     ------
@@ -104,14 +103,14 @@ def run_config(options: Options | None = None, *, chip: str = "", **arguments: A
 
 
 def session_config(options: Options | None = None, config: Any = None, *, chip: str = "", training: bool = True) -> Any:
-    """Make a ``ConfigProto`` for ``tf.Session(config=...)``, or let one of the user's collect.
+    """Build a ``ConfigProto`` for ``tf.Session(config=...)``, or add profiling to an existing one.
 
     Parameters
     ----------
     options, chip, training
-        As :func:`profiling_options` takes them.
+        As for :func:`profiling_options`.
     config
-        The configuration to change; a new one when not given. Its ``NpuOptimizer`` is used if it has one.
+        The configuration to change; by default a new one. An existing ``NpuOptimizer`` is used.
 
     Raises
     ------
@@ -123,7 +122,7 @@ def session_config(options: Options | None = None, config: Any = None, *, chip: 
     text = profiling_options(options, chip=chip, training=training)
     config = config if config is not None else _import("tensorflow").compat.v1.ConfigProto()
     rewriting = config.graph_options.rewrite_options
-    optimizer = next((one for one in rewriting.custom_optimizers if one.name == _OPTIMIZER), None)
+    optimizer = next((entry for entry in rewriting.custom_optimizers if entry.name == _OPTIMIZER), None)
     if optimizer is None:
         optimizer = rewriting.custom_optimizers.add()
         optimizer.name = _OPTIMIZER
@@ -131,12 +130,12 @@ def session_config(options: Options | None = None, config: Any = None, *, chip: 
     optimizer.parameter_map["profiling_mode"].b = True
     optimizer.parameter_map["profiling_options"].s = text.encode()
     rewriting.remapping = _import("tensorflow.core.protobuf.rewriter_config_pb2").RewriterConfig.OFF
-    _tell_of_existing_session()
+    _warn_of_existing_session()
     return config
 
 
 def global_options(options: Options | None = None, *, chip: str = "", training: bool = True) -> Any:
-    """Set ``npu_device.global_options()`` of TensorFlow 2, and give them; to be called before ``npu_device.open()``.
+    """Set and return ``npu_device.global_options()`` of TensorFlow 2; call it before ``npu_device.open()``.
 
     Raises
     ------
@@ -146,23 +145,23 @@ def global_options(options: Options | None = None, *, chip: str = "", training: 
         As :func:`profiling_options`.
     """
     text = profiling_options(options, chip=chip, training=training)
-    found = _import("npu_device").global_options()
-    found.profiling_config.enable_profiling = True
-    found.profiling_config.profiling_options = text
-    return found
+    settings = _import("npu_device").global_options()
+    settings.profiling_config.enable_profiling = True
+    settings.profiling_config.profiling_options = text
+    return settings
 
 
 def environment(
     options: Options | None = None, *, chip: str = "", training: bool = True, graph_engine: bool = False
 ) -> dict[str, str]:
-    """Return the variables by which a process that starts with them collects, without a change to its code.
+    """Return environment variables that profile a process without changes to its code.
 
     Parameters
     ----------
     options, chip, training
-        As :func:`profiling_options` takes them.
+        As for :func:`profiling_options`.
     graph_engine
-        Whether to give the names that GE reads, rather than those of the TensorFlow adapter.
+        Whether to return the names read by GE, rather than those of the TensorFlow adapter.
 
     Raises
     ------
@@ -171,14 +170,14 @@ def environment(
 
     Notes
     -----
-    What the script itself says in ``profiling_mode`` or ``enable_profiling`` comes before the variables.
+    ``profiling_mode`` or ``enable_profiling`` in the script override the variables.
     """
     prefix = "GE_" if graph_engine else ""
     text = profiling_options(options, chip=chip, training=training)
     return {f"{prefix}PROFILING_MODE": "true", f"{prefix}PROFILING_OPTIONS": text}
 
 
-def _tell_of_existing_session() -> None:
+def _warn_of_existing_session() -> None:
     v1 = getattr(getattr(sys.modules.get("tensorflow"), "compat", None), "v1", None)
     session = getattr(v1, "get_default_session", lambda: None)()
     if session is not None:

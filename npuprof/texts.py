@@ -1,4 +1,4 @@
-"""Texts that enter from outside, such as names of files, in a form that every file, message and display takes."""
+"""Texts from outside, such as file names, in a form that is valid in every file, message and display."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def encodable(text: str) -> str:
 
 
 def plain_line(text: str) -> str:
-    """Return a text as one line that any terminal takes: characters that act on it are a space, a run of them too."""
+    """Return a text as one line without characters that act on a terminal."""
     return _IN_A_LINE.sub(" ", encodable(text))
 
 
 def plain_lines(text: str) -> str:
-    """Return a text with its line ends; each other character that acts on a terminal is a space."""
+    """Return a text with its line ends, without other characters that act on a terminal."""
     return _IN_LINES.sub(" ", encodable(text))
 
 
 def repaired(plain: Any) -> Any:
-    """Return what JSON holds with every text in it, names of fields among them, made :func:`encodable`."""
+    """Return JSON values with every text made :func:`encodable`."""
     if isinstance(plain, str):
         return encodable(plain)
     if isinstance(plain, dict):
@@ -58,7 +58,7 @@ def repaired(plain: Any) -> Any:
 
 
 def repaired_json(content: bytes) -> bytes:
-    """Return JSON text with whatever is no UTF-8 in it, an escape of a lone surrogate too, as U+FFFD."""
+    """Return JSON text with invalid UTF-8 and lone surrogate escapes replaced by U+FFFD."""
     content = content.decode("utf-8", "replace").encode()
     if b"\\ud" not in content and b"\\uD" not in content:
         return content
@@ -66,7 +66,7 @@ def repaired_json(content: bytes) -> bytes:
 
 
 def json_or_text(text: Any) -> Any:
-    """Return what a vendor's text holds as JSON, or the text itself."""
+    """Return the parsed JSON of a vendor's text, or the text itself."""
     try:
         return repaired(json.loads(text))
     except (TypeError, ValueError, RecursionError):

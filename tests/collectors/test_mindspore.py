@@ -53,7 +53,7 @@ _REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"sync_enable": False}, "operators on a GPU"),
     ({"modules": True}, "mindspore has no modules"),
     ({"llc_profiling": "read", "memory": True}, "mindspore has no llc_profiling"),
-    ({"memory": True, "memory_freq": 10}, "rate of its own"),
+    ({"memory": True, "memory_freq": 10}, "fixed rate"),
 ]
 
 
