@@ -269,7 +269,7 @@ def test_open_and_compare(simulated: PanelController, later: Later) -> None:
     later.do()
     assert [run.info.name for run in simulated.opened.runs] == ["one", "two"]
     _chosen(simulated, "compare", 0)
-    assert "choose two runs" in simulated.state().details
+    assert "select two runs" in simulated.state().details
     simulated.close()
     assert simulated.opened is None
 

@@ -76,7 +76,7 @@ def test_a_refused_choice_is_a_message(form: OptionsForm) -> None:
         ("--memory-freq 10", "add memory"),
         ("--memory-freq ten", "invalid int value"),
         ("--delay 5", "only the msprof tool"),
-        ("--no-report", "no option of what to collect"),
+        ("--no-report", "does not apply here"),
         ("'", "cannot be read"),
     ],
 )
