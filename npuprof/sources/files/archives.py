@@ -43,6 +43,7 @@ _OTHERS = {
 _MAX_LOOKED_AT = 1000
 _MAX_DIRECTORY_BYTES = 16 << 20  # of a zip: each of its entries takes at least 46, and ten times that in memory
 _END = struct.Struct("<4s4H2IH")
+_MANY_ENTRIES = (1 << 16) - 1  # that many, or more
 _END_64_PLACE = struct.Struct("<4sIQI")
 _END_MAGIC, _END_64_MAGIC = b"PK\x05\x06", b"PK\x06\x07"
 _END_64 = struct.Struct("<4sQ2H2I4Q")
@@ -199,10 +200,14 @@ def _copy(path: Path, copier: Copier) -> None:
             head = file.read(RECORD_BYTES)
             file.seek(0)
             if head.startswith(_ZIP):
-                if _directory_bytes(path) > _MAX_DIRECTORY_BYTES:
+                size, entries = _directory(path)
+                if size > _MAX_DIRECTORY_BYTES:
                     raise SourceError(f"{path} lists more files than any result has; is it another archive?")
                 with zipfile.ZipFile(file) as archive:
                     from_zip(archive, copier)
+                    missing = entries - len(archive.infolist())
+                if entries < _MANY_ENTRIES and missing > 0:
+                    copier.note("files that its damaged list no longer names", missing)
             elif head.startswith(_GZIP):
                 with gzip.GzipFile(fileobj=file) as stream:
                     from_tar(stream, copier)
@@ -222,8 +227,8 @@ def _is_header(block: bytes) -> bool:
     return True
 
 
-def _directory_bytes(path: Path) -> int:
-    """Return how large the list of files in a zip is, which is read as a whole.
+def _directory(path: Path) -> tuple[int, int]:
+    """Return how many bytes the list of files in a zip has, which is read as a whole, and how many entries.
 
     Raises
     ------
@@ -239,14 +244,14 @@ def _directory_bytes(path: Path) -> int:
             at = tail.rfind(_END_MAGIC)
         if at < 0 or len(tail) < at + _END.size:
             raise zipfile.BadZipFile("the list of its files is missing: it was cut")
-        told = int(_END.unpack_from(tail, at)[5])
+        *_, entries, told, _, _ = _END.unpack_from(tail, at)
         place = at - _END_64_PLACE.size
         if place >= 0 and tail[place:].startswith(_END_64_MAGIC):
             file.seek(min(_END_64_PLACE.unpack_from(tail, place)[2], size))
             for record in (file.read(_END_64.size), tail[max(place - _END_64.size, 0) : place]):
                 if len(record) == _END_64.size:  # there, or right before, as some versions of the library look for it
                     told = max(told, int(_END_64.unpack(record)[8]))
-    return told
+    return told, entries
 
 
 def _stem(name: str) -> str:

@@ -93,9 +93,9 @@ class Copier:
     _members: int = 0
     _bytes: int = 0
 
-    def note(self, problem: str) -> None:
+    def note(self, problem: str, count: int = 1) -> None:
         """Count something that is left out."""
-        self.problems[problem] = self.problems.get(problem, 0) + 1
+        self.problems[problem] = self.problems.get(problem, 0) + count
 
     def count_member(self) -> None:
         """Count a member of any kind.

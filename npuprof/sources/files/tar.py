@@ -28,6 +28,8 @@ _FACT = re.compile(rb"(\d{1,7}) ([^=\n]{1,100})=")
 _SPARSE = b"GNU.sparse"
 _SPARSE_GOES_ON, _MAP_GOES_ON = 482, 504  # where a header of GNU, and a block of its map, tell that a block follows
 
+_BEHIND_END = "what is behind its end: bytes are damaged or gone, or several archives were joined"
+
 
 def header(block: bytes) -> tarfile.TarInfo:
     """Parse the header of a member.
@@ -73,8 +75,12 @@ def from_tar(stream: Content, copier: Copier) -> None:
             copier.count_member()
             _member(info, told, block, stream, copier)
             told = {}
+    size, is_empty = 0, True
     while rest := stream.read(BLOCK_BYTES):  # at whose end a compressed archive has its checksum
         copier.count_bytes(len(rest))
+        size, is_empty = size + len(rest), is_empty and not rest.strip(b"\0")
+    if size % RECORD_BYTES or not is_empty:
+        copier.note(_BEHIND_END)
 
 
 def _member(info: tarfile.TarInfo, told: dict[bytes, bytes], block: bytes, stream: Content, copier: Copier) -> None:

@@ -243,6 +243,28 @@ def test_a_tar_that_was_cut_between_two_members_or_has_a_damaged_header_is_told(
         assert set(files_of(unpacked)) == {"a", "b"}
 
 
+@pytest.mark.parametrize("behind", [b"x" * 512, bytes(100)], ids=["joined", "shifted"])
+def test_what_lies_behind_the_end_of_a_tar_is_told(tmp_path: Path, behind: bytes) -> None:
+    path = tmp_path / "a.tar"
+    whole = member("a", b"1")[0].tobuf() + b"1".ljust(512, b"\0") + bytes(1024)
+    path.write_bytes(whole)
+    assert unpack(path).problems == {}
+    path.write_bytes(whole + behind)
+    assert [*unpack(path).problems] == [
+        "what is behind its end: bytes are damaged or gone, or several archives were joined"
+    ]
+
+
+def test_files_that_a_damaged_list_of_a_zip_no_longer_names_are_told(tmp_path: Path) -> None:
+    path = zip_of(tmp_path / "a.zip", dict.fromkeys("abc", b"1"))
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 32] = 200  # the length of the first comment, which takes in what follows
+    path.write_bytes(content)
+    unpacked = unpack(path)
+    assert set(files_of(unpacked)) == {"a"}
+    assert unpacked.problems == {"files that its damaged list no longer names": 2}
+
+
 def test_a_compressed_archive_is_checked_to_its_end(tmp_path: Path) -> None:
     path = tar_of(tmp_path / "a.tgz", member("a", b"1"))
     content = bytearray(path.read_bytes())
