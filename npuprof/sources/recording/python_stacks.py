@@ -170,10 +170,13 @@ def _columns(path: Path) -> dict[str, Any]:
     lists = {name: table.column(name).combine_chunks().flatten() for name in expected}
     if broken := [name for name, values in lists.items() if values.null_count]:
         raise _damaged(path, f"lacks values in {', '.join(broken)}")
-    return {
-        name: values.to_pylist() if _COLUMNS[name] == "string" else values.to_numpy().astype(np.int64)
-        for name, values in lists.items()
-    }
+    try:
+        return {
+            name: values.to_pylist() if _COLUMNS[name] == "string" else values.to_numpy().astype(np.int64)
+            for name, values in lists.items()
+        }
+    except UnicodeDecodeError as error:
+        raise _damaged(path, f"has a text that is no UTF-8 ({error.reason})") from error
 
 
 def _journal_columns(path: Path, notes: Notes) -> dict[str, Any]:
