@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 from typing import BinaryIO
 
 from npuprof.sources.files.memory_limit import ALWAYS_BYTES
@@ -32,3 +33,22 @@ def written_parts(file: BinaryIO) -> list[tuple[int, int]]:
             return [(0, size)]
         parts.append((start, end))
     return parts
+
+
+def read_without_holes(path: Path) -> bytes | None:
+    """Return what was written of a file of text, without zeros beside its holes; None where it has no hole.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    """
+    with path.open("rb") as file:
+        parts = written_parts(file)
+        if sum(end - start for start, end in parts) == os.fstat(file.fileno()).st_size:
+            return None
+        texts = []
+        for start, end in parts:
+            file.seek(start)
+            texts.append(file.read(end - start).strip(b"\0"))
+    return b"".join(texts)

@@ -31,6 +31,7 @@ from npuprof.sources.columns.decimals import US_TO_NS, characters, scaled_column
 from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.files.gzip_file import is_zipped, read_head, read_whole
 from npuprof.sources.files.memory_limit import refuse_too_large
+from npuprof.sources.files.sparse import read_without_holes
 from npuprof.sources.text.appended_exports import each_once
 from npuprof.texts import encodable
 
@@ -82,28 +83,38 @@ class CsvTable:
             notes.warning(self.source, "it has a header and no rows: its table is empty")
 
     def _read(self, path: Path) -> Any:
-        zipped = is_zipped(path)
-        if not zipped:
-            refuse_too_large(path, path.stat().st_size)
-        content, problem = read_whole(path, _MAX_UNZIPPED_BYTES) if zipped else (read_head(path, _HEAD_BYTES), "")
-        if problem:
-            self._notes.warning(self.source, problem)
-        else:
-            note_damage(path, self._notes, content if zipped else b"")
-        if len(content) < _HEAD_BYTES and b"\n" not in content.rstrip():
-            return pa.table({f"{place}": pa.array([], pa.string()) for place in range(len(self.names))})
         try:
-            with nullcontext(pa.BufferReader(content)) if zipped else _opened(path) as source:
-                return _parse(source, len(self.names))
-        except pa.ArrowInvalid:
-            pass  # a row is damaged or not UTF-8: read again below, to count such rows
+            content = self._content(path)
+            head = read_head(path, _HEAD_BYTES) if content is None else content
+            if len(head) < _HEAD_BYTES and b"\n" not in head.rstrip():
+                return pa.table({f"{place}": pa.array([], pa.string()) for place in range(len(self.names))})
+            try:
+                with _opened(path) if content is None else nullcontext(pa.BufferReader(content)) as source:
+                    return _parse(source, len(self.names))
+            except pa.ArrowInvalid:
+                pass  # a row is damaged or not UTF-8: read again below, to count such rows
+            return self._read_damaged(path, read_whole(path, _MAX_UNZIPPED_BYTES)[0] if content is None else content)
         except OSError as error:
             raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
-        return self._read_damaged(path)
 
-    def _read_damaged(self, path: Path) -> Any:
-        """Read a file with damaged rows, as UTF-8, which Arrow needs to show them."""
-        content, _ = read_whole(path, _MAX_UNZIPPED_BYTES)
+    def _content(self, path: Path) -> bytes | None:
+        """Return the content of a file that is not read in pieces: of a packed one, or one with holes; else None."""
+        if is_zipped(path):
+            content, problem = read_whole(path, _MAX_UNZIPPED_BYTES)
+            self.warn(problem, bool(problem))
+            if not problem:
+                note_damage(path, self._notes, content)
+            return content
+        written = read_without_holes(path)
+        if written is None:
+            refuse_too_large(path, path.stat().st_size)
+        else:
+            self.warn("bytes that were set up and never written, left out", path.stat().st_size - len(written))
+        note_damage(path, self._notes, written or b"")
+        return written
+
+    def _read_damaged(self, path: Path, content: bytes) -> Any:
+        """Read a file of which some rows are no rows; Arrow shows them as text, so that it must be UTF-8."""
         bad_rows = 0
 
         def skip(_row: Any) -> str:

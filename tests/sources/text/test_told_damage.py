@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import npuprof
+from npuprof.sources.files import sparse
 from tests.sources.mindspore import maker as mindspore
 from tests.sources.msprof.results import STEP_HEAD, csv
 from tests.sources.test_broken_input import whole_result
@@ -136,3 +137,20 @@ def test_a_cell_of_a_step_trace_that_is_no_number_is_told(tmp_path: Path) -> Non
     row = f"0,1,{cells[0]},{cells[1]},{cells[2]},8.5,1,x,0,1"
     csv(tmp_path / "step_trace_0.csv", STEP_HEAD, [row])
     assert _count(_warned(tmp_path / "step_trace_0.csv"), "a cell is blank or no number") == 1
+
+
+@pytest.mark.parametrize("tail", [b"", b"2,Mul,Mul,AI_CORE,9,1\n"], ids=["at the end", "in between"])
+def test_what_was_never_written_of_a_table_is_left_out_and_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail: bytes
+) -> None:
+    monkeypatch.setattr(sparse, "ALWAYS_BYTES", 1 << 20)
+    path = tmp_path / "kernel_details.csv"
+    head = b"Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us)\n1,Add,Add,AI_CORE,5,2\n"
+    with path.open("wb") as file:
+        file.write(head)
+        file.truncate(1 << 40)  # read as a whole, it would not fit into any memory
+        file.seek(1 << 39)
+        file.write(tail)
+    run = npuprof.load(path)
+    assert run.kernels["name"].astype(str).tolist() == ["Add", "Mul"][: 1 + bool(tail)]
+    assert _warned(path) == {"bytes that were set up and never written, left out": (1 << 40) - len(head + tail)}
