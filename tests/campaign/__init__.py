@@ -5,7 +5,8 @@ Not collected by pytest. Each part prints what was tried, and every crash, hang 
 fuzz        damaged and hostile results of every format, from small ones that the tests write
 kills       a recording whose process is killed at every phase
 interrupts  Ctrl-C between any two statements of loading, saving and profiling
-disk        a disk that is full, without inodes or descriptors
+disk        a disk that is full, or without inodes
+bombs       sparse files of 4 GB and packed ones of 3 GB, read within 500 MB
 cells       ten thousand profiled cells in one kernel
 browser     hostile names in a real browser, whose requests are watched
 """

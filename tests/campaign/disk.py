@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.campaign.speed import slowness
 from tests.campaign.tally import Tally
 
 _SIZES_KIB = (64, 256, 512, 1024, 2048, 4096)
 _FILLED_SHARES = (0.0, 0.5, 0.9, 1.0)
-_TIMEOUT_S = 120
+_TIMEOUT_S = 60.0
 _WRITERS = {
     "profile": "with npuprof.profile(collector='simulator', output=disk / 'runs'): work()",
     "save": "run.save(disk / 'saved')",
@@ -81,7 +82,7 @@ def _try(tally: Tally, words: str, disk: Path, seed: Path, statement: str, share
         (disk / "filler").write_bytes(bytes(int(free * share)))
     command = [sys.executable, "-c", _CHILD, str(disk), str(seed), statement]
     try:
-        child = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        child = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S * slowness(), check=False)
     except subprocess.TimeoutExpired:
         tally.hangs += 1
         tally.finds.append(f"{words}: no end")

@@ -16,11 +16,12 @@ from pathlib import Path
 import npuprof
 from npuprof.errors import NpuprofError
 from npuprof.profiles import Profile
+from tests.campaign.speed import slowness
 from tests.campaign.tally import Tally
 
 _KILLS = 60
 _STEPS = 5
-_TIMEOUT_S = 60
+_TIMEOUT_S = 60.0
 _CHILD = f"""
 import sys, time
 import npuprof
@@ -70,7 +71,7 @@ def _kill(tally: Tally, output: Path, phase: str, delay_s: float) -> None:
             child.send_signal(signal.SIGKILL)
             break
     told += [line.strip() for line in child.stdout]
-    child.wait(_TIMEOUT_S)
+    child.wait(_TIMEOUT_S * slowness())
     ended = sum(line.startswith("step") for line in told)
     recordings = list(output.glob("run_*")) if output.is_dir() else []
     if not recordings:

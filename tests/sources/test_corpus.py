@@ -12,36 +12,46 @@ from npuprof.texts import plain_line
 from tests.campaign import interrupts
 from tests.campaign.fuzz import mutations, oracle, seeds
 from tests.campaign.fuzz.run import CORPUS
+from tests.campaign.fuzz.trial import Damaged, Trial
 
 _FINDS = [json.loads(line) for path in sorted(CORPUS.glob("*.jsonl")) for line in path.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("find", _FINDS, ids=lambda find: f"{find['format']}: {find['signature']}"[:80])
+@pytest.mark.parametrize("find", _FINDS, ids=lambda find: f"{find['target']}: {find['signature']}"[:80])
 def test_a_find_stays_mended(find: dict[str, Any], tmp_path: Path) -> None:
-    path = seeds.write(find["format"], tmp_path)
-    sound = oracle.load(path)
-    mutations.apply(tmp_path / "content", mutations.from_json(json.dumps(find["mutations"])))
-    assert oracle.judge(path, sound) is None
+    trial = Trial(find["target"], tmp_path)
+    damage = mutations.from_json(json.dumps(find["damage"]))
+    assert trial.judge(Damaged(find["case"], damage, find["goes_road"])) is None
+    assert trial.changed() == []
 
 
 @pytest.mark.parametrize("name", seeds.SEEDS)
 def test_loading_changes_no_file_and_adds_none(name: str, tmp_path: Path) -> None:
     path = seeds.write(name, tmp_path)
     before = interrupts.content(tmp_path)
-    oracle.load(path)
+    oracle.road(path)
     assert interrupts.content(tmp_path) == before
 
 
-def test_the_campaign_sees_a_crash_and_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = seeds.write("file step_trace_time.csv", tmp_path)
-    sound = oracle.load(path)
-    assert oracle.judge(path, sound) is None
+def test_the_campaign_sees_a_crash_and_a_loss(tmp_path: Path) -> None:
+    path = seeds.write("text", tmp_path)
+    sound = oracle.reader(path)
+    assert oracle.judge(oracle.reader, path, sound) is None
     more = oracle.Outcome({"step_times": 99}, sound.warnings)
-    assert (find := oracle.judge(path, more)) is not None
+    assert (find := oracle.judge(oracle.reader, path, more)) is not None
     assert find.kind == "loss"
-    monkeypatch.setattr(oracle, "load", lambda _: 1 // 0)
-    assert (find := oracle.judge(path, sound)) is not None
+    assert (find := oracle.judge(lambda _: 1 // 0, path, sound)) is not None  # type: ignore[arg-type,return-value]
     assert find.kind == "crash"
+
+
+def test_the_campaign_forgives_only_what_nothing_can_tell() -> None:
+    before = b"Name,Count\nAdd,3\nMul,4\n"
+    assert mutations.is_untold("a.csv", before, b"Name,Count\nAdd,3\n")
+    assert mutations.is_untold("a.csv", before, None)
+    assert not mutations.is_untold("a.csv", before, b"Name,Count\nAdd,3\nMu")
+    assert not mutations.is_untold("a.slice_0", before, before[:-4])
+    assert mutations.has_other_length("a", before, before[1:])
+    assert not mutations.has_other_length("a", before, before.replace(b"3", b"x"))
 
 
 def test_the_campaign_sees_what_an_interrupt_harms(tmp_path: Path) -> None:

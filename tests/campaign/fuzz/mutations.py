@@ -1,19 +1,40 @@
-"""Damage to the files of a result: drawn by Hypothesis, applied the same way again, stored as JSON."""
+"""Damage to the files of an input: drawn as bytes, applied in memory, applied the same way again from JSON."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from hypothesis import strategies as st
-
-KINDS = ("cut", "drop", "flip", "zero", "repeat", "insert", "number", "empty", "delete", "swap")
+KINDS = ("cut", "drop", "flip", "zero", "repeat", "insert", "number", "empty", "delete", "swap", "bit", "value")
 _WORDS = (
     *(b"", b"\n", b",", b'"', b"{", b"]", b"NaN", b"-1", b"1e309", b"9" * 20, b"4294967295", b"N/A", b"null"),
     *(b"\x00", b"\xff\xfe", b"\xed\xa0\x80", b"\x1b]0;x\x07", b"<script>", "\u202e".encode(), b"../../x", b"=cmd()"),
+    *(
+        b"true",
+        b"[]",
+        b"{}",
+        b'"x"',
+        b"1.5",
+        b"9" * 400,
+        b"[" * 2000,
+        b'"\\ud800"',
+        b"\t",
+        b"\r\n",
+        b"9223372036854775808",
+    ),
 )
-_SCALE = 10_000  # places are shares of a file's length, so that they fit every file
+_SCALE = 1 << 16  # places are shares of a file's length, so that they fit every file
+_SHORT = 192  # of 256 lengths; the others are shares of a file
+_NUMBER = re.compile(rb"\d+")
+_VALUE = re.compile(rb'(?<=[:\[,])\s*("(?:[^"\\\n]|\\.)*"|[^\s",\]}{\[]+)')
+
+DRAWN_BYTES = 7
+"""Of which one damage is made."""
+MOST = 3
+"""Damages of one input."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +47,10 @@ class Mutation:
         One of :data:`KINDS`.
     file
         Which file, by its place among the sorted ones, modulo their number.
-    place, length
-        Where and how much, in ten thousandths of the file.
+    place
+        Where, as a share of the file in parts of 65,536.
+    length
+        How many bytes; from 192 on, how many 512th parts of the file.
     value
         The byte that is written, the word that is inserted, or the other file of a swap.
     """
@@ -39,16 +62,15 @@ class Mutation:
     value: int
 
 
-_DAMAGE = st.builds(
-    Mutation,
-    kind=st.sampled_from(KINDS),
-    file=st.integers(0, 63),
-    place=st.integers(0, _SCALE),
-    length=st.integers(0, _SCALE // 4) | st.integers(0, 20),
-    value=st.integers(0, 255),
-)
-MUTATIONS = st.lists(_DAMAGE, min_size=1, max_size=3).map(tuple)
-"""One to three damages."""
+def drawn(content: bytes) -> tuple[Mutation, ...]:
+    """Return the damages that some drawn bytes stand for, of which each has :data:`DRAWN_BYTES`."""
+    parts = (content[at : at + DRAWN_BYTES] for at in range(0, len(content) - DRAWN_BYTES + 1, DRAWN_BYTES))
+    return tuple(
+        Mutation(
+            KINDS[part[0] % len(KINDS)], part[1], int.from_bytes(part[2:4], "big"), part[4], part[5] << 8 | part[6]
+        )
+        for part in parts
+    )
 
 
 def to_json(mutations: tuple[Mutation, ...]) -> str:
@@ -61,80 +83,95 @@ def from_json(text: str) -> tuple[Mutation, ...]:
     return tuple(Mutation(**one) for one in json.loads(text))
 
 
-def files_of(folder: Path) -> list[Path]:
-    """Return the files below a folder in the order by which damages name them."""
-    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+def content_of(folder: Path) -> dict[str, bytes]:
+    """Return the files below a folder, in the order by which damages name them."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def apply(folder: Path, mutations: tuple[Mutation, ...]) -> None:
-    """Damage the files below a folder."""
+def damaged(files: Mapping[str, bytes], mutations: tuple[Mutation, ...]) -> dict[str, bytes]:
+    """Return files with damage; one that is deleted is not among them."""
+    after = dict(files)
     for mutation in mutations:
-        files = files_of(folder)
-        if files:
-            _damage(files[mutation.file % len(files)], files, mutation)
+        if not after:
+            break
+        names = list(after)
+        name = names[mutation.file % len(names)]
+        if mutation.kind == "delete":
+            del after[name]
+        elif mutation.kind == "swap":
+            other = names[mutation.value % len(names)]
+            after[name], after[other] = after[other], after[name]
+        else:
+            after[name] = _bytes(after[name], mutation)
+    return after
 
 
-def _damage(path: Path, files: list[Path], mutation: Mutation) -> None:
-    if mutation.kind == "delete":
-        path.unlink()
-        return
-    if mutation.kind == "swap":
-        other = files[mutation.value % len(files)]
-        one, two = path.read_bytes(), other.read_bytes()
-        path.write_bytes(two)
-        other.write_bytes(one)
-        return
-    path.write_bytes(_bytes(path.read_bytes(), mutation))
+def write(folder: Path, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> None:
+    """Write the files below a folder that holds those of before."""
+    for name in before.keys() | after.keys():
+        content = after.get(name)
+        if content is None:
+            (folder / name).unlink()
+        elif content != before.get(name):
+            (folder / name).write_bytes(content)
 
 
 def _bytes(content: bytes, mutation: Mutation) -> bytes:
     start = len(content) * mutation.place // _SCALE
-    end = min(len(content), start + max(1, len(content) * mutation.length // _SCALE))
+    length = mutation.length if mutation.length < _SHORT else len(content) * (mutation.length - _SHORT) // 512
+    end = min(len(content), start + max(1, length))
     word = _WORDS[mutation.value % len(_WORDS)]
     if mutation.kind == "cut":
         return content[:start]
     if mutation.kind == "drop":
         return content[:start] + content[end:]
     if mutation.kind == "flip":
-        return content[:start] + bytes([mutation.value]) + content[start + 1 :]
+        return content[:start] + bytes([mutation.value & 255]) + content[start + 1 :]
+    if mutation.kind == "bit":
+        return (
+            content[:start]
+            + bytes([one ^ (1 << mutation.value % 8) for one in content[start : start + 1]])
+            + (content[start + 1 :])
+        )
     if mutation.kind == "zero":
         return content[:start] + bytes(end - start) + content[end:]
     if mutation.kind == "repeat":
         return content[:end] + content[start:end] + content[end:]
     if mutation.kind == "insert":
         return content[:start] + word + content[start:]
-    if mutation.kind == "number":
-        return _with_number(content, start, word)
+    if mutation.kind in ("number", "value"):
+        found = (_NUMBER if mutation.kind == "number" else _VALUE).search(content, start)
+        return content[: found.start()] + word + content[found.end() :] if found else content
     return b""
 
 
-def _with_number(content: bytes, start: int, word: bytes) -> bytes:
-    """Replace the next run of digits by a word."""
-    begin = next((at for at in range(start, len(content)) if content[at : at + 1].isdigit()), len(content))
-    end = next((at for at in range(begin, len(content)) if not content[at : at + 1].isdigit()), len(content))
-    return content[:begin] + word + content[end:]
+def is_untold(name: str, before: bytes, after: bytes | None) -> bool:
+    """Return whether damage only left a file that its writer could have written, without some rows.
 
-
-def is_untold(sound: Path, damaged: Path) -> bool:
-    """Return whether damage only left files that their writer could have written, without some rows.
-
-    Nothing tells that a file is gone, that a text table lost whole rows, or JSON whole entries, unless another file
-    says what there was.
+    Nothing tells that a file is gone (None), that a text table lost whole rows, or JSON whole entries, unless another
+    file says what there was.
     """
-    return all(_is_sound(path, damaged / path.relative_to(sound)) for path in files_of(sound))
-
-
-def _is_sound(path: Path, damaged: Path) -> bool:
-    if not damaged.is_file():
-        return True
-    before, after = path.read_bytes(), damaged.read_bytes()
-    if before == after:
-        return True
-    if path.suffix == ".json":
-        try:
-            json.loads(after)
-        except ValueError:
-            return False
+    if after is None or _is_json(after):
         return True
     rows = set(after.splitlines(keepends=True))
-    return path.suffix in (".csv", ".txt") and after.endswith(b"\n") and rows <= set(before.splitlines(keepends=True))
+    is_text = PurePath(name).suffix in (".csv", ".txt") and after.endswith(b"\n")
+    return is_text and rows <= set(before.splitlines(keepends=True))
+
+
+def has_other_length(_name: str, before: bytes, after: bytes | None) -> bool:
+    """Return whether bytes of a file are gone: a decoder alone cannot know how many records it had."""
+    return after is None or len(before) != len(after)
+
+
+def is_never_untold(_name: str, _before: bytes, _after: bytes | None) -> bool:
+    """Return that everything is told: the input lists its own files."""
+    return False
+
+
+def _is_json(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,20 +1,28 @@
-"""What may come of a damaged result: tables with notes, or one of npuprof's errors; never less without a note."""
+"""What may come of a damaged input: rows with notes, or one of npuprof's errors; never fewer without a note."""
 
 from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
+
+import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import NpuprofError
 from npuprof.loading import open_path
-from npuprof.profiles import Profile
+from npuprof.notes import Notes
 from npuprof.ranks.profile_set import ProfileSet
+from npuprof.sources.detect import detect
 
 _DERIVED = ("links", "overlap")  # made of other tables, whose rows are accounted for
+_IMBALANCES = (
+    *("rows are in no table, for an unknown reason", "rows are in tables more than once"),
+    *("rows were lost after they were read", "rows are in the table, but were read from nowhere"),
+)
 
 
 @dataclass(frozen=True)
@@ -31,49 +39,76 @@ class Outcome:
     """
 
     rows: Mapping[str, int] | None
-    warnings: frozenset[tuple[str, str, int]]
+    warnings: frozenset[tuple[str, str, int]] = field(default_factory=frozenset)
+
+
+Load: TypeAlias = Callable[[Path], Outcome]
 
 
 @dataclass(frozen=True)
 class Find:
-    """What is wrong: ``crash`` or ``loss``, and a line that is the same for the same fault."""
+    """What is wrong: ``crash``, ``hang`` or ``loss``, and a line that is the same for the same fault."""
 
     kind: str
     signature: str
 
 
-def load(path: Path) -> Outcome:
-    """Load a result, look at it as a report does, and check that its tables keep the schema.
+def road(path: Path) -> Outcome:
+    """Load a result as a user does, look at it as a report does, and check that its tables keep the schema.
 
     Raises
     ------
     Exception
         Whatever npuprof let through that is not its own error: a find.
     """
-    try:
-        found = open_path(path)
-        runs = list(found) if isinstance(found, ProfileSet) else [found]
-    except NpuprofError as error:
-        return Outcome(None, frozenset({("error", str(error), 1)}))
-    for run in runs:
-        for name, frame in run.tables.items():
-            tables.check(name, frame)
-        str(run)
+    found = open_path(path)
+    runs = list(found) if isinstance(found, ProfileSet) else [found]
     rows: Counter[str] = Counter()
+    warnings: list[tuple[str, str, int]] = []
     for run in runs:
-        rows.update({name: len(frame) for name, frame in run.tables.items() if name not in _DERIVED})
-        rows["statistics"] += sum(map(len, run.statistics.values()))
-    return Outcome(rows, frozenset(_warnings(runs)))
+        str(run)
+        rows += _rows(run.tables, run.statistics)
+        warnings += _of_frame(run.notes)
+    return Outcome(rows, frozenset(warnings))
 
 
-def judge(path: Path, sound: Outcome) -> Find | None:
-    """Load a damaged result and compare it with the sound one; None where all is well."""
+def reader(path: Path) -> Outcome:
+    """Detect what is at a path, read it with its format's own reader, and settle the account: a quarter of the road.
+
+    Raises
+    ------
+    Exception
+        As :func:`road`.
+    """
+    found = detect(path)
+    rows: Counter[str] = Counter()
+    warnings = [("warning", problem, 1) for problem in (*found.problems, *found.left_out)]
+    for run in found.found:
+        try:
+            decoded = run.source.read(run.path)
+        finally:
+            run.close()
+        decoded.settle()
+        rows += _rows(decoded.tables, decoded.statistics)
+        warnings += _of_notes(decoded.notes)
+    return Outcome(rows, frozenset(warnings))
+
+
+def decoder(rows: Mapping[str, int], notes: Notes) -> Outcome:
+    """Return what a decoder below a reader gave: the rows of each part, and its notes."""
+    return Outcome(rows, frozenset(_of_notes(notes)))
+
+
+def judge(load: Load, path: Path, sound: Outcome) -> Find | None:
+    """Load a damaged input and compare it with the sound one; None where all is well."""
     try:
         outcome = load(path)
+    except NpuprofError:
+        return None
     except Exception as error:  # noqa: BLE001 - every error that is not npuprof's own is a find
         return Find("crash", _signature(error))
     for severity, message, count in outcome.warnings:
-        if severity == "warning" and ("unknown reason" in message or "read from nowhere" in message):
+        if severity == "warning" and any(words in message for words in _IMBALANCES):
             return Find("loss", f"{message} ({count})")
     if outcome.rows is None or sound.rows is None or outcome.warnings - sound.warnings:
         return None
@@ -84,12 +119,23 @@ def judge(path: Path, sound: Outcome) -> Find | None:
     return Find("loss", f"rows of {', '.join(shrunk)} are missing without a note of severity warning or error")
 
 
-def _warnings(runs: Iterable[Profile]) -> Iterable[tuple[str, str, int]]:
-    for run in runs:
-        notes = run.notes
-        chosen = notes[notes["severity"].isin(("warning", "error"))]
-        for severity, source, message, count in chosen.to_numpy().tolist():
-            yield severity, f"{source}: {message}", int(count)
+def _rows(frames: Mapping[str, pd.DataFrame], statistics: Mapping[str, pd.DataFrame]) -> Counter[str]:
+    for name, frame in frames.items():
+        tables.check(name, frame)
+    rows = Counter({name: len(frame) for name, frame in frames.items() if name not in _DERIVED})
+    rows["statistics"] += sum(map(len, statistics.values()))
+    return rows
+
+
+def _of_notes(notes: Notes) -> Iterable[tuple[str, str, int]]:
+    for (severity, source, message), count in notes._counts.items():  # a frame of them takes as long as a decoder
+        if severity != "info":
+            yield severity, f"{source}: {message}", count
+
+
+def _of_frame(notes: pd.DataFrame) -> Iterable[tuple[str, str, int]]:
+    for severity, source, message, count in notes[notes["severity"] != "info"].to_numpy().tolist():
+        yield severity, f"{source}: {message}", int(count)
 
 
 def _signature(error: BaseException) -> str:

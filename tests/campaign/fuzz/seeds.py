@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -100,7 +99,7 @@ def _recording(root: Path) -> Path:
         session.step()
     session.stop()
     simulator.reset()
-    return next(root.glob("run_*"), root)
+    return next(root.rglob("recording.json")).parent
 
 
 def _saved(root: Path) -> Path:
@@ -108,14 +107,6 @@ def _saved(root: Path) -> Path:
     saved = run.save(root / "saved")
     shutil.rmtree(root / "result")
     return saved
-
-
-def _file(name: str) -> Callable[[Path], Path]:
-    def write_file(root: Path) -> Path:
-        (root / name).write_bytes(FILES[name])
-        return root / name
-
-    return write_file
 
 
 SEEDS: Mapping[str, Callable[[Path], Path]] = {
@@ -133,7 +124,6 @@ SEEDS: Mapping[str, Callable[[Path], Path]] = {
     "framework and device": _framework_and_device,
     "recording": _recording,
     "saved": _saved,
-    **{f"file {name}": _file(name) for name in FILES},
 }
 """What writes a result below a folder and returns its path, by the name of its format."""
 
@@ -142,9 +132,6 @@ WITH_MANIFEST = ("recording", "saved")
 
 
 def write(name: str, folder: Path) -> Path:
-    """Write a seed, with the path to load in ``seed.json`` beside it; return that path."""
-    content = folder / "content"
-    content.mkdir(parents=True)
-    path = SEEDS[name](content)
-    (folder / "seed.json").write_text(json.dumps(str(path.relative_to(folder))))
-    return path
+    """Write a seed below a folder; return the path to load."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return SEEDS[name](folder)
