@@ -7,12 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuprof.dynamic import keys
 from npuprof.dynamic.requests import Request, read_file, understand
 from npuprof.errors import NpuprofError
+from tests.field_damage import WRONG, damaged, places
 
 _SCALARS = (
     st.none()
@@ -49,3 +51,23 @@ def test_any_bytes_are_an_object_or_a_refusal(tmp_path_factory: Any, content: by
     path.write_bytes(content)
     with suppress(NpuprofError):
         assert isinstance(read_file(path)[0], dict)
+
+
+@pytest.mark.parametrize("dialect", keys.DIALECTS)
+def test_a_damaged_field_is_told_or_refused(tmp_path: Path, dialect: str) -> None:
+    path = tmp_path / "profiler_config.json"
+    own = {"npuprof": {"level": 1, "devices": [0], "name": "a run"}} if "npuprof" in keys.DIALECTS[dialect] else {}
+    plain = keys.template(dialect) | own
+    wrong = []
+    for place in places(plain):
+        for words, value in WRONG.items():
+            path.write_text(damaged(plain, place, value))
+            try:
+                told: list[str] = []
+                assert isinstance(understand(read_file(path)[0], tell=told.append), Request)
+            except NpuprofError as error:
+                if not str(error).strip():
+                    wrong.append((place, words, "nothing is told"))
+            except Exception as error:  # noqa: BLE001 - each of them is a find
+                wrong.append((place, words, repr(error)))
+    assert not wrong

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import os
@@ -26,34 +25,15 @@ from npuprof.sources import raw, saved
 from npuprof.sources.base import Decoded
 from npuprof.sources.result_folder.layout import OUTPUT
 from tests import factories
+from tests.field_damage import WRONG, damaged, places
 from tests.sources.cluster import maker as cluster
 from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.mindspore import maker as mindspore
-from tests.sources.raw.writers.directory import RawDirectory
+from tests.sources.raw.writers.directory import MONO_NS, UTC_US, RawDirectory
 from tests.sources.trace.maker import small_trace
 
-_DEEP = 100_000
-_WRONG = {  # as JSON text; nothing at all for a field that is not there
-    "nothing": "",
-    "null": "null",
-    "true": "true",
-    "a negative number": "-1",
-    "a number of 70 bits": str(1 << 70),
-    "a number of 5,000 digits": "9" * 5_000,
-    "a fraction": "1.5",
-    "no number": "NaN",
-    "a number beyond all": "1e999",
-    "text": '"x"',
-    "text of 20 digits": '"99999999999999999999"',
-    "half a character": r'"\ud800"',
-    "a list": "[]",
-    "a list of a list": "[[null]]",
-    "an object": "{}",
-    "an object of mixed things": '{"x": [1, "y", null, {"z": 1.5}]}',
-    "a nest": "[" * _DEEP + "]" * _DEEP,
-}
 _HEAVY = bool(os.environ.get("NPUPROF_HEAVY"))
-_KINDS_EACH = len(_WRONG) if _HEAVY else 1  # of which each field takes the next
+_KINDS_EACH = len(WRONG) if _HEAVY else 1  # of which each field takes the next
 
 
 _MARKS = factories.profile(3)["marks"]
@@ -126,6 +106,9 @@ def _raw(path: Path) -> None:
     directory = RawDirectory(path)
     directory.launch(0, "MatMul", 3, 0)
     directory.finish()
+    end = json.dumps({"collectionTimeEnd": str(UTC_US + 90_000), "clockMonotonicRaw": str(MONO_NS + 90_000_000)})
+    for name in ("host/end_info", "device_0/end_info.0"):
+        (path / name).write_text(end)
 
 
 def _timeline(path: Path) -> None:
@@ -173,7 +156,7 @@ _MAKERS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         _raw,
         [
             *("host/info.json", "host/start_info", "device_0/info.json.0", "device_0/sample.json"),
-            "device_0/start_info.0",
+            *("device_0/start_info.0", "host/end_info", "device_0/end_info.0"),
         ],
     ),
     "cluster": (
@@ -185,25 +168,6 @@ _MAKERS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
 }
 _LONG = ("timeline", "kineto")
 _FILES = [(name, file) for name, (_, files) in _MAKERS.items() if _HEAVY or name not in _LONG for file in files]
-
-
-def _places(plain: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    children = plain.items() if isinstance(plain, dict) else enumerate(plain) if isinstance(plain, list) else ()
-    for key, value in children:
-        yield (*place, key)
-        yield from _places(value, (*place, key))
-
-
-def _damaged(plain: Any, place: tuple[Any, ...], value: str) -> str:
-    """Return the JSON text with another value in a place, or without it where there is none."""
-    damaged = around = copy.deepcopy(plain)
-    for key in place[:-1]:
-        around = around[key]
-    if not value:
-        del around[place[-1]]
-        return json.dumps(damaged)
-    around[place[-1]] = "the damaged value"
-    return json.dumps(damaged).replace('"the damaged value"', value)
 
 
 def _use(path: Path, *, every_way: bool) -> None:
@@ -226,8 +190,8 @@ def _kind_of(key: Any) -> Any:
 
 
 def _damages(plain: Any) -> Iterator[tuple[tuple[Any, ...], str, str]]:
-    kinds = itertools.cycle(_WRONG.items())
-    alike = {tuple(key if _HEAVY else _kind_of(key) for key in place): place for place in _places(plain)}
+    kinds = itertools.cycle(WRONG.items())
+    alike = {tuple(key if _HEAVY else _kind_of(key) for key in place): place for place in places(plain)}
     for place in alike.values():
         for words, value in itertools.islice(kinds, _KINDS_EACH):
             yield place, words, value
@@ -246,7 +210,7 @@ def test_a_damaged_field_is_told_or_refused(
     plain = json.loads((path / file).read_bytes())
     wrong = []
     for number, (place, words, value) in enumerate(_damages(plain)):
-        (path / file).write_text(_damaged(plain, place, value))
+        (path / file).write_text(damaged(plain, place, value))
         try:
             _use(path, every_way=_HEAVY or number % 16 == 0)
         except NpuprofError as error:
@@ -273,6 +237,6 @@ def test_a_damaged_fact_of_a_recording_is_left_out_and_told(tmp_path: Path, monk
 def test_a_recording_that_no_longer_tells_whether_it_was_simulated_is_refused(tmp_path: Path, simulated: str) -> None:
     _recorded(tmp_path / "run")
     plain = json.loads((tmp_path / "run" / FILE_NAME).read_bytes())
-    (tmp_path / "run" / FILE_NAME).write_text(_damaged(plain, ("simulated",), simulated))
+    (tmp_path / "run" / FILE_NAME).write_text(damaged(plain, ("simulated",), simulated))
     with pytest.raises(NpuprofError, match="does not tell whether the NPU was simulated"):
         npuprof.load(tmp_path / "run")
