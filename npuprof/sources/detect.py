@@ -11,7 +11,8 @@ from pathlib import Path
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
-from npuprof.sources import database, folder_of_files
+from npuprof.recording import FILE_NAME
+from npuprof.sources import database, folder_of_files, recording
 from npuprof.sources.base import Preference, Source
 from npuprof.sources.files.archives import Unpacked, is_archive, packed_in, refuse_other_archive, unpack
 from npuprof.sources.files.walk import Walk, walk
@@ -147,8 +148,11 @@ def _below(path: Path, preferred: Preference) -> Walk[Run]:
     if not path.is_dir():
         return Walk[Run]()
     packed = packed_in(path)
+    headless = [path] if recording.lacks_its_own_file(path) else []
 
     def look(directory: Path) -> list[Run]:
+        if recording.lacks_its_own_file(directory):
+            headless.append(directory)
         runs = _recognise(directory, preferred)
         packed.extend([] if runs else packed_in(directory))
         return runs
@@ -160,6 +164,10 @@ def _below(path: Path, preferred: Preference) -> Walk[Run]:
                 f"{run.path} holds files of a run beside the analysis of all ranks: load it by itself"
             )
     below.left_out += _untouched(packed)
+    below.left_out += [
+        f"{directory} is a recording whose {FILE_NAME} is gone: its steps, Python calls and facts are missing"
+        for directory in headless[:_MAX_NAMED]
+    ]
     return below
 
 

@@ -94,3 +94,14 @@ def test_a_directory_around_one_run_is_that_run(samples: Path) -> None:
     run = npuprof.load(around)
     assert len(run.kernels) == 3
     assert run.info.recording == next(around.glob("PROF_*"))
+
+
+def test_a_recording_without_its_own_file_is_read_as_far_as_it_goes_and_told(tmp_path: Path) -> None:
+    synthesise(tmp_path / "run", launches=3)
+    assert not npuprof.load(tmp_path / "run").notes["message"].str.contains("recording.json").any()
+    (tmp_path / "run" / "python_stacks.parquet").write_bytes(b"")
+    for place in (tmp_path / "run", tmp_path):
+        run = npuprof.load(place)
+        told = run.notes[run.notes["message"].str.contains("is a recording whose recording.json is gone")]
+        assert told["severity"].tolist() == ["warning"]
+        assert len(run.kernels) == 3

@@ -25,6 +25,12 @@ def recognises(path: Path) -> bool:
     return (path / FILE_NAME).is_file()
 
 
+def lacks_its_own_file(path: Path) -> bool:
+    """Return whether a directory holds what npuprof wrote beside ``recording.json``, but not that file."""
+    beside = (STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, JOURNAL_FILE_NAME)
+    return not (path / FILE_NAME).is_file() and any((path / name).is_file() for name in beside)
+
+
 def read(path: Path) -> Decoded:
     """Read a recording.
 
