@@ -20,9 +20,11 @@ from playwright.sync_api import Dialog, Request, sync_playwright
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
+from tests.campaign.speed import slowness
 from tests.campaign.tally import Tally
 
 _PAGES = 60
+_TIMEOUT_MS = 30_000.0
 _WORDS = (
     "<img src=x onerror=window.pwned=1>",
     "</script><script>window.pwned=2</script>",
@@ -51,7 +53,7 @@ def run(folder: Path) -> list[Tally]:
 
 def _pages(folder: Path) -> Tally:
     tally = Tally("browser pages")
-    begin = time.monotonic()
+    begin, slow = time.monotonic(), slowness()
     chance = random.Random(1)
     path = os.environ.get("NPUPROF_CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
@@ -63,6 +65,7 @@ def _pages(folder: Path) -> Tally:
             file = run.to_html(folder / f"{number}.html")
             asked: list[str] = []
             page = browser.new_page()
+            page.set_default_timeout(_TIMEOUT_MS * slow)
             page.on("request", partial(_note_request, asked))
             page.on("dialog", partial(_note_dialog, asked))
             page.goto(file.as_uri())
