@@ -47,7 +47,9 @@ def test_the_campaign_sees_a_crash_and_a_loss(tmp_path: Path) -> None:
 def test_the_campaign_forgives_only_what_nothing_can_tell() -> None:
     before = b"Name,Count\nAdd,3\nMul,4\n"
     assert mutations.is_untold("a.csv", before, b"Name,Count\nAdd,3\n")
+    assert mutations.is_untold("a.csv", before, b"Name,Count\nAddul,4\n")
     assert mutations.is_untold("a.csv", before, None)
+    assert not mutations.is_untold("a.csv", before, before.replace(b"3", b"x"))
     assert not mutations.is_untold("a.csv", before, b"Name,Count\nAdd,3\nMu")
     assert not mutations.is_untold("a.slice_0", before, before[:-4])
     assert mutations.has_other_length("a", before, before[1:])
