@@ -204,6 +204,8 @@ def from_zip(archive: zipfile.ZipFile, copier: Copier) -> None:
         copier.count_member()
         kind = stat.S_IFMT(info.external_attr >> 16)
         if kind == stat.S_IFDIR or info.filename.endswith(("/", "\\")):
+            if info.file_size:
+                copier.note("a file whose path is that of a folder")
             continue
         if kind not in (0, stat.S_IFREG):
             copier.note("a link or a device")

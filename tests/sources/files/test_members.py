@@ -255,6 +255,14 @@ def test_what_lies_behind_the_end_of_a_tar_is_told(tmp_path: Path, behind: bytes
     ]
 
 
+def test_a_file_of_a_zip_whose_damaged_name_is_that_of_a_folder_is_told(tmp_path: Path) -> None:
+    path = zip_of(tmp_path / "a.zip", {"run/a.csv": b"1", "run/b.csv": b"2"})
+    path.write_bytes(path.read_bytes().replace(b"run/b.csv", b"run/\0.csv"))
+    unpacked = unpack(path)
+    assert set(files_of(unpacked)) == {"run/a.csv"}
+    assert unpacked.problems == {"a file whose path is that of a folder": 1}
+
+
 def test_files_that_a_damaged_list_of_a_zip_no_longer_names_are_told(tmp_path: Path) -> None:
     path = zip_of(tmp_path / "a.zip", dict.fromkeys("abc", b"1"))
     content = bytearray(path.read_bytes())
