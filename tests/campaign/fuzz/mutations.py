@@ -152,9 +152,10 @@ def is_untold(name: str, before: bytes, after: bytes | None) -> bool:
     Nothing tells that a file is gone (None), that a text table lost whole rows (or as much as one has), or JSON whole
     entries, unless another file says what there was.
     """
-    if after is None or _is_json(after):
+    suffixes = PurePath(name).suffixes
+    if after is None or (".json" in suffixes and _is_json(after)):
         return True
-    if PurePath(name).suffix not in (".csv", ".txt") or not after.endswith(b"\n"):
+    if suffixes[-1:] not in ([".csv"], [".txt"]) or not after.endswith(b"\n"):
         return False
     rows, left = before.splitlines(), after.splitlines()
     # Bytes that are gone with a line end may make one row of two.
