@@ -165,7 +165,7 @@ def _columns(path: Path) -> dict[str, Any]:
                     path, f"has {metadata.num_rows} rows and {size_bytes} bytes, not one row of at most {_MAX_BYTES}"
                 )
             table = file.read(columns=list(expected)).combine_chunks()
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:  # the last of a column's name
         raise _damaged(path, f"cannot be read ({error})") from error
     lists = {name: table.column(name).combine_chunks().flatten() for name in expected}
     if broken := [name for name, values in lists.items() if values.null_count]:

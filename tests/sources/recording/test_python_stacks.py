@@ -228,12 +228,15 @@ def test_a_damaged_file_is_one_clear_error(tmp_path: Path, wrong: dict[str, list
         read(path, Notes())
 
 
-def test_a_text_that_is_no_utf8_is_one_clear_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "told"), [(b"strange.py", "has a text that is no UTF-8"), (b"frame_file", "cannot be read")]
+)
+def test_a_text_that_is_no_utf8_is_one_clear_error(tmp_path: Path, text: bytes, told: str) -> None:
     path = stored(tmp_path, **recorded([("strange.py", 1, "f", "m")], [[0], [0]]))
     content = path.read_bytes()
-    path.write_bytes(content.replace(b"strange.py", b"\xff" * 10))
+    path.write_bytes(content.replace(text, b"\xff" * len(text)))
     assert path.read_bytes() != content
-    with pytest.raises(SourceError, match=r"stacks\.parquet has a text that is no UTF-8"):
+    with pytest.raises(SourceError, match=rf"stacks\.parquet {told}"):
         read(path, Notes())
 
 
