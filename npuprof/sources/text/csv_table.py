@@ -275,15 +275,19 @@ class CsvTable:
 
 
 def note_damage(path: Path, notes: Notes, content: bytes = b"") -> None:
-    """Warn of a file without a final line end (cut) or with zero bytes; `content` is its text if already read."""
-    end, zeros = b"", False
+    """Warn of a file that is cut, has zero bytes, or an open quote; `content` is its text if already read."""
+    end, zeros, quotes = b"", False, 0
     with BytesIO(content) if content else path.open("rb") as file:
         while block := file.read(_BLOCK_BYTES):
-            end, zeros = block[-1:], zeros or b"\0" in block
+            end, zeros, quotes = block[-1:], zeros or b"\0" in block, quotes + block.count(b'"')
     if end != b"\n":
         notes.warning(path.name, "its last line has no line end: the file was cut, or edited by hand")
     if zeros:
         notes.warning(path.name, "it holds zero bytes: the rows around them are damaged or missing")
+    if quotes % 2:
+        notes.warning(
+            path.name, "a quote is not closed: the rows behind it may be missing, since they count as one cell"
+        )
 
 
 def without_quotes(text: str) -> str:

@@ -154,3 +154,13 @@ def test_what_was_never_written_of_a_table_is_left_out_and_not_read(
     run = npuprof.load(path)
     assert run.kernels["name"].astype(str).tolist() == ["Add", "Mul"][: 1 + bool(tail)]
     assert _warned(path) == {"bytes that were set up and never written, left out": (1 << 40) - len(head + tail)}
+
+
+def test_a_quote_that_is_not_closed_is_told_since_it_swallows_rows(tmp_path: Path) -> None:
+    path = tmp_path / "hbm.csv"
+    row = "0,Average,2.309,2.390\n"
+    path.write_text(f"Device_id,Metric,Read(MB/s),Write(MB/s)\n{row}{row}{row}")
+    assert _warned(path) == {}
+    path.write_text(path.read_text().replace(row + row, row + row.replace("2.390", '"'), 1))
+    assert len(npuprof.load(path).statistics["hbm"]) < 3
+    assert any("a quote is not closed" in message for message in _warned(path))
