@@ -19,7 +19,7 @@ _FINDS = [json.loads(line) for path in sorted(CORPUS.glob("*.jsonl")) for line i
 
 @pytest.mark.parametrize("find", _FINDS, ids=lambda find: f"{find['target']}: {find['signature']}"[:80])
 def test_a_find_stays_mended(find: dict[str, Any], tmp_path: Path) -> None:
-    trial = Trial(find["target"], tmp_path)
+    trial = Trial(find["target"], tmp_path, find["case"])
     damage = mutations.from_json(json.dumps(find["damage"]))
     assert trial.judge(Damaged(find["case"], damage, find["goes_road"])) is None
     assert trial.changed() == []

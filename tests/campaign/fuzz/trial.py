@@ -44,14 +44,16 @@ class Trial:
         A key of :data:`~tests.campaign.fuzz.targets.TARGETS`.
     folder
         An empty folder, best in memory.
+    only
+        The case to judge; all by default.
     """
 
-    def __init__(self, target: str, folder: Path) -> None:
+    def __init__(self, target: str, folder: Path, only: str = "") -> None:
         self._folder = folder
         self.cases: Mapping[str, Case] = TARGETS[target].write(folder)
         self._content = {name: mutations.content_of(folder / name) for name in self.cases}
         self._sound: dict[tuple[str, bool], Outcome] = {}
-        for name, case in self.cases.items():
+        for name, case in [(name, case) for name, case in self.cases.items() if only in ("", name)]:
             for goes_road in (False, True)[: 1 + (case.road is not None)]:
                 load = case.road if goes_road and case.road is not None else case.load
                 load(case.path)  # once more: what is imported late, and caches
