@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Literal, TextIO, cast
 
 import pandas as pd
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from npuprof.analysis.accounting import Accounting
     from npuprof.analysis.by import Key
+    from npuprof.analysis.chip_limits import ChipLimits
     from npuprof.analysis.summary import Summary
     from npuprof.exports.stacks import Metric
 
@@ -174,6 +175,62 @@ class Profile(ProfileFigures, Exports):
 
         chosen = checked_keys(keys)
         return sums(kernel_rows(self.tables, self.launches, chosen, self.info.rank), chosen)
+
+    def efficiency(
+        self, each: Literal["shapes", "kernel"] = "shapes", *, limits: ChipLimits | None = None
+    ) -> pd.DataFrame:
+        """Compare what kernels computed and moved with what the chip can do.
+
+        Parameters
+        ----------
+        each
+            What a row is: all kernels of one type, shapes and data types, or one kernel.
+        limits
+            What the chip can do; by default what the kernels' counters and the name in ``info.chip`` tell.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Operations, bytes, what was achieved a second, the time at the chip's limits and its share of the mean, what
+            bounds the kernel, what was achieved of the best of the run, and a note where a figure is doubtful;
+            ``attrs`` tells the chip and the share of kernel time that is covered. See
+            :func:`npuprof.analysis.efficiency.efficiency`.
+
+        Raises
+        ------
+        OptionsError
+            If `each` is neither.
+        """
+        from npuprof.analysis.efficiency import efficiency
+
+        return efficiency(self.tables, self.info.chip, each=each, limits=limits)
+
+    def memory_peak(self) -> pd.DataFrame:
+        """Return who owned the memory of each device when most of it was allocated.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``device_id``, ``time_ns``, ``category`` (``allocated before this run``, ``temporary``, ``optimizer``,
+            ``backward``, ``forward`` or ``unknown``), ``line``, ``module``, ``op``, ``blocks``, ``size_bytes`` and
+            ``share``, the greatest first; sizes add up to the peak. See :mod:`npuprof.analysis.memory_peak`.
+        """
+        from npuprof.analysis.memory_peak import memory_peak
+
+        return memory_peak(self.tables)
+
+    def memory_leaks(self) -> pd.DataFrame:
+        """Return the call sites whose memory grew from step to step, over at least three steps up to the last.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``device_id``, ``line``, ``op``, ``steps``, ``growth_bytes`` and ``bytes_per_step``; ``attrs["state"]`` is
+            ``fires``, ``clean`` or ``cannot tell``, which ``attrs["why"]`` explains.
+        """
+        from npuprof.analysis.memory_peak import memory_leaks
+
+        return memory_leaks(self.tables)
 
     def explore(self) -> Widget:
         """Return the explorer, a live view with a tab for each kind of data, for the last line of a cell.

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+
+from npuprof.arrays import Bools, Float64
+
+_CUBE_FLOPS = 2 * 16**3  # of a cycle of a cube at half precision: 16 x 16 x 16 multiply-adds
+_VECTOR_FLOPS = 128  # of a cycle of a vector core at half precision: 64 lanes, which multiply and add
+_SURE_NS = 5_000  # of shorter kernels the rounding of times is more than a per cent
+_SAME = 0.01
+_OFTEN = 0.05
 
 
 @dataclass(frozen=True)
@@ -19,9 +32,17 @@ class ChipLimits:
         Operations a second of all cube and of all vector cores at half precision; a multiply-add counts as two on
         the cube, a vector lane's operation as one.
     memory_bytes_per_s
-        Bandwidth of the device memory (HBM).
+        Bandwidth of the device memory (HBM) as the vendor tells it; NaN where nothing does.
     source
         Where the figures come from.
+    cube_cores, vector_cores
+        How many there are; 0 vector cores where the cube's core has the vector unit.
+    mhz
+        Their clock.
+    l2_bytes
+        The cache that all cores share.
+    has_float32
+        Whether the cube multiplies at single precision, a quarter as fast.
     """
 
     name: str
@@ -29,20 +50,86 @@ class ChipLimits:
     vector_flops_per_s: float
     memory_bytes_per_s: float
     source: str
+    cube_cores: int = 0
+    vector_cores: int = 0
+    mhz: float = math.nan
+    l2_bytes: int = 0
+    has_float32: bool = True
+
+    def cube_peak(self, dtype: str) -> float:
+        """Return the peak of the cube for operands of a data type, a second; NaN where it is not known."""
+        plain = dtype.upper().removeprefix("DT_")
+        if plain in ("INT8", "UINT8", "INT4"):
+            return 2 * self.cube_flops_per_s
+        if plain in ("FLOAT", "FLOAT32"):
+            return self.cube_flops_per_s / 4 if self.has_float32 else math.nan
+        return self.cube_flops_per_s
+
+    def vector_peak(self, dtype: str) -> float:
+        """Return the peak of the vector cores for operands of a data type, a second."""
+        wide = dtype.upper().removeprefix("DT_") in ("FLOAT", "FLOAT32", "INT32", "UINT32", "INT64", "UINT64")
+        return self.vector_flops_per_s / (2 if wide else 1)
 
 
-# Cubes of 16 x 16 x 16 multiply-adds a cycle, vector units of 128 lanes of half precision: 24 x 8192 x 1.8 GHz and
-# 48 x 128 x 1.8 GHz.
-_ASCEND_910B = ChipLimits(
-    name="Ascend 910B2",
-    cube_flops_per_s=24 * 8192 * 1.8e9,
-    vector_flops_per_s=48 * 128 * 1.8e9,
-    memory_bytes_per_s=1.6e12,
-    source="cores, MHz: CANN's platform configuration (Ascend910B2.ini); memory: CANN's operator library guide",
+_INI = "cores and clock: CANN's platform configuration; memory: "
+_DISPUTED = "sources differ, {}"
+
+
+def _chip(name: str, cores: str, mhz: int, l2_mb: int, gb_per_s: float, memory: str) -> ChipLimits:
+    cube, vector = map(int, cores.split("/"))
+    hz = mhz * 1e6
+    return ChipLimits(
+        name=f"Ascend {name}",
+        cube_flops_per_s=cube * _CUBE_FLOPS * hz,
+        # Where the vector unit is part of the cube's core, nothing that is known tells its lanes.
+        vector_flops_per_s=vector * _VECTOR_FLOPS * hz if vector >= cube else math.nan,
+        memory_bytes_per_s=gb_per_s * 1e9,
+        source=_INI + memory,
+        cube_cores=cube,
+        vector_cores=vector,
+        mhz=float(mhz),
+        l2_bytes=l2_mb << 20,
+        has_float32=vector >= cube,
+    )
+
+
+_910B_MEMORY = _DISPUTED.format("1500 to 1800 GB/s")
+_910C_MEMORY = "the vendor's paper, for each die"
+_910A_MEMORY = "the vendor, 1148 GB/s were measured"
+_CHIPS = (
+    _chip("910B2", "24/48", 1800, 192, 1600, _910B_MEMORY),  # first: what a recording calls 910B alone
+    _chip("910B1", "24/48", 1850, 192, 1600, _910B_MEMORY),
+    _chip("910B2C", "24/48", 1800, 192, 1600, _910B_MEMORY),
+    _chip("910B3", "20/40", 1800, 192, 1600, _DISPUTED.format("400 to 1600 GB/s")),
+    _chip("910B4", "20/40", 1500, 96, 800, _DISPUTED.format("800 or 1200 GB/s")),
+    _chip("910B4-1", "20/40", 1500, 168, 800, _DISPUTED.format("800 or 1200 GB/s")),
+    _chip("910_9391", "24/48", 1850, 192, 1600, _910C_MEMORY),
+    _chip("910_9392", "24/48", 1850, 192, 1600, _910C_MEMORY),
+    _chip("910_9381", "24/48", 1800, 192, 1600, _910C_MEMORY),
+    _chip("910_9382", "24/48", 1800, 192, 1600, _910C_MEMORY),
+    _chip("910_9372", "20/40", 1800, 192, 1600, _910C_MEMORY),
+    _chip("910_9362", "20/40", 1500, 168, 1600, _910C_MEMORY),
+    _chip("910A", "32/0", 1000, 32, 1200, _910A_MEMORY),
+    _chip("910ProA", "32/0", 1100, 32, 1200, _910A_MEMORY),
+    _chip("910PremiumA", "32/0", 1220, 32, 1200, _910A_MEMORY),
+    _chip("910ProB", "30/0", 1150, 32, 1200, _910A_MEMORY),
+    _chip("310P1", "10/8", 1060, 16, 204, "weak: pages of resellers"),
+    _chip("310P3", "8/7", 1060, 16, 204, "weak: pages of resellers"),
+    _chip("950PR_9579", "28/56", 1650, 128, 1600, "the vendor's announcement"),
+    _chip("950DT_9581", "32/64", 1650, 128, 4000, "the vendor's announcement"),
 )
+_ALSO = {"ascend910b": "Ascend 910B2", "ascend910": "Ascend 910A"}
 
-LIMITS: Mapping[str, ChipLimits] = MappingProxyType({"ascend910b": _ASCEND_910B, "ascend910b2": _ASCEND_910B})
-"""Limits by the chip's name, in small letters and without spaces."""
+
+def _spelt(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name.lower())
+
+
+LIMITS: Mapping[str, ChipLimits] = MappingProxyType(
+    {_spelt(chip.name): chip for chip in _CHIPS}
+    | {other: chip for other, name in _ALSO.items() for chip in _CHIPS if chip.name == name}
+)
+"""Limits by the chip's name, in small letters and without spaces, hyphens and underlines."""
 
 
 def limits_of(chip: str) -> ChipLimits | None:
@@ -50,4 +137,103 @@ def limits_of(chip: str) -> ChipLimits | None:
 
     Recordings of the 910B do not tell which one of its kind it is: they get the figures of the 910B2.
     """
-    return LIMITS.get("".join(chip.lower().split()))
+    return LIMITS.get(_spelt(chip))
+
+
+def measured_limits(kernels: pd.DataFrame, chip: str) -> tuple[ChipLimits | None, str]:
+    """Return the limits of the chip that ran the kernels, and what is wrong with the figures known of it, if anything.
+
+    Clock and cores come from the kernels' own counters where they have any: cycles over time and blocks are the clock,
+    or its n-th part of a kernel whose blocks took the cores n rounds. The configured values of the named chip
+    are a check; without counters they are all there is.
+
+    Parameters
+    ----------
+    kernels
+        The table of that name.
+    chip
+        What the recording calls the chip; may be empty.
+    """
+    named = limits_of(chip)
+    mhz = _clock(kernels)
+    if not mhz:
+        return named, ""
+    cube, vector = (_cores(kernels, core, mhz) for core in ("aic", "aiv"))
+    if named is not None and _fits(named, cube, vector, mhz):
+        return named, ""
+    if not cube[0] and not vector[0]:
+        return named, ""
+    alike = next((one for one in _CHIPS if _fits(one, cube, vector, mhz)), None)
+    if alike is not None and named is None:
+        source = f"cores and clock: counters of the kernels; memory: {_memory(alike)}"
+        return replace(alike, name=f"as {alike.name}", source=source), ""
+    near = [one for one in _CHIPS if _within(one.cube_cores, cube) and _within(one.vector_cores, vector)]
+    basis = alike or next(iter(near), None)
+    counted = (basis.cube_cores, basis.vector_cores) if basis else (cube[0], vector[0])
+    limits = ChipLimits(
+        name=f"{counted[0]} cube and {counted[1]} vector cores at {mhz:.0f} MHz",
+        cube_flops_per_s=counted[0] * _CUBE_FLOPS * mhz * 1e6 if counted[0] else math.nan,
+        vector_flops_per_s=counted[1] * _VECTOR_FLOPS * mhz * 1e6 if counted[1] else math.nan,
+        memory_bytes_per_s=basis.memory_bytes_per_s if basis else math.nan,
+        source="cores and clock: counters of the kernels; memory: "
+        + (f"as {basis.name}, {_memory(basis)}" if basis else "not known"),
+        cube_cores=counted[0],
+        vector_cores=counted[1],
+        mhz=mhz,
+        l2_bytes=basis.l2_bytes if basis else 0,
+    )
+    differs = "" if named is None else f"the counters tell of {limits.name}, {named.name} has {_told(named)}"
+    return limits, differs
+
+
+def _memory(chip: ChipLimits) -> str:
+    return chip.source.partition("memory: ")[2]
+
+
+def _told(chip: ChipLimits) -> str:
+    return f"{chip.cube_cores} and {chip.vector_cores} at {chip.mhz:.0f} MHz"
+
+
+def _fits(chip: ChipLimits, cube: tuple[int, float], vector: tuple[int, float], mhz: float) -> bool:
+    return abs(chip.mhz / mhz - 1) < _SAME and _within(chip.cube_cores, cube) and _within(chip.vector_cores, vector)
+
+
+def _within(cores: int, bounds: tuple[int, float]) -> bool:
+    return bounds[0] <= cores < bounds[1]
+
+
+_KINDS = {"aic": ("AI_CORE", "AICORE", "AIC"), "aiv": ("AI_VECTOR_CORE", "AIVECTOR", "AIV")}
+
+
+def _rates(kernels: pd.DataFrame, core: str) -> tuple[Float64, Float64]:
+    """Return the blocks of kernels of one kind of core, and the MHz that their cycles seem to have had."""
+    columns = [f"{core}_total_time_ns", f"{core}_total_cycles", "block_num"]
+    if not all(name in kernels for name in columns):
+        return np.zeros(0), np.zeros(0)
+    of_kind: Bools = kernels["core"].isin(_KINDS[core]).to_numpy(bool)
+    time, cycles, blocks = (kernels[name].to_numpy(np.float64, na_value=0.0)[of_kind] for name in columns)
+    known = (time >= _SURE_NS) & (cycles > 0) & (blocks > 0)
+    return blocks[known], cycles[known] / time[known] / blocks[known] * 1e3
+
+
+def _clock(kernels: pd.DataFrame) -> float:
+    """Return the clock in MHz that most kernels of one round had; 0 where no kernel tells."""
+    rates = [np.rint(_rates(kernels, core)[1]) for core in ("aic", "aiv")]
+    values, counts = np.unique(np.concatenate(rates), return_counts=True)
+    often = values[counts >= _OFTEN * counts.sum()]
+    return float(often.max()) if len(often) else 0.0
+
+
+def _cores(kernels: pd.DataFrame, core: str, mhz: float) -> tuple[int, float]:
+    """Return the least number of cores that kernels tell, and the number that it is below."""
+    blocks, rates = _rates(kernels, core)
+    rounds = np.rint(mhz / rates)
+    sure = (rounds >= 1) & (np.abs(rates * rounds / mhz - 1) < _SAME)
+    blocks, rounds = blocks[sure], rounds[sure]
+    if not len(blocks):
+        return 0, math.inf
+    several, least = rounds > 1, int(np.ceil(blocks / rounds).max())
+    below = float(np.min(blocks[several] / (rounds[several] - 1))) if several.any() else math.inf
+    if np.mean(blocks[~several] == least) > _OFTEN:  # many kernels take all cores there are
+        below = min(below, least + 1.0)
+    return least, below

@@ -33,7 +33,8 @@ def launches(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         * ``device_id``, ``stream_id``, ``start_ns``, ``duration_ns``, ``name``, ``op_type`` and ``step`` of the kernel;
         * ``operator`` and ``operator_row``: the innermost framework operator that launched it, absent where the
           recording does not tell; ``operator_row`` counts rows of ``operators``; ``outer_operator``: the outermost one;
-          ``op``: the innermost one with a name of the framework's, ``aten::mul`` where ``operator`` is ``aclnnMuls``;
+          ``op`` and ``op_row``: the innermost one with a name of the framework's, ``aten::mul`` where ``operator`` is
+          ``aclnnMuls``;
         * ``api``, ``api_row``, ``thread_id`` and ``launch_ns``: the CANN call, where it ran and when it began (of a
           kernel without a call, the operator that launched it);
         * ``file``, ``line``, ``function`` and ``module`` of the user's code that launched it, and ``entered``: whether
@@ -67,6 +68,7 @@ def launches(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             operator_row=_optional(operator, operator < 0),
             outer_operator=_taken(tables["operators"]["name"], outer),
             op=_taken(tables["operators"]["name"], named),
+            op_row=_optional(named, named < 0),
             api=_taken(tables["api"]["name"], api),
             api_row=_optional(api, api < 0),
             thread_id=_of_host(tables, found.launchers, "thread_id"),

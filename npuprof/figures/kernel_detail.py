@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.chip_limits import ChipLimits, limits_of
+from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.kernel_work import kernel_work
 from npuprof.errors import NpuprofError
 from npuprof.figures import roofline
@@ -72,7 +72,7 @@ def plot_kernel(
         why = "no counters of this kernel<br>collect with aic_metrics=PipeUtilization at level 1 or higher to have them"
         return nothing(_TITLE, info, f"{_facts(kernel)}<br>{why}")
     bars = _bars(shares, kernel)
-    known = limits if limits is not None else limits_of(info.chip)
+    known = limits if limits is not None else measured_limits(kernels, info.chip)[0]
     work = roofline.placeable(kernel_work(kernels.iloc[[row]], 1))
     points = roofline.placed(work, int(kernels["duration_ns"].sum()), known) if len(work) else []
     figure = _frame(kernel, info, len({pipe for _, pipe in shares}), with_point=bool(points))

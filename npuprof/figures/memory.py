@@ -1,4 +1,4 @@
-"""Memory over time: what was allocated, reserved and active, its peaks, what lay idle and what was never released."""
+"""Memory over time: what was allocated, reserved and active, its peaks, what lay idle and what leaks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.memory_life import alive_at, unreleased
+from npuprof.analysis.memory_life import alive_at
+from npuprof.analysis.memory_peak import leaked_blocks
 from npuprof.arrays import Float64, Int64
 from npuprof.figures.chart import AXIS, chart, label, nothing
 from npuprof.figures.colours import FAMILIES
@@ -76,10 +77,11 @@ def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
     -------
     plotly.graph_objects.Figure
         Above, a line for each device, component and size that was sampled, in MiB over the timeline's time; a star
-        marks the highest allocation and tells which operators' blocks were alive then. Another line sums up the
-        blocks that were allocated and never released. Below, fragmentation: what was reserved and not allocated. Of
-        more than 12 components those that hold most are drawn. A click in the legend shows what the driver's modules,
-        the program or the device hold as a whole, beside which allocators would look flat.
+        marks the highest allocation and tells which operators' blocks were alive then. Where memory leaks, another
+        line sums up the blocks that stay (:func:`npuprof.analysis.memory_peak.memory_leaks`). Below, fragmentation:
+        what was reserved and not allocated. Of more than 12 components those that hold most are drawn. A click in the
+        legend shows what the driver's modules, the program or the device hold as a whole, beside which allocators would
+        look flat.
     """
     from plotly.subplots import make_subplots
 
@@ -89,7 +91,7 @@ def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
         return nothing(_TITLE, info, why)
     every = _series(memory)
     drawn = _chosen(every)
-    blocks = unreleased(tables["allocations"])
+    blocks = leaked_blocks(tables)
     allocated = blocks["allocated_ns"].to_numpy(np.int64)
     axis = time_axis(tables, np.concatenate([memory["time_ns"].to_numpy(np.int64), allocated]))
     figure = make_subplots(
@@ -107,7 +109,7 @@ def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
         for trace in _fragmentation(series, axis, max_points):
             figure.add_trace(trace, row=2, col=1)
     if len(blocks):
-        figure.add_trace(_unreleased_line(blocks, axis, max_points), row=1, col=1)
+        figure.add_trace(_leaked_line(blocks, axis, max_points), row=1, col=1)
     figure.update_xaxes(**AXIS, **axis.look)
     figure.update_yaxes(**AXIS, ticksuffix=" MiB", rangemode="tozero", exponentformat="none")
     figure.update_annotations(font={"size": 11}, x=0, xanchor="left")
@@ -227,17 +229,17 @@ def _fragmentation(series: _Series, axis: TimeAxis, max_points: int) -> Iterator
     yield _line(f"{series.title}, reserved − allocated", times, unused, axis, max_points, _look(series, _UNUSED, 1.5))
 
 
-def _unreleased_line(blocks: pd.DataFrame, axis: TimeAxis, max_points: int) -> Any:
-    """Sum up the blocks that stayed, each at the moment of its allocation; hovering names it."""
+def _leaked_line(blocks: pd.DataFrame, axis: TimeAxis, max_points: int) -> Any:
+    """Sum up the blocks that leak, each at the moment of its allocation; hovering names it."""
     times = blocks["allocated_ns"].to_numpy(np.int64)
     total = np.cumsum(blocks["size_bytes"].to_numpy(np.int64))
     heights: Float64 = total / _MIB
-    line = _line("never released, in sum", times, total, axis, max_points, _NEVER)
+    line = _line("leaked, in sum", times, total, axis, max_points, _LEAKED)
     points = thinned(heights, max_points)
     names, sizes = blocks["name"].to_numpy(object)[points], blocks["size_bytes"].to_numpy()[points]
     line.hovertext = [f"{label(name, _LONGEST_NAME)}, {size(int(one))}" for name, one in zip(names, sizes, strict=True)]
-    line.hovertemplate = "%{hovertext}<br>%{y:,.1f} MiB never released by now<extra></extra>"
+    line.hovertemplate = "%{hovertext}<br>%{y:,.1f} MiB leaked by now<extra></extra>"
     return line
 
 
-_NEVER: Mapping[str, Any] = {"line": {"shape": "hv", "color": _UNRELEASED, "width": 2}}
+_LEAKED: Mapping[str, Any] = {"line": {"shape": "hv", "color": _UNRELEASED, "width": 2}}

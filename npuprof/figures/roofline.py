@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.chip_limits import ChipLimits, limits_of
-from npuprof.analysis.kernel_work import COUNTED, kernel_work
+from npuprof.analysis.chip_limits import ChipLimits, measured_limits
+from npuprof.analysis.kernel_work import COUNTED, work_of_run
 from npuprof.figures.chart import chart, label, nothing
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, device_family, shade
 from npuprof.info import Info
@@ -44,8 +44,8 @@ def plot_roofline(
     tables, info
         What to draw.
     limits
-        What the chip can do; by default that of ``info.chip`` if its figures are known
-        (:data:`npuprof.analysis.chip_limits.LIMITS`). Without any, the points are drawn without a roof.
+        What the chip can do; by default what the kernels' counters and the name in ``info.chip`` tell
+        (:func:`npuprof.analysis.chip_limits.measured_limits`). Without any, the points are drawn without a roof.
     max_points
         The most points: those with the most time. The title tells how much of the time of all kernels they have.
 
@@ -63,10 +63,10 @@ def plot_roofline(
     """
     if max_points < 1:
         raise ValueError(f"max_points is {max_points}; it must be at least 1")
-    points = placeable(kernel_work(tables["kernels"], 4 * max_points)).head(max_points)
+    points = placeable(work_of_run(tables, 4 * max_points)[0]).head(max_points)
     if not len(points):
         return nothing(_TITLE, info, _WHY)
-    known = limits if limits is not None else limits_of(info.chip)
+    known = limits if limits is not None else measured_limits(tables["kernels"], info.chip)[0]
     whole = int(tables["kernels"]["duration_ns"].sum())
     figure = chart(_TITLE, info, subtitle=_subtitle(points, whole, known, info), height=560)
     for trace in placed(points, whole, known):

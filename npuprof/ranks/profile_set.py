@@ -286,7 +286,7 @@ class ProfileSet(SetFigures, Exports):
         Raises
         ------
         OptionsError
-            If a key is not one of those that :meth:`Profile.by` takes, given twice, or there is none.
+            If a key is not one that :meth:`Profile.by` takes, given twice, or there is none.
         """
         chosen = checked_keys(keys)
         empty = Profile(Decoded())

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuprof import profile
-from npuprof.analysis.kernel_work import COUNTED, FROM_SHAPES, bytes_from_shapes, flops_from_shapes, kernel_work, shapes
+from npuprof.analysis.kernel_flops import bytes_from_shapes, flops_from_shapes, shapes
+from npuprof.analysis.kernel_work import COUNTED, FROM_SHAPES, kernel_work
 from npuprof.simulator import npu
 from tests import factories
 

@@ -67,8 +67,24 @@ def test_the_peak_names_the_operators_that_were_alive() -> None:
     assert "aten::&lt;big&gt;: 4.00 MiB in 2" in told
     assert "before" not in told
     assert "after" not in told
-    stayed = drawn(figure)["never released, in sum"]
-    assert list(stayed.y) == [1.0, 1.0 + 9 / 2**20]
+    assert "leaked, in sum" not in drawn(figure)
+
+
+def test_memory_that_grows_from_step_to_step_is_a_line() -> None:
+    at = np.arange(4, dtype=np.int64) * 100
+    run = factories.profile(20)
+    run["steps"] = tables.build("steps", {"step": at // 100, "start_ns": at, "duration_ns": np.full(4, 100)})
+    run["allocations"] = tables.build(
+        "allocations",
+        {
+            "name": ["aten::empty"] * 4,
+            "size_bytes": np.full(4, 1 << 20),
+            "allocated_ns": at + 5,
+            "released_ns": pd.array([None] * 4, "Int64"),
+            "device_id": np.zeros(4, np.int64),
+        },
+    )
+    assert list(drawn(plot_memory(run, Info()))["leaked, in sum"].y) == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_a_peak_without_allocations_says_that_they_are_not_known() -> None:

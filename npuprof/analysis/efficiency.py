@@ -1,0 +1,187 @@
+"""How near kernels come to what the chip can do: operations, bytes, what was achieved, and the roof."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables as schema
+from npuprof.analysis.chip_limits import ChipLimits, measured_limits
+from npuprof.analysis.kernel_flops import is_of_cube
+from npuprof.analysis.kernel_work import work_of_run
+from npuprof.arrays import Bools, Float64, Int64
+from npuprof.errors import OptionsError
+
+_TOO_GOOD = 1.1
+_NOTES = (
+    "",
+    "faster than HBM: its operands fit in L2",
+    "shape or peak is wrong",
+    "up to flops_most, unless the mask is causal",
+)
+_LONG_NS = 10_000  # the best of the run is one that lasts, not one whose time is mostly rounding
+_ALIKE = ("op_type", "core", "input_shapes", "input_dtypes", "hf32")
+_EACH = ("name", *_ALIKE, "start_ns", "device_id", "stream_id", "step")
+
+
+def efficiency(
+    tables: Mapping[str, pd.DataFrame],
+    chip: str,
+    *,
+    each: Literal["shapes", "kernel"] = "shapes",
+    limits: ChipLimits | None = None,
+) -> pd.DataFrame:
+    """Return what kernels achieved, and of what.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    chip
+        What the recording calls the chip; the kernels' own counters tell clock and cores where they can.
+    each
+        What a row is: all kernels of one type, shapes and data types, or one kernel in the order of ``kernels``.
+    limits
+        What the chip can do, where that is known better.
+
+    Returns
+    -------
+    pandas.DataFrame
+        What the kernels are, ``count``, ``total_ns``, ``share`` of the time of all kernels, and of one on average
+        ``mean_ns``, ``flops`` (at least; ``flops_most`` with no mask), ``bytes`` (at least), where they come from
+        (``flops_from``, ``bytes_from``: ``counted`` or ``from shapes``), ``flops_per_s``, ``bytes_per_s``, ``roof_ns``
+        (the time at the chip's limits), ``efficiency`` (that over the mean, 0..1), ``bound`` (``cube``, ``vector`` or
+        ``memory``), ``of_best`` (what was achieved of that resource over the best of the run) and ``note``.
+        ``attrs`` tells the ``chip``, its figures' ``source``, ``coverage_flops`` and ``coverage_bytes`` (the share of
+        the time of all kernels for which they are known) and ``notes``.
+
+    Raises
+    ------
+    OptionsError
+        If `each` is neither.
+    """
+    if each not in ("shapes", "kernel"):
+        raise OptionsError(f"each is {each!r}, but must be 'shapes' or 'kernel'")
+    kernels = tables["kernels"]
+    work, codes = work_of_run(tables)
+    known, differs = (limits, "") if limits is not None else measured_limits(kernels, chip)
+    rows = work if each == "shapes" else _of_each(kernels, work, codes)
+    whole = int(kernels["duration_ns"].sum())
+    table = rows[[*(_ALIKE if each == "shapes" else _EACH), "launches", "total_ns", "mean_ns"]].rename(
+        columns={"launches": "count"}
+    )
+    table.insert(table.columns.get_loc("total_ns") + 1, "share", rows["total_ns"] / max(whole, 1))
+    for name in ("flops", "flops_most", "flops_from", "bytes", "bytes_from"):
+        table[name] = rows[name].array
+    achieved = _achieved(table, work, known)
+    achieved.attrs.update(_told(work, whole, known, differs))
+    return achieved
+
+
+def _of_each(kernels: pd.DataFrame, work: pd.DataFrame, codes: Int64) -> pd.DataFrame:
+    taken = work.iloc[codes].reset_index(drop=True)
+    own: dict[str, Any] = {name: kernels[name].array for name in _EACH}
+    durations = kernels["duration_ns"].to_numpy(np.int64)
+    each: pd.DataFrame = taken.assign(**own, launches=1, total_ns=durations, mean_ns=durations.astype(np.float64))
+    return each
+
+
+def _achieved(table: pd.DataFrame, work: pd.DataFrame, limits: ChipLimits | None) -> pd.DataFrame:
+    """Add speeds, the roof and how near it kernels came."""
+    flops_per_s, bytes_per_s = _speeds(table)
+    of_cube = _of_cube(table)
+    compute_s = table["flops"].to_numpy(np.float64) / _peaks(table, limits, of_cube)
+    memory_s = table["bytes"].to_numpy(np.float64) / (limits.memory_bytes_per_s if limits else math.nan)
+    known = (compute_s > 0) | ~np.isnan(memory_s)
+    roof_ns = np.where(known, np.fmax(compute_s, memory_s) * 1e9, np.nan)
+    mean_ns = table["mean_ns"].to_numpy(np.float64)
+    ratio = np.divide(roof_ns, mean_ns, out=np.full(len(table), np.nan), where=(mean_ns > 0) & (roof_ns > 0))
+    in_memory = ~(compute_s > memory_s) & ~np.isnan(memory_s)
+    bound = np.select([~known, in_memory, of_cube], ["", "memory", "cube"], "vector")
+    achieved: pd.DataFrame = table.assign(
+        flops_per_s=flops_per_s,
+        bytes_per_s=bytes_per_s,
+        roof_ns=roof_ns,
+        efficiency=ratio,
+        bound=pd.Categorical(bound, ["", "cube", "vector", "memory"]),
+        of_best=_of_best(table, _best(work, limits), bound, of_cube),
+        note=_notes(ratio, table, bound, limits),
+    )
+    return achieved
+
+
+def _speeds(table: pd.DataFrame) -> tuple[Float64, Float64]:
+    seconds = table["mean_ns"].to_numpy(np.float64) / 1e9
+    seconds[seconds <= 0] = np.nan
+    return table["flops"].to_numpy(np.float64) / seconds, table["bytes"].to_numpy(np.float64) / seconds
+
+
+def _of_cube(table: pd.DataFrame) -> Bools:
+    types = table["op_type"]
+    on_cube = [is_of_cube(name) for name in types.cat.categories]
+    found: Bools = np.array([*on_cube, False], bool)[types.cat.codes.to_numpy()]
+    return found
+
+
+def _peaks(table: pd.DataFrame, limits: ChipLimits | None, of_cube: Bools) -> Float64:
+    """Return the operations a second that each row could do at most, by the data type of its first operand.
+
+    A product of single precision may be made with the mantissas cut (HF32), whose peak nothing tells.
+    """
+    if limits is None:
+        return np.full(len(table), np.nan)
+    types = table["input_dtypes"].astype("category")
+    first = [str(name).strip('"').partition(";")[0] for name in types.cat.categories] + [""]
+    peaks = np.array([[limits.vector_peak(name) for name in first], [limits.cube_peak(name) for name in first]])
+    found: Float64 = peaks[of_cube.astype(np.int64), types.cat.codes.to_numpy()]
+    single = np.array([name.upper() in ("FLOAT", "FLOAT32") for name in first])[types.cat.codes.to_numpy()]
+    cut = table["hf32"].to_numpy(bool, na_value=False)
+    return np.where(of_cube & single & cut, np.nan, found)
+
+
+def _best(work: pd.DataFrame, limits: ChipLimits | None) -> dict[str, float]:
+    """Return the best of the run's lasting kernels: of the cube, the vector cores, and memory, beyond L2 if any is."""
+    lasting, cube = work["mean_ns"].to_numpy(np.float64) >= _LONG_NS, _of_cube(work)
+    flops, moved = _speeds(work)
+    beyond = lasting & ~cube & (work["bytes"].to_numpy(np.float64) > (limits.l2_bytes if limits else 0))
+    chosen = {
+        "cube": flops[lasting & cube],
+        "vector": flops[lasting & ~cube],
+        "memory": moved[beyond if beyond.any() else lasting & ~cube],
+    }
+    return {resource: float(np.nanmax(np.append(speed, 0.0))) or math.nan for resource, speed in chosen.items()}
+
+
+def _of_best(table: pd.DataFrame, best: Mapping[str, float], bound: Any, of_cube: Bools) -> Float64:
+    """Return what each row achieved of its resource over the best of the run."""
+    flops, moved = _speeds(table)
+    of_flops = flops / np.where(of_cube, best["cube"], best["vector"])
+    ratio: Float64 = np.where(bound == "memory", moved / best["memory"], of_flops)
+    ratio[bound == ""] = np.nan
+    return ratio
+
+
+def _notes(ratio: Float64, table: pd.DataFrame, bound: Any, limits: ChipLimits | None) -> pd.Categorical:
+    cached = (bound == "memory") & (table["bytes"].to_numpy(np.float64) <= (limits.l2_bytes if limits else 0))
+    masked = (table["flops_most"] > table["flops"]).to_numpy(bool)
+    high = ratio > _TOO_GOOD
+    told = np.select([high & cached, high, masked], [1, 2, 3], 0)
+    return schema.categorical(told, list(_NOTES))
+
+
+def _told(work: pd.DataFrame, whole: int, limits: ChipLimits | None, differs: str) -> dict[str, Any]:
+    known = {name: int(work["total_ns"].to_numpy()[work[name].notna().to_numpy()].sum()) for name in ("flops", "bytes")}
+    notes = [differs] if differs else []
+    if limits is None:
+        notes.append("the chip is not known: collect with aic_metrics=PipeUtilization, or give limits=")
+    return {
+        "chip": limits.name if limits else "",
+        "source": limits.source if limits else "",
+        "coverage_flops": known["flops"] / max(whole, 1),
+        "coverage_bytes": known["bytes"] / max(whole, 1),
+        "notes": notes,
+    }

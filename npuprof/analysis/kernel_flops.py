@@ -1,0 +1,270 @@
+"""Operations and bytes of one kernel by the definition of its operator: from shapes, data types and formats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Shape: TypeAlias = tuple[int, ...]
+
+_BYTES = {
+    **dict.fromkeys(("FLOAT16", "BF16", "BFLOAT16", "INT16", "UINT16"), 2),
+    **dict.fromkeys(("FLOAT", "FLOAT32", "INT32", "UINT32"), 4),
+    **dict.fromkeys(("INT8", "UINT8", "BOOL", "HIFLOAT8", "FLOAT8_E4M3FN", "FLOAT8_E5M2"), 1),
+    **dict.fromkeys(("INT64", "UINT64", "DOUBLE", "COMPLEX64"), 8),
+    "COMPLEX128": 16,
+    "UNDEFINED": 0,  # an operand that is left out
+}
+_PRODUCTS = (
+    "matmul batchmatmul mm gemm linear fullyconnection quantbatchmatmul weightquantbatchmatmul transposebatchmatmul "
+    "allgathermatmul matmulreducescatter matmulallreduce"
+)
+_MATRIX = frozenset(_PRODUCTS.split())
+_GROUPED = frozenset(("groupedmatmul", "groupedmatmulfinalizerouting", "groupedmatmulswigluquant"))
+_CONVOLUTION = frozenset(("conv2d", "conv3d", "depthwiseconv2d"))
+_CONVOLUTION_GRADS = {"conv2dbackpropfilter": "filter", "conv2dbackpropinput": "input"}
+_ATTENTION = {"flashattentionscore": 1.0, "flashattentionscoregrad": 2.5}
+# Operations for each element, as the definition of the operator has them: what a kernel really does may be more.
+_EACH_OUTPUT = {
+    **dict.fromkeys(("add", "adds", "sub", "subs", "mul", "muls", "realdiv", "div", "maximum", "minimum", "neg"), 1.0),
+    **dict.fromkeys(("abs", "relu", "relugrad", "exp", "log", "sqrt", "rsqrt", "tanh", "square", "pow", "pows"), 1.0),
+    **dict.fromkeys(("greater", "less", "equal", "notequal", "greaterequal", "lessequal", "select", "selectv2"), 1.0),
+    **dict.fromkeys(("addn", "cos", "sin", "foreachmulscalar", "foreachdivscalar", "foreachmullist"), 1.0),
+    **dict.fromkeys(("clipbyvalue", "masked_fill", "maskedfill", "dropoutdomask", "reciprocal", "thresholdgrad"), 1.0),
+    **dict.fromkeys(("sigmoid", "swish", "silu", "gelu", "fastgelu"), 4.0),
+    **dict.fromkeys(("swiglu",), 5.0),
+    **dict.fromkeys(("swiglugrad",), 5.0),  # about ten for each element of the gradient, of which the output has two
+    **dict.fromkeys(("axpy", "addcmul", "addcdiv", "foreachaddlist", "foreachsublist", "lerp"), 2.0),
+    **dict.fromkeys(("foreachaddcmullist", "foreachaddcdivlist"), 3.0),
+    **dict.fromkeys(("rotarypositionembedding", "rotarypositionembeddinggrad", "rotarymul", "applyrotaryposemb"), 3.0),
+    **dict.fromkeys(("softmaxgrad", "logsoftmaxgrad"), 4.0),
+}
+_EACH_INPUT = {
+    **dict.fromkeys(("reducesum", "reducemax", "reducemin", "reducemean", "reduceprod", "argmax"), 1.0),
+    **dict.fromkeys(("argmaxwithvalue", "argminwithvalue", "reduceany", "reduceall"), 1.0),
+    **dict.fromkeys(("lpnorm", "foreachnorm", "squaresum"), 2.0),
+    **dict.fromkeys(("softmax", "logsoftmax"), 5.0),
+    **dict.fromkeys(("layernorm",), 7.0),
+    **dict.fromkeys(("layernormgrad", "layernormxbackprop"), 14.0),
+    **dict.fromkeys(("rmsnorm", "addrmsnorm"), 4.0),
+    **dict.fromkeys(("rmsnormgrad",), 8.0),
+    **dict.fromkeys(("applyadamw", "applyadam", "applyfusedadamw", "npuapplyadam"), 14.0),
+    **dict.fromkeys(("applymomentum", "sgd", "applykerasmomentum"), 4.0),
+}
+# Optimizers change their first operands in place, and name no outputs: how many of them.
+_IN_PLACE = {
+    **dict.fromkeys(("applyadamw", "applyadam", "applyfusedadamw", "npuapplyadam"), 3),
+    **dict.fromkeys(("applymomentum", "sgd", "applykerasmomentum"), 2),
+}
+# Of the first operand these read no more than they write, and these nothing at all.
+_READ_A_PART = frozenset(("gather", "gathernd", "gatherelements", "index", "embedding", "slice", "stridedslice"))
+_ONLY_WRITE = frozenset(["zeroslike", "oneslike", "fill", "memset"])
+_CHANGE_A_PART = frozenset(["indexput", "scatterupdate", "scatternd", "scatterelements", "inplaceupdate", "viewcopy"])
+_NO_WORK = (
+    "transdata transpose cast memset zeroslike oneslike tensormove identity concat concatd split splitd slice "
+    "stridedslice gather gatherv2 pad padv3 tile broadcastto fill viewcopy range index indexput scatterupdate"
+)
+_WITHOUT = frozenset(_NO_WORK.split())
+
+
+@dataclass(frozen=True)
+class _Call:
+    """Shapes and formats of a launch, operands in order; `framework` is those of the framework's operator."""
+
+    op_type: str
+    inputs: Sequence[Shape]
+    outputs: Sequence[Shape]
+    formats: Sequence[str]
+    framework: Sequence[Shape]
+
+
+def flops_range(kernel: Mapping[str, object]) -> tuple[float, float]:
+    """Return the operations of a kernel by its definition, the least and the most; NaN where they are not known.
+
+    Parameters
+    ----------
+    kernel
+        A row of ``kernels``, by column name. A multiply-add of a matrix product counts as two.
+        ``framework_shapes`` may tell the input shapes of the framework's operator, whose channels are not padded.
+    """
+    op_type = plain_type(kernel.get("op_type"))
+    inputs, outputs = shapes(kernel.get("input_shapes")), shapes(kernel.get("output_shapes"))
+    framework = shapes(kernel.get("framework_shapes"))
+    call = _Call(op_type, inputs, outputs, _texts(kernel.get("input_formats")), framework)
+    if op_type in _ATTENTION:
+        return _attention_flops(call)
+    flops = _exact_flops(call)
+    return flops, flops
+
+
+def flops_from_shapes(kernel: Mapping[str, object]) -> float:
+    """Return the least operations of a kernel by its definition, as :func:`flops_range` tells them."""
+    return flops_range(kernel)[0]
+
+
+def _exact_flops(call: _Call) -> float:
+    op_type, inputs, outputs = call.op_type, call.inputs, call.outputs
+    if op_type in _WITHOUT:
+        return 0.0
+    if not inputs:
+        return math.nan
+    if op_type in _EACH_INPUT:
+        return _EACH_INPUT[op_type] * math.prod(inputs[0])
+    if not outputs:
+        return math.nan
+    if op_type in _MATRIX:
+        return _matrix_flops(call)
+    if op_type in _GROUPED:
+        return 2.0 * sum(math.prod(x) * (y[-1] if y else 1) for x, y in zip(inputs, outputs, strict=False))
+    if op_type in _CONVOLUTION or op_type in _CONVOLUTION_GRADS:
+        return _convolution_flops(call)
+    if op_type in _EACH_OUTPUT:
+        several = op_type.startswith("foreach")
+        return _EACH_OUTPUT[op_type] * (sum(map(math.prod, outputs)) if several else math.prod(outputs[0]))
+    return math.nan
+
+
+def is_of_cube(op_type: object) -> bool:
+    """Return whether a kernel's operations are those of the cube: products of matrices, however they are called."""
+    plain = plain_type(op_type)
+    return plain in _MATRIX | _GROUPED | _CONVOLUTION or plain in _CONVOLUTION_GRADS or plain in _ATTENTION
+
+
+def bytes_from_shapes(kernel: Mapping[str, object]) -> float:
+    """Return the bytes of all operands of a kernel, each once; NaN where a shape or data type is not known.
+
+    It is the least that a kernel moves. One that names inputs only changes the first of them in place if it is an
+    optimizer; the outputs of others that do are left out.
+    """
+    inputs, outputs = (_operands(kernel, side) for side in ("input", "output"))
+    absent = kernel.get("output_shapes")
+    if isinstance(absent, str) and absent.strip('"; ') and not outputs:
+        return math.nan
+    if not inputs or any(math.isnan(size) for size in [*inputs, *outputs]):
+        return math.nan
+    op_type = plain_type(kernel.get("op_type"))
+    if op_type in _READ_A_PART and outputs:
+        return float(2 * sum(outputs) + sum(inputs[1:]))
+    if op_type in _CHANGE_A_PART:
+        return float(2 * sum(inputs[1:]))
+    if op_type in _ONLY_WRITE and outputs:
+        inputs = []
+    if not outputs:
+        outputs = inputs[: _IN_PLACE.get(op_type, 0)]
+    return float(sum(inputs) + sum(outputs))
+
+
+def _operands(kernel: Mapping[str, object], side: str) -> list[float]:
+    sizes, types = shapes(kernel.get(f"{side}_shapes")), _texts(kernel.get(f"{side}_dtypes"))
+    if len(types) < len(sizes):
+        return [math.nan]
+    return [_size(shape, dtype) for shape, dtype in zip(sizes, types, strict=False)]
+
+
+def _size(shape: Shape, dtype: str) -> float:
+    width = _BYTES.get(dtype.upper().removeprefix("DT_"))
+    if width is None:
+        return math.nan if math.prod(shape) > 1 else 0.0
+    return float(math.prod(shape) * width)
+
+
+def shapes(text: object) -> list[Shape]:
+    """Read shapes such as ``32,9216;4096,9216``; a scalar has none; empty where anything is no size."""
+    if not isinstance(text, str) or not text.strip('"; '):
+        return []
+    found = []
+    for part in text.strip('"').split(";"):
+        sizes = part.strip("[]() ").split(",") if part.strip("[]() ") else []
+        if not all(size.strip().isascii() and size.strip().isdecimal() and len(size) < 16 for size in sizes):
+            return []
+        found.append(tuple(int(size) for size in sizes))
+    return found
+
+
+def _texts(text: object) -> list[str]:
+    return text.strip('"').split(";") if isinstance(text, str) else []
+
+
+def plain_type(op_type: object) -> str:
+    """Return an operator's type without the version at its end: ``MatMulV3`` is ``matmul``."""
+    name = op_type.lower() if isinstance(op_type, str) else ""
+    head, mark, version = name.rpartition("v")
+    return head if mark and version.isdecimal() else name
+
+
+def _matrix_flops(call: _Call) -> float:
+    """Return 2 m n k for each product of a batch, whichever of the operands is transposed.
+
+    The sizes of the three matrices, m k, k n and m n, multiply to the square of m n k. Tiled operands (FRACTAL_NZ) are
+    padded: their product is at most that of a tile more, so the root need not be whole.
+    """
+    if len(call.inputs) < 2 or min(len(call.inputs[0]), len(call.inputs[1]), len(call.outputs[0])) < 2:
+        return math.nan
+    matrices: list[int] = []
+    tiled = [place < len(call.formats) and call.formats[place] == "FRACTAL_NZ" for place in range(2)]
+    output_tiled = all(tiled) and len(call.outputs[0]) >= 4
+    for shape, is_tiled in zip((*call.inputs[:2], call.outputs[0]), (*tiled, output_tiled), strict=True):
+        matrices.append(math.prod(shape[-4:] if is_tiled else shape[-2:]))
+    square = math.prod(matrices)
+    root = math.isqrt(square)
+    if not square:
+        return 0.0
+    exact = root * root == square and not any(root % matrix for matrix in matrices)
+    if not exact and not any(tiled):
+        return math.nan
+    return 2.0 * root * (math.prod(call.outputs[0]) // matrices[2])
+
+
+def _convolution_flops(call: _Call) -> float:
+    """Return two operations for each weight and place of the output, or of its gradient.
+
+    The framework's operator tells the weights as they are; those of the kernel may be padded, of channels that it
+    splits in two (5 dimensions).
+    """
+    way = _CONVOLUTION_GRADS.get(call.op_type)
+    if len(call.inputs) < (3 if way else 2):
+        return math.nan
+    if way is None and call.formats[:1] not in (["NCHW"], ["NC1HWC0"]):
+        return math.nan
+    output = call.inputs[2] if way else call.outputs[0]
+    weights = {None: call.inputs[1], "filter": call.outputs[0], "input": call.inputs[1]}[way]
+    if len(output) not in (4, 5):
+        return math.nan
+    known = call.framework[2 if way else 1] if len(call.framework) > (2 if way else 1) else ()
+    places = output[0] * output[2] * output[3]
+    return 2.0 * places * math.prod(known if len(known) == 4 else weights)
+
+
+def _attention_flops(call: _Call) -> tuple[float, float]:
+    """Return 2 b n q k (d + d') of flash attention, or 2.5 times that backward; half of it where a mask may be causal.
+
+    The row maxima (b, n, q, 8) tell heads apart from the size of one, which the flat layouts do not. Kernels do not
+    tell which mask it is; those of sequences of several lengths tell no lengths.
+    """
+    unknown = math.nan, math.nan
+    statistics = next((s for s in (*call.outputs, *call.inputs[4:]) if len(s) == 4 and s[3] == 8), None)
+    if statistics is None or len(call.inputs) < 3:
+        return unknown
+    batch, heads, queries, _ = statistics
+    query, key, value = call.inputs[:3]
+    rows = batch * heads * queries
+    if not rows or not query or len(key) != len(query) or len(query) < 3 or math.prod(query) % rows:
+        return unknown
+    size = math.prod(query) // rows
+    length = _length(query, key, batch, queries)
+    if not size or not length or not math.prod(key) or math.prod(key) % (batch * length * size):
+        return unknown
+    value_size = size * math.prod(value) / math.prod(key)
+    most = 2.0 * rows * length * (size + value_size) * _ATTENTION[call.op_type]
+    masked = any(len(shape) >= 2 and shape[-2] > 1 and shape[-1] == shape[-2] for shape in call.inputs[4:])
+    return (most / 2 if masked else most), most
+
+
+def _length(query: Shape, key: Shape, batch: int, queries: int) -> int:
+    """Return the length of the keys: their size in the dimension in which the query has its own length."""
+    for place in range(len(query) - 1):
+        if query[place] == queries and (place == 0 or query[0] == batch) and (place > 0 or query[1] == batch):
+            return key[place]
+    return 0

@@ -1,0 +1,246 @@
+"""Who owned the device's memory when most of it was allocated, and which call sites never give theirs back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables as schema
+from npuprof.analysis.correlation import Causes, causes
+from npuprof.analysis.memory_life import unreleased
+from npuprof.analysis.nesting import Nesting
+from npuprof.analysis.places import Places, lines, nearest
+from npuprof.arrays import Bools, Int64
+
+Category: TypeAlias = Literal["allocated before this run", "temporary", "optimizer", "backward", "forward", "unknown"]
+"""What memory is for, as far as the recording tells."""
+
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+
+LEAK_STEPS = 3
+"""Steps whose floors must grow before memory is said to leak."""
+
+_BEFORE, _TEMPORARY, _OPTIMIZER, _BACKWARD, _FORWARD, _UNKNOWN = range(len(CATEGORIES))
+_COMPONENTS = ("PTA+GE", "PTA", "GE")  # the allocators that tell of single blocks, all of them first
+_NEVER = np.iinfo(np.int64).max
+
+
+def memory_peak(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the owners of the memory at the peak of each device.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name; ``memory``, ``allocations`` and the tables of the host are read.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``device_id``, ``time_ns`` of the peak, ``category`` (see :data:`Category`), ``line`` and ``module`` of the
+        user's code, ``op`` (the outermost operator of that place, else what the allocation is called), ``blocks``,
+        ``size_bytes`` and ``share`` of the peak; the greatest first. The sizes of a device add up to its peak as
+        ``memory`` has it: what no allocation of the run accounts for was allocated before. Where more is alive than
+        ``memory`` tells, or it tells nothing, the peak is the sum of the blocks that are alive.
+    """
+    allocations = tables["allocations"]
+    sites = call_sites(tables)
+    parts = [_owners(device, *_peak(tables, device), allocations, sites) for device in _devices(tables)]
+    empty = _owners(0, 0, 0, allocations.iloc[:0], sites.iloc[:0])
+    owners: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else empty.iloc[:0]
+    return owners
+
+
+def call_sites(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return who allocated each block.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each one of ``allocations``: ``line``, ``module``, ``op`` and ``category``.
+    """
+    found = causes(tables)
+    rows = _operators_of(tables)
+    at = np.where(rows >= 0, rows + found.first_row["operators"], -1)
+    places = Places.build(tables, found).at(at)
+    outer = _outer_operators(tables, found, at)
+    names = tables["operators"]["name"]
+    codes = np.append(names.cat.codes.to_numpy(np.int64), -1)[outer]
+    called = schema.categorical(codes, list(names.cat.categories))
+    op = pd.Series(called, dtype=object).where(
+        codes >= 0, tables["allocations"]["name"].astype(object).reset_index(drop=True)
+    )
+    sites: pd.DataFrame = pd.DataFrame(
+        {"line": lines(places), "module": places["module"].array, "op": op.astype("category").array}
+    )
+    codes = _categories(tables, found, at, outer)
+    return sites.assign(category=schema.categorical(codes, list(CATEGORIES)))
+
+
+def _devices(tables: Mapping[str, pd.DataFrame]) -> list[int]:
+    known = pd.concat([tables["allocations"]["device_id"], tables["memory"]["device_id"]]).dropna()
+    return sorted(set(known.tolist())) or ([0] if len(tables["allocations"]) else [])
+
+
+def _peak(tables: Mapping[str, pd.DataFrame], device: int) -> tuple[int, int]:
+    """Return when most of a device's memory was allocated, and how much of it; without samples the blocks tell."""
+    memory, allocations = tables["memory"], tables["allocations"]
+    own = memory[(memory["device_id"].isin([device]) & memory["allocated_bytes"].notna()).to_numpy(bool)]
+    for component in _COMPONENTS:
+        samples = own[(own["component"] == component).to_numpy(bool)]
+        if len(samples):
+            highest = samples.iloc[int(np.argmax(samples["allocated_bytes"].to_numpy(np.int64)))]
+            return int(highest["time_ns"]), int(highest["allocated_bytes"])
+    begun, ended, size = _lives(allocations, device)
+    times = np.concatenate((begun, ended[ended < _NEVER]))
+    change = np.concatenate((size, -size[ended < _NEVER]))
+    order = np.lexsort((change, times))  # at one moment what is released goes first
+    alive = np.cumsum(change[order])
+    return (int(times[order][np.argmax(alive)]), int(alive.max())) if len(alive) else (0, 0)
+
+
+def _lives(allocations: pd.DataFrame, device: int) -> tuple[Int64, Int64, Int64]:
+    """Return the begin, end and size of a device's blocks; of other devices' blocks the size is 0."""
+    own = allocations["device_id"].isin([device]).to_numpy(bool) | allocations["device_id"].isna().to_numpy()
+    size = np.where(own, np.maximum(allocations["size_bytes"].to_numpy(np.int64), 0), 0)
+    begun = allocations["allocated_ns"].to_numpy(np.int64, na_value=np.iinfo(np.int64).min)
+    return begun, allocations["released_ns"].to_numpy(np.int64, na_value=_NEVER), size
+
+
+def _owners(device: int, time_ns: int, peak: int, allocations: pd.DataFrame, sites: pd.DataFrame) -> pd.DataFrame:
+    begun, ended, size = _lives(allocations, device)
+    alive = (begun <= time_ns) & (ended > time_ns) & (size > 0)
+    keys = ["category", "line", "module", "op"]
+    chosen = sites[alive].assign(size_bytes=size[alive])
+    chosen.loc[(begun == np.iinfo(np.int64).min)[alive], "category"] = CATEGORIES[_BEFORE]
+    groups = chosen.groupby(keys, observed=True, dropna=False, sort=False)["size_bytes"]
+    owners = groups.agg(blocks="size", size_bytes="sum").reset_index()
+    owners["blocks"] = owners["blocks"].astype("Int64")
+    before = peak - int(size[alive].sum())
+    if before > 0:
+        rest = pd.DataFrame({"category": [CATEGORIES[_BEFORE]], "blocks": pd.array([pd.NA], "Int64")})
+        owners = pd.concat([owners, rest.assign(size_bytes=before)], ignore_index=True)
+    owners["category"] = pd.Categorical(owners["category"], list(CATEGORIES))
+    owners["share"] = owners["size_bytes"] / max(int(owners["size_bytes"].sum()), 1)
+    owners.insert(0, "device_id", np.int64(device))
+    owners.insert(1, "time_ns", np.int64(time_ns))
+    order = np.argsort(-owners["size_bytes"].to_numpy(np.int64), kind="stable")
+    ordered: pd.DataFrame = owners.iloc[order].reset_index(drop=True)
+    return ordered
+
+
+def _operators_of(tables: Mapping[str, pd.DataFrame]) -> Int64:
+    """Return the operator that allocated each block: the innermost one of its name at that moment; -1 without one."""
+    operators, allocations = tables["operators"], tables["allocations"]
+    start = operators["start_ns"].to_numpy(np.int64)
+    codes = operators["name"].cat.codes.to_numpy(np.int64)
+    number = {name: code for code, name in enumerate(operators["name"].cat.categories)}
+    asked = [number.get(name, -1) for name in allocations["name"].cat.categories]
+    names = np.array([*asked, -1], np.int64)[allocations["name"].cat.codes.to_numpy()]
+    moments = allocations["allocated_ns"].to_numpy(np.int64, na_value=np.iinfo(np.int64).min)
+    nesting = Nesting.build(start, start + operators["duration_ns"].to_numpy(np.int64), codes)
+    known = names >= 0
+    found = np.full(len(allocations), -1, np.int64)
+    place = nesting.innermost(moments[known], names[known])
+    found[known] = np.where(place >= 0, np.append(nesting.order, -1)[place], -1)
+    return found
+
+
+def _outer_operators(tables: Mapping[str, pd.DataFrame], found: Causes, at: Int64) -> Int64:
+    """Return for host rows the outermost operator around them that is one of the framework's library, -1 without."""
+    first, count = found.first_row["operators"], len(tables["operators"])
+    library = tables["operators"]["name"].astype(object).astype(str).str.match(r"(?!autograd::|torch::)\w+::")
+    wanted = np.zeros(len(found.callers), bool)
+    wanted[first : first + count] = library.to_numpy(bool)
+    above = nearest(found.callers, found.callers, wanted)
+    outer = nearest(found.callers, at, wanted & (above < 0))
+    rows: Int64 = np.maximum(np.where(outer >= 0, outer, at) - first, -1)
+    return rows
+
+
+def _categories(tables: Mapping[str, pd.DataFrame], found: Causes, at: Int64, outer: Int64) -> Int64:
+    operators, python = tables["operators"], tables["python"]
+    texts = operators["name"].astype(object).astype(str)
+    released = tables["allocations"]["released_ns"].to_numpy(np.int64, na_value=_NEVER)
+    ends = operators["start_ns"].to_numpy(np.int64) + operators["duration_ns"].to_numpy(np.int64)
+    within = (outer >= 0) & (released <= np.append(ends, 0)[outer])
+    module = python["name"].astype(object).astype(str).str.startswith("nn.Module: ").to_numpy(bool)
+    told: list[tuple[int, Bools]] = [(_TEMPORARY, within)]
+    for category, pattern in (
+        (_OPTIMIZER, "Optimizer"),
+        (_BACKWARD, "autograd::engine|Backward"),
+        (_FORWARD, r"DistributedDataParallel\.forward"),
+    ):
+        wanted = np.zeros(len(found.callers), bool)
+        wanted[found.first_row["operators"] :][: len(operators)] = texts.str.contains(pattern).to_numpy(bool)
+        if category == _FORWARD:
+            wanted[: len(python)] |= module
+        told.append((category, nearest(found.callers, at, wanted) >= 0))
+    codes: Int64 = np.select([some for _, some in told], [category for category, _ in told], _UNKNOWN)
+    return codes
+
+
+def memory_leaks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the call sites whose memory grows from step to step.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``device_id``, ``line``, ``op``, ``steps`` (how many in a row, up to the last, ended with more of this site's
+        memory allocated than the one before), ``growth_bytes`` over them and ``bytes_per_step``; the fastest first.
+        ``attrs["state"]`` is ``fires``, ``clean`` or ``cannot tell``, ``attrs["why"]`` why it cannot: a step's
+        gradients stay until the next step, so fewer than three steps tell nothing.
+    """
+    steps, allocations = tables["steps"], tables["allocations"]
+    ends = np.sort(steps["start_ns"].to_numpy(np.int64) + steps["duration_ns"].to_numpy(np.int64))
+    columns = ["device_id", "line", "op", "steps", "growth_bytes", "bytes_per_step"]
+    if len(ends) < LEAK_STEPS or not len(allocations):
+        nothing: pd.DataFrame = pd.DataFrame(columns=columns)
+        why = f"the run has {len(ends)} step{'s' * (len(ends) != 1)}, at least {LEAK_STEPS} tell whether memory grows"
+        nothing.attrs.update(state="cannot tell", why=why if len(allocations) else "the run has no allocations")
+        return nothing
+    sites = call_sites(tables)[["line", "op"]]
+    site = sites.groupby(["line", "op"], observed=True, dropna=False, sort=False).ngroup().to_numpy()
+    first = np.unique(site, return_index=True)[1]
+    found = []
+    for device in _devices(tables):
+        floors = _floors(*_lives(allocations, device), site, ends)
+        grown = np.diff(floors, axis=1) > 0
+        run = np.argmin(np.column_stack((grown[:, ::-1], np.zeros(len(grown), bool))), axis=1)  # growing up to the end
+        rows = np.flatnonzero(run + 1 >= LEAK_STEPS)
+        growth = floors[rows, -1] - floors[rows, -1 - run[rows]]
+        own = sites.iloc[first[rows]].reset_index(drop=True)
+        found.append(own.assign(device_id=device, steps=run[rows] + 1, growth_bytes=growth)[columns[:-1]])
+    table: pd.DataFrame = pd.concat(found, ignore_index=True)
+    table["bytes_per_step"] = table["growth_bytes"] // np.maximum(table["steps"] - 1, 1)
+    table = table.sort_values("bytes_per_step", ascending=False, kind="stable", ignore_index=True)
+    table.attrs.update(state="fires" if len(table) else "clean", why="")
+    return table
+
+
+def leaked_blocks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Keep the blocks of call sites that leak which were not released in the run, in the order of time."""
+    leaks = memory_leaks(tables)
+    if not len(leaks):
+        none: pd.DataFrame = tables["allocations"].iloc[:0]
+        return none
+    growing = pd.MultiIndex.from_frame(leaks[["line", "op"]].astype(object))
+    own = pd.MultiIndex.from_frame(call_sites(tables)[["line", "op"]].astype(object)).isin(growing)
+    return unreleased(tables["allocations"][own])
+
+
+def _floors(begun: Int64, ended: Int64, size: Int64, site: Int64, ends: Int64) -> Int64:
+    """Return how much of each site's memory was allocated at the end of each step."""
+    count = int(site.max()) + 1
+    change = np.zeros((count, len(ends) + 1), np.int64)
+    np.add.at(change, (site, np.searchsorted(ends, begun)), size)
+    np.subtract.at(change, (site, np.searchsorted(ends, ended)), size)
+    floors: Int64 = np.cumsum(change, axis=1)[:, :-1]
+    return floors
