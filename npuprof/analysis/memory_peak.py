@@ -12,7 +12,7 @@ from npuprof import tables as schema
 from npuprof.analysis.correlation import Causes, causes
 from npuprof.analysis.memory_life import unreleased
 from npuprof.analysis.nesting import Nesting
-from npuprof.analysis.places import Places, lines, nearest
+from npuprof.analysis.places import Places, lines, nearest, places_of_stacks
 from npuprof.arrays import Bools, Int64
 
 Category: TypeAlias = Literal["allocated before this run", "temporary", "optimizer", "backward", "forward", "unknown"]
@@ -64,7 +64,8 @@ def call_sites(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     found = causes(tables)
     rows = _operators_of(tables)
     at = np.where(rows >= 0, rows + found.first_row["operators"], -1)
-    places = Places.build(tables, found).at(at)
+    stacks = tables["allocations"].get("stack")
+    places = Places.build(tables, found).at(at) if stacks is None else places_of_stacks(stacks)
     outer = _outer_operators(tables, found, at)
     names = tables["operators"]["name"]
     codes = np.append(names.cat.codes.to_numpy(np.int64), -1)[outer]

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -160,6 +160,24 @@ class Places:
         first = self.causes.first_row[table]
         codes[first : first + len(values)] = np.array([*of_name, -1], np.int64)[values.cat.codes.to_numpy()]
         return codes
+
+
+def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
+    """Return the places, as :meth:`Places.of` does, of a column of stacks: names with a frame a line."""
+    told = [_FRAME.fullmatch(_user_frame(str(one)) or _any_frame(str(one))) for one in stacks.cat.categories]
+    codes = stacks.cat.codes.to_numpy(np.int64)
+    known = np.array([*(part is not None for part in told), False])[codes]
+    numbers = np.array([*(int(part["line"]) if part else 0 for part in told), 0], np.int64)
+    places: pd.DataFrame = pd.DataFrame(
+        {
+            "file": _names(codes, [part["file"] if part else "" for part in told]),
+            "line": pd.arrays.IntegerArray(numbers[codes], ~known),
+            "function": _names(codes, [part["function"] if part else "" for part in told]),
+            "module": schema.categorical(np.full(len(codes), -1), []),
+            "entered": np.zeros(len(codes), bool),
+        }
+    )
+    return places
 
 
 def lines(places: pd.DataFrame) -> pd.Categorical:

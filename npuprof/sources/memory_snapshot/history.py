@@ -1,0 +1,276 @@
+"""The tables ``allocations`` and ``memory`` of a snapshot: blocks, and what the allocator did until it was taken."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables as schema
+from npuprof.analysis.places import is_users
+from npuprof.notes import Notes
+
+_MAX_ROWS = 5_000_000  # lists of a pickle may share their elements, so that few bytes are very many rows
+_MAX_FRAMES = 200
+_MAX_DEVICES = 1 << 12
+_MAX_WHOLE = 1 << 62
+_MAX_SIZE = 1 << 40  # of all blocks together they fit int64
+_LONGEST = 1_000
+_PYTHON = (".py", ">")
+_ACTIVE = ("active_allocated", "active_awaiting_free", "active_pending_free")
+_ALLOCATED, _FREED, _FREE, _GROWN, _SHRUNK = (
+    "alloc",
+    "free_requested",
+    "free_completed",
+    "segment_alloc",
+    "segment_free",
+)
+_GROWS = {_GROWN: 1, "segment_map": 1, _SHRUNK: -1, "segment_unmap": -1}
+_NO_SIZE = ("oom", "snapshot", "workspace_snapshot")
+_COMPONENT = "PTA"
+_LATEST_US = (1 << 63) // 1000
+
+
+@dataclass
+class History:
+    """The tables of a snapshot, and what they are of."""
+
+    tables: dict[str, pd.DataFrame]
+    devices: list[int]
+    started_ns: int | None
+    stopped_ns: int | None
+
+
+@dataclass
+class _Blocks:
+    """Blocks as columns; a time is absent where it is None."""
+
+    name: list[str] = field(default_factory=list)
+    stack: list[str | None] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    allocated_ns: list[int | None] = field(default_factory=list)
+    released_ns: list[int | None] = field(default_factory=list)
+    device: list[int] = field(default_factory=list)
+
+    def add(self, size: int, stack: str, device: int, allocated: int | None, released: int | None) -> int:
+        self.name.append(_name(stack))
+        self.stack.append(stack or None)
+        self.size.append(size)
+        self.allocated_ns.append(allocated)
+        self.released_ns.append(released)
+        self.device.append(device)
+        return len(self.size) - 1
+
+
+class _Stacks:
+    """Texts of stacks, each made once: blocks and entries share the lists of their frames."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, str] = {}
+
+    def text(self, frames: Any) -> str:
+        if not isinstance(frames, list):
+            return ""
+        if id(frames) not in self._known:  # all of the snapshot lives until it was read
+            parts = (_frame(one) for one in frames[:_MAX_FRAMES])
+            self._known[id(frames)] = "\n".join(filter(None, parts))
+        return self._known[id(frames)]
+
+
+class _Samples:
+    """What each entry of the history changed, in the order of time."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, list[tuple[int, int, int, int]]] = {}  # of a device: time, allocated, reserved, active
+
+    def add(self, device: int, time_ns: int, allocated: int = 0, reserved: int = 0, active: int = 0) -> None:
+        self.rows.setdefault(device, []).append((time_ns, allocated, reserved, active))
+
+    def table(self, ends: dict[int, tuple[int, int, int]]) -> pd.DataFrame:
+        """Return the table ``memory``: the sizes at the end, less what changed after each entry."""
+        names = ("allocated_bytes", "reserved_bytes", "active_bytes")
+        columns: dict[str, list[np.ndarray[Any, Any]]] = {name: [] for name in ("time_ns", "device_id", *names)}
+        for device, rows in self.rows.items():
+            told = np.array(rows, np.int64)
+            levels = np.array(ends.get(device, (0, 0, 0))) - told[:, 1:].sum(axis=0) + np.cumsum(told[:, 1:], axis=0)
+            columns["time_ns"].append(told[:, 0])
+            columns["device_id"].append(np.full(len(told), device))
+            for place, name in enumerate(names):
+                columns[name].append(np.maximum(levels[:, place], 0))
+        if not self.rows:
+            return schema.empty("memory")
+        joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+        whose = schema.categorical(np.zeros(len(joined["time_ns"]), np.int8), [_COMPONENT])
+        return schema.sort_by_time(schema.build("memory", {**joined, "component": whose}))
+
+
+class _History:
+    """What was read so far."""
+
+    def __init__(self, notes: Notes, source: str) -> None:
+        self.notes, self.source = notes, source
+        self.blocks, self.samples, self.stacks = _Blocks(), _Samples(), _Stacks()
+        self.alive: dict[tuple[int, int], int] = {}
+        self.awaited: set[tuple[int, int]] = set()
+        self.rows = 0
+
+    def take(self, given: Any) -> list[Any]:
+        """Return the elements of a list, as many as may be read, and register them."""
+        elements: list[Any] = given if isinstance(given, list) else []
+        taken = elements[: max(0, _MAX_ROWS - self.rows)]
+        self.rows += len(taken)
+        self.notes.ledger.read(self.source, len(elements))
+        more = len(elements) - len(taken)
+        self.notes.leave_out(self.source, f"an element is beyond the {_MAX_ROWS:,} that are read", more)
+        return taken
+
+    def read_entry(self, device: int, entry: Any) -> str:
+        """Read one entry of the history; return what became of it: ``kept``, ``used`` or why it is left out."""
+        if not isinstance(entry, dict) or not isinstance(action := entry.get("action"), str):
+            return "an entry is no action of the allocator"
+        size, address, time_us = _size(entry.get("size")), _whole(entry.get("addr")), _whole(entry.get("time_us"))
+        if action in _NO_SIZE:
+            return "used"
+        if size is None or address is None or time_us is None or time_us > _LATEST_US:
+            return "an entry has no readable size, address or time"
+        time_ns, key = time_us * 1000, (device, address)
+        if action in _GROWS:
+            self.samples.add(device, time_ns, reserved=_GROWS[action] * size)
+        elif action == _ALLOCATED:
+            stack = self.stacks.text(entry.get("frames"))
+            self.alive[key] = self.blocks.add(size, stack, device, time_ns, None)
+            self.samples.add(device, time_ns, allocated=size, active=size)
+            return "kept"
+        elif action == _FREE and key in self.awaited:
+            self.awaited.discard(key)
+            self.samples.add(device, time_ns, active=-size)
+        elif action in (_FREED, _FREE):
+            self.samples.add(device, time_ns, allocated=-size, active=-size * (action == _FREE))
+            if action == _FREED:
+                self.awaited.add(key)
+            if key not in self.alive:
+                self.blocks.add(size, "", device, None, time_ns)
+                return "kept"
+            self.blocks.released_ns[self.alive.pop(key)] = time_ns
+        else:
+            return f"an entry tells of the action {action[:40]!r}, which is not known"
+        return "used"
+
+    def read_segment(self, segment: Any) -> None:
+        """Read the blocks of a segment that were there when the snapshot was taken."""
+        segment = segment if isinstance(segment, dict) else {}
+        device, address = _whole(segment.get("device")) or 0, _whole(segment.get("address")) or 0
+        outcomes: Counter[str] = Counter()
+        for block in self.take(segment.get("blocks")):
+            size = _size(block.get("size")) if isinstance(block, dict) else None
+            if size is None:
+                outcomes["a block has no readable size"] += 1
+                continue
+            at = _whole(block.get("address"))
+            key = device, address if at is None else at
+            address = key[1] + size
+            if block.get("state") not in _ACTIVE or key in self.alive:
+                outcomes["used"] += 1
+                continue
+            self.blocks.add(size, self.stacks.text(_frames_of(block)), device, None, None)
+            outcomes["kept"] += 1
+        self.account(outcomes)
+
+    def account(self, outcomes: Counter[str]) -> None:
+        """Tell the ledger what became of elements."""
+        self.notes.ledger.keep(self.source, "allocations", outcomes.pop("kept", 0))
+        self.notes.ledger.use(self.source, outcomes.pop("used", 0))
+        for reason, count in outcomes.items():
+            self.notes.leave_out(self.source, reason, count, affects="memory and allocations")
+
+
+def read_history(segments: list[Any], traces: list[Any], notes: Notes, source: str) -> History:
+    """Make the tables of a snapshot.
+
+    A block that the history does not tell the allocation of was there before it began: it has no ``allocated_ns``.
+    Column ``stack`` of ``allocations`` tells its Python stack, the innermost frame first.
+
+    Parameters
+    ----------
+    segments, traces
+        What the snapshot holds under ``segments`` and ``device_traces``.
+    notes
+        Takes what was left out.
+    source
+        What to call the snapshot in notes.
+    """
+    read = _History(notes, source)
+    for device, trace in enumerate(traces[:_MAX_DEVICES]):
+        read.account(Counter(read.read_entry(device, entry) for entry in read.take(trace)))
+    for segment in segments[:_MAX_ROWS]:
+        read.read_segment(segment)
+    memory = read.samples.table(_sizes(segments[:_MAX_ROWS]))
+    notes.ledger.make(source, "memory", len(memory))
+    times = memory["time_ns"].to_numpy(np.int64)
+    devices = {*read.blocks.device, *memory["device_id"].dropna().tolist()}
+    return History(
+        {"allocations": _allocations(read.blocks), "memory": memory},
+        sorted(int(device) for device in devices),
+        int(times.min()) if len(times) else None,
+        int(times.max()) if len(times) else None,
+    )
+
+
+def _sizes(segments: list[Any]) -> dict[int, tuple[int, int, int]]:
+    """Return what was allocated, reserved and active on each device when the snapshot was taken."""
+    sizes: dict[int, tuple[int, int, int]] = {}
+    for segment in segments:
+        if isinstance(segment, dict):
+            device = _whole(segment.get("device")) or 0
+            own = [_size(segment.get(name)) or 0 for name in ("allocated_size", "total_size", "active_size")]
+            allocated, reserved, active = sizes.get(device, (0, 0, 0))
+            sizes[device] = allocated + own[0], reserved + own[1], active + own[2]
+    return sizes
+
+
+def _allocations(blocks: _Blocks) -> pd.DataFrame:
+    columns = {
+        "name": blocks.name,
+        "size_bytes": np.array(blocks.size, np.int64),
+        "allocated_ns": pd.array(blocks.allocated_ns, "Int64"),
+        "released_ns": pd.array(blocks.released_ns, "Int64"),
+        "device_id": np.array(blocks.device, np.int64),
+        "stack": pd.Categorical(blocks.stack),
+    }
+    return schema.build("allocations", columns)
+
+
+def _whole(value: Any) -> int | None:
+    """Return a size, an address or a time; None for anything else."""
+    return value if type(value) is int and 0 <= value < _MAX_WHOLE else None
+
+
+def _size(value: Any) -> int | None:
+    whole = _whole(value)
+    return whole if whole is not None and whole <= _MAX_SIZE else None
+
+
+def _frames_of(block: Any) -> Any:
+    history = block.get("history")
+    first = history[0] if isinstance(history, list) and history and isinstance(history[0], dict) else {}
+    return block.get("frames") or first.get("frames")
+
+
+def _frame(frame: Any) -> str:
+    """Return a frame as stacks of operators have it: ``main.py(7): train``; empty for one that is not of Python."""
+    if not isinstance(frame, dict):
+        return ""
+    file, line, function = frame.get("filename"), _whole(frame.get("line")), frame.get("name")
+    if not isinstance(file, str) or not isinstance(function, str) or not line or not file.endswith(_PYTHON):
+        return ""
+    return f"{file[:_LONGEST]}({line % 10**9}): {function[:_LONGEST]}".replace("\n", " ")
+
+
+def _name(stack: str) -> str:
+    """Return what to call a block: the function of the user's that allocated it, else the innermost one."""
+    frames = stack.split("\n") if stack else []
+    chosen = next((one for one in frames if is_users(one.rpartition("(")[0])), frames[0] if frames else "")
+    return chosen.rpartition("): ")[2] or "no stack"

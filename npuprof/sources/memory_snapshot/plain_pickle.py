@@ -1,0 +1,97 @@
+"""Read pickles that hold plain values alone: numbers, texts, lists, dictionaries and tuples of numbers.
+
+Unpickling runs what a pickle tells it to, so a pickle from elsewhere is read in two steps. Its instructions are looked
+through first, without following one: any that names a class or a function, calls or builds an object, or makes a set or
+a tuple of anything but numbers (whose hash takes a stack as deep as they are nested) is refused. Only then an
+unpickler whose every look-up of a name fails makes the values.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any, NoReturn
+
+from npuprof.errors import SourceError
+
+MAX_BYTES = 1 << 30
+_MAX_NUMBER_BYTES = 16
+
+# How many bytes follow each instruction; of those that -1 stands for, what follows tells how many.
+_FOLLOWING = {
+    **dict.fromkeys(b"}])(aesuN\x88\x89\x85\x86\x87\x94t", 0),
+    **dict.fromkeys(b"Kqh\x80", 1),
+    ord("M"): 2,
+    **dict.fromkeys(b"Jrj", 4),
+    **dict.fromkeys(b"G\x95", 8),
+    **dict.fromkeys(b"XC\x8cB\x8d\x8a\x8b", -1),
+}
+_LENGTH_BYTES = {ord("X"): 4, ord("C"): 1, 0x8C: 1, ord("B"): 4, 0x8D: 8, 0x8A: 1, 0x8B: 4}
+_NUMBERS = frozenset(b"KMJG\x8a\x8b")
+_TUPLES = {0x85: 1, 0x86: 2, 0x87: 3}
+_MARK, _TUPLE, _STOP, _PROTOCOL, _PUT = ord("("), ord("t"), ord("."), 0x80, ord("r")
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module_name: str, global_name: str, /) -> NoReturn:
+        raise pickle.UnpicklingError(f"it asks for {module_name}.{global_name}, which is not made")
+
+    def persistent_load(self, pid: Any, /) -> NoReturn:
+        raise pickle.UnpicklingError(f"it refers to the object {str(pid)[:40]!r}, which is not in it")
+
+
+def looks_like_pickle(head: bytes) -> bool:
+    """Check by its first bytes whether a file is a pickle of protocol 2 or later."""
+    return len(head) > 2 and head[0] == _PROTOCOL and 2 <= head[1] <= 5
+
+
+def load_plain(data: bytes, path: object) -> Any:
+    """Return the value that a pickle holds.
+
+    Raises
+    ------
+    SourceError
+        If it is damaged or holds anything but plain values; nothing of it was run then.
+    """
+    _check(data, path)
+    try:
+        return _PlainUnpickler(io.BytesIO(data)).load()
+    except MemoryError:
+        raise SourceError(f"{path} takes more memory than there is; record fewer entries of the history") from None
+    except Exception as error:
+        raise SourceError(f"{path} cannot be read as a pickle: {error}; save the snapshot again") from error
+
+
+def _check(data: bytes, path: object) -> None:
+    """Look through the instructions, and refuse those that plain values do not need."""
+    at, end, numbers, marked = 0, len(data), 0, False
+    while at < end:
+        code = data[at]
+        if code == _STOP:
+            return
+        follow = _FOLLOWING.get(code)
+        if follow is None:
+            _refuse(path, f"instruction {bytes([code])!r} at byte {at} makes more than plain values")
+        if code in _NUMBERS:
+            numbers += 1
+        else:
+            if _TUPLES.get(code, 0) > numbers or (code == _TUPLE and not marked):
+                _refuse(path, f"the tuple at byte {at} holds more than numbers")
+            numbers, marked = 0, code == _MARK
+        at += 1
+        if follow < 0:
+            width = _LENGTH_BYTES[code]
+            follow = width + int.from_bytes(data[at : at + width], "little")
+            if code in _NUMBERS and follow - width > _MAX_NUMBER_BYTES:
+                _refuse(path, f"the number before byte {at} has {follow - width} bytes")
+        elif code == _PUT and int.from_bytes(data[at : at + 4], "little") > at:
+            _refuse(path, f"byte {at} numbers more values than there are")
+        at += follow
+    raise SourceError(f"{path} ends in the middle of a pickle: it was cut off; save the snapshot again")
+
+
+def _refuse(path: object, why: str) -> NoReturn:
+    raise SourceError(
+        f"{path} is a pickle that npuprof does not open: {why}, and a pickle that makes objects can run any program. "
+        "Memory snapshots of torch.cuda.memory._snapshot and torch_npu hold plain values only"
+    )
