@@ -147,6 +147,19 @@ class Profile(ProfileFigures, Exports):
 
         return launches(self.tables)
 
+    def step_statistics(self) -> pd.DataFrame:
+        """Compare the steps: median, 95th percentile and the steps that stand out, for the step and each of its parts.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``rank``, ``device_id``, ``part``, ``steps``, ``median_ns``, ``p95_ns``, ``max_ns`` and ``outliers``, the
+            numbers of steps; see :func:`npuprof.analysis.step_statistics.step_statistics`.
+        """
+        from npuprof.analysis.step_statistics import step_statistics
+
+        return step_statistics(self.accounting)
+
     def by(self, *keys: Key) -> pd.DataFrame:
         """Sum the kernels up by what launched them and what they are: ``run.by("line")``, ``run.by("op", "shapes")``.
 

@@ -1,0 +1,69 @@
+"""How steps differ: median, 95th percentile and the steps that stand out, for the whole step and each of its parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.accounting import PARTS, Accounting
+from npuprof.arrays import Bools, Int64
+
+WHOLE = "step"
+"""The part that is the step itself."""
+
+_SCORE = 3.5  # of a modified z-score, from which on a value stands out
+_LEAST_STEPS = 5
+_LEAST_SHARE = 0.01  # of the median step: what differs by less is no matter
+_SIGMA = 1.4826  # of a normal distribution, over its median absolute deviation
+_MAX_NAMED = 20
+
+
+def step_statistics(accounting: Accounting) -> pd.DataFrame:
+    """Compare the steps of each rank and device.
+
+    Parameters
+    ----------
+    accounting
+        The steps, as :func:`npuprof.analysis.accounting.account` returns them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``rank``, ``device_id``, ``part`` (:data:`WHOLE`, or one of :data:`npuprof.analysis.accounting.PARTS` that some
+        step has), ``steps``, ``median_ns``, ``p95_ns``, ``max_ns``, and ``outliers``: the numbers of the steps that
+        took longer or shorter than most, of at least five, the farthest first. A run without steps is one step,
+        without a number.
+    """
+    wide = accounting.by_part()
+    rows = []
+    for (rank, device), own in wide.groupby(["rank", "device_id"], dropna=False, sort=True):
+        typical = float(np.median(own["duration_ns"].to_numpy(np.int64)))
+        for part in (WHOLE, *PARTS):
+            times = own["duration_ns" if part == WHOLE else part].to_numpy(np.int64)
+            if part == WHOLE or times.any():
+                rows.append((rank, device, part, *_spread(times), _outliers(times, typical, own["step"])))
+    names = ["rank", "device_id", "part", "steps", "median_ns", "p95_ns", "max_ns", "outliers"]
+    table: pd.DataFrame = pd.DataFrame(rows, columns=names).astype(
+        {"rank": "Int64", "device_id": "Int64", **dict.fromkeys(names[3:7], "int64")}
+    )
+    table["part"] = pd.Categorical(table["part"], [WHOLE, *PARTS])
+    return table
+
+
+def _spread(times: Int64) -> tuple[int, int, int, int]:
+    ordered = np.sort(times)
+    count = len(ordered)
+    low, high = int(ordered[(count - 1) // 2]), int(ordered[count // 2])
+    return count, low + (high - low) // 2, int(ordered[count - 1 - count // 20]), int(ordered[-1])
+
+
+def _outliers(times: Int64, typical: float, step: pd.Series[int]) -> str:
+    """Return the numbers of the steps that stand out, the farthest first."""
+    if len(times) < _LEAST_STEPS:
+        return ""
+    distance = np.abs(times - np.median(times))
+    far: Bools = distance > np.maximum(_SCORE * _SIGMA * np.median(distance), _LEAST_SHARE * typical)
+    rows = np.flatnonzero(far & step.notna().to_numpy(bool))
+    rows = rows[np.argsort(-distance[rows], kind="stable")]
+    named = ", ".join(str(number) for number in step.iloc[rows[:_MAX_NAMED]].tolist())
+    return f"{named} and {len(rows) - _MAX_NAMED} more" if len(rows) > _MAX_NAMED else named
