@@ -77,7 +77,8 @@ def call_sites(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         {"line": lines(places), "module": places["module"].array, "op": op.astype("category").array}
     )
     codes = _categories(tables, found, at, outer)
-    return sites.assign(category=schema.categorical(codes, list(CATEGORIES)))
+    sites["category"] = schema.categorical(codes, list(CATEGORIES))
+    return sites
 
 
 def _devices(tables: Mapping[str, pd.DataFrame]) -> list[int]:
