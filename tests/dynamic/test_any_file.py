@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from npuprof.dynamic import keys
 from npuprof.dynamic.requests import Request, read_file, understand
 from npuprof.errors import NpuprofError
+from tests.budget import examples
 from tests.field_damage import WRONG, damaged, places
 
 _SCALARS = (
@@ -38,14 +39,14 @@ def _file(table: dict[str, keys.Key]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 @given(_file(dict(keys.TORCH_NPU)) | _file(dict(keys.MINDSPORE)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_any_object_is_a_request_or_a_refusal(plain: dict[str, Any]) -> None:
     with suppress(NpuprofError):
         assert isinstance(understand(json.loads(json.dumps(plain))), Request)
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_any_bytes_are_an_object_or_a_refusal(tmp_path_factory: Any, content: bytes) -> None:
     path = Path(tmp_path_factory.getbasetemp()) / "profiler_config.json"
     path.write_bytes(content)

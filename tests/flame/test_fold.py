@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from npuprof.flame.fold import Frames, Root, amount, fold, inside, rest_of
 from npuprof.flame.tree import COLUMNS, merged_calls
 from tests import factories
+from tests.budget import examples
 from tests.flame.trees import Row, below, rows, tree
 
 MANY_NAMES = tuple(f"kernel_{i}" for i in range(3_000))
@@ -30,7 +31,7 @@ def check(frames: Frames, most: int) -> None:
     assert frames.own.sum() + frames.total[frames.folded > 0].sum() == frames.total[0]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(rows, st.integers(2, 45), st.one_of(st.none(), st.integers(1, 7)), st.integers(-1, 39))
 def test_own_shares_and_folded_frames_add_up_to_the_root(
     given_rows: list[Row], most: int, levels: int | None, path: int
@@ -52,7 +53,7 @@ def test_own_shares_and_folded_frames_add_up_to_the_root(
         assert set(shown) == {one for one in paths if sums.total[one] > 0}
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(rows, st.integers(4, 8), st.integers(0, 5))
 def test_the_rest_can_be_opened_until_nothing_is_left(given_rows: list[Row], most: int, seed: int) -> None:
     calls, sums = tree(given_rows)

@@ -13,6 +13,7 @@ from npuprof.errors import OptionsError
 from npuprof.flame.scope import Scope, scoped, steps, threads
 from npuprof.flame.tree import COLUMNS, Sums, Weight, merged_calls
 from tests import factories
+from tests.budget import examples
 
 
 def test_steps_add_up_to_the_run() -> None:
@@ -129,7 +130,7 @@ spans = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(spans, st.integers(1, 59))
 def test_any_calls_split_at_a_moment_keep_their_time(calls_given: list[tuple[int, int, str, int]], at: int) -> None:
     run = factories.all_tables(api=_api(calls_given), steps=_steps([(1, 0, at), (2, at, 200)]))

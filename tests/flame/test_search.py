@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from npuprof.errors import OptionsError
 from npuprof.flame.fold import Root, fold, rest_of
 from npuprof.flame.search import found_in, matching, path_called
+from tests.budget import examples
 from tests.flame.trees import NAMES, Row, below, rows, tree
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(rows, st.integers(2, 12), st.integers(-1, 39), st.booleans())
 def test_the_share_is_that_of_the_union(given_rows: list[Row], most: int, path: int, is_rest: bool) -> None:
     calls, sums = tree(given_rows)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from npuprof import tables
 from npuprof.flame.tree import call_tree
 from tests import factories
+from tests.budget import examples
 
 
 def test_kernels_hang_below_the_call_that_launched_them() -> None:
@@ -125,7 +126,7 @@ slices = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(slices, slices, st.lists(st.integers(-1, 30), max_size=12))
 def test_self_values_add_up_to_totals(
     operators: list[tuple[int, int, str, int]], api: list[tuple[int, int, str, int]], launchers: list[int]

@@ -27,6 +27,7 @@ from npuprof.session.session import Session
 from npuprof.session.streams import ModelStream
 from npuprof.simulator import acl
 from npuprof.simulator.models import perceptron, write_model
+from tests.budget import examples
 
 
 @pytest.fixture(autouse=True)
@@ -254,7 +255,7 @@ def other(**how: Any) -> Any:
 
 
 @given(st.lists(st.integers(1, 5 * _ROW.size), max_size=8))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 def test_rows_are_the_same_however_the_pipe_is_cut(cuts: list[int]) -> None:
     module = other(code_first=False, spelling="model_unsubscribe")
     data = b"".join(_ROW.pack(1 << 60, 10 + number) for number in range(5))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from itertools import cycle
+from itertools import cycle, groupby, zip_longest
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from npuprof.notes import Notes
 from npuprof.sources import database
 from npuprof.sources.base import Decoded
 from npuprof.sources.database.connection import open_database
+from tests.budget import examples
 from tests.sources.database.maker import framework_database
 
 _COMPUTED = {"links", "overlap"}  # of other tables
@@ -46,22 +48,31 @@ def test_a_sound_database_balances_and_every_table_is_accounted_for(whole: Path)
             assert rows == connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0], table
 
 
-def test_a_damaged_cell_costs_no_row_without_a_note(whole: Path, tmp_path: Path) -> None:
+def _rounds(columns: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    """Return which columns are damaged in one reading: one of each table, or with many examples only one at all."""
+    if examples(1) > 1:
+        return [[column] for column in columns]
+    by_table = [list(found) for _, found in groupby(columns, key=itemgetter(0))]
+    return [[column for column in found if column] for found in zip_longest(*by_table)]
+
+
+def test_damaged_cells_cost_no_row_without_a_note(whole: Path, tmp_path: Path) -> None:
     sound = _rows(database.read(whole))
-    for number, ((table, column), damage) in enumerate(zip(_columns(whole), cycle(_DAMAGE), strict=False)):
+    kinds = cycle(_DAMAGE)
+    for number, damaged in enumerate(_rounds(_columns(whole))):
         path = tmp_path / f"{number}" / whole.name
         path.parent.mkdir()
         path.write_bytes(whole.read_bytes())
         with closing(sqlite3.connect(path)) as connection:
-            connection.execute(
-                f'UPDATE "{table}" SET "{column}" = {damage} WHERE rowid = (SELECT max(rowid) FROM "{table}")'
-            )
+            for table, column in damaged:
+                last = f'(SELECT max(rowid) FROM "{table}")'
+                connection.execute(f'UPDATE "{table}" SET "{column}" = {next(kinds)} WHERE rowid = {last}')
             connection.commit()
         decoded = database.read(path)
-        assert not list(decoded.notes.ledger.imbalances(decoded.tables)), (table, column)
-        shrunk = [name for name, rows in _rows(decoded).items() if rows < sound[name] and name not in _COMPUTED]
-        noted = {"warning", "error"} & set(decoded.notes.to_frame()["severity"])
-        assert noted or not shrunk, (table, column, damage, shrunk)
+        assert not list(decoded.notes.ledger.imbalances(decoded.tables)), damaged
+        lost = {name: sound[name] - rows for name, rows in _rows(decoded).items() if name not in _COMPUTED}
+        notes = decoded.notes.to_frame().query("severity in ('warning', 'error')")
+        assert notes["count"].sum() >= max(lost.values()), (damaged, lost)
 
 
 def test_rows_of_a_table_that_nothing_reads_are_noted(whole: Path, tmp_path: Path) -> None:

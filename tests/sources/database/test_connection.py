@@ -17,6 +17,7 @@ from npuprof.sources.columns.nullable import ABSENT
 from npuprof.sources.database import connection
 from npuprof.sources.database.connection import _DIGITS, _WHOLE, is_database, open_database
 from npuprof.sources.database.names import Names
+from tests.budget import examples
 from tests.sources.database.maker import START_NS, Maker, checksum
 
 
@@ -181,7 +182,7 @@ def test_the_rows_before_the_damage_are_kept_and_told(tmp_path: Path) -> None:
     assert "damaged after" in notes.to_frame()["message"].iloc[-1]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(st.binary(min_size=1, max_size=400), st.integers(0, 4000))
 def test_damage_anywhere_gives_rows_or_an_error_of_ours(
     tmp_path_factory: pytest.TempPathFactory, junk: bytes, place: int

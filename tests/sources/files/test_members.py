@@ -24,6 +24,7 @@ from npuprof.loading import open_path
 from npuprof.sources.files import archives, members
 from npuprof.sources.files.archives import unpack
 from npuprof.sources.files.members import Limits
+from tests.budget import examples
 from tests.full_disk import small_disk
 from tests.sources.files.packing import (
     files_of,
@@ -293,7 +294,7 @@ def test_the_list_of_a_zip_is_bounded_before_it_is_read(tmp_path: Path, monkeypa
             unpack(one)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), suffix=st.sampled_from([".zip", ".tar", ".tgz"]))
 def test_any_damage_ends_in_an_error_of_ours_or_in_a_run(
     tmp_path: Path, place: Path, data: st.DataObject, suffix: str

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from npuprof.sources.files import memory_limit
+from tests.budget import examples
 from tests.sources.framework.conftest import Reader
 from tests.sources.framework.writer import Framework, small
 
@@ -34,7 +35,7 @@ def check(run: Framework, read: Reader) -> None:
     assert found["python"]["parent_id"].dropna().between(0, len(found["python"]) - 1).all()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_flipped_cut_and_strange_bytes_end_in_tables(read: Reader, data: st.DataObject) -> None:
     run = small()
@@ -43,7 +44,7 @@ def test_flipped_cut_and_strange_bytes_end_in_tables(read: Reader, data: st.Data
     check(run, read)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_bytes_without_any_sense_end_in_tables(read: Reader, data: st.DataObject) -> None:
     run = small()

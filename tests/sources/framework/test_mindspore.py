@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from npuprof import tables
 from npuprof.sources.base import Decoded
 from npuprof.sources.framework import mindspore, reader_of
+from tests.budget import examples
 from tests.sources.framework.conftest import CLOCK
 
 T = 1_795_181_081_964_356_555
@@ -107,7 +108,7 @@ def test_a_framework_is_known_by_its_files(folder: Path, tmp_path_factory: pytes
     assert reader_of(other / "missing") is None
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_text_ends_in_tables(folder: Path, data: st.DataObject) -> None:
     for name, text in (("cpu_op_execute_timestamp_0.txt", OPERATORS), ("cpu_ms_memory_record_0.txt", MEMORY)):

@@ -15,6 +15,7 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.framework import mindspore_ranges, reader_of
 from npuprof.sources.raw.metadata.clocks import Clock
 from npuprof.sources.torch_npu import raw_files
+from tests.budget import examples
 from tests.sources.framework.conftest import CLOCK
 from tests.sources.framework.test_mindspore import OPERATORS
 from tests.sources.framework.writer import EPOCH_OFFSET_NS, START_NS, record, text
@@ -116,7 +117,7 @@ def test_a_counter_of_ten_nanoseconds_is_exact(tmp_path: Path) -> None:
     assert (row["start_ns"], row["duration_ns"]) == (_EPOCH_NS + 30, 40)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_ranges_give_tables(data: st.DataObject, tmp_path: Path) -> None:
     content = bytearray(b"".join(RANGES))

@@ -8,6 +8,7 @@ import pandas as pd
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.sources.framework.conftest import Reader
 from tests.sources.framework.writer import C_CALL, C_RETURN, CALL, MAIN, RETURN, WORKER, Framework, small, utc
 
@@ -39,7 +40,7 @@ def rows_of(python: pd.DataFrame) -> list[Row]:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )  # each example has a folder of its own
 @given(
     st.lists(

@@ -15,6 +15,7 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded
+from tests.budget import examples
 from tests.sources.raw.writers.communication import CommunicationDirectory
 
 from .conftest import raw_sample, writable_copy
@@ -88,7 +89,7 @@ def test_damaged_records_of_communication_and_memory_give_tables_or_an_error(tmp
 def _damage_and_read(folder: Path, files: list[Path]) -> None:
     whole = {file: file.read_bytes() for file in files}
 
-    @settings(max_examples=60, deadline=None, derandomize=True)
+    @settings(max_examples=examples(60))
     @given(data=st.data())
     def damage_and_read(data: st.DataObject) -> None:
         damaged = data.draw(st.lists(st.sampled_from(files), min_size=1, max_size=3))
@@ -139,7 +140,7 @@ def test_damaged_samples_give_rows_that_keep_their_schema(
     files = [file for file in _files(folder) if file.name.startswith((*_SAMPLED, "qos", "ddr", "host_"))]
     whole = {file: file.read_bytes() for file in files}
 
-    @settings(max_examples=25, deadline=None, derandomize=True)
+    @settings(max_examples=examples(25))
     @given(data=st.data())
     def damage_and_read(data: st.DataObject) -> None:
         damaged = data.draw(st.lists(st.sampled_from(files), min_size=1, max_size=4, unique=True))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import npuprof
 from npuprof import tables
 from npuprof.errors import NpuprofError
+from tests.budget import examples
 from tests.sources.mindspore.maker import trace
 from tests.sources.text.kinds import KINDS
 from tests.sources.text.test_every_kind import ANALYSED, INFO, MINDSPORE_TEXTS, SUMMARY
@@ -62,7 +63,7 @@ def broken_files(draw: st.DrawFn) -> tuple[str, bytes]:
     return name, bytes(content[: draw(st.integers(0, len(content)))] if draw(st.booleans()) else content)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(broken=broken_files())
 def test_any_bytes_are_tables_or_a_clear_error(tmp_path: Path, broken: tuple[str, bytes]) -> None:
     name, content = broken
@@ -76,7 +77,7 @@ def test_any_bytes_are_tables_or_a_clear_error(tmp_path: Path, broken: tuple[str
         tables.check(table, run.tables[table])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files=st.lists(broken_files(), min_size=1, max_size=4))
 def test_a_result_of_any_bytes_is_tables_or_a_clear_error(tmp_path: Path, files: list[tuple[str, bytes]]) -> None:
     output = tmp_path / "run" / "ASCEND_PROFILER_OUTPUT"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import npuprof
 from npuprof.notes import Notes
 from npuprof.sources.trace.events import read_events
+from tests.budget import examples
 from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.trace.maker import small_trace
 
@@ -34,7 +35,7 @@ def _names(path: Path, chunk_bytes: int, notes: Notes) -> list[tuple[str, str, b
     return [(event.ph, event.name, bytes(event.args)) for batch in batches for event in batch]
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     parts=st.lists(_ROWS, min_size=1, max_size=4),
     wrapped=st.booleans(),

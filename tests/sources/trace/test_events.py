@@ -16,6 +16,7 @@ from npuprof.notes import Notes
 from npuprof.sources.trace import events as reader
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import is_trace, read_events
+from tests.budget import examples
 
 nasty = st.sampled_from(['}, {"ph":"X"', "a, b", '"', "\\", "é\n", "]}", "{", "", "nn.Module: Conv2d_0"])
 events = st.lists(
@@ -29,7 +30,7 @@ events = st.lists(
     ),
     max_size=12,
 )
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def read(path: Path, chunk_bytes: int = 1 << 20) -> tuple[list[tuple[Any, ...]], Notes]:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof.errors import NpuprofError
+from tests.budget import examples
 from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.mutations import load, lost, warned_more
 from tests.sources.trace.maker import small_trace
@@ -67,7 +68,7 @@ _PLAIN = {form: _plain(form) for form in ("torch", "vendor")}
 _PLACES = [(form, place) for form, plain in _PLAIN.items() for place in _numbers(plain)]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(_PLACES), _NUMBERS)
 def test_a_number_of_any_size_is_read_or_told(tmp_path: Path, where: tuple[str, tuple[Any, ...]], value: Any) -> None:
     form, place = where

@@ -19,6 +19,7 @@ from npuprof.sources import raw
 from npuprof.sources.base import Decoded
 from npuprof.sources.selection import choose
 from npuprof.sources.slicing import cut
+from tests.budget import examples
 from tests.sources.raw.conftest import raw_sample
 from tests.sources.raw.writers.communication import SLAVE, CommunicationDirectory
 
@@ -145,7 +146,7 @@ def test_a_part_of_damaged_records_gives_tables_or_an_error(tmp_path: Path) -> N
     selection = choose(None, int(starts[5]), int(starts[9]))
     assert selection is not None
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         changed = data.draw(st.sampled_from(files))

@@ -19,6 +19,7 @@ from npuprof import simulator, tables
 from npuprof.simulator import npu
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded
+from tests.budget import examples
 from tests.sources.raw.conftest import raw_sample
 from tests.sources.raw.writers.communication import CommunicationDirectory
 from tests.sources.raw.writers.directory import START_NS
@@ -166,7 +167,7 @@ def test_records_of_impossible_sizes_are_counted(directory: CommunicationDirecto
     assert notes.at["task_memory_info", "count"] == 4
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(events=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), max_size=30))
 def test_what_is_taken_and_not_given_back_is_what_is_held(
     events: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from npuprof.simulator import synthesise
 from npuprof.sources import raw
 from npuprof.sources.files import memory_limit
+from tests.budget import examples
 from tests.sources.raw.conftest import raw_sample, writable_copy
 from tests.sources.raw.records.slicing import take_streams
 
@@ -29,7 +30,7 @@ def _check(path: Path) -> None:
     folder = path / "device_0" / "data"
     streams = take_streams(folder)
 
-    @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=examples(20), suppress_health_check=[HealthCheck.too_slow])
     @given(data=st.data())
     def cut_and_read(data: st.DataObject) -> None:
         for old in folder.glob("*.slice_*"):
