@@ -9,18 +9,43 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# The same examples in every run, as quick as the machine is; NPUPROF_EXPLORE=1 looks for new ones.
-settings.register_profile("same", deadline=None, derandomize=True)
-settings.register_profile("explore", deadline=None)
+from tests import budget, pace
+
 # Beside torch there may be a torch_npu that cannot be imported without CANN: torch must not load it by itself.
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
-settings.load_profile("explore" if os.environ.get("NPUPROF_EXPLORE") else "same")
-
 _BROWSER = "tests/browser/"
+_ALWAYS_SLOW = ("browser", "heavy", "torch")
+_FAST = "not slow"
+_MOST_S = 2.0  # of a test of the fast lane, on an idle machine
 
 SAMPLES = Path(os.environ.get("NPUPROF_SAMPLES", Path(__file__).parents[2] / "shared" / "samples"))
 """The folder of real results and raw directories, which there may be none of; tests take the fixture `samples`."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the fast lane try few examples, unless a profile is asked for."""
+    asked = config.getoption("--hypothesis-profile", default=None)
+    settings.load_profile(asked or ("fast" if config.option.markexpr == _FAST else budget.USUAL))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep what drives browsers and large frameworks out of the fast lane."""
+    for item in items:
+        if any(item.get_closest_marker(name) for name in _ALWAYS_SLOW):
+            item.add_marker("slow")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Name the tests that took long and are not marked as slow."""
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]
+    late = [
+        report
+        for report in reports
+        if report.when == "call" and "slow" not in report.keywords and report.duration > pace.seconds(_MOST_S)
+    ]
+    for report in sorted(late, key=lambda report: -report.duration):
+        terminalreporter.write_line(f"slow, and not marked so: {report.nodeid} took {report.duration:.1f} s")
 
 
 @pytest.hookimpl(optionalhook=True)

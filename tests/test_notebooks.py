@@ -10,6 +10,8 @@ from typing import Any
 import nbformat
 import pytest
 
+from tests import pace
+
 _FOLDER = Path(__file__).parent.parent / "notebooks"
 _NAMES = ("load_my_result", "explorer_tour")
 _LIVE = ("explore",)  # cells whose output needs a kernel: it is not kept
@@ -38,7 +40,7 @@ def test_it_runs_from_top_to_bottom(name: str, tmp_path: Path, monkeypatch: pyte
     notebook = read(name)
     before = {cell.id: [sorted(output.get("data", ())) for output in cell.outputs] for cell in code(notebook)}
     client.NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(here)}}
+        notebook, timeout=pace.seconds(300), kernel_name="python3", resources={"metadata": {"path": str(here)}}
     ).execute()
     after = {cell.id: [sorted(output.get("data", ())) for output in cell.outputs] for cell in code(notebook)}
     assert {key: kinds for key, kinds in after.items() if key not in _LIVE} == {

@@ -26,7 +26,7 @@ from npuprof.session import from_environment
 from npuprof.simulator import synthesise
 from npuprof.sources.base import Decoded
 from npuprof.texts import json_or_text, plain_line, plain_lines, repaired_json
-from tests import factories
+from tests import factories, pace
 
 ACTING = [*map(chr, [*range(32), *range(0x7F, 0xA0)]), *"\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069"]
 NAME = "a\x1b[2Jb\x1b]0;owned\x07c\rd\u202eexe\u061c.\u2066\x9b31m"
@@ -98,7 +98,7 @@ def test_a_terminal_that_has_no_such_character_shows_a_question_mark(tmp_path: P
     environment.pop("PYTHONIOENCODING", None)
     command = [sys.executable, "-c", "import sys; from npuprof.cli import main; sys.exit(main())", "open", str(path)]
     environment["PYTHONPATH"] = str(Path(npuprof.__file__).parents[1])
-    ran = subprocess.run(command, env=environment, capture_output=True, timeout=300, check=False)
+    ran = subprocess.run(command, env=environment, capture_output=True, timeout=pace.seconds(300), check=False)
     assert ran.returncode == 0, ran.stderr
     assert re.search(rb"kernel", ran.stdout)
     assert b"?" in ran.stdout

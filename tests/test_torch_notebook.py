@@ -11,6 +11,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests import pace
+
 _NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "torch_simulated.ipynb"
 _REPORT_BYTES = 1_000_000
 
@@ -48,7 +50,7 @@ def test_it_runs(tmp_path: Path) -> None:
     for cell in _code_cells(notebook).values():
         cell.outputs = []
     client = NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        notebook, timeout=pace.seconds(300), kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     )
     client.execute()
     _check(_code_cells(notebook))

@@ -12,8 +12,9 @@ from npuprof import tables
 from npuprof.collectors.python_stacks import PythonStacks
 from npuprof.notes import Notes
 from npuprof.sources.recording.python_stacks import read
+from tests import pace
 
-PATIENCE_S = 30.0  # only a failure takes that long
+_PATIENCE_S = 30.0  # only a failure takes that long
 
 
 def has_looked(stacks: PythonStacks, times: int = 2) -> Callable[[], bool]:
@@ -21,8 +22,13 @@ def has_looked(stacks: PythonStacks, times: int = 2) -> Callable[[], bool]:
     return lambda: stacks.sample_count >= enough
 
 
+def patience_s() -> float:
+    """Return how long to wait for what another thread does."""
+    return pace.seconds(_PATIENCE_S)
+
+
 def spin(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s()
     while not done():
         assert time.monotonic() < deadline, "the sampler does not sample"
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import pace
+
 _SOURCE = """
 #include <pthread.h>
 #include <signal.h>
@@ -60,5 +62,7 @@ def build(directory: Path) -> Path:
         pytest.skip("a C compiler (cc) is needed to build a library with a handler of its own")
     source, library = directory / "sigint.c", directory / "libsigint.so"
     source.write_text(_SOURCE)
-    subprocess.run([compiler, "-shared", "-fPIC", "-pthread", "-o", library, source], check=True, timeout=120)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-pthread", "-o", library, source], check=True, timeout=pace.seconds(120)
+    )
     return library

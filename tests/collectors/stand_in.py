@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests import pace
+
 _TOOLS = Path(__file__).parents[3] / "shared" / "tools"
 _CALL = re.compile(r"^((?:int|void\*)\s*(aclprof\w+|aclrtSetDevice)\([^)]*\)\{)", re.MULTILINE)
 _TIMEOUT_S = 300
@@ -62,7 +64,7 @@ class StandIn:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=_TIMEOUT_S,
+            timeout=pace.seconds(_TIMEOUT_S),
             check=False,
         )
         output = done.stdout + done.stderr
@@ -114,7 +116,11 @@ def build(directory: Path) -> StandIn:
     )
     (source / "cann.c").write_text(code)
     subprocess.run(
-        [sys.executable, "build.py", str(out)], cwd=source, check=True, capture_output=True, timeout=_TIMEOUT_S
+        [sys.executable, "build.py", str(out)],
+        cwd=source,
+        check=True,
+        capture_output=True,
+        timeout=pace.seconds(_TIMEOUT_S),
     )
     return StandIn(out)
 

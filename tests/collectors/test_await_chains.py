@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from npuprof.collectors.python_stacks import PythonStacks
-from tests.collectors.sampling import PATIENCE_S, callers, functions, has_looked, spin, table_of
+from tests.collectors.sampling import callers, functions, has_looked, patience_s, spin, table_of
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def stacks() -> PythonStacks:
 
 
 async def wait_while_idle(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s()
     while not done():
         assert time.monotonic() < deadline, "the sampler does not sample"
         await asyncio.sleep(0.02)
@@ -55,7 +55,7 @@ def test_the_main_task_of_a_loop_in_another_thread_is_found(stacks: PythonStacks
     stacks.start()
     thread = threading.Thread(target=worker)
     thread.start()
-    thread.join(PATIENCE_S)
+    thread.join(patience_s())
     table = table_of(stacks, tmp_path)
 
     assert {"main", "worker"} <= callers(table, "sleep")
@@ -74,7 +74,7 @@ async def _waited(job: Awaitable[None]) -> None:
 
 
 async def _limited(job: Awaitable[None]) -> None:
-    await asyncio.wait_for(asyncio.ensure_future(job), PATIENCE_S)
+    await asyncio.wait_for(asyncio.ensure_future(job), patience_s())
 
 
 async def _shielded(job: Awaitable[None]) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests import pace
+
 pytestmark = [
     pytest.mark.heavy,
     pytest.mark.skipif(
@@ -104,7 +106,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     venv.create(home, with_pip=True)
     python = str(home / "bin" / "python")
     install = [python, "-m", "pip", "install", "-q", f"mindspore=={_VERSION}", str(_ROOT)]
-    subprocess.run(install, check=True, timeout=1200)
+    subprocess.run(install, check=True, timeout=pace.seconds(1200))
     return python
 
 
@@ -115,7 +117,7 @@ def _run(python: str, program: str, directory: Path, **variables: str) -> Any:
         text=True,
         cwd=directory,
         env={**os.environ, "PYTHONPATH": str(_ROOT), **variables},
-        timeout=300,
+        timeout=pace.seconds(300),
     )
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("told ")]

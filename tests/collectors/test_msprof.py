@@ -27,6 +27,7 @@ from npuprof.recording import Recording
 from npuprof.session.applications import run_application
 from npuprof.session.history import ended_runs
 from npuprof.session.session import Session
+from tests import pace
 from tests.collectors import msprof_double as double
 from tests.conftest import FakeClock
 
@@ -186,7 +187,7 @@ def test_a_process_that_was_started_for_it_is_attached_to(
 ) -> None:
     monkeypatch.setenv("PROFILING_MODE", "dynamic")
     command = [sys.executable, "-c", _ATTACHED, str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=pace.seconds(120))
     assert done.stdout.strip() == "2 []"
 
 
@@ -373,7 +374,7 @@ def test_a_program_that_takes_too_long_is_ended_with_what_it_runs(
     with pytest.raises(CollectorError, match=r"it was ended after 1 s"):
         run_application([str(script)], Options(output=tmp_path / "out"), timeout_s=1)
     pid = int((tmp_path / "pid").read_text())
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + pace.seconds(10)
     while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]:
         assert time.monotonic() < deadline
 

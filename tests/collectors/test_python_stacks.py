@@ -19,7 +19,7 @@ from npuprof.collectors.python_stacks import PythonStacks
 from npuprof.errors import CollectorError, NpuprofError, SessionError
 from npuprof.notes import Notes
 from npuprof.sources.recording.python_stacks import read
-from tests.collectors.sampling import PATIENCE_S, callers, failures, functions, has_looked, spin, table_of
+from tests.collectors.sampling import callers, failures, functions, has_looked, patience_s, spin, table_of
 from tests.conftest import FakeClock
 
 
@@ -55,17 +55,17 @@ def test_threads_are_followed(stacks: PythonStacks, tmp_path: Path, early: bool)
     def worker() -> None:
         ids.append(threading.get_native_id())
         ready.set()
-        leave.wait(PATIENCE_S)
+        leave.wait(patience_s())
 
     thread = threading.Thread(target=worker)
     if early:
         thread.start()
-        ready.wait(PATIENCE_S)
+        ready.wait(patience_s())
         stacks.start()
     else:
         stacks.start()
         thread.start()
-        ready.wait(PATIENCE_S)
+        ready.wait(patience_s())
     spin(has_looked(stacks))
     leave.set()
     thread.join()
@@ -84,10 +84,10 @@ def test_a_thread_that_threading_does_not_know_has_pythons_ident_and_is_told(
     def worker() -> None:
         idents.append(_thread.get_ident())
         ready.set()
-        leave.wait(PATIENCE_S)
+        leave.wait(patience_s())
 
     _thread.start_new_thread(worker, ())
-    ready.wait(PATIENCE_S)
+    ready.wait(patience_s())
     stacks.start()
     spin(has_looked(stacks, 3))
     problems = stacks.stop()
@@ -166,7 +166,7 @@ def test_it_starts_in_one_thread_and_stops_in_another(stacks: PythonStacks) -> N
     stacks.start()
     thread = threading.Thread(target=lambda: problems.append(failures(stacks.stop())))
     thread.start()
-    thread.join(PATIENCE_S)
+    thread.join(patience_s())
     assert problems == [[]]
 
 
@@ -250,7 +250,7 @@ def test_a_failure_of_the_sampler_is_told_and_not_raised(
 
     stacks.start()
     monkeypatch.setattr(sys, "_current_frames", fails)
-    assert asked.wait(PATIENCE_S)
+    assert asked.wait(patience_s())
     problems = stacks.stop()
     assert "RuntimeError: no frames today" in " ".join(problems)
     stacks.write(tmp_path / "some.parquet")

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests import pace
+
 pytestmark = [
     pytest.mark.heavy,
     pytest.mark.skipif(
@@ -206,13 +208,13 @@ def tensorflow(tmp_path_factory: pytest.TempPathFactory) -> TensorFlow:
         venv.create(home / "venv", with_pip=True)
         python = str(home / "venv" / "bin" / "python")
         install = [python, "-m", "pip", "install", "-q", f"tensorflow-cpu=={_VERSION}", str(_ROOT)]
-        subprocess.run(install, check=True, timeout=1200)
-    told = subprocess.run([python, "-c", _FLAGS], capture_output=True, text=True, check=True, timeout=300)
+        subprocess.run(install, check=True, timeout=pace.seconds(1200))
+    told = subprocess.run([python, "-c", _FLAGS], capture_output=True, text=True, check=True, timeout=pace.seconds(300))
     compile_flags, link_flags = json.loads(told.stdout)
     source, library = home / "optimizer.cc", home / "optimizer.so"
     source.write_text(_OPTIMIZER)
     command = [compiler, *compile_flags, "-shared", "-fPIC", "-o", library, source, *link_flags]
-    subprocess.run(command, check=True, timeout=600)
+    subprocess.run(command, check=True, timeout=pace.seconds(600))
     return TensorFlow(python, library)
 
 
@@ -225,7 +227,7 @@ def _run(tensorflow: TensorFlow, program: str, directory: Path) -> dict[str, Any
         text=True,
         cwd=directory,
         env={**inherited, "CUDA_VISIBLE_DEVICES": "", **variables},
-        timeout=300,
+        timeout=pace.seconds(300),
         check=False,
     )
     assert done.returncode == 0, done.stderr

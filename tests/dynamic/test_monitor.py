@@ -20,6 +20,7 @@ from npuprof.errors import CollectorError, NpuprofError, OptionsError, SessionEr
 from npuprof.options import Options
 from npuprof.recording import Recording
 from npuprof.session import active as running
+from tests import pace
 from tests.fakes import FakeCollector
 
 
@@ -441,7 +442,7 @@ def test_two_processes_heed_one_file_each_for_its_rank(tmp_path: Path) -> None:
         dynamic.edit(
             tmp_path / "config", start_step=-1, active=2, is_rank=True, rank_list=[1], activities=["NPU"], analyse=True
         )
-        assert [process.wait(timeout=60) for process in ranks] == [0, 0]
+        assert [process.wait(timeout=pace.seconds(60)) for process in ranks] == [0, 0]
     finally:
         for process in ranks:
             process.kill()

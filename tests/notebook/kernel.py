@@ -11,7 +11,9 @@ from typing import Any
 
 from jupyter_client.manager import KernelManager
 
-_TIMEOUT_S = 60
+from tests import pace
+
+_WAIT_S = 60
 _QUIET = frozenset({"status", "execute_input"})
 
 Content = dict[str, Any]
@@ -69,7 +71,7 @@ class Kernel:
         self.manager.start_kernel(cwd=str(directory), extra_arguments=arguments)
         self.client = self.manager.blocking_client()
         self.client.start_channels()
-        self.client.wait_for_ready(timeout=_TIMEOUT_S)
+        self.client.wait_for_ready(timeout=pace.seconds(_WAIT_S))
 
     def __enter__(self) -> Kernel:
         return self
@@ -87,7 +89,7 @@ class Kernel:
 
     def wait_until_nothing_is_aborted(self) -> None:
         """Wait for the end of the moment in which ipykernel 6 aborts what comes after a cell that failed."""
-        deadline = time.monotonic() + _TIMEOUT_S
+        deadline = time.monotonic() + pace.seconds(_WAIT_S)
         while self.run("").status == "aborted" and time.monotonic() < deadline:
             time.sleep(0.05)
 
@@ -111,7 +113,7 @@ class Kernel:
         """Wait for all that comes of a request sent before."""
         executed = Executed({})
         while True:
-            message = self.client.get_iopub_msg(timeout=_TIMEOUT_S)
+            message = self.client.get_iopub_msg(timeout=pace.seconds(_WAIT_S))
             if message["parent_header"].get("msg_id") != request:
                 continue
             kind, content = message["msg_type"], message["content"]
@@ -127,9 +129,9 @@ class Kernel:
 
     def reply(self, request: str) -> Content:
         """Wait for the reply to a request."""
-        deadline = time.monotonic() + _TIMEOUT_S
+        deadline = time.monotonic() + pace.seconds(_WAIT_S)
         while time.monotonic() < deadline:
-            message = self.client.get_shell_msg(timeout=_TIMEOUT_S)
+            message = self.client.get_shell_msg(timeout=pace.seconds(_WAIT_S))
             if message["parent_header"].get("msg_id") == request:
                 content: Content = message["content"]
                 return content

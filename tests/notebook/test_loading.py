@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests import pace
+
 _SCRIPT = """
 import sys
 from IPython.core.interactiveshell import InteractiveShell
@@ -18,5 +20,7 @@ print(*sorted(heavy & set(sys.modules)), end="")
 
 
 def test_loading_prints_nothing_adds_no_names_and_imports_nothing_heavy() -> None:
-    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True, timeout=pace.seconds(60)
+    )
     assert done.stdout == ""

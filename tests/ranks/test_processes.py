@@ -18,6 +18,7 @@ from npuprof.sources import single_file
 from npuprof.sources.base import Decoded
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import Run
+from tests import pace
 
 ROWS = "Name,Start Time(us),Duration(us)\nA,1736408883674584.732\t,1\n"
 
@@ -120,7 +121,7 @@ def test_a_script_without_a_guard_runs_once_and_its_neighbours_are_not_imported(
         capture_output=True,
         text=True,
         cwd=Path(__file__).parents[2],
-        timeout=60,
+        timeout=pace.seconds(60),
         check=False,
     )
     assert ran.stdout.splitlines() == ["trained", "2 []"], ran.stderr
@@ -156,5 +157,7 @@ def test_an_interrupt_ends_the_processes(tmp_path: Path) -> None:
         """),
     )
     # One that is waited for would answer after ten minutes.
-    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=240, check=False)
+    ran = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=pace.seconds(240), check=False
+    )
     assert ran.stdout.splitlines() == ["trained", "interrupted []"], ran.stderr

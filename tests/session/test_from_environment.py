@@ -15,6 +15,7 @@ import npuprof
 from npuprof.errors import OptionsError
 from npuprof.options import Options
 from npuprof.session import from_environment
+from tests import pace
 
 _PROGRAM = """
 import npuprof
@@ -33,7 +34,7 @@ def _run(tmp_path: Path, variables: dict[str, str], more: str = "") -> subproces
         text=True,
         cwd=tmp_path,
         env={**environ, **variables},
-        timeout=60,
+        timeout=pace.seconds(60),
     )
 
 
@@ -94,7 +95,7 @@ def _run_awaiting(tmp_path: Path, first: str) -> subprocess.CompletedProcess[str
         text=True,
         cwd=tmp_path,
         env={**environ, "NPUPROF_OPTIONS": options},
-        timeout=60,
+        timeout=pace.seconds(60),
     )
 
 

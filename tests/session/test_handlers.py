@@ -13,6 +13,7 @@ import npuprof
 from npuprof.errors import NpuprofWarning, OptionsError, SessionError, SourceError
 from npuprof.session.offline import TABLES_DIRECTORY, TRACE_FILE
 from npuprof.simulator import npu
+from tests import pace
 
 PATIENCE_S = 60.0
 
@@ -45,7 +46,7 @@ def test_without_a_directory_or_analysis_the_recording_stays_as_it_is(tmp_path: 
 def test_the_analysis_can_run_in_a_process_of_its_own(tmp_path: Path) -> None:
     prof = profiled(tmp_path, on_trace_ready=npuprof.trace_handler(async_mode=True))
     tables = prof.recording.directory / TABLES_DIRECTORY
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + pace.seconds(PATIENCE_S)
     while not tables.exists():
         assert time.monotonic() < deadline, (prof.recording.directory / "analyse.log").read_text()
         time.sleep(0.05)

@@ -23,6 +23,7 @@ from npuprof.options import Options
 from npuprof.session import active
 from npuprof.session.schedule import schedule
 from npuprof.session.session import Session
+from tests import pace
 from tests.collectors import sigint_double
 from tests.fakes import FakeCollector
 from tests.interrupts import interrupted
@@ -83,7 +84,7 @@ print(json.dumps([interrupts, handler]))
 def test_an_interrupt_while_a_collector_runs_is_one_interrupt(tmp_path: Path, way: str) -> None:
     library = sigint_double.build(tmp_path)
     command = [sys.executable, "-c", _PROGRAM, str(library), way, str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=pace.seconds(120), check=False)
     assert done.returncode == 0, done.stderr
     told: list[Any] = json.loads(done.stdout)
     assert told == [1, True]
@@ -163,7 +164,7 @@ def test_after_an_interrupt_at_any_line_of_a_stop_the_collector_is_stopped_once(
         sessions.append(session.start())  # held: no finalizer of an earlier one is interrupted
         came = interrupted(session.stop, modules, line)
         session.stop()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + pace.seconds(60)
         while not collector.calls.count("stop") and time.monotonic() < deadline:
             time.sleep(0.01)  # a thread may do it
         assert collector.calls.count("stop") == 1, line

@@ -16,6 +16,7 @@ from npuprof.options import Options
 from npuprof.profiles import Profile
 from npuprof.recording import FILE_NAME, JOURNAL_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
 from npuprof.session.session import Session
+from tests import pace
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector
 from tests.full_disk import small_files
@@ -59,7 +60,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Profile:
     output = tmp_path_factory.mktemp("killed")
     command = [sys.executable, "-c", _CHILD, str(output), request.param]
-    ended = subprocess.run(command, cwd=Path(__file__).parents[2], check=False, timeout=120)
+    ended = subprocess.run(command, cwd=Path(__file__).parents[2], check=False, timeout=pace.seconds(120))
     assert ended.returncode == -9
     (path,) = output.glob("run_*")
     return npuprof.load(path)

@@ -7,6 +7,7 @@ import time
 from contextvars import ContextVar
 
 from npuprof.notebook.panel.background import Ticker, run_in_background
+from tests import pace
 
 _TIMEOUT_S = 20
 _word: ContextVar[str] = ContextVar("word", default="none")
@@ -25,7 +26,7 @@ def test_work_aside_keeps_the_context_and_not_the_thread() -> None:
         run_in_background(work)
     finally:
         _word.reset(token)
-    assert done.wait(_TIMEOUT_S)
+    assert done.wait(pace.seconds(_TIMEOUT_S))
     assert seen == ["mine", False]
 
 
@@ -47,7 +48,7 @@ def test_a_ticker_sleeps_until_it_is_woken_and_goes_on_while_lively() -> None:
     lively.set()
     ticker.wake()
     for _ in range(4):
-        assert called.acquire(timeout=_TIMEOUT_S)
+        assert called.acquire(timeout=pace.seconds(_TIMEOUT_S))
     ticker.end()
-    ticker._thread.join(_TIMEOUT_S)
+    ticker._thread.join(pace.seconds(_TIMEOUT_S))
     assert not ticker._thread.is_alive()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from npuprof.simulator.cluster.exchange import Exchange, RankError
+from tests import pace
 
 
 def together(*work: Callable[[], object]) -> list[object]:
@@ -24,7 +25,7 @@ def together(*work: Callable[[], object]) -> list[object]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=20)
+        thread.join(timeout=pace.seconds(20))
         assert not thread.is_alive()
     return results
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import npuprof
+from tests import pace
 
 _LAUNCHES_A_ROUND = 500
 _PROGRAM = f"""
@@ -39,7 +40,7 @@ def test_a_killed_process_leaves_what_was_flushed(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         rounds = 0
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + pace.seconds(_PATIENCE_S)
         while _flushed_bytes(tmp_path) < 1 << 20 or rounds < 4:
             assert process.stdout.readline() == "launched\n", process.stderr.read() if process.stderr else ""
             rounds += 1
