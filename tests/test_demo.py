@@ -7,18 +7,18 @@ import re
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from npuprof import cli
 from npuprof.demo import notebook_path, run_demo
 from npuprof.errors import NpuprofError
+from tests import saved_notebooks
 
 _REPORT_BYTES = 1_000_000
 
 
 def _code_cells(path: Path) -> list[Any]:
-    notebook: Any = nbformat.read(path, as_version=4)
+    notebook: Any = saved_notebooks.read(path)
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
@@ -42,8 +42,7 @@ def test_the_demo_runs_the_quickstart_and_writes_one_page(tmp_path: Path, capsys
 
 @pytest.mark.kernel
 def test_a_notebook_that_fails_is_told_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0")])
-    nbformat.write(broken, tmp_path / "broken.ipynb")
+    saved_notebooks.write(saved_notebooks.new(["1 / 0"]), tmp_path / "broken.ipynb")
     monkeypatch.setattr("npuprof.demo.notebook_path", lambda: tmp_path / "broken.ipynb")
     with pytest.raises(NpuprofError, match=r"a cell of the demo notebook failed(.|\n)*ZeroDivisionError"):
         run_demo(tmp_path / "out")

@@ -7,10 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
-from tests import pace
+from tests import pace, saved_notebooks
 
 _FOLDER = Path(__file__).parent.parent / "notebooks"
 _NAMES = ("load_my_result", "explorer_tour")
@@ -22,7 +21,7 @@ _PLOTLY = "application/vnd.plotly.v1+json"
 
 
 def read(name: str) -> Any:
-    return nbformat.read(_FOLDER / f"{name}.ipynb", as_version=4)
+    return saved_notebooks.read(_FOLDER / f"{name}.ipynb")
 
 
 def code(notebook: Any) -> list[Any]:
@@ -78,7 +77,7 @@ def test_the_loaded_result_says_that_it_is_simulated() -> None:
 
 @pytest.mark.parametrize("path", sorted(_FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_a_notebook_holds_each_figure_once(path: Path) -> None:
-    notebook: Any = nbformat.read(path, as_version=4)
+    notebook: Any = saved_notebooks.read(path)
     shown = (
         json.dumps(output.data[_PLOTLY]["data"], sort_keys=True)
         for cell in code(notebook)

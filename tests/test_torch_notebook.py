@@ -7,11 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
-from tests import pace
+from tests import pace, saved_notebooks
 
 _NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "torch_simulated.ipynb"
 _REPORT_BYTES = 1_000_000
@@ -46,10 +44,11 @@ def _check(cells: dict[str, Any]) -> None:
 @pytest.mark.kernel
 def test_it_runs(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    notebook: Any = nbformat.read(_NOTEBOOK, as_version=4)
+    client_of = pytest.importorskip("nbclient").NotebookClient
+    notebook: Any = saved_notebooks.read(_NOTEBOOK)
     for cell in _code_cells(notebook).values():
         cell.outputs = []
-    client = NotebookClient(
+    client = client_of(
         notebook, timeout=pace.seconds(300), kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     )
     client.execute()
@@ -58,7 +57,7 @@ def test_it_runs(tmp_path: Path) -> None:
 
 
 def test_it_is_committed_with_its_outputs() -> None:
-    cells = _code_cells(nbformat.read(_NOTEBOOK, as_version=4))
+    cells = _code_cells(saved_notebooks.read(_NOTEBOOK))
     _check(cells)
     assert all(cell.execution_count for cell in cells.values())
     figures = [name for name in cells if "application/vnd.plotly.v1+json" in json.dumps(cells[name].outputs)]
@@ -66,7 +65,7 @@ def test_it_is_committed_with_its_outputs() -> None:
 
 
 def test_what_it_shows_is_small_and_refers_to_nothing_outside() -> None:
-    for cell in _code_cells(nbformat.read(_NOTEBOOK, as_version=4)).values():
+    for cell in _code_cells(saved_notebooks.read(_NOTEBOOK)).values():
         saved = json.dumps(cell.outputs)
         assert len(saved) <= _REPORT_BYTES
         assert re.search(r"(src|href)=.{0,2}http|/tmp/|/home/|/root/", saved) is None
