@@ -28,6 +28,7 @@ def _shown(cell: Any, kind: str) -> str:
 
 
 @pytest.mark.kernel
+@pytest.mark.slow
 def test_the_demo_runs_the_quickstart_and_writes_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["demo", "--output", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
@@ -41,6 +42,7 @@ def test_the_demo_runs_the_quickstart_and_writes_one_page(tmp_path: Path, capsys
 
 
 @pytest.mark.kernel
+@pytest.mark.slow
 def test_a_notebook_that_fails_is_told_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved_notebooks.write(saved_notebooks.new(["1 / 0"]), tmp_path / "broken.ipynb")
     monkeypatch.setattr("npuprof.demo.notebook_path", lambda: tmp_path / "broken.ipynb")

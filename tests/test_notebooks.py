@@ -29,6 +29,7 @@ def code(notebook: Any) -> list[Any]:
 
 
 @pytest.mark.kernel
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _NAMES)
 def test_it_runs_from_top_to_bottom(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = pytest.importorskip("nbclient")

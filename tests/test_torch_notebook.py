@@ -42,6 +42,7 @@ def _check(cells: dict[str, Any]) -> None:
 
 @pytest.mark.torch
 @pytest.mark.kernel
+@pytest.mark.slow
 def test_it_runs(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     client_of = pytest.importorskip("nbclient").NotebookClient

@@ -182,6 +182,7 @@ print(len(prof.result.kernels), prof.recording.problems)
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_was_started_for_it_is_attached_to(
     tool: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,6 +311,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_script_is_run_with_its_arguments_and_recorded(
     tool: Callable[..., Any], tmp_path: Path, script: Path
 ) -> None:
@@ -424,6 +426,7 @@ def test_a_long_output_is_kept_at_its_end(monkeypatch: pytest.MonkeyPatch) -> No
     assert process.output.endswith("line 4999\ndone\n")
 
 
+@pytest.mark.slow
 def test_the_command_line_runs_a_script(
     tool: Callable[..., Any], tmp_path: Path, script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

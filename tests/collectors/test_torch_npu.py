@@ -469,6 +469,7 @@ torch.ones(3) + 1
 
 
 @pytest.mark.kernel
+@pytest.mark.slow
 def test_a_cell_that_imports_torch_npu_itself_is_profiled_with_it(
     stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -485,6 +486,7 @@ def test_a_cell_that_imports_torch_npu_itself_is_profiled_with_it(
 
 
 @pytest.mark.kernel
+@pytest.mark.slow
 def test_the_cell_magic_in_a_real_kernel(stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "calls.log"
     monkeypatch.setenv("LD_LIBRARY_PATH", str(stand_in.libraries))

@@ -38,6 +38,7 @@ def _file(table: dict[str, keys.Key]) -> st.SearchStrategy[dict[str, Any]]:
     return st.builds(lambda one, other: {**one, **{k: v for k, v in other.items() if k in table}}, plain, nested)
 
 
+@pytest.mark.slow
 @given(_file(dict(keys.TORCH_NPU)) | _file(dict(keys.MINDSPORE)))
 @settings(max_examples=examples(150))
 def test_any_object_is_a_request_or_a_refusal(plain: dict[str, Any]) -> None:
@@ -45,6 +46,7 @@ def test_any_object_is_a_request_or_a_refusal(plain: dict[str, Any]) -> None:
         assert isinstance(understand(json.loads(json.dumps(plain))), Request)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 @settings(max_examples=examples(100))
 def test_any_bytes_are_an_object_or_a_refusal(tmp_path_factory: Any, content: bytes) -> None:

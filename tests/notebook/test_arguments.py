@@ -100,6 +100,7 @@ def test_what_is_not_an_option_of_the_run() -> None:
     assert arguments == Arguments(Options(), report=False, run_anyway=True)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_any_line_is_options_or_a_usage_error(line: str) -> None:
     with suppress(UsageError):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.notebook.kernel import Executed, Kernel
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 
 
 @pytest.fixture(autouse=True)

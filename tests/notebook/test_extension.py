@@ -10,7 +10,7 @@ import pytest
 
 from tests.notebook.kernel import Kernel
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 
 
 def completions(kernel: Kernel, code: str) -> list[str]:

@@ -137,6 +137,7 @@ def test_outside_of_a_cell_there_is_nothing_to_profile(harness: Harness, capsys:
     assert harness.collector.calls == []
 
 
+@pytest.mark.slow
 def test_nothing_of_a_cell_is_kept(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     result = harness.run("%%npuprof\nclass Boom(Exception): pass\nboom = Boom()\nraise boom")
     assert harness.ended == ["Boom"]

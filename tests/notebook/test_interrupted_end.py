@@ -9,7 +9,7 @@ import pytest
 
 from tests.notebook.kernel import Executed, Kernel
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 
 _DRAWING = """
 import time

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests import pace
 
 _SCRIPT = """
@@ -19,6 +21,7 @@ print(*sorted(heavy & set(sys.modules)), end="")
 """
 
 
+@pytest.mark.slow
 def test_loading_prints_nothing_adds_no_names_and_imports_nothing_heavy() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True, timeout=pace.seconds(60)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.notebook.kernel import Kernel
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 
 
 def test_capture_above_catches_value_output_and_report(kernel: Kernel) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.notebook.kernel import Kernel
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 
 _README = Path(__file__).parents[2] / "README.md"
 

@@ -7,7 +7,7 @@ import pytest
 from npuprof.options.specification import FRONT_ENDS
 from tests.notebook.kernel import Kernel
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 
 # An option that each front end lacks, the words that ask for it, and a part of the reason.
 _LACKING = {

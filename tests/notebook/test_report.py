@@ -48,6 +48,7 @@ def shown(run: Profile) -> list[Bundle]:
     return [output.data for output in captured.outputs]
 
 
+@pytest.mark.slow
 def test_it_is_a_summary_and_two_figures(run: Profile) -> None:
     summary, *figures = shown(run)
     assert set(summary) == {"text/plain", "text/html"}
@@ -61,6 +62,7 @@ def test_it_is_a_summary_and_two_figures(run: Profile) -> None:
     assert all(figure[MIMETYPE]["data"] for figure in figures)
 
 
+@pytest.mark.slow
 def test_it_is_plain_json_without_an_address_of_another_host(run: Profile) -> None:
     text = json.dumps(shown(run), allow_nan=False).replace("http://www.w3.org/2000/svg", "")  # a name, not a place
     assert "http://" not in text
@@ -68,6 +70,7 @@ def test_it_is_plain_json_without_an_address_of_another_host(run: Profile) -> No
     assert "<script" not in text
 
 
+@pytest.mark.slow
 def test_names_are_shown_as_text() -> None:
     evil = "<script>alert(1)</script>"
     tables = factories.profile(20, kernel_names=[f"{evil}{number}" for number in range(5)])
@@ -81,6 +84,7 @@ def test_an_empty_run_is_shown() -> None:
     assert len(bundles) == 3
 
 
+@pytest.mark.slow
 def test_a_large_run_stays_below_a_megabyte() -> None:
     names = [f"{'a_kernel_with_a_long_name_' * 8}{number}" for number in range(5)]
     bundles = shown(Profile(Decoded(factories.profile(20_000, kernel_names=names), factories.info(), Notes())))
@@ -136,6 +140,7 @@ class InterruptedAt:
         return self
 
 
+@pytest.mark.slow
 def test_an_interrupt_at_any_line_of_the_end_and_the_report_is_one_line_that_says_where_the_run_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Profile
 ) -> None:

@@ -11,7 +11,7 @@ import npuprof
 from tests.collectors import msprof_double as double
 from tests.notebook.kernel import Kernel
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

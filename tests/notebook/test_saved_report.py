@@ -31,6 +31,7 @@ def bundles() -> list[dict[str, Any]]:
     return [output.data for output in captured.outputs]
 
 
+@pytest.mark.slow
 def test_the_page_holds_the_tables_and_the_picture(bundles: list[dict[str, Any]]) -> None:
     nbformat, exporters = pytest.importorskip("nbformat"), pytest.importorskip("nbconvert.exporters")
     outputs = [nbformat.v4.new_output("display_data", data=bundle) for bundle in bundles]
@@ -49,6 +50,7 @@ def test_the_page_holds_the_tables_and_the_picture(bundles: list[dict[str, Any]]
     assert re.search(r"(src|href)=.?http|//cdn|localhost|127\.0\.0\.1", page) is None
 
 
+@pytest.mark.slow
 def test_each_viewer_is_given_one_form_of_the_timeline(bundles: list[dict[str, Any]]) -> None:
     # nbviewer and nbconvert prefer HTML to a picture and know no plotly: HTML beside it would hide the picture, and
     # JupyterLab, Notebook and VS Code show the richest form alone, which is plotly's.

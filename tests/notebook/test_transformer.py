@@ -82,6 +82,7 @@ def test_no_lines_are_no_lines() -> None:
     assert transform([]) == []
 
 
+@pytest.mark.slow
 @given(arguments=st.from_regex(r"[ -~]{0,40}", fullmatch=True), body=_LINES)
 def test_line_numbers_stay_and_a_second_time_changes_nothing(arguments: str, body: list[str]) -> None:
     lines = [f"%%npuprof {arguments}\n", "first\n", *(f"{line}\n" for line in body)]

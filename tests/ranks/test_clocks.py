@@ -121,6 +121,7 @@ def test_the_table_says_what_each_figure_is_worth() -> None:
     assert len(clock_table([], [], [], [])) == 0
 
 
+@pytest.mark.slow
 def test_ranks_of_a_real_run_are_of_one_host(samples: Path) -> None:
     folder = samples / "torch_npu" / "llm_pp2dp2"
     first, second = (boot_of(folder / f"rank_{rank}_ascend_pt") for rank in (0, 1))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from npuprof import tables
 from npuprof.loading import open_path
@@ -38,6 +39,7 @@ def ranks(folder: Path, count: int) -> ProfileSet:
     return loaded
 
 
+@pytest.mark.slow
 def test_every_rank_has_its_bars(tmp_path: Path) -> None:
     figure = ranks(tmp_path, 3).plot_steps()
     steps, whose = figure.data[0].x
@@ -49,6 +51,7 @@ def test_every_rank_has_its_bars(tmp_path: Path) -> None:
     assert "simulated" in figure.layout.title.text
 
 
+@pytest.mark.slow
 def test_every_rank_tells_what_it_sent(tmp_path: Path) -> None:
     (heat,) = ranks(tmp_path, 3).plot_communication_matrix().data
     assert list(heat.x) == ["0", "1", "2"]
@@ -56,6 +59,7 @@ def test_every_rank_tells_what_it_sent(tmp_path: Path) -> None:
     assert sent == [[1], [2], [0]]
 
 
+@pytest.mark.slow
 def test_ranks_of_groups_are_those_of_the_whole_job(samples: Path) -> None:
     """Each rank's own matrix has local numbers, and a transfer to itself that tells which of them is its own."""
     folder = samples / "torch_npu" / "llm_4ranks"

@@ -33,6 +33,7 @@ def _children() -> set[int]:
     return {int(one) for task in Path("/proc/self/task").glob("*/children") for one in task.read_text().split()}
 
 
+@pytest.mark.slow
 def test_what_processes_read_is_what_is_read_here(tmp_path: Path) -> None:
     tasks = [_file(tmp_path / f"{number}.csv", ROWS + f"B{number},1736408883674590.001\t,2\n") for number in range(3)]
     before = _children()
@@ -47,6 +48,7 @@ def test_what_processes_read_is_what_is_read_here(tmp_path: Path) -> None:
     assert _children() == before
 
 
+@pytest.mark.slow
 def test_a_broken_run_is_its_own_outcome_alone(tmp_path: Path) -> None:
     tasks = [_file(tmp_path / "bad.csv", ""), _file(tmp_path / "good.csv"), Task("no_such_source", tmp_path)]
     with Processes(2) as pool:
@@ -64,6 +66,7 @@ def _answer_or_die(task: Task) -> Decoded | Failure:
     return decode_run(Run(single_file.SOURCE, task.path))
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_loses_its_run_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "outcome_of", _answer_or_die)
     tasks = [_file(tmp_path / f"{name}.csv") for name in ("a", "bad", "b", "c")]
@@ -76,6 +79,7 @@ def test_a_process_that_dies_loses_its_run_alone(tmp_path: Path, monkeypatch: py
     assert all(isinstance(outcome, Decoded) for outcome in outcomes.values())
 
 
+@pytest.mark.slow
 def test_leaving_early_ends_every_process(tmp_path: Path) -> None:
     before = _children()
     with Processes(2) as pool:
@@ -113,6 +117,7 @@ def _script(tmp_path: Path, tail: str) -> Path:
     return script
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_runs_once_and_its_neighbours_are_not_imported(tmp_path: Path) -> None:
     script = _script(tmp_path, "print(len(runs.read(processes=2).table('kernels')), sorted(runs.failed))\n")
     (tmp_path / "struct.py").write_text("raise RuntimeError('imported')\n")
@@ -127,6 +132,7 @@ def test_a_script_without_a_guard_runs_once_and_its_neighbours_are_not_imported(
     assert ran.stdout.splitlines() == ["trained", "2 []"], ran.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_processes(tmp_path: Path) -> None:
     script = _script(
         tmp_path,

@@ -72,6 +72,7 @@ def test_info_lists_a_row_for_each_rank_and_session(four: Path) -> None:
     assert info["started"].iloc[0] == pd.Timestamp(1_763_600_000_000_000_000 - 1000, tz="UTC")
 
 
+@pytest.mark.slow
 def test_a_rank_is_read_when_it_is_asked_for_and_once(four: Path) -> None:
     runs = _open(four)
     assert runs[0] is runs[0]
@@ -84,6 +85,7 @@ def test_a_rank_is_read_when_it_is_asked_for_and_once(four: Path) -> None:
         runs[2]
 
 
+@pytest.mark.slow
 def test_ranks_that_failed_or_are_absent_are_told(four: Path) -> None:
     runs = _open(four)
     assert runs.absent == [2]
@@ -95,6 +97,7 @@ def test_ranks_that_failed_or_are_absent_are_told(four: Path) -> None:
     assert set(runs.notes["source"]) == {"rank 2", "rank 3"}
 
 
+@pytest.mark.slow
 def test_a_table_of_all_ranks_says_whose_row_it_is(four: Path) -> None:
     runs = _open(four)
     tasks = runs.table("tasks")
@@ -164,6 +167,7 @@ def test_a_rank_whose_description_is_damaged_is_no_absent_one(tmp_path: Path) ->
         runs[1]
 
 
+@pytest.mark.slow
 def test_reading_all_of_them_here_or_apart_gives_the_same(four: Path) -> None:
     here, apart = _open(four).read(processes=1), _open(four).read(processes=2)
     assert here.info.astype(str).equals(apart.info.astype(str))
@@ -177,16 +181,19 @@ def test_reading_all_of_them_here_or_apart_gives_the_same(four: Path) -> None:
     assert apart.at(0) is apart[0]
 
 
+@pytest.mark.slow
 def test_where_no_process_can_be_started_it_reads_here(four: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "")
     assert _open(four).read(processes=4).info["state"].tolist() == ["loaded"] * 3 + ["failed", "loaded"]
 
 
+@pytest.mark.slow
 def test_little_is_read_here(four: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries, "Processes", None)
     assert len(_open(four).table("tasks")) == 10
 
 
+@pytest.mark.slow
 def test_a_fault_in_reading_one_run_does_not_lose_the_others(four: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def decode(run: Run, selection: Selection | None = None) -> Decoded:
         if "z_ascend" in run.path.name:
@@ -200,6 +207,7 @@ def test_a_fault_in_reading_one_run_does_not_lose_the_others(four: Path, monkeyp
     assert "load it by itself" in runs.notes["message"].tolist()[1]
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_is_not_tried_again_with_all_but_by_itself(four: Path) -> None:
     runs = _open(four).read()
     small_trace().write(four / "c_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "trace_view.json")
@@ -208,6 +216,7 @@ def test_a_run_that_failed_is_not_tried_again_with_all_but_by_itself(four: Path)
     assert not runs.failed
 
 
+@pytest.mark.slow
 def test_ranks_and_the_analysis_of_all_of_them_are_both_shown(tmp_path: Path) -> None:
     folder = tmp_path / "rank_64"
     for rank in (0, 1):
@@ -243,6 +252,7 @@ def test_a_set_without_an_analysis_has_none(four: Path) -> None:
     assert _open(four).cluster is None
 
 
+@pytest.mark.slow
 def test_runs_of_two_hosts_can_be_set_to_one_clock(tmp_path: Path) -> None:
     ahead = 5_000_000
     for rank, host in ((0, "alpha"), (1, "beta")):
@@ -266,6 +276,7 @@ def test_runs_of_two_hosts_can_be_set_to_one_clock(tmp_path: Path) -> None:
     assert recorded[recorded["run"] == 1]["start_ns"].tolist() == [start + ahead for start in first]
 
 
+@pytest.mark.slow
 def test_very_many_absent_ranks_are_told_in_a_few_words(tmp_path: Path) -> None:
     for rank in (0, 2):
         _torch(tmp_path / f"r{rank}_ascend_pt", rank, world=100_000)
@@ -276,6 +287,7 @@ def test_very_many_absent_ranks_are_told_in_a_few_words(tmp_path: Path) -> None:
     assert "42-99999" in runs.notes["message"].iloc[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "db"])
 def test_ranks_that_only_transfers_name_are_absent_too(samples: Path, form: str) -> None:
     runs = _open(samples / "torch_npu" / form / "level1")
@@ -286,6 +298,7 @@ def test_ranks_that_only_transfers_name_are_absent_too(samples: Path, form: str)
     assert runs.absent == [2, 3, 4, 5, 6, 7]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_ranks_of_a_real_model(samples: Path, processes: int) -> None:
     folder = "torch_npu/llm_pp2dp2"
@@ -317,6 +330,7 @@ def test_ranks_of_a_real_model(samples: Path, processes: int) -> None:
     assert runs.clocks()["basis"].tolist() == ["same clock", "same clock"]
 
 
+@pytest.mark.slow
 def test_tables_of_unlike_results_are_stacked(samples: Path) -> None:
     runs = _open(samples / "torch_npu")
     versions = {run.info.versions.get("cann") for run in runs}

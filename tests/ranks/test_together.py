@@ -64,6 +64,7 @@ def test_every_figure_and_export_of_a_profile_that_makes_sense_is_there() -> Non
             assert parameter.annotation == known[parameter.name].annotation
 
 
+@pytest.mark.slow
 def test_tables_are_attributes_stacked(job: npuprof.ProfileSet) -> None:
     for name in tables.NAMES:
         pd.testing.assert_frame_equal(getattr(job, name), job.table(name))
@@ -73,12 +74,14 @@ def test_tables_are_attributes_stacked(job: npuprof.ProfileSet) -> None:
         job.kernel  # type: ignore[attr-defined]  # noqa: B018
 
 
+@pytest.mark.slow
 def test_launches_of_all_ranks_have_the_rows_of_their_kernels(job: npuprof.ProfileSet) -> None:
     assert job.launches["duration_ns"].sum() == job.kernels["duration_ns"].sum()
     assert job.launches["rank"].value_counts().to_dict() == dict.fromkeys(range(_COUNT), 40)
     assert str(job.launches["start_ns"].dtype) == "int64"
 
 
+@pytest.mark.slow
 def test_each_rank_has_lanes_of_its_own(job: npuprof.ProfileSet) -> None:
     figure = job.timeline(max_slices=400)
     titles = figure.layout.yaxis.ticktext
@@ -89,6 +92,7 @@ def test_each_rank_has_lanes_of_its_own(job: npuprof.ProfileSet) -> None:
     assert "simulated" in figure.layout.title.text
 
 
+@pytest.mark.slow
 def test_no_slice_of_any_rank_is_left_out() -> None:
     run = rank(0)
     merged = together([Part(rank(number), 0) for number in range(_COUNT)])
@@ -97,6 +101,7 @@ def test_no_slice_of_any_rank_is_left_out() -> None:
     assert of_all == {title: _COUNT * count for title, count in of_one.items()}
 
 
+@pytest.mark.slow
 def test_times_are_on_the_clock_of_the_first_rank_and_stay_whole() -> None:
     merged = together([Part(rank(0), 0), Part(rank(1), 1_234_567_891)])
     starts = merged["kernels"].groupby("rank")["start_ns"].min()
@@ -104,6 +109,7 @@ def test_times_are_on_the_clock_of_the_first_rank_and_stay_whole() -> None:
     assert merged["kernels"]["start_ns"].dtype == np.int64
 
 
+@pytest.mark.slow
 def test_one_flame_graph_adds_up_the_ranks(job: npuprof.ProfileSet) -> None:
     alone = call_tree(rank(0).tables)
     merged = call_tree(together([Part(rank(number), 0) for number in range(_COUNT)], apart=True))
@@ -114,6 +120,7 @@ def test_one_flame_graph_adds_up_the_ranks(job: npuprof.ProfileSet) -> None:
     assert widths[0] == job.kernels["duration_ns"].sum()
 
 
+@pytest.mark.slow
 def test_folded_stacks_add_up_the_ranks(job: npuprof.ProfileSet, tmp_path: Path) -> None:
     def total(path: Path) -> int:
         return sum(int(line.rsplit(" ", 1)[1]) for line in path.read_text(encoding="utf-8").splitlines())
@@ -124,12 +131,14 @@ def test_folded_stacks_add_up_the_ranks(job: npuprof.ProfileSet, tmp_path: Path)
     )
 
 
+@pytest.mark.slow
 def test_memory_and_counters_name_the_rank(job: npuprof.ProfileSet) -> None:
     for figure in (job.plot_memory(), job.plot_counters()):
         for number in range(_COUNT):
             assert any(f"rank {number} " in trace.name for trace in figure.data)
 
 
+@pytest.mark.slow
 def test_a_set_is_saved_and_opened_again(job: npuprof.ProfileSet, tmp_path: Path) -> None:
     again = npuprof.load_set(job.save(tmp_path / "again"))
     assert again.ranks == job.ranks
@@ -139,6 +148,7 @@ def test_a_set_is_saved_and_opened_again(job: npuprof.ProfileSet, tmp_path: Path
         job.to_parquet(tmp_path / "again")
 
 
+@pytest.mark.slow
 def test_a_saved_analysis_of_all_ranks_is_no_rank(job: npuprof.ProfileSet, tmp_path: Path) -> None:
     analysis = Decoded(factories.profile(10), factories.info(source=CLUSTER_ANALYSIS), Notes())
     Profile(analysis).save(tmp_path / "job" / "cluster")
@@ -148,6 +158,7 @@ def test_a_saved_analysis_of_all_ranks_is_no_rank(job: npuprof.ProfileSet, tmp_p
     assert len(again.kernels) == len(job.kernels)
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_saved_is_told(job: npuprof.ProfileSet, tmp_path: Path) -> None:
     (tmp_path / "job" / "rank1" / "kernels.parquet").write_bytes(b"")
     with pytest.warns(NpuprofWarning, match="rank1 is not saved"):
@@ -155,6 +166,7 @@ def test_a_run_that_cannot_be_saved_is_told(job: npuprof.ProfileSet, tmp_path: P
     assert npuprof.load_set(saved).ranks == [0, 2]
 
 
+@pytest.mark.slow
 def test_the_page_of_a_set_has_its_runs_and_figures_and_needs_nothing_else(
     job: npuprof.ProfileSet, tmp_path: Path
 ) -> None:
@@ -166,6 +178,7 @@ def test_the_page_of_a_set_has_its_runs_and_figures_and_needs_nothing_else(
     assert 'src="http' not in page
 
 
+@pytest.mark.slow
 def test_a_set_without_a_run_that_can_be_read_draws_that_there_is_nothing(tmp_path: Path) -> None:
     rank(0).save(tmp_path / "job" / "rank0")
     (tmp_path / "job" / "rank0" / "kernels.parquet").write_bytes(b"")

@@ -43,6 +43,7 @@ def _ours(output: Path, **options: Any) -> dict[str, str]:
     return {"NPUPROF_OPTIONS": json.dumps(plain)}
 
 
+@pytest.mark.slow
 def test_it_collects_from_the_import_to_the_end_and_says_where_the_recording_is(tmp_path: Path) -> None:
     done = _run(tmp_path, _ours(tmp_path / "out", name="env"))
     assert (done.returncode, done.stdout) == (0, "the program ran\n")
@@ -55,6 +56,7 @@ def test_it_collects_from_the_import_to_the_end_and_says_where_the_recording_is(
     assert not [message for message in run.notes["message"] if "was not stopped" in message]
 
 
+@pytest.mark.slow
 def test_a_program_that_fails_is_recorded_all_the_same(tmp_path: Path) -> None:
     done = _run(tmp_path, _ours(tmp_path / "out"), more="raise ValueError('its own')")
     assert done.returncode == 1
@@ -62,6 +64,7 @@ def test_a_program_that_fails_is_recorded_all_the_same(tmp_path: Path) -> None:
     assert len(npuprof.load(next((tmp_path / "out").iterdir())).kernels) == 1
 
 
+@pytest.mark.slow
 def test_a_forked_child_leaves_the_session_to_its_parent(tmp_path: Path) -> None:
     more = "import os, sys\nif os.fork() == 0: sys.exit()\nos.wait()"
     done = _run(tmp_path, _ours(tmp_path / "out"), more)
@@ -99,6 +102,7 @@ def _run_awaiting(tmp_path: Path, first: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.slow
 def test_where_an_import_will_decide_the_session_begins_with_it(tmp_path: Path) -> None:
     first = "import os\nprint(os.path.exists('out'))\nimport acl\nprint(os.path.exists('out'))"
     done = _run_awaiting(tmp_path, first)
@@ -109,6 +113,7 @@ def test_where_an_import_will_decide_the_session_begins_with_it(tmp_path: Path) 
     assert len(npuprof.load(recording).kernels) == 1
 
 
+@pytest.mark.slow
 def test_an_import_that_fails_is_the_programs_and_others_are_still_awaited(tmp_path: Path) -> None:
     done = _run_awaiting(
         tmp_path, "try:\n    import mindspore\nexcept ImportError as error:\n    print(error)\nimport acl"
@@ -117,6 +122,7 @@ def test_an_import_that_fails_is_the_programs_and_others_are_still_awaited(tmp_p
     assert "collecting with acl" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_program_without_such_an_import_is_told_at_its_end(tmp_path: Path) -> None:
     done = _run_awaiting(tmp_path, "")
     assert (done.returncode, (tmp_path / "out").exists()) == (0, False)
@@ -124,6 +130,7 @@ def test_a_program_without_such_an_import_is_told_at_its_end(tmp_path: Path) -> 
     assert "collecting with" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "told"),
     [
@@ -161,6 +168,7 @@ def test_mindspores_variable_is_understood_where_mindspore_is_not_installed(
     assert "nonsense is unknown" in caplog.text
 
 
+@pytest.mark.slow
 def test_what_a_front_end_lacks_of_mindspores_variable_is_told_and_the_rest_runs(tmp_path: Path) -> None:
     asked = {"start": True, "output_path": str(tmp_path / "out"), "parallel_strategy": True, "l2_cache": True}
     done = _run(tmp_path, {"MS_PROFILER_OPTIONS": json.dumps(asked)})
@@ -183,6 +191,7 @@ def test_our_own_variable_comes_first() -> None:
         from_environment.options({"NPUPROF_OPTIONS": "{"})
 
 
+@pytest.mark.slow
 def test_a_session_of_the_users_own_beside_it_is_told_who_collects(tmp_path: Path) -> None:
     more = (
         "try:\n    npuprof.profile(collector='simulator').start()\n"
@@ -192,6 +201,7 @@ def test_a_session_of_the_users_own_beside_it_is_told_who_collects(tmp_path: Pat
     assert "the session of NPUPROF_OPTIONS has been collecting with simulator" in done.stdout
 
 
+@pytest.mark.slow
 def test_npuprofs_own_processes_inherit_no_wish_to_collect(tmp_path: Path) -> None:
     more = (
         "import npuprof.machine.environment\nprint(npuprof.machine.environment.of_own_process().get('NPUPROF_OPTIONS'))"

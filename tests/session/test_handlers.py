@@ -26,6 +26,7 @@ def profiled(tmp_path: Path, **how: Any) -> npuprof.Session:
     return prof
 
 
+@pytest.mark.slow
 def test_each_run_goes_into_the_directory_with_its_tables(tmp_path: Path) -> None:
     handler = npuprof.trace_handler(tmp_path / "results", worker_name="worker0")
     profiled(tmp_path, schedule=npuprof.schedule(wait=1, active=1, repeat=2), on_trace_ready=handler)
@@ -79,6 +80,7 @@ def test_a_session_can_be_analysed_by_hand_with_chosen_steps(tmp_path: Path) -> 
     assert (saved / TRACE_FILE).read_text().count("\n") > 5
 
 
+@pytest.mark.slow
 def test_a_second_analysis_saves_the_steps_that_it_was_asked_for(tmp_path: Path) -> None:
     recording = profiled(tmp_path).recording.directory
     for steps in ([1, 2], [0], None, None):
@@ -153,6 +155,7 @@ def test_an_analysis_needs_a_mode_and_a_run(tmp_path: Path) -> None:
         npuprof.profile(output=tmp_path).analyse()
 
 
+@pytest.mark.slow
 def test_many_results_are_analysed_at_once(tmp_path: Path) -> None:
     profiled(tmp_path, schedule=npuprof.schedule(wait=0, active=1, repeat=3))
     opened = npuprof.offline_analyse(tmp_path / "recordings")

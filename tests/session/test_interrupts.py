@@ -80,6 +80,7 @@ print(json.dumps([interrupts, handler]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["main", "thread", "stream"])
 def test_an_interrupt_while_a_collector_runs_is_one_interrupt(tmp_path: Path, way: str) -> None:
     library = sigint_double.build(tmp_path)
@@ -127,6 +128,7 @@ def _interrupt() -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warmup", [0, 1])
 @pytest.mark.filterwarnings("ignore::npuprof.errors.NpuprofWarning")
 def test_after_an_interrupt_at_any_line_of_a_start_nothing_runs(
@@ -149,6 +151,7 @@ def test_after_an_interrupt_at_any_line_of_a_start_nothing_runs(
         sessions[-1].stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.filterwarnings("ignore::npuprof.errors.NpuprofWarning")
 def test_after_an_interrupt_at_any_line_of_a_stop_the_collector_is_stopped_once(

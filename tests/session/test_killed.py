@@ -66,6 +66,7 @@ def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return npuprof.load(path)
 
 
+@pytest.mark.slow
 def test_the_steps_that_had_ended_are_there(killed: Profile) -> None:
     assert killed.steps["step"].tolist() == [0, 1, 2, 3]
     assert (killed.steps["duration_ns"] >= 50_000_000).all()

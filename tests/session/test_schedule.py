@@ -60,6 +60,7 @@ _NUMBERS = {
 }
 
 
+@pytest.mark.slow
 @given(st.fixed_dictionaries(_NUMBERS))
 def test_each_cycle_records_its_active_steps_and_saves_once(how: dict[str, int]) -> None:
     plan = schedule(**how)

@@ -95,6 +95,7 @@ def test_a_send_is_one_move_of_the_sender(receiver: int, link: object) -> None:
     assert duration_ns(sender) == duration_ns(other) == getattr(link, "duration_ns")(MIB)  # noqa: B009 - a parameter
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "broadcast"]),
     st.sets(st.integers(0, 20), min_size=1, max_size=9).map(sorted),

@@ -13,6 +13,7 @@ from npuprof.simulator import synthesise
 from tests.simulator import reading
 
 
+@pytest.mark.slow
 def test_streams_run_in_order_and_calls_are_nested(tmp_path: Path) -> None:
     recording = synthesise(tmp_path, launches=2000, streams=3, threads=2)
     by_stream: dict[int, list[reading.Soc]] = defaultdict(list)
@@ -35,6 +36,7 @@ def test_streams_run_in_order_and_calls_are_nested(tmp_path: Path) -> None:
     assert all(str(track.name) in names for track in tracks)
 
 
+@pytest.mark.slow
 def test_task_ids_wrap_as_often_as_needed(tmp_path: Path) -> None:
     recording = synthesise(tmp_path, launches=140_000, streams=1, threads=1)
     data = np.frombuffer(reading.stream(recording, "aging.compact.task_track"), np.uint8).reshape(-1, 64)

@@ -114,6 +114,7 @@ def test_the_counters_of_every_metric_set_keep_the_rules(metric: int, record: Re
     check(record(work, 0x12F, metric))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block_num", [1, 24, 25, 48, 100])
 @pytest.mark.parametrize("core", CORES)
 def test_more_blocks_than_cores_run_in_rounds(core: Core, block_num: int, record: Record) -> None:
@@ -128,6 +129,7 @@ def test_more_blocks_than_cores_run_in_rounds(core: Core, block_num: int, record
     assert not kernel.get("cube_utilization_percent", 0) > 100
 
 
+@pytest.mark.slow
 def test_task_ids_that_wrap_by_launches_keep_the_rules(record: Record) -> None:
     def work(machine: Simulator) -> None:
         for _ in range(66_000):
@@ -280,6 +282,7 @@ def test_an_interrupt_of_the_wait_leaves_the_recording_complete(
     assert profiler.start(config) == profiler.stop(config) == 0
 
 
+@pytest.mark.slow
 def test_memory_samples_after_a_long_pause_are_written_in_pieces(record: Record) -> None:
     def work(machine: Simulator) -> None:
         matmul(machine, 3)

@@ -33,6 +33,7 @@ def failed(checks: list[Check]) -> set[str]:
     return {check.name for check in checks if not check.passed}
 
 
+@pytest.mark.slow
 def test_a_run_that_is_right_passes_every_check(run: tuple[Profile, Recording]) -> None:
     checks = examine(*run, SIMULATED)
     assert failed(checks) == set()

@@ -25,12 +25,14 @@ def both(samples: Path, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_real_export_has_the_rows_that_are_decoded(both: Path) -> None:
     checks = compare(both)
     assert {check.name for check in checks} >= {"kernels as the vendor's", "api as the vendor's"}
     assert all(check.passed for check in checks), checks
 
 
+@pytest.mark.slow
 def test_a_row_that_differs_is_shown_from_both_sides(both: Path) -> None:
     (summary,) = both.glob("mindstudio_profiler_output/op_summary*.csv")
     head, first, *rest = summary.read_text().splitlines(keepends=True)
@@ -41,6 +43,7 @@ def test_a_row_that_differs_is_shown_from_both_sides(both: Path) -> None:
     assert f"op_name: ours '{name}', the vendor's 'another'" in kernels.detail
 
 
+@pytest.mark.slow
 def test_a_row_that_is_missing_is_counted(both: Path) -> None:
     (summary,) = both.glob("mindstudio_profiler_output/op_summary*.csv")
     lines = summary.read_text().splitlines(keepends=True)

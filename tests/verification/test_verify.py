@@ -24,6 +24,7 @@ def _simulated_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "diagnose", lambda output: _only("simulator"))
 
 
+@pytest.mark.slow
 def test_without_an_npu_the_simulated_one_is_verified(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,6 +60,7 @@ for row in npuprof.load(directory).kernels.itertuples():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("exporter", "passed", "told"),
     [

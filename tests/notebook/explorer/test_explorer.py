@@ -122,6 +122,7 @@ def test_a_view_that_fails_tells_so_in_its_tab() -> None:
         _TABS[:] = before
 
 
+@pytest.mark.slow
 def test_every_tab_can_be_built() -> None:
     explorer = explorer_of(_run())
 
@@ -175,6 +176,7 @@ def test_blocks_light_up_the_operators_that_allocated_them_and_mark_their_life()
     assert timeline.marked == (begun[2], timeline.whole[1])
 
 
+@pytest.mark.slow
 def test_a_selected_kernel_is_told_in_detail_by_one_figure() -> None:
     explorer = explorer_of(_counted_run())
     explorer.open("Timeline")
@@ -197,6 +199,7 @@ def test_a_selected_kernel_is_told_in_detail_by_one_figure() -> None:
     assert figure not in _all(explorer.widget)
 
 
+@pytest.mark.slow
 def test_the_detail_is_in_the_tab_that_is_open() -> None:
     explorer = explorer_of(_counted_run())
     for title in ("Timeline", "Kernels"):
@@ -221,6 +224,7 @@ def test_a_run_without_counters_has_no_detail() -> None:
     assert explorer.kernel.figure is None
 
 
+@pytest.mark.slow
 def test_the_detail_is_as_wide_as_its_place() -> None:
     explorer = explorer_of(_counted_run())
     explorer.open("Kernels")
@@ -232,6 +236,7 @@ def test_the_detail_is_as_wide_as_its_place() -> None:
     assert explorer.kernel.figure.layout.width == 431
 
 
+@pytest.mark.slow
 def test_messages_of_every_tab_arrive_while_a_cell_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     monkeypatch.setattr(lazy, "answer_at_once", lambda widget: told.extend(_all(widget)))
@@ -244,6 +249,7 @@ def test_messages_of_every_tab_arrive_while_a_cell_runs(monkeypatch: pytest.Monk
     assert {id(one) for one in _all(whole)} <= {id(one) for one in told}
 
 
+@pytest.mark.slow
 def test_one_figure_is_refilled() -> None:
     explorer = explorer_of(_run(5_000))
     view = TimelineView(explorer.timeline)
@@ -259,6 +265,7 @@ def test_one_figure_is_refilled() -> None:
     assert view.figure.size_bytes <= 300_000
 
 
+@pytest.mark.slow
 def test_zooming_in_the_figure_asks_for_the_visible_window() -> None:
     explorer = explorer_of(_run(5_000))
     view = TimelineView(explorer.timeline)
@@ -270,6 +277,7 @@ def test_zooming_in_the_figure_asks_for_the_visible_window() -> None:
     assert "slices</b>" not in "".join(view.figure.widget.data[0].hovertext)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [[float("nan"), 1.0], [float("inf"), 1.0], [3.0, 1.0], [1e18, 2e18]])
 def test_impossible_windows_of_the_browser_are_survived(window: list[float]) -> None:
     explorer = explorer_of(_run())
@@ -280,6 +288,7 @@ def test_impossible_windows_of_the_browser_are_survived(window: list[float]) -> 
     assert explorer.timeline.window[0] < explorer.timeline.window[1]
 
 
+@pytest.mark.slow
 def test_a_selected_kernel_is_outlined_told_and_has_arrows() -> None:
     explorer = explorer_of(_run())
     view = TimelineView(explorer.timeline)
@@ -294,6 +303,7 @@ def test_a_selected_kernel_is_outlined_told_and_has_arrows() -> None:
     assert "kernels, row 10" in _texts(view.widget)
 
 
+@pytest.mark.slow
 def test_names_are_escaped_wherever_they_are_told() -> None:
     explorer = explorer_of(_run(kernel_names=[_HOSTILE]))
     view = TimelineView(explorer.timeline)

@@ -40,6 +40,7 @@ def _choice(explorer: SetExplorer) -> widgets.Dropdown:
     return found
 
 
+@pytest.mark.slow
 def test_no_run_is_read_before_it_is_asked_for(runs: ProfileSet) -> None:
     explorer = SetExplorer(runs)
     assert "rank&lt;0&gt;" in _texts(explorer.widget)
@@ -48,6 +49,7 @@ def test_no_run_is_read_before_it_is_asked_for(runs: ProfileSet) -> None:
     assert runs.info["state"].tolist() == ["loaded", "found", "found"]
 
 
+@pytest.mark.slow
 def test_a_run_is_chosen_and_takes_the_place_of_the_former(runs: ProfileSet) -> None:
     explorer = SetExplorer(runs)
     explorer.open("One run")
@@ -62,6 +64,7 @@ def test_a_run_is_chosen_and_takes_the_place_of_the_former(runs: ProfileSet) -> 
     assert explorer.explorer.widget in _all(explorer.widget)
 
 
+@pytest.mark.slow
 def test_every_figure_of_all_ranks_has_a_tab(runs: ProfileSet) -> None:
     explorer = SetExplorer(runs)
     titles = ("Timeline", "Flame graph", "Steps", "Memory", "Communication", "Roofline", "Counters")
@@ -79,6 +82,7 @@ def test_every_figure_of_all_ranks_has_a_tab(runs: ProfileSet) -> None:
     assert figures[5]["layout"]["annotations"]  # the matrix: says what to collect to have it
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_read_is_told_and_the_others_are_shown(runs: ProfileSet, tmp_path: Path) -> None:
     (tmp_path / "rank<1>" / "kernels.parquet").write_bytes(b"no parquet")
     explorer = SetExplorer(runs)

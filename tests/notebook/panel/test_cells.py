@@ -65,6 +65,7 @@ def test_the_next_cell_is_profiled_to_its_end(harness: Harness) -> None:
     assert len(harness.recordings) == 1
 
 
+@pytest.mark.slow
 def test_every_cell_is_profiled_also_one_that_fails(harness: Harness) -> None:
     harness.panel.set_mode("every cell")
     for cell in ("1", "raise ValueError('boom')", "1 +", "2"):

@@ -247,6 +247,7 @@ def test_a_cell_that_cannot_be_profiled_runs_and_is_told(panel: PanelController,
     assert panel.state().phase == "failed"
 
 
+@pytest.mark.slow
 def test_runs_are_listed_the_newest_first(simulated: PanelController, later: Later) -> None:
     for name in ("one", "two"):
         _record(simulated, later, name)
@@ -258,6 +259,7 @@ def test_runs_are_listed_the_newest_first(simulated: PanelController, later: Lat
     assert simulated.opened.title == "two"
 
 
+@pytest.mark.slow
 def test_open_and_compare(simulated: PanelController, later: Later) -> None:
     for name in ("one", "two"):
         _record(simulated, later, name)
@@ -274,6 +276,7 @@ def test_open_and_compare(simulated: PanelController, later: Later) -> None:
     assert simulated.opened is None
 
 
+@pytest.mark.slow
 def test_a_run_can_be_renamed(simulated: PanelController, later: Later) -> None:
     _record(simulated, later, "one")
     _chosen(simulated, "rename", 0)

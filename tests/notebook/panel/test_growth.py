@@ -41,6 +41,7 @@ def test_a_look_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert measure(tmp_path).at_least
 
 
+@pytest.mark.slow
 def test_records_of_a_simulated_run_are_counted_while_it_is_made(tmp_path: Path) -> None:
     with Session(Options(collector="simulator", activities=("npu",), output=tmp_path)) as session:
         array = npu.ones((32, 32))

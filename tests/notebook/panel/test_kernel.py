@@ -6,7 +6,7 @@ import pytest
 
 from tests.notebook.kernel import Kernel
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _SHOW = "import npuprof; npuprof.panel(); panel = npuprof.notebook.panel._live._panel"

@@ -77,6 +77,7 @@ def test_a_run_by_buttons_is_listed_and_opened(view: PanelView) -> None:
     assert len(view._opened.children) > 1
 
 
+@pytest.mark.slow
 def test_opening_another_run_closes_the_former_and_no_other_widget(view: PanelView) -> None:
     users = widgets.IntSlider()
     _record(view, "one")
@@ -91,6 +92,7 @@ def test_opening_another_run_closes_the_former_and_no_other_widget(view: PanelVi
     users.close()
 
 
+@pytest.mark.slow
 def test_a_directory_of_many_runs_opens_in_an_explorer_of_all(
     view: PanelView, panel: PanelController, tmp_path: Path
 ) -> None:
@@ -103,6 +105,7 @@ def test_a_directory_of_many_runs_opens_in_an_explorer_of_all(
     assert list(tabs.titles) == ["Runs", "One run", "Steps", "Communication"]
 
 
+@pytest.mark.slow
 def test_names_are_escaped(view: PanelView, panel: PanelController) -> None:
     name = "<script>alert(1)<b>"
     _record(view, name)

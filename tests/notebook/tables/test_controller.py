@@ -88,6 +88,7 @@ def test_only_a_page_of_single_rows_is_sent(kernels: TableController) -> None:
     assert kernels.page().offset == 0
 
 
+@pytest.mark.slow
 def test_every_kind_of_table_has_pages() -> None:
     for kind in KINDS:
         controller = TableController(kind, TABLES[kind.table], START_NS)
@@ -141,6 +142,7 @@ def _made(controller: TableController) -> pd.DataFrame:
     return frame
 
 
+@pytest.mark.slow
 def test_every_table_sorts_by_every_column(any_table: TableController) -> None:
     names = [column.name for column in any_table.page().columns]
     assert len(names) > 4

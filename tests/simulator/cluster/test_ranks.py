@@ -182,6 +182,7 @@ def runs(tmp_path: Path) -> ProfileSet:
     return load(tmp_path)
 
 
+@pytest.mark.slow
 def test_each_rank_has_a_directory_that_says_which_it_is_and_that_it_is_simulated(runs: ProfileSet) -> None:
     assert runs.ranks == [0, 1, 2, 3]
     assert not len(runs.notes)
@@ -193,6 +194,7 @@ def test_each_rank_has_a_directory_that_says_which_it_is_and_that_it_is_simulate
         assert not len(run.notes)
 
 
+@pytest.mark.slow
 def test_operators_and_their_steps_are_decoded(runs: ProfileSet) -> None:
     for number, run in enumerate(runs):
         (first, second) = run.communication.to_dict("records")
@@ -210,6 +212,7 @@ def test_operators_and_their_steps_are_decoded(runs: ProfileSet) -> None:
         assert set(steps["plane_id"]) == {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_records_number_the_ranks_of_a_group_from_0_and_are_read_as_ranks_of_the_job(tmp_path: Path) -> None:
     def work(rank: Rank) -> None:
         rank.group([rank.rank % 2, rank.rank % 2 + 2]).all_reduce(np.ones(KIB, np.float32))
@@ -232,6 +235,7 @@ def test_bandwidth_is_that_of_the_link_less_its_latency(runs: ProfileSet) -> Non
     assert (data["bandwidth_gb_s"] < link.bytes_per_s / 1e9).all()
 
 
+@pytest.mark.slow
 def test_everybody_waits_for_the_slowest_and_moves_data_at_the_same_time(runs: ProfileSet) -> None:
     waits, starts = [], []
     for run in runs:
@@ -257,6 +261,7 @@ def test_what_runs_beside_the_collective_overlaps_it_and_what_waits_for_it_does_
     assert spent["computing"] == run.kernels["duration_ns"].sum()
 
 
+@pytest.mark.slow
 def test_steps_of_collectives_are_no_kernels_and_have_their_tasks(runs: ProfileSet) -> None:
     for run in runs:
         assert set(run.kernels["op_type"]) == {"MatMulV3"}
@@ -278,6 +283,7 @@ def test_ranks_of_several_servers_talk_over_the_network(tmp_path: Path) -> None:
     assert sends["rdma_type"].eq("RDMA_SEND_PAYLOAD").all()
 
 
+@pytest.mark.slow
 def test_a_run_comes_out_the_same_however_its_threads_are_scheduled(tmp_path: Path) -> None:
     tables = []
     for number in range(3):

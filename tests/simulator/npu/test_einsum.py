@@ -45,6 +45,7 @@ def test_einsum_gives_what_numpy_gives_by_its_kernels(
     assert_same(found, np.einsum(subscripts, *values), roundings=8)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(letters=st.lists(st.text("abcd", max_size=3), min_size=1, max_size=3), data=st.data())
 def test_any_subscripts_give_what_numpy_gives(letters: list[str], data: st.DataObject) -> None:

@@ -87,6 +87,7 @@ def test_a_function_gives_what_numpy_gives_by_its_operators(
     assert_same(found, expression(host), roundings=8)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     function=st.sampled_from([np.sum, np.mean, np.max, np.min, np.prod, np.any, np.all, np.argmax, np.std, np.var]),
@@ -101,6 +102,7 @@ def test_reductions_give_what_numpy_gives(function: Any, values: Values, data: s
         assert_same(function(npu.array(values), axis=axis, keepdims=keepdims), expected, roundings=8)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(values=arrays(shape=(3, 4)), others=arrays(shape=(3, 4)), axis=st.sampled_from([0, 1]))
 def test_joins_of_two_types_give_what_numpy_gives(values: Values, others: Values, axis: int) -> None:
@@ -108,6 +110,7 @@ def test_joins_of_two_types_give_what_numpy_gives(values: Values, others: Values
     assert_same(found, np.concatenate([values, others], axis=axis))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(values=arrays(kinds=FLOATS, min_side=1, min_dims=2))
 def test_reductions_of_a_transposed_view_add_in_numpys_order(values: Values) -> None:

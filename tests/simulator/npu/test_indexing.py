@@ -15,6 +15,7 @@ from tests.simulator.npu.conftest import Witness
 from tests.simulator.npu.strategies import Values, arrays, assert_same
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(values=arrays(min_side=1, min_dims=1), data=st.data())
 def test_basic_indices_give_what_numpy_gives(values: Values, data: st.DataObject) -> None:
@@ -22,6 +23,7 @@ def test_basic_indices_give_what_numpy_gives(values: Values, data: st.DataObject
     assert_same(npu.array(values)[index], values[index])
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(values=arrays(min_side=1, min_dims=1), data=st.data())
 def test_gathers_give_what_numpy_gives(values: Values, data: st.DataObject) -> None:
@@ -31,6 +33,7 @@ def test_gathers_give_what_numpy_gives(values: Values, data: st.DataObject) -> N
     assert_same(npu.array(values)[npu.array(mask)], values[mask])
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(values=arrays(min_side=1, min_dims=1, kinds=(np.float32, np.int32)), data=st.data())
 def test_assignments_do_what_numpys_do(values: Values, data: st.DataObject) -> None:

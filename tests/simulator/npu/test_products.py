@@ -28,6 +28,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(shapes=st.sampled_from(SHAPES), data=st.data())
 def test_matmul_gives_what_numpy_gives(shapes: tuple[tuple[int, ...], tuple[int, ...]], data: st.DataObject) -> None:
@@ -37,6 +38,7 @@ def test_matmul_gives_what_numpy_gives(shapes: tuple[tuple[int, ...], tuple[int,
     assert_same(first @ npu.array(second), first @ second, roundings=8)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(shapes=st.sampled_from([pair for pair in SHAPES if len(pair[1]) < 3]), data=st.data())
 def test_dot_gives_what_numpy_gives(shapes: tuple[tuple[int, ...], tuple[int, ...]], data: st.DataObject) -> None:

@@ -34,6 +34,7 @@ def broadcastable(draw: st.DrawFn) -> list[Values]:
     return [draw(arrays(shape)) for shape in shapes]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(ufunc=st.sampled_from(UNARY), values=arrays())
 def test_a_ufunc_of_one_operand_gives_what_numpy_gives(ufunc: np.ufunc, values: Values) -> None:
@@ -46,6 +47,7 @@ def test_a_ufunc_of_one_operand_gives_what_numpy_gives(ufunc: np.ufunc, values: 
     assert_same(ufunc(npu.array(values)), expected, roundings=4)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(ufunc=st.sampled_from(BINARY), values=broadcastable(), mixed=st.sampled_from(["both", "left", "right"]))
 def test_a_ufunc_of_two_operands_gives_what_numpy_gives(ufunc: np.ufunc, values: list[Values], mixed: str) -> None:
@@ -54,6 +56,7 @@ def test_a_ufunc_of_two_operands_gives_what_numpy_gives(ufunc: np.ufunc, values:
     assert_same(ufunc(left, right), ufunc(*values), roundings=4)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(values=arrays(), scalar=st.one_of(st.integers(0, 5), st.booleans(), st.sampled_from([0.5, 2.0, -1.0])))
 def test_operators_with_scalars_give_what_numpy_gives(values: Values, scalar: float) -> None:
@@ -64,12 +67,14 @@ def test_operators_with_scalars_give_what_numpy_gives(values: Values, scalar: fl
     assert_same(array / 4, values / 4)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(values=arrays(kinds=FLOATS), exponent=st.sampled_from([0, 1, 2, 3, -1, 0.5, 2.0, 1.5]))
 def test_powers_give_what_numpy_gives(values: Values, exponent: float) -> None:
     assert_same(npu.array(values) ** exponent, values**exponent, roundings=4)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     ufunc=st.sampled_from([np.add, np.multiply, np.maximum, np.logical_or]),
@@ -85,6 +90,7 @@ def test_reductions_by_a_ufunc_give_what_numpy_gives(
     assert_same(found, ufunc.reduce(values, axis=axis, keepdims=keepdims), roundings=4)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(values=arrays(min_dims=1), others=arrays(min_dims=1, kinds=(np.float32,)))
 def test_accumulate_and_outer_give_what_numpy_gives(values: Values, others: Values) -> None:
@@ -92,6 +98,7 @@ def test_accumulate_and_outer_give_what_numpy_gives(values: Values, others: Valu
     assert_same(np.multiply.outer(npu.array(values), others), np.multiply.outer(values, others))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(dtype=dtypes(*FLOATS), indices=st.lists(st.integers(0, 3), min_size=1, max_size=6), data=st.data())
 def test_at_adds_repeatedly_in_place(dtype: np.dtype[Any], indices: list[int], data: st.DataObject) -> None:

@@ -36,6 +36,7 @@ def _rows(decoded: Decoded) -> dict[str, int]:
     return {name: len(decoded.tables.get(name, ())) for name in tables.NAMES}
 
 
+@pytest.mark.slow
 def test_a_sound_database_balances_and_every_table_is_accounted_for(whole: Path) -> None:
     decoded = database.read(whole)
     assert not list(decoded.notes.ledger.imbalances(decoded.tables))

@@ -89,6 +89,7 @@ def test_views_are_not_tables(tmp_path: Path) -> None:
         assert len(database.rows("TASK", ["startNs"])["startNs"]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["table", "view"])
 def test_a_schema_without_end_is_refused(tmp_path: Path, kind: str) -> None:
     maker = _maker(tmp_path).table("TASK", "a", [(1,)]).run("PRAGMA writable_schema = ON")
@@ -182,6 +183,7 @@ def test_the_rows_before_the_damage_are_kept_and_told(tmp_path: Path) -> None:
     assert "damaged after" in notes.to_frame()["message"].iloc[-1]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(st.binary(min_size=1, max_size=400), st.integers(0, 4000))
 def test_damage_anywhere_gives_rows_or_an_error_of_ours(

@@ -56,6 +56,7 @@ def test_below_a_directory_it_is_found_once(tmp_path: Path) -> None:
     assert (run.source.name, run.path) == ("database", folder)
 
 
+@pytest.mark.slow
 def test_of_text_and_database_each_table_is_of_the_form_that_has_it(tmp_path: Path) -> None:
     folder = _prof(tmp_path / "PROF_000001_20260821120000000_ABCDEFGHIJKLMNOP")
     output = folder / "mindstudio_profiler_output"
@@ -98,6 +99,7 @@ def test_an_empty_folder_of_text_does_not_hide_the_database(tmp_path: Path) -> N
     assert len(database.read(folder).tables["kernels"]) == 2
 
 
+@pytest.mark.slow
 def test_an_export_of_raw_data_in_the_samples_is_offered(samples: Path, tmp_path: Path) -> None:
     (raw,) = (samples / "raw" / "everything").glob("PROF_*")
     (export,) = (samples / "raw" / "everything" / "expected").glob("*.db")

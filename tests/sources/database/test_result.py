@@ -165,6 +165,7 @@ def test_parents_of_a_collective_are_tasks_but_never_compute(path: Path) -> None
     assert computing["duration_ns"].tolist() == [9000, 3000]
 
 
+@pytest.mark.slow
 def test_a_file_altered_by_a_viewer_gives_the_same_tables(path: Path) -> None:
     clean = database.read(path)
     made.altered(path)
@@ -183,6 +184,7 @@ def test_reading_leaves_the_file_as_it_was(path: Path) -> None:
     assert made.checksum(path) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [
     "TASK", "COMPUTE_TASK_INFO", "CANN_API", "COMMUNICATION_OP", "COMMUNICATION_TASK_INFO", "TASK_PMU_INFO",
     "PYTORCH_API", "CONNECTION_IDS", "PYTORCH_CALLCHAINS", "STEP_TIME", "ENUM_API_TYPE", "STRING_IDS",

@@ -251,6 +251,7 @@ def test_a_file_that_a_viewer_altered_has_the_tables_of_a_clean_one(samples: Pat
         assert abs(len(frame) - len(clean[name])) <= 4
 
 
+@pytest.mark.slow
 def test_text_and_database_of_one_workload_have_the_same_columns(samples: Path) -> None:
     text = npuprof.load(samples / "torch_npu" / "text" / DB[1])
     decoded = Result(samples, DB[1]).tables
@@ -296,6 +297,7 @@ def test_an_analysis_by_itself(samples: Path, rank: int) -> None:
     assert len(decoded.statistics["communication_matrix"]) == truth["tables"]["CommAnalyzerMatrix"]
 
 
+@pytest.mark.slow
 def test_an_analysis_tells_what_the_json_beside_it_tells(samples: Path) -> None:
     root = samples / "torch_npu" / "llm_pp2dp2" / "rank_0_ascend_pt"
     ours = database.read(root / OUTPUT / "analysis.db").statistics["communication"]
@@ -312,6 +314,7 @@ def test_a_result_of_text_alone_holds_no_database(samples: Path) -> None:
     assert not database.recognises(samples / "torch_npu" / "text" / DB[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["minimal", "sliced_2k", "everything"])
 def test_what_msprof_made_of_raw_data_is_what_we_make_of_it(samples: Path, name: str) -> None:
     folder = samples / "raw" / name

@@ -45,6 +45,7 @@ def test_every_stream_of_a_simulated_recording_is_an_input(simulated: Path) -> N
     assert not _unaccounted(simulated)
 
 
+@pytest.mark.slow
 def test_records_cut_from_any_slice_are_accounted_for(simulated: Path) -> None:
     chance = random.Random(5)
     gaps = {}
@@ -67,6 +68,7 @@ def test_records_cut_from_any_slice_are_accounted_for(simulated: Path) -> None:
     assert not gaps
 
 
+@pytest.mark.slow
 def test_damaged_records_of_every_kind_are_accounted_for(samples: Path, tmp_path: Path) -> None:
     run = writable_copy(raw_sample(samples, "everything"), tmp_path / "PROF_x")
     chance = random.Random(7)

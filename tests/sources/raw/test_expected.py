@@ -58,6 +58,7 @@ def _items() -> list[tuple[str, str]]:
     return [(name, item) for name in NAMES for item in _sample(name).items]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "item"), _items())
 def test_every_row_of_a_vendors_result_is_accounted_for(name: str, item: str) -> None:
     if item in _LEFT_OUT or item in _CHECKED_BY_TESTS:

@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import npuprof
 from tests import pace
 
@@ -34,6 +36,7 @@ def _flushed_bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in slices)
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_what_was_flushed(tmp_path: Path) -> None:
     # GIVEN a process that is killed in the middle of its work, when some of it is on disk
     command = [sys.executable, "-c", _PROGRAM, str(tmp_path)]

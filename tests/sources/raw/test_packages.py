@@ -46,6 +46,7 @@ def test_a_package_imports_none_that_is_drawn_below_it(package: str) -> None:
     assert not {name for name in found if len(name.split(".")) < 5 and name.split(".")[3] not in _DRAWN}
 
 
+@pytest.mark.slow
 def test_what_writes_raw_data_and_what_decodes_it_share_no_definitions() -> None:
     simulator = Path(npuprof.simulator.__file__).parent
     written = _names(*simulator.rglob("*.py"), *Path(writers.__file__).parent.glob("*.py"), Path(writer.__file__))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from npuprof.simulator import synthesise
 from npuprof.sources import raw
 
 
+@pytest.mark.slow
 def test_a_hundred_and_forty_thousand_launches_on_one_stream_join_without_a_mismatch(tmp_path: Path) -> None:
     # GIVEN 16-bit task ids that wrap twice
     count = 140_000

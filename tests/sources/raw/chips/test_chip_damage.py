@@ -15,6 +15,7 @@ _OF_HWTS = ("hwts", "aicore", "aiVectorCore", "training_trace", "ts_track", "tas
 _OF_V6 = ("stars_soc", "stars_block", "ffts_profile", "ts_track", "task_track", "info.json", "sample.json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("maker", "wanted"), [(HwtsDirectory, _OF_HWTS), (V6Directory, _OF_V6)])
 def test_damaged_records_give_tables_or_an_error(
     maker: type[HwtsDirectory | V6Directory], wanted: tuple[str, ...], tmp_path: Path
@@ -26,6 +27,7 @@ def test_damaged_records_give_tables_or_an_error(
     _damage_and_read(directory.path, files)
 
 
+@pytest.mark.slow
 def test_damaged_records_of_a_nano_give_tables_or_an_error(tmp_path: Path) -> None:
     directory = RawDirectory(tmp_path / "PROF_x", platform_version="9")
     for number in range(6):
@@ -36,6 +38,7 @@ def test_damaged_records_of_a_nano_give_tables_or_an_error(tmp_path: Path) -> No
     _damage_and_read(directory.path, files)
 
 
+@pytest.mark.slow
 def test_a_damaged_folder_of_2020_gives_tables_or_an_error(tmp_path: Path) -> None:
     directory = HwtsDirectory(tmp_path / "PROF_x")
     directory.write_one_of_each()

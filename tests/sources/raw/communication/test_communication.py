@@ -113,6 +113,7 @@ def test_both_are_those_of_the_timeline(samples: Path, everything: Decoded) -> N
     assert steps["bandwidth_gb_s"].tolist() == [one["bandwidth(GB/s)"] for one in arguments]
 
 
+@pytest.mark.slow
 def test_a_kernel_that_starts_with_a_collective_waited_since_the_kernel_before(
     directory: CommunicationDirectory,
 ) -> None:
@@ -285,6 +286,7 @@ def test_payloads_last_until_the_steps_that_close_them() -> None:
     np.testing.assert_allclose(found[:2], [1000 / 400] * 2)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=60))
 def test_a_step_that_comes_again_begins_the_next_execution(rows: list[tuple[int, int]]) -> None:
     rows.sort(key=lambda row: row[0])  # by call

@@ -72,6 +72,7 @@ def same(part: Decoded, whole: Decoded) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_a_part_is_the_same_as_that_part_of_the_whole(path: Path, seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -115,6 +116,7 @@ def test_records_outside_are_not_joined(tmp_path: Path) -> None:
     assert not part.notes.to_frame()["message"].str.contains("counters of no compute kernel").any()
 
 
+@pytest.mark.slow
 def test_numbers_of_connections_are_those_of_the_whole(tmp_path: Path) -> None:
     path = simulated(tmp_path)
     whole = npuprof.load(path)
@@ -138,6 +140,7 @@ def test_steps_marked_on_a_device_select_their_kernels(tmp_path: Path) -> None:
     assert part.kernels["start_ns"].tolist() == whole.kernels.loc[whole.kernels["step"] == 1, "start_ns"].tolist()
 
 
+@pytest.mark.slow
 def test_a_part_of_damaged_records_gives_tables_or_an_error(tmp_path: Path) -> None:
     folder = busy(tmp_path / "PROF_busy", turns=10)
     files = sorted(file for file in folder.rglob("*") if file.is_file())

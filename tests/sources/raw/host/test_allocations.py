@@ -167,6 +167,7 @@ def test_records_of_impossible_sizes_are_counted(directory: CommunicationDirecto
     assert notes.at["task_memory_info", "count"] == 4
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(events=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), max_size=30))
 def test_what_is_taken_and_not_given_back_is_what_is_held(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +42,7 @@ def test_a_task_without_a_tick_is_a_pair() -> None:
 _rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), max_size=30)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(_rows, _rows)
 def test_no_pair_ends_before_it_starts_or_is_used_twice(
@@ -55,6 +57,7 @@ def test_no_pair_ends_before_it_starts_or_is_used_twice(
     assert (start_times[opened] <= end_times[closed]).all()
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(_rows, _rows)
 def test_latest_is_the_last_one_by_hand(rows: list[tuple[int, int]], others: list[tuple[int, int]]) -> None:

@@ -58,6 +58,7 @@ def _warnings(decoded: Decoded) -> pd.DataFrame:
     return warnings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", _CUTS)
 @pytest.mark.parametrize("stream", _STREAMS)
 def test_a_byte_cut_off_a_slice_costs_the_record_that_it_cuts(stream: str, place: str, run: Path) -> None:
@@ -141,6 +142,7 @@ def _copies(path: Path) -> Iterator[Callable[[], object]]:
     yield lambda: shutil.copyfile(path, path.with_name(path.name.replace("slice_", "slice_00")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", ["stars_soc.data.0", "aging.compact.task_track", "aging.api_event.data"])
 def test_a_slice_that_is_there_twice_counts_once(stream: str, run: Path) -> None:
     slices = reslice(run, stream, _STREAMS[stream], marks=False)

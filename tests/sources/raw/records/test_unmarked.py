@@ -52,6 +52,7 @@ def _warnings(folder: Path, stream: str, record: np.dtype[Any]) -> list[tuple[st
     return list(zip(told["message"], told["count"], strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marked", [False, True])
 @pytest.mark.parametrize("stream", _LAYOUTS)
 def test_the_slice_that_was_cut_is_marked(tmp_path: Path, stream: str, *, marked: bool) -> None:
@@ -85,6 +86,7 @@ def test_records_with_a_magic_word_need_no_mark(tmp_path: Path) -> None:
     assert not notes["message"].str.contains(_TOLD).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut_bytes", [1, 3, 8])
 def test_a_cut_in_frequencies_costs_those_that_it_cuts(tmp_path: Path, cut_bytes: int) -> None:
     run = synthesise(tmp_path, launches=20)

@@ -31,6 +31,7 @@ def _read(run: Path) -> tuple[Decoded, int]:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", _RECORD_BYTES)
 def test_a_sparse_file_is_one_sample(stream: str, run: Path) -> None:
     before = raw.read(run)
@@ -45,6 +46,7 @@ def test_a_sparse_file_is_one_sample(stream: str, run: Path) -> None:
     assert peak < _MOST * size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", ["npu_mem", "hbm", "ddr"])
 def test_noise_is_hardly_any_sample(stream: str, run: Path) -> None:
     before = raw.read(run)

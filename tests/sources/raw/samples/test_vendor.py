@@ -98,6 +98,7 @@ def test_counters_are_named_as_those_of_a_text_result(counters: pd.DataFrame, sh
         assert set(_series(counters, name)["instance"]) == set(_series(shown, name)["instance"])
 
 
+@pytest.mark.slow
 def test_every_value_that_the_timeline_shows_is_a_row(counters: pd.DataFrame, shown: pd.DataFrame) -> None:
     compared = 0
     for key, rows in shown.groupby(shown["counter"] + "\n" + shown["instance"].fillna("")):
