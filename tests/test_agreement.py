@@ -55,6 +55,7 @@ def united(run: Profile, device: int | None) -> tuple[int, int]:
     return total(intersection(computing, steps) if len(begins) else computing), len(own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_device_times_are_those_of_the_kernels_and_operators(samples: Path, folder: str) -> None:
     compared = 0
@@ -74,6 +75,7 @@ def test_device_times_are_those_of_the_kernels_and_operators(samples: Path, fold
     assert bool(compared) != (folder in ("cluster", "mindspore", "torch_npu/host_only_raw"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["text/level0/rank0_ascend_pt", "text/level1/rank0_ascend_pt", "text/level1/rank1_ascend_pt"]
 )

@@ -46,6 +46,7 @@ def profile() -> Profile:
     return Profile(Decoded(own, factories.info()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _EXPORTS)
 def test_an_export_that_finds_no_room_leaves_the_old_file_and_says_how_much_is_missing(
     profile: Profile, tmp_path: Path, name: str
@@ -59,6 +60,7 @@ def test_an_export_that_finds_no_room_leaves_the_old_file_and_says_how_much_is_m
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_with_what_is_missing_and_keeps_what_it_had(profile: Profile, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 100 << 10) as disk:
         (disk / "trace.json").write_bytes(_OLD)
@@ -124,6 +126,7 @@ def test_what_ends_a_directory_halfway_leaves_nothing_of_it(tmp_path: Path, ther
     assert list(tmp_path.rglob("*")) == [target] * there
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", [False, True])
 def test_an_interrupt_at_any_line_leaves_the_old_or_the_new_and_no_part(tmp_path: Path, there: bool) -> None:
     for line in count():

@@ -97,6 +97,7 @@ def _simulated(tmp_path: Path) -> dict[str, Any]:
     return {"collector": "simulator", "activities": "npu", "output": tmp_path}
 
 
+@pytest.mark.slow
 def test_the_steps_between_two_are_profiled(with_mindspore: bool, tmp_path: Path) -> None:
     callback = callbacks.StopAtStep(4, 5, **_simulated(tmp_path))
     assert isinstance(callback, callbacks.StopAtStep)

@@ -53,11 +53,13 @@ def _missing(text: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_cited_document_and_section_is_there() -> None:
     missing = {path: found for path, text in _citing() if (found := _missing(text))}
     assert missing == {}
 
 
+@pytest.mark.slow
 def test_most_decoders_cite_their_specification() -> None:
     assert sum(len(_SECTIONS.findall(text)) for _, text in _citing()) > 150
 

@@ -14,6 +14,7 @@ from npuprof.sources.base import Decoded
 from tests import factories
 
 
+@pytest.mark.slow
 def test_open_prints_the_summary_and_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = Profile(Decoded(factories.profile(5), factories.info())).save(tmp_path / "saved")
     assert cli.main(["open", str(saved), "--html", str(tmp_path / "page.html")]) == 0
@@ -23,6 +24,7 @@ def test_open_prints_the_summary_and_writes_the_page(tmp_path: Path, capsys: pyt
     assert (tmp_path / "page.html").stat().st_size > 100_000
 
 
+@pytest.mark.slow
 def test_open_reads_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(synthesise(tmp_path, launches=400))
     whole = npuprof.load(path)
@@ -35,6 +37,7 @@ def test_open_reads_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixt
     assert 0 < len(part.kernels) < len(whole.kernels)
 
 
+@pytest.mark.slow
 def test_open_reads_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = str(Profile(Decoded(factories.profile(5), factories.info())).save(tmp_path / "saved"))
     number = int(npuprof.load(saved).steps["step"].iloc[0])

@@ -90,6 +90,7 @@ def _sound(*texts: object) -> None:
         str(text).encode()  # raises where a half of a character is left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_run_under_such_a_name_is_read_shown_and_written(odd: Path, tmp_path: Path, name: str) -> None:
     path = FORMATS[name](odd)
@@ -107,6 +108,7 @@ def test_a_run_under_such_a_name_is_read_shown_and_written(odd: Path, tmp_path: 
     assert set(again.statistics) == set(run.statistics)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_set_with_such_a_run_is_read_and_shown(odd: Path, tmp_path: Path, processes: int) -> None:
     for number, make in enumerate((_torch, _raw, result, _database)):
@@ -140,6 +142,7 @@ def test_a_recording_under_such_a_name(odd: Path, tmp_path: Path) -> None:
     json.dumps(run.info.to_dict()).encode()
 
 
+@pytest.mark.slow
 def test_the_command_line_prints_such_a_path(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
     odd.mkdir()
     path = small_trace().write(odd / "trace_view.json")

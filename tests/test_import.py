@@ -25,6 +25,7 @@ def test_every_public_name_is_bound(name: str) -> None:
     assert name in dir(npuprof)
 
 
+@pytest.mark.slow
 def test_importing_a_submodule_hides_no_public_name() -> None:
     program = (
         "import npuprof, npuprof.profiles, npuprof.session.session, npuprof.markers, npuprof.options\n"

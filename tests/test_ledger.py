@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def test_rows_that_are_kept_used_or_left_out_balance() -> None:
     assert notes.ledger.to_frame().to_numpy().tolist() == [["kernel_details.csv", 10, 6, 3, 1]]
 
 
+@pytest.mark.slow
 @given(read=st.integers(0, 50), kept=st.integers(0, 50), used=st.integers(0, 50))
 def test_every_row_without_an_account_is_told(read: int, kept: int, used: int) -> None:
     notes = Notes()
@@ -34,6 +36,7 @@ def test_every_row_without_an_account_is_told(read: int, kept: int, used: int) -
     assert (told["severity"] == "warning").all()
 
 
+@pytest.mark.slow
 @given(made=st.integers(0, 50), there=st.integers(0, 50))
 def test_rows_that_a_table_lost_or_gained_after_reading_are_told(made: int, there: int) -> None:
     notes = Notes()

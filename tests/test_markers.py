@@ -125,6 +125,7 @@ def test_markers_come_back_with_domains_and_the_devices_times(tmp_path: Path) ->
     assert on_none["device_start_ns"].isna().tolist() == [True]
 
 
+@pytest.mark.slow
 def test_text_that_nothing_can_encode_costs_no_marker_and_no_file(tmp_path: Path) -> None:
     half = "epoch \ud800 \udcff"
     shown = r"epoch \ud800 \xff"

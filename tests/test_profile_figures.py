@@ -53,6 +53,7 @@ def profile(launches: int) -> Profile:
     return Profile(Decoded(made, factories.info(), Notes()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launches", [0, 50, 5_000])
 @pytest.mark.parametrize("name", _FIGURES)
 def test_each_is_a_figure_that_shows_nothing_by_itself_and_is_small(name: str, launches: int) -> None:

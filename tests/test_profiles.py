@@ -92,6 +92,7 @@ def test_reading_that_needs_more_memory_than_there_is_says_what_to_do(
         npuprof.load(saved)
 
 
+@pytest.mark.slow
 def test_the_page_is_one_file_that_refers_to_nothing_else(profile: Profile, tmp_path: Path) -> None:
     page = profile.to_html(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "SIMULATED" in page.upper()

@@ -147,6 +147,7 @@ def _open_files() -> list[str]:
     return sorted(str(one.readlink()) for one in folder.iterdir() if one.exists())
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_one_line_that_is_wiped_at_the_end(tmp_path: Path, screen: Screen) -> None:
     path = timeline(tmp_path / "trace_view.json")
     npuprof.load(path)

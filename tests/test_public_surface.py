@@ -101,6 +101,7 @@ def test_a_star_import_replaces_no_builtin() -> None:
     assert "range" in dir(npuprof)
 
 
+@pytest.mark.slow
 def test_a_set_is_opened_of_several_runs_and_of_one(tmp_path: Path) -> None:
     run = npuprof.Profile(Decoded(factories.profile(20), factories.info(), Notes()))
     run.save(tmp_path / "job" / "one")
@@ -124,6 +125,7 @@ def python_of(guide: str) -> str:
     return (_GIVEN if guide == "README.md" else "") + re.sub("^%", "# %", "".join(cells), flags=re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_lines_of_the_guides_are_well_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check = pytest.importorskip("mypy.api").run
     monkeypatch.chdir(_ROOT)  # where the types of the package are cached

@@ -89,6 +89,7 @@ def test_codes_become_names_and_minus_one_is_absent() -> None:
     assert column.tolist() == ["y", np.nan, "x"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5))))
 def test_sorting_puts_a_caller_before_what_it_called(spans: list[tuple[int, int]]) -> None:
     starts, durations = [s for s, _ in spans], [d for _, d in spans]
@@ -99,6 +100,7 @@ def test_sorting_puts_a_caller_before_what_it_called(spans: list[tuple[int, int]
     assert ordered.index.tolist() == list(range(len(spans)))
 
 
+@pytest.mark.slow
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_every_int64_survives(value: int) -> None:
     frame = tables.build("memory", {"time_ns": np.array([value]), "allocated_bytes": pd.array([value], dtype="Int64")})

@@ -92,6 +92,7 @@ def test_progress_and_logs_are_plain(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert_plain(capsys.readouterr().err)
 
 
+@pytest.mark.slow
 def test_a_terminal_that_has_no_such_character_shows_a_question_mark(tmp_path: Path) -> None:
     path = synthesise(tmp_path, launches=4)
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

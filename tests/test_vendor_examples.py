@@ -45,6 +45,7 @@ def profile(**options: Any) -> npuprof.Session:
 # torch_npu.profiler
 
 
+@pytest.mark.slow
 def test_a_with_block_with_a_schedule_and_a_trace_handler() -> None:
     with profile(
         schedule=npuprof.schedule(wait=0, warmup=0, active=1, repeat=1, skip_first=1),
@@ -64,6 +65,7 @@ def test_a_with_block_with_a_schedule_and_a_trace_handler() -> None:
     assert len(npuprof.load(result).kernels) == 2
 
 
+@pytest.mark.slow
 def test_start_and_stop_around_a_loop_with_a_schedule() -> None:
     prof = profile(
         schedule=npuprof.schedule(wait=0, warmup=0, active=1, repeat=1, skip_first=1),
@@ -105,6 +107,7 @@ def test_some_epochs_between_start_and_stop() -> None:
     assert len(prof.result.kernels) == 2
 
 
+@pytest.mark.slow
 def test_one_step_between_start_and_stop() -> None:
     prof = profile(on_trace_ready=npuprof.trace_handler("./result"))
     for step in range(STEPS + 2):
@@ -117,6 +120,7 @@ def test_one_step_between_start_and_stop() -> None:
     assert len(list(Path("result").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_moments_of_a_training_are_marked() -> None:
     with profile(
         level=0,
