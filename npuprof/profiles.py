@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from ipywidgets import Widget
 
+    from npuprof.advice.findings import Advice
     from npuprof.analysis.accounting import Accounting
     from npuprof.analysis.by import Key
     from npuprof.analysis.chip_limits import ChipLimits
@@ -136,6 +137,19 @@ class Profile(ProfileFigures, Exports):
         The rows of a step add up to its duration exactly; see :data:`npuprof.analysis.accounting.PARTS`.
         """
         return self.accounting.breakdown()
+
+    def advice(self) -> Advice:
+        """Return what makes a step slow, what that costs, and what to do, the greatest gain first.
+
+        Iterate over it, take ``advice["host_bound"]``, or use ``to_frame()`` and ``to_json()``.
+        """
+        return self._advice
+
+    @cached_property
+    def _advice(self) -> Advice:
+        from npuprof.advice.findings import advise
+
+        return advise(self.tables, self.info, self.accounting)
 
     @cached_property
     def launches(self) -> pd.DataFrame:
@@ -264,7 +278,7 @@ class Profile(ProfileFigures, Exports):
     def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
         from npuprof.exports.html import page_html
 
-        return page_html(self.summary, self.info, self.notes, figures, picture=picture)
+        return page_html(self.summary, self.info, self.notes, self.advice(), figures, picture=picture)
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:
         """Write the profile as a directory of Parquet files, which ``npuprof.load`` reads back; return its path.
@@ -285,12 +299,12 @@ class Profile(ProfileFigures, Exports):
     def __repr__(self) -> str:
         from npuprof.exports.text import summary_text
 
-        return summary_text(self.summary, self.info, self.notes)
+        return summary_text(self.summary, self.info, self.notes, self.advice())
 
     def _repr_html_(self) -> str:
         from npuprof.exports.html import report_html
 
-        return report_html(self.summary, self.info, self.notes)
+        return report_html(self.summary, self.info, self.notes, self.advice())
 
 
 def new_directory(path: str | PathLike[str]) -> Path:

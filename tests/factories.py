@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.advice.findings import Advice, advise
+from npuprof.analysis.accounting import account
 from npuprof.arrays import Int64
 from npuprof.info import Info
 
@@ -232,3 +234,8 @@ def _marks(launches: int) -> pd.DataFrame:
             "thread_id": np.full(2, 100),
         },
     )
+
+
+def advice(run: Mapping[str, pd.DataFrame], about: Info) -> Advice:
+    """The findings of a run."""
+    return advise(run, about, account(run, about.rank))

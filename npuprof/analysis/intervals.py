@@ -74,6 +74,23 @@ def pieces(spans: Spans, windows: Spans) -> tuple[Int64, Int64, Int64]:
     return starts[kept], ends[kept], window[kept]
 
 
+def within(spans: Spans, starts: Int64, ends: Int64) -> Int64:
+    """Return how much of disjoint, sorted intervals lies within each window; windows may overlap."""
+    return _before(spans, ends) - _before(spans, starts)
+
+
+def _before(spans: Spans, moments: Int64) -> Int64:
+    """Return how much of disjoint, sorted intervals lies before each moment."""
+    begins, ends = spans
+    if not len(begins):
+        return np.zeros(len(moments), np.int64)
+    sums = np.concatenate([[0], np.cumsum(ends - begins)])
+    place = np.searchsorted(begins, moments, side="right")
+    last = np.maximum(place - 1, 0)
+    part = np.clip(moments, begins[last], ends[last]) - begins[last]
+    return np.where(place > 0, sums[last] + part, 0)
+
+
 def total(spans: Spans) -> int:
     """Sum the lengths of intervals."""
     return int((spans[1] - spans[0]).sum())

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from npuprof.advice.findings import Advice, gain
 from npuprof.analysis.summary import DeviceTimes, Summary
 from npuprof.exports.text import (
     DEVICE_TIME,
+    MOST_FINDINGS,
     PART_LABELS,
     SIMULATED,
     Grid,
@@ -83,8 +85,8 @@ REPORT = "npuprof-report"
 """The class of each part of a report."""
 
 
-def report_html(summary: Summary, info: Info, notes: pd.DataFrame) -> str:
-    """Write what ran where, key figures, tables and notes as a fragment for a notebook.
+def report_html(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice) -> str:
+    """Write what ran where, the verdict, key figures, tables and notes as a fragment for a notebook.
 
     Styles are inline and take the colours of the notebook's theme; there is no script. Every text from the
     recording is escaped and cut, so the fragment stays below 100 kB.
@@ -95,12 +97,20 @@ def report_html(summary: Summary, info: Info, notes: pd.DataFrame) -> str:
         What to write.
     notes
         The notes' table: ``severity, source, message, count``.
+    advice
+        The findings; the first few are shown.
     """
-    return _framed(_overview(summary, info) + _notes(notes))
+    return _framed(_overview(summary, info, advice) + _notes(notes))
 
 
 def page_html(
-    summary: Summary, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure], *, picture: str = ""
+    summary: Summary,
+    info: Info,
+    notes: pd.DataFrame,
+    advice: Advice,
+    figures: Mapping[str, go.Figure],
+    *,
+    picture: str = "",
 ) -> str:
     """Write a page of its own: the report and its figures with plotly.js inside (about 5 MB).
 
@@ -108,14 +118,14 @@ def page_html(
 
     Parameters
     ----------
-    summary, info, notes
+    summary, info, notes, advice
         As for :func:`report_html`.
     figures
         Figures by title, in the order to show them.
     picture
         An SVG document for a browser that runs no scripts.
     """
-    return _page(_framed(_overview(summary, info)), info, notes, figures, picture)
+    return _page(_framed(_overview(summary, info, advice)), info, notes, figures, picture)
 
 
 def set_page_html(runs: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure]) -> str:
@@ -164,11 +174,37 @@ def _framed(content: str) -> str:
     return f'<div class="{REPORT} {AS_TEXT}" style="{style}">{content}</div>' if content else ""
 
 
-def _overview(summary: Summary, info: Info) -> str:
+def _overview(summary: Summary, info: Info, advice: Advice) -> str:
     # The bar tells of one device all that the table would.
     shown = [grid for grid in grids(summary) if not grid.title.startswith(DEVICE_TIME) or len(summary.devices) > 1]
     bars = "".join(map(_device_bar, summary.devices[:_MOST_BARS]))
-    return _head(info) + _figures(summary) + bars + "".join(map(_grid, shown))
+    return _head(info) + _verdict(advice) + bars + _findings(advice) + _figures(summary) + "".join(map(_grid, shown))
+
+
+def _verdict(advice: Advice) -> str:
+    if not advice.step_ns:
+        return ""
+    line = _text(advice.verdict(), _LONGEST_LINE)
+    return f'<div style="font-size:15px;font-weight:600;margin:8px 0 2px">{line}</div>'
+
+
+def _findings(advice: Advice) -> str:
+    """Write the first findings: what happens, what it costs and may gain, where, and what to do."""
+    items = "".join(
+        f'<li style="margin:4px 0;overflow-wrap:anywhere"><strong>{_text(one.title, _LONGEST_CELL)}</strong> '
+        f'<span style="white-space:nowrap">{_text(duration(one.cost_ns), 40)}</span> '
+        f'<span style="color:{_FAINT};white-space:nowrap">{_text(gain(one), 60)}</span>'
+        f"<div>{_text(one.detail, _LONGEST_LINE)}</div>"
+        f'<div style="color:{_FAINT}">→ {_text(one.action, _LONGEST_LINE)}</div></li>'
+        for one in advice.fired[:MOST_FINDINGS]
+    )
+    listed = f'<ol style="margin:6px 0 0;padding-left:22px">{items}</ol>' if items else ""
+    rest = advice.rest(MOST_FINDINGS)
+    return listed + (
+        f'<div style="color:{_FAINT};margin-top:4px;overflow-wrap:anywhere">{_text(rest, _LONGEST_LINE)}</div>'
+        if rest
+        else ""
+    )
 
 
 def _text(text: str, longest: int) -> str:

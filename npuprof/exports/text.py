@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 import pandas as pd
 
+from npuprof.advice.findings import Advice
 from npuprof.analysis.summary import DeviceTimes, Summary
 from npuprof.info import Info
 from npuprof.quantities import ABSENT, count, duration, printable, share, size
@@ -19,6 +20,9 @@ SIMULATED = "SIMULATED NPU"
 
 DEVICE_TIME = "Device time"
 """What the title of the table of devices begins with."""
+
+MOST_FINDINGS = 3
+"""How many findings a report shows; ``run.advice()`` has all of them."""
 
 _MOST_DEVICES = 64
 
@@ -234,8 +238,8 @@ _LONGEST_LINE = 300
 _MOST_NOTES = 20
 
 
-def summary_text(summary: Summary, info: Info, notes: pd.DataFrame) -> str:
-    """Write the key figures, the longest kernels and the notes of a run.
+def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice) -> str:
+    """Write the verdict, the key figures, the longest kernels and the notes of a run.
 
     Parameters
     ----------
@@ -243,6 +247,8 @@ def summary_text(summary: Summary, info: Info, notes: pd.DataFrame) -> str:
         What to write.
     notes
         The notes' table: ``severity, source, message, count``.
+    advice
+        The findings; the first :data:`MOST_FINDINGS` are written.
 
     Returns
     -------
@@ -256,6 +262,8 @@ def summary_text(summary: Summary, info: Info, notes: pd.DataFrame) -> str:
         lines.append(printable(" · ".join(known), _LONGEST_LINE))
     if info.failed:
         lines.append(printable(f"The profiled code raised {info.failed}", _LONGEST_LINE))
+    if advice.step_ns:
+        lines += ["", *(printable(line, _LONGEST_LINE) for line in advice.lines(MOST_FINDINGS))]
     lines += ["", *_aligned([(f"{name}:", value) for name, value in key_figures(summary)], 1)]
     for grid in grids(summary):
         lines += ["", *_table(grid)]

@@ -59,7 +59,7 @@ def _summary(run: Profile) -> list[_Bundle]:
     from npuprof.exports.html import report_html
     from npuprof.exports.text import summary_text
 
-    facts = (run.summary, run.info, run.notes)
+    facts = (run.summary, run.info, run.notes, run.advice())
     return [{"text/plain": summary_text(*facts), "text/html": _SAVED_PICTURES + report_html(*facts)}]
 
 

@@ -41,7 +41,7 @@ class Elements(HTMLParser):
 def report(notes: Notes | None = None, **info: object) -> str:
     about = factories.info(**info)
     run = factories.profile(60, kernel_names=(HOSTILE, "Add"))
-    return report_html(summarise(run, about), about, (notes or Notes()).to_frame())
+    return report_html(summarise(run, about), about, (notes or Notes()).to_frame(), factories.advice(run, about))
 
 
 def test_a_kernel_named_script_shows_as_text() -> None:
@@ -101,7 +101,12 @@ def test_it_holds_key_figures_kernels_and_notes() -> None:
 
 
 def test_a_run_without_anything_still_has_a_report() -> None:
-    fragment = report_html(summarise(factories.all_tables(), Info()), Info(), Notes().to_frame())
+    fragment = report_html(
+        summarise(factories.all_tables(), Info()),
+        Info(),
+        Notes().to_frame(),
+        factories.advice(factories.all_tables(), Info()),
+    )
 
     assert "–" in Elements(fragment).text
     assert "table" not in Elements(fragment).tags
@@ -114,7 +119,13 @@ def test_the_page_is_complete_and_lets_nothing_in() -> None:
     notes = Notes()
     notes.info("host", "fine")
 
-    page = page_html(summarise(run, about), about, notes.to_frame(), {"Timeline": timeline, "Flame": flamegraph})
+    page = page_html(
+        summarise(run, about),
+        about,
+        notes.to_frame(),
+        factories.advice(run, about),
+        {"Timeline": timeline, "Flame": flamegraph},
+    )
 
     without_scripts = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     elements = Elements(without_scripts)

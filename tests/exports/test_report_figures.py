@@ -32,7 +32,8 @@ def test_a_report_of_a_million_hostile_slices_is_below_one_megabyte(hostile_run:
 
     figures = report_figures(hostile_run, info)
     summary = summarise(hostile_run, info)
-    text = report_html(summary, info, notes.to_frame()) + summary_text(summary, info, notes.to_frame())
+    facts = (summary, info, notes.to_frame(), factories.advice(hostile_run, info))
+    text = report_html(*facts) + summary_text(*facts)
 
     assert sum(map(saved_bytes, figures)) + len(text.encode()) <= 1_000_000
 

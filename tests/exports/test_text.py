@@ -14,8 +14,8 @@ def written(
     notes: Notes | None = None, names: tuple[str, ...] = factories.KERNELS, kernels: int = 600, **info: object
 ) -> str:
     about = factories.info(**info)
-    summary = summarise(factories.profile(kernels, kernel_names=names), about)
-    return summary_text(summary, about, (notes or Notes()).to_frame())
+    run = factories.profile(kernels, kernel_names=names)
+    return summary_text(summarise(run, about), about, (notes or Notes()).to_frame(), factories.advice(run, about))
 
 
 def test_the_first_lines_tell_what_ran_where() -> None:
@@ -91,7 +91,12 @@ def test_notes_are_listed_the_gravest_first_and_counted_when_many() -> None:
 
 
 def test_what_is_not_known_is_a_dash() -> None:
-    text = summary_text(summarise(factories.all_tables(), Info()), Info(), Notes().to_frame())
+    text = summary_text(
+        summarise(factories.all_tables(), Info()),
+        Info(),
+        Notes().to_frame(),
+        factories.advice(factories.all_tables(), Info()),
+    )
 
     assert [line.split() for line in text.splitlines() if line.startswith(("wall", "kernels"))] == [
         ["wall", "time:", "–"],

@@ -43,7 +43,7 @@ def overview(explorer: Explorer) -> widgets.Widget:
     from npuprof.exports.html import report_html
 
     run = explorer.run
-    return widgets.HTML(report_html(run.summary, run.info, run.notes))
+    return widgets.HTML(report_html(run.summary, run.info, run.notes, run.advice()))
 
 
 def timeline(explorer: Explorer) -> widgets.Widget:

@@ -1,0 +1,102 @@
+"""What rules read of a run: its tables and what several rules derive from them, computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.accounting import IDLE, Accounting
+from npuprof.analysis.idle_causes import UNKNOWN
+from npuprof.analysis.intervals import Spans, union, within
+from npuprof.analysis.places import Places, lines
+from npuprof.arrays import Int64
+from npuprof.info import Info
+
+
+class Facts:
+    """A run as rules see it.
+
+    Attributes
+    ----------
+    tables
+        Every table of the schema by name.
+    info
+        What is known of the run.
+    accounting
+        Where each nanosecond of its steps went.
+    """
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame], info: Info, accounting: Accounting) -> None:
+        self.tables = tables
+        self.info = info
+        self.accounting = accounting
+
+    @cached_property
+    def counted(self) -> Int64:
+        """The rows of the accounting's steps that figures per step are of: the first step only if there is no other."""
+        steps = self.accounting.steps
+        later = steps.duplicated("device_id").to_numpy()
+        return np.flatnonzero(later if later.any() else np.ones(len(steps), bool))
+
+    @cached_property
+    def step_ns(self) -> int:
+        """Median duration of the counted steps."""
+        return _median(self.accounting.steps["duration_ns"].to_numpy(np.int64)[self.counted])
+
+    @property
+    def stacks(self) -> bool:
+        """Whether Python calls were recorded, which makes the host slower."""
+        return bool(len(self.tables["python"]))
+
+    @property
+    def host_known(self) -> bool:
+        """Whether the host was recorded, so that idle time can have a cause."""
+        return any(len(self.tables[name]) for name in ("operators", "api"))
+
+    def per_step(self, parts: Sequence[str], causes: Sequence[str] = ()) -> int:
+        """Return the median over the counted steps of the time of some parts, and causes if any are named."""
+        rows = self.accounting.intervals
+        chosen = rows["part"].isin(parts).to_numpy(bool)
+        if causes:
+            chosen = chosen & rows["cause"].isin(causes).to_numpy(bool)
+        sums = np.zeros(len(self.accounting.steps), np.int64)
+        np.add.at(sums, rows["row"].to_numpy()[chosen], rows["duration_ns"].to_numpy()[chosen])
+        return _median(sums[self.counted])
+
+    def idle_causes(self) -> dict[str, int]:
+        """Return the idle time of a step by cause, the greatest first; an unknown head is left out."""
+        rows = self.accounting.intervals
+        names = rows["cause"][rows["part"].isin(IDLE).to_numpy(bool)].unique().tolist()
+        times = {name: self.per_step(IDLE, [name]) for name in names if name != UNKNOWN}
+        return dict(sorted(((name, time) for name, time in times.items() if time), key=lambda item: -item[1]))
+
+    def spans(self, parts: Sequence[str], causes: Sequence[str] = ()) -> Spans:
+        """Return when some parts of the counted steps were, as disjoint intervals."""
+        rows = self.accounting.intervals
+        chosen = rows["part"].isin(parts) & rows["row"].isin(self.counted) & rows["start_ns"].notna()
+        if causes:
+            chosen &= rows["cause"].isin(causes)
+        starts = rows["start_ns"][chosen].to_numpy(np.int64)
+        return union(starts, starts + rows["duration_ns"][chosen].to_numpy(np.int64))
+
+    def overlapping(self, table: str, spans: Spans) -> Int64:
+        """Return for each row of a table how much of it lies in disjoint intervals."""
+        starts = self.tables[table]["start_ns"].to_numpy(np.int64)
+        return within(spans, starts, starts + self.tables[table]["duration_ns"].to_numpy(np.int64))
+
+    def lines_of(self, table: Literal["python", "operators", "api"], rows: Int64) -> list[str]:
+        """Return the source line of each row, ``main.py:350``, or an empty text where it is not known."""
+        return ["" if pd.isna(line) else str(line) for line in lines(self._places.of(table, rows))]
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places.build(self.tables)
+
+
+def _median(values: Int64) -> int:
+    ordered = np.sort(values)
+    return int((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) // 2) if len(ordered) else 0

@@ -1,0 +1,200 @@
+"""All findings of a run, ranked by gain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import entry_points
+from typing import Any
+
+import pandas as pd
+
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding, Rule
+from npuprof.advice.rules import RULES
+from npuprof.analysis.accounting import IDLE, Accounting
+from npuprof.errors import NpuprofError
+from npuprof.info import Info
+from npuprof.quantities import duration, printable, share
+
+ENTRY_POINTS = "npuprof.rules"
+"""Entry points of other packages that are a :class:`npuprof.advice.finding.Rule`."""
+
+_COLUMNS = (
+    "rule",
+    "state",
+    "title",
+    "cost_ns",
+    "gain_lo_ns",
+    "gain_hi_ns",
+    "confidence",
+    "place",
+    "detail",
+    "action",
+    "collect",
+)
+_SHOWN = 0.01  # of the step: what may gain less is not worth a line
+_PARTS = {
+    "computing": ("computing",),
+    "waiting": ("waiting",),
+    "moving": ("moving",),
+    "communication": ("communication",),
+    "copies": ("copy",),
+    "idle": IDLE,
+}
+_VERSION = 1
+
+
+class Advice:
+    """The findings of a run: iterate over those that fire, the greatest gain first, or take one by its rule's name.
+
+    Attributes
+    ----------
+    findings
+        The finding of every rule.
+    step_ns
+        Median duration of a step in nanoseconds; of a run without steps, of the run.
+    """
+
+    def __init__(self, facts: Facts, findings: list[Finding]) -> None:
+        self._facts = facts
+        self.findings = findings
+        self.step_ns = facts.step_ns
+
+    @cached_property
+    def fired(self) -> list[Finding]:
+        """The findings that fire and may gain at least 1 % of a step, the greatest gain first."""
+        worth = [one for one in self.findings if one.state == "fires" and one.gain_hi_ns >= _SHOWN * self.step_ns]
+        return sorted(worth, key=lambda one: -(one.gain_lo_ns + one.gain_hi_ns))
+
+    @property
+    def cannot_tell(self) -> list[Finding]:
+        """The findings of rules that lack data; ``collect`` says what to record."""
+        return [one for one in self.findings if one.state == "cannot tell"]
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.fired)
+
+    def __len__(self) -> int:
+        return len(self.fired)
+
+    def __getitem__(self, rule: str) -> Finding:
+        """Return the finding of a rule, whatever its state.
+
+        Raises
+        ------
+        NpuprofError
+            If there is no such rule.
+        """
+        for one in self.findings:
+            if one.rule == rule:
+                return one
+        raise NpuprofError(f"there is no rule {rule!r}; the rules are {', '.join(one.rule for one in self.findings)}")
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each finding: first those that fire, by gain, then the clean ones and the undecided."""
+        rows = [
+            {name: getattr(one, name) for name in _COLUMNS} | {"evidence_rows": len(one.rows)}
+            for one in self._ordered()
+        ]
+        frame: pd.DataFrame = pd.DataFrame(rows, columns=[*_COLUMNS, "evidence_rows"])
+        return frame
+
+    def _ordered(self) -> list[Finding]:
+        others = [one for one in self.findings if not any(one is fired for fired in self.fired)]
+        return self.fired + sorted(others, key=lambda one: ("fires", "clean", "cannot tell").index(one.state))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the findings as plain data, with the row numbers of their evidence; see ``reference/advice.md``."""
+        findings = [
+            {name: getattr(one, name) for name in _COLUMNS}
+            | {"evidence": {"table": one.table, "rows": [int(row) for row in one.rows.index]}}
+            for one in self._ordered()
+        ]
+        return {
+            "version": _VERSION,
+            "simulated": self._facts.info.simulated,
+            "step_ns": self.step_ns,
+            "steps": len(self._facts.counted),
+            "parts_ns": {name: self._facts.per_step(parts) for name, parts in _PARTS.items()},
+            "findings": findings,
+        }
+
+    def to_json(self) -> str:
+        """Return :meth:`to_dict` as JSON."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def verdict(self) -> str:
+        """Return one line: how long a step is, and the shares of its parts."""
+        if not self.step_ns:
+            return "No step or device time: nothing can be concluded"
+        steps = self._facts.accounting.steps
+        if (steps["basis"] == "run").all():
+            which = f"{duration(self.step_ns)} in all (the run has no steps)"
+        else:
+            count = len(self._facts.counted)
+            which = f"{duration(self.step_ns)} a step (median of {count} steps)" if count > 1 else ""
+            which = which or f"{duration(self.step_ns)} a step (1 step)"
+        if self._facts.stacks:
+            which = which.replace(")", ", stacks on)")
+        times = {name: self._facts.per_step(parts) for name, parts in _PARTS.items()}
+        return "   ".join([which, *(f"{name} {share(time, self.step_ns)}" for name, time in times.items() if time)])
+
+    def lines(self, most: int | None = None) -> list[str]:
+        """Return the verdict, the first `most` findings or all of them, and what cannot be told, as lines of text."""
+        lines = [self.verdict()]
+        for number, one in enumerate(self.fired[:most], 1):
+            lines.append(f"{number}  {one.title}   {duration(one.cost_ns)}   {gain(one)}")
+            lines += [f"   {one.detail}", f"   -> {one.action}"]
+        return lines + ([rest] if (rest := self.rest(most)) else [])
+
+    def rest(self, most: int | None = None) -> str:
+        """Return what :meth:`lines` of `most` findings leaves to say: how many more there are, and what is unknown."""
+        words = []
+        if self.step_ns and not self.fired:
+            words.append("no finding that would gain 1 % of a step")
+        if most is not None and len(self) > most:
+            words.append(f"{len(self) - most} more in run.advice()")
+        lacks: dict[str, list[str]] = {}
+        for one in self.cannot_tell:
+            lacks.setdefault(one.collect, []).append(one.rule.replace("_", " "))
+        words += [f"cannot tell: {', '.join(rules)} (collect {what})" for what, rules in lacks.items()]
+        return " · ".join(words)
+
+    def __repr__(self) -> str:
+        return "\n".join(printable(line, 400) for line in self.lines())
+
+
+def gain(finding: Finding) -> str:
+    """Write the limits of the gain, ``gain 0-96.0 ms (bounded)``."""
+    low, high = duration(finding.gain_lo_ns), duration(finding.gain_hi_ns)
+    between = f"0-{high}" if not finding.gain_lo_ns else high if low == high else f"{low}-{high}"
+    return f"gain {between} ({finding.confidence})"
+
+
+def rules() -> list[Rule]:
+    """Return npuprof's rules and those of other packages."""
+    return [*RULES, *(entry.load() for entry in entry_points(group=ENTRY_POINTS))]
+
+
+def advise(tables: Mapping[str, pd.DataFrame], info: Info, accounting: Accounting) -> Advice:
+    """Run every rule on a run.
+
+    Parameters
+    ----------
+    tables, info
+        The run.
+    accounting
+        Where its steps went, as :func:`npuprof.analysis.accounting.account` returns it.
+    """
+    facts = Facts(tables, info, accounting)
+    return Advice(facts, [_checked(rule, facts) for rule in rules()] if facts.step_ns else [])
+
+
+def _checked(rule: Rule, facts: Facts) -> Finding:
+    """Return the finding of a rule; one that fails, which may come from another package, cannot tell."""
+    try:
+        return rule.check(facts)
+    except Exception as error:  # noqa: BLE001 a report must not fail over one rule
+        return Finding(rule.name, "cannot tell", detail=f"{type(error).__name__}: {error}", collect="the rule failed")

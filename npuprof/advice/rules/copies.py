@@ -1,0 +1,35 @@
+"""Copies between host and device, or on it, while nothing else runs."""
+
+from __future__ import annotations
+
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding, Rule
+
+NAME = "copies"
+_THRESHOLD = 0.01  # of the step
+
+
+def check(facts: Facts) -> Finding:
+    """Fire if copies outside kernels and collectives take more than 1 % of the step."""
+    cost = facts.per_step(["copy"])
+    if not len(facts.tables["tasks"]):
+        return Finding(NAME, "cannot tell", collect="level=1")
+    if cost <= _THRESHOLD * facts.step_ns:
+        return Finding(NAME, "clean", cost_ns=cost)
+    tasks = facts.tables["tasks"]
+    overlap = facts.overlapping("tasks", facts.spans(["copy"]))
+    rows = tasks.assign(exposed_ns=overlap)[overlap > 0]
+    return Finding(
+        NAME,
+        "fires",
+        title="Copies are not hidden by kernels",
+        cost_ns=cost,
+        gain_hi_ns=cost,
+        detail=f"{len(rows):,} copies run while no kernel and no collective does",
+        action="non_blocking=True from pinned memory, fewer and larger copies, values kept on the device",
+        table="tasks",
+        rows=rows,
+    )
+
+
+RULE = Rule(NAME, "copies while nothing else runs", check)

@@ -1,0 +1,35 @@
+"""How sure figures per step are: warm-up, and the number of steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding, Rule
+from npuprof.quantities import duration
+
+NAME = "first_step"
+_SLOWER = 1.5
+
+
+def check(facts: Facts) -> Finding:
+    """Fire if the first step takes more than 1.5 times the median of the others; from one step this is unknown."""
+    steps = facts.accounting.steps
+    times = steps["duration_ns"].to_numpy(np.int64)
+    first = np.flatnonzero(~steps.duplicated("device_id").to_numpy())
+    if len(first) == len(steps):
+        return Finding(NAME, "cannot tell", collect="more steps, such as warmup=2, active=3")
+    excess = int(times[first].max()) - facts.step_ns
+    if times[first].max() <= _SLOWER * facts.step_ns:
+        return Finding(NAME, "clean")
+    return Finding(
+        NAME,
+        "fires",
+        title="The first step is slower than the rest",
+        cost_ns=excess,
+        detail=f"{duration(int(times[first].max()))} against {duration(facts.step_ns)}; it is in no other figure",
+        action="a schedule with warmup=2 or more, so that compiling and first allocations are over",
+    )
+
+
+RULE = Rule(NAME, "a first step that is slower than the rest", check)

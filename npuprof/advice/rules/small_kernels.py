@@ -1,0 +1,45 @@
+"""Many kernels that are shorter than the time to launch them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding, Rule
+from npuprof.advice.rules import host_bound
+from npuprof.quantities import duration, share
+
+NAME = "small_kernels"
+_SHORT_NS = 10_000
+_THRESHOLD = 0.3  # of all kernels
+_DISPATCH = ("forward_dispatch", "backward_dispatch", "optimizer", "other_operators")
+
+
+def check(facts: Facts) -> Finding:
+    """Fire if more than 30 % of kernels take less than 10 us and the host cannot launch them in time."""
+    kernels = facts.tables["kernels"]
+    if not len(kernels):
+        return Finding(NAME, "cannot tell", collect="kernels of the device")
+    short = kernels["duration_ns"].to_numpy(np.int64) < _SHORT_NS
+    starved = host_bound.check(facts)
+    if starved.state == "cannot tell":
+        return Finding(NAME, "cannot tell", collect=starved.collect)
+    dispatch = sum(time for cause, time in facts.idle_causes().items() if cause in _DISPATCH)
+    if short.mean() <= _THRESHOLD or starved.state == "clean":
+        return Finding(NAME, "clean")
+    count = int(short.sum())
+    return Finding(
+        NAME,
+        "fires",
+        title="Many kernels are shorter than their launch",
+        cost_ns=dispatch,
+        gain_hi_ns=dispatch,
+        detail=f"{count:,} of {len(kernels):,} kernels ({share(count, len(kernels))}) take less than "
+        f"{duration(_SHORT_NS)} each; dispatching operators leaves the NPU idle {duration(dispatch)} a step",
+        action="fused operators (torch_npu.npu_rms_norm, npu_rotary_mul ...), foreach optimizers, graph mode",
+        table="kernels",
+        rows=kernels[short],
+    )
+
+
+RULE = Rule(NAME, "kernels shorter than their launch", check)

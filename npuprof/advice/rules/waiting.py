@@ -1,0 +1,115 @@
+"""Collectives that wait for a rank that arrives late."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding, Rule
+from npuprof.analysis.accounting import SPLIT_UNKNOWN
+from npuprof.quantities import duration
+
+NAME = "waiting"
+_THRESHOLD = 0.02  # of the step
+_MOST_OPS = 2
+
+
+def check(facts: Facts) -> Finding:
+    """Fire if waiting for other ranks takes more than 2 % of the step, and name the rank that arrives last."""
+    unsplit = facts.per_step(["communication"], [SPLIT_UNKNOWN])
+    cost = facts.per_step(["waiting"])
+    if not cost and unsplit > _THRESHOLD * facts.step_ns:
+        return Finding(
+            NAME,
+            "cannot tell",
+            cost_ns=unsplit,
+            collect="level=1, or load all ranks",
+        )
+    if cost <= _THRESHOLD * facts.step_ns:
+        return Finding(NAME, "clean", cost_ns=cost)
+    late = late_peers(facts.tables["communication_tasks"])
+    rows = facts.tables["communication"]
+    if not len(late):
+        return Finding(
+            NAME,
+            "fires",
+            title="Waiting for other ranks",
+            cost_ns=cost,
+            gain_hi_ns=cost,
+            detail=f"{len(rows):,} collectives; the profile does not tell for which rank",
+            action="load the profiles of all ranks together: npuprof.load of their common folder",
+            table="communication",
+            rows=rows,
+        )
+    steps = max(1, len(facts.counted))
+    sums = late.groupby("peer")["latest_ns"].sum()
+    peer = int(sums.index[int(sums.argmax())])
+    own = late[late["peer"] == peer]
+    possible = int((own["latest_ns"] - own["next_ns"]).sum()) // steps
+    name = _name(facts, peer)
+    worst = own.sort_values("latest_ns", ascending=False).head(_MOST_OPS)
+    when = " and ".join(
+        f"{duration(int(time))} ({_op(rows, int(op))})"
+        for op, time in zip(worst["op_id"], worst["latest_ns"], strict=True)
+    )
+    return Finding(
+        NAME,
+        "fires",
+        title=f"Waiting for {name}, which is not in this profile",
+        cost_ns=cost,
+        gain_hi_ns=min(possible, cost),
+        detail=f"last in {len(own):,} of {late['op_id'].nunique():,} collectives, late by {when}",
+        action=f"profile {name}, and load it together with this one",
+        place=name,
+        table="communication",
+        rows=rows[rows.index.isin(own["op_id"])],
+    )
+
+
+def late_peers(tasks: pd.DataFrame) -> pd.DataFrame:
+    """Return for each collective the member that arrives last.
+
+    The first wait of each plane is for the other member's arrival; its duration is how late that one is.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``op_id``, ``peer`` (the number of the member within its group), ``latest_ns`` (how late it is) and ``next_ns``
+        (how late the second latest is).
+    """
+    names = ("op_id", "peer", "latest_ns", "next_ns")
+    empty: pd.DataFrame = pd.DataFrame({name: np.zeros(0, np.int64) for name in names})
+    waits = tasks[(tasks["task_type"] == "Notify_Wait").to_numpy(bool)]
+    waits = waits[(waits["op_id"].notna() & waits["dst_rank"].notna()).to_numpy(bool)]
+    if not len(waits):
+        return empty
+    first = waits.sort_values("start_ns", kind="stable").drop_duplicates(["op_id", "plane_id"])
+    of_peer = first.groupby(["op_id", "dst_rank"])["duration_ns"].max().reset_index()
+    ordered = of_peer.sort_values(["op_id", "duration_ns"], ascending=[True, False], kind="stable")
+    latest = ordered.drop_duplicates("op_id")
+    second = ordered[ordered.duplicated("op_id")].drop_duplicates("op_id").set_index("op_id")["duration_ns"]
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "op_id": latest["op_id"].to_numpy(np.int64),
+            "peer": latest["dst_rank"].to_numpy(np.int64),
+            "latest_ns": latest["duration_ns"].to_numpy(np.int64),
+            "next_ns": second.reindex(latest["op_id"]).fillna(0).to_numpy(np.int64),
+        }
+    )
+    return frame
+
+
+def _name(facts: Facts, peer: int) -> str:
+    """Name a member: by its rank where this run's number within the group is its rank, else as a member."""
+    tasks = facts.tables["communication_tasks"]
+    own = set(tasks["src_rank"].dropna().unique().tolist())
+    return f"rank {peer}" if own == {facts.info.rank} else f"member {peer} of the group"
+
+
+def _op(communication: pd.DataFrame, row: int) -> str:
+    name = communication["op_type"].iloc[row] if 0 <= row < len(communication) else None
+    return f"collective {row + 1}{'' if pd.isna(name) else ', ' + str(name).strip('_')}"
+
+
+RULE = Rule(NAME, "time in collectives until the last rank arrives", check)

@@ -1,0 +1,204 @@
+"""What rules conclude, of real runs and of runs made to fire or to be clean."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import npuprof
+from npuprof.advice import findings
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding, Rule
+from npuprof.advice.findings import Advice, advise, gain
+from npuprof.advice.rules import RULES
+from npuprof.advice.rules.waiting import late_peers
+from npuprof.analysis.accounting import account
+from npuprof.errors import NpuprofError
+from npuprof.info import Info
+from npuprof.profiles import Profile
+from tests import factories
+from tests.analysis.test_accounting import table
+
+
+def advice(**tables: pd.DataFrame) -> Advice:
+    run = factories.all_tables(**tables)
+    return advise(run, Info(rank=0), account(run))
+
+
+def sample(samples: Path, name: str) -> Profile:
+    run = npuprof.load(samples / "torch_npu" / name)
+    assert isinstance(run, Profile)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "late", "waiting_ms", "possible_ms", "idle_ms"),
+    [
+        ("text/level1/rank0_ascend_pt", "rank 5", 98.03, 96.02, 44.30),
+        ("text/level1/rank1_ascend_pt", "rank 5", 92.41, 95.99, 47.37),
+        ("db/level1/rank0_ascend_pt", "rank 6", 94.01, 84.29, 44.07),
+    ],
+)
+def test_of_data_parallel_training_the_late_rank_and_the_host(
+    samples: Path, name: str, late: str, waiting_ms: float, possible_ms: float, idle_ms: float
+) -> None:
+    advice = sample(samples, name).advice()
+    assert [one.rule for one in advice] == ["waiting", "host_bound", "layout_and_casts"]
+    waiting, host, layout = advice
+    assert waiting.title == f"Waiting for {late}, which is not in this profile"
+    assert waiting.cost_ns / 1e6 == pytest.approx(waiting_ms, abs=0.01)
+    assert waiting.gain_lo_ns == 0
+    assert waiting.gain_hi_ns / 1e6 == pytest.approx(min(possible_ms, waiting_ms), rel=0.01)
+    assert host.cost_ns / 1e6 == pytest.approx(idle_ms, abs=0.01)
+    assert "main.py:350" in host.detail
+    assert "main.py:485" in host.detail
+    assert "jit_compile=False" in host.action
+    assert layout.gain_hi_ns < 0.02 * advice.step_ns
+    assert advice["exposed_communication"].state == "clean"  # waiting is nothing that larger buckets would hide
+    assert advice["first_step"].state == "cannot tell"
+
+
+def test_where_collectives_have_no_tasks_waiting_cannot_be_told(samples: Path) -> None:
+    advice = sample(samples, "text/level0/rank0_ascend_pt").advice()
+    assert advice["waiting"].state == advice["exposed_communication"].state == "cannot tell"
+    assert "level=1" in advice["waiting"].collect
+    assert "not recorded" in advice["host_bound"].detail
+
+
+def test_a_rank_of_kernels_alone_is_not_called_host_bound(samples: Path) -> None:
+    advice = sample(samples, "llm_4ranks/rank_0_ascend_pt").advice()
+    assert advice["host_bound"].state == advice["waiting"].state == "cannot tell"
+    assert [one.rule for one in advice] == ["layout_and_casts"]
+
+
+def test_a_device_that_waits_for_the_host_is_host_bound() -> None:
+    kernels = table("kernels", [(0, 20), (50, 20), (90, 10)])
+    calls = table("operators", [(20, 30)])
+    slow = advice(steps=table("steps", [(0, 100)]), kernels=kernels, operators=calls)["host_bound"]
+    assert (slow.state, slow.cost_ns, slow.gain_lo_ns, slow.gain_hi_ns) == ("fires", 50, 0, 50)
+    assert slow.rows["idle_ns"].tolist() == [30]
+    busy = advice(steps=table("steps", [(0, 100)]), kernels=table("kernels", [(0, 95)]), operators=calls)
+    assert busy["host_bound"].state == "clean"
+
+
+def test_the_latest_member_of_each_collective_is_named() -> None:
+    waits = [(0, 0, 1, 30), (0, 1, 2, 70), (0, 1, 2, 999), (1, 0, 1, 8), (1, 1, 2, 5)]  # op, plane, member, time
+    tasks = npuprof.tables.build(
+        "communication_tasks",
+        {
+            "start_ns": np.arange(len(waits)),
+            "duration_ns": np.array([wait[3] for wait in waits]),
+            "device_id": np.zeros(len(waits), np.int64),
+            "op_id": pd.array([wait[0] for wait in waits], "Int64"),
+            "plane_id": pd.array([wait[1] for wait in waits], "Int64"),
+            "dst_rank": pd.array([wait[2] for wait in waits], "Int64"),
+            "task_type": ["Notify_Wait"] * len(waits),
+        },
+    )
+    assert late_peers(tasks).to_numpy().tolist() == [[0, 2, 70, 30], [1, 1, 8, 5]]
+    assert not len(late_peers(tasks[:0]))
+
+
+@pytest.mark.parametrize(("moving", "state"), [(4, "clean"), (20, "fires")])
+def test_only_time_in_which_data_moves_counts_as_exposed_communication(moving: int, state: str) -> None:
+    found = advice(
+        steps=table("steps", [(0, 100)]),
+        kernels=table("kernels", [(0, 40)]),
+        communication=table("communication", [(40, 50)]),
+        communication_tasks=table("communication_tasks", [(60, moving)]),
+    )
+    assert (found["exposed_communication"].state, found["exposed_communication"].cost_ns) == (state, moving)
+    assert found["waiting"].cost_ns == 50 - moving
+
+
+@pytest.mark.parametrize(("task_type", "state"), [("AI_CPU", "fires"), ("AICPU", "fires"), ("AI_CORE", "clean")])
+def test_kernels_of_the_ai_cpu_are_found(task_type: str, state: str) -> None:
+    kernels = table("kernels", [(0, 40)], task_type=task_type)
+    found = advice(steps=table("steps", [(0, 100)]), kernels=kernels)["ai_cpu"]
+    assert (found.state, len(found.rows)) == (state, int(state == "fires"))
+    assert ("MatMul" in found.detail) == (state == "fires")
+
+
+@pytest.mark.parametrize(("op_type", "state"), [("TransData", "fires"), ("Cast", "fires"), ("MatMulV3", "clean")])
+def test_kernels_that_change_dtype_or_layout(op_type: str, state: str) -> None:
+    kernels = table("kernels", [(0, 40)], op_type=op_type)
+    assert advice(steps=table("steps", [(0, 100)]), kernels=kernels)["layout_and_casts"].state == state
+
+
+@pytest.mark.parametrize(("copied", "state"), [(10, "fires"), (0, "clean")])
+def test_copies_outside_kernels(copied: int, state: str) -> None:
+    found = advice(
+        steps=table("steps", [(0, 1000)]),
+        kernels=table("kernels", [(0, 40)]),
+        tasks=table("tasks", [(30, 10 + 2 * copied)]),
+    )
+    assert (found["copies"].state, found["copies"].cost_ns) == (state, 2 * copied)
+
+
+def test_short_kernels_matter_where_the_host_is_late() -> None:
+    steps, calls = table("steps", [(0, 1000)]), table("operators", [(0, 1000)])
+    late = advice(steps=steps, kernels=table("kernels", [(at, 5) for at in range(0, 1000, 50)]), operators=calls)
+    assert (late["small_kernels"].state, len(late["small_kernels"].rows)) == ("fires", 20)
+    busy = advice(steps=steps, kernels=table("kernels", [(at, 50) for at in range(0, 1000, 50)]), operators=calls)
+    assert busy["small_kernels"].state == "clean"
+
+
+def test_the_first_step_is_in_no_figure_if_there_are_others() -> None:
+    steps = table("steps", [(0, 900), (900, 100), (1000, 110), (1110, 100)])
+    kernels = table("kernels", [(0, 900), (900, 90), (1000, 90), (1110, 90)])
+    found = advice(steps=steps, kernels=kernels)
+    assert found.step_ns == 100
+    assert (found["first_step"].state, found["first_step"].cost_ns) == ("fires", 800)
+    assert found.verdict().startswith("100 ns a step (median of 3 steps)   computing 90.0 %")
+    even = advice(steps=table("steps", [(0, 100), (100, 100)]), kernels=table("kernels", [(0, 90)]))
+    assert even["first_step"].state == "clean"
+
+
+def test_findings_are_data_too() -> None:
+    found = advice(
+        steps=table("steps", [(0, 100)]), kernels=table("kernels", [(0, 20)]), operators=table("operators", [(20, 80)])
+    )
+    plain = json.loads(found.to_json())
+    assert plain["parts_ns"] == {
+        "computing": 20,
+        "waiting": 0,
+        "moving": 0,
+        "communication": 0,
+        "copies": 0,
+        "idle": 80,
+    }
+    first = plain["findings"][0]
+    assert (first["rule"], first["gain_hi_ns"], first["evidence"]) == (
+        "host_bound",
+        80,
+        {"table": "operators", "rows": [0]},
+    )
+    assert [one["rule"] for one in plain["findings"]] == found.to_frame()["rule"].tolist()
+    assert len(plain["findings"]) == len(RULES)
+    with pytest.raises(NpuprofError, match="host_bound"):
+        found["nonsense"]
+
+
+def test_a_run_without_device_time_has_no_findings() -> None:
+    found = advice(python=table("python", [(0, 100)]))
+    assert (len(found), found.step_ns, found.findings) == (0, 0, [])
+    assert "nothing can be concluded" in repr(found)
+
+
+def test_a_rule_of_another_package_that_fails_does_not_take_the_others_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(facts: Facts) -> Finding:
+        raise ValueError(f"no {len(facts.counted)}")
+
+    monkeypatch.setattr(findings, "rules", lambda: [Rule("mine", "nothing", broken), *RULES])
+    found = advice(steps=table("steps", [(0, 100)]), kernels=table("kernels", [(0, 90)]))
+    assert (found["mine"].state, found["mine"].detail) == ("cannot tell", "ValueError: no 1")
+    assert len(found.findings) == len(RULES) + 1
+
+
+def test_the_limits_of_a_gain_are_told() -> None:
+    assert gain(Finding("x", "fires", gain_hi_ns=2_000_000)) == "gain 0-2.00 ms (bounded)"
+    assert gain(Finding("x", "fires", gain_lo_ns=5, gain_hi_ns=5, confidence="measured")) == "gain 5 ns (measured)"
