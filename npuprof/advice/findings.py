@@ -106,7 +106,7 @@ class Advice:
         return self.fired + sorted(others, key=lambda one: ("fires", "clean", "cannot tell").index(one.state))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the findings as plain data, with the row numbers of their evidence; see ``reference/advice.md``."""
+        """Return the findings as plain data, with the row numbers of their evidence; see ``notebooks/reference/advice.md``."""
         findings = [
             {name: getattr(one, name) for name in _COLUMNS}
             | {"evidence": {"table": one.table, "rows": [int(row) for row in one.rows.index]}}
@@ -125,8 +125,8 @@ class Advice:
         """Return :meth:`to_dict` as JSON."""
         return json.dumps(self.to_dict(), indent=2)
 
-    def verdict(self) -> str:
-        """Return one line: how long a step is, and the shares of its parts."""
+    def headline(self) -> str:
+        """Return how long a step is, and of how many steps."""
         if not self.step_ns:
             return "No step or device time: nothing can be concluded"
         steps = self._facts.accounting.steps
@@ -138,8 +138,13 @@ class Advice:
             which = which or f"{duration(self.step_ns)} a step (1 step)"
         if self._facts.stacks:
             which = which.replace(")", ", stacks on)")
+        return which
+
+    def verdict(self) -> str:
+        """Return one line: how long a step is, and the shares of its parts."""
         times = {name: self._facts.per_step(parts) for name, parts in _PARTS.items()}
-        return "   ".join([which, *(f"{name} {share(time, self.step_ns)}" for name, time in times.items() if time)])
+        shares = [f"{name} {share(time, self.step_ns)}" for name, time in times.items() if time]
+        return "   ".join([self.headline(), *shares])
 
     def lines(self, most: int | None = None) -> list[str]:
         """Return the verdict, the first `most` findings or all of them, and what cannot be told, as lines of text."""

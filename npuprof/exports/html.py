@@ -184,7 +184,7 @@ def _overview(summary: Summary, info: Info, advice: Advice) -> str:
 def _verdict(advice: Advice) -> str:
     if not advice.step_ns:
         return ""
-    line = _text(advice.verdict(), _LONGEST_LINE)
+    line = _text(advice.headline(), _LONGEST_LINE)
     return f'<div style="font-size:15px;font-weight:600;margin:8px 0 2px">{line}</div>'
 
 

@@ -1,0 +1,46 @@
+"""The page of findings lists the parts, the causes, the rules and the keys that there are, and its example runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from npuprof.advice.findings import advise
+from npuprof.advice.rules import RULES
+from npuprof.analysis.accounting import PARTS, account
+from npuprof.analysis.idle_causes import CAUSES
+from npuprof.info import Info
+from tests import factories
+from tests.analysis.test_accounting import table
+
+PAGE = (Path(__file__).parents[2] / "notebooks/reference/advice.md").read_text("utf-8")
+
+
+def section(title: str) -> str:
+    return PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def test_every_part_cause_and_rule_is_listed_in_order() -> None:
+    text = section("Where a step goes")
+    assert re.findall(r"`(\w+)`", text.partition("|---|---|")[2].partition("\n\n")[0]) == list(PARTS)
+    causes = text.partition("Idle time has")[2].partition(";")[0]
+    assert re.findall(r"`(\w+)`", causes) == [cause.name for cause in CAUSES]
+    assert re.findall(r"^\| `(\w+)`", section("Rules"), re.MULTILINE) == [rule.name for rule in RULES]
+
+
+def test_the_keys_of_the_data_are_listed() -> None:
+    run = factories.all_tables(steps=table("steps", [(0, 100)]), kernels=table("kernels", [(0, 90)]))
+    plain = advise(run, Info(), account(run)).to_dict()
+    listed = set(re.findall(r"`(\w+)`", section("As data")))
+    assert set(plain) | set(plain["parts_ns"]) | set(plain["findings"][0]) <= listed
+
+
+def test_the_example_of_a_rule_is_one() -> None:
+    space: dict[str, Any] = {}
+    exec(section("A rule of your own").partition("```python\n")[2].partition("```")[0], space)
+    run = factories.all_tables(steps=table("steps", [(0, 10**9)]), kernels=table("kernels", [(0, 2 * 10**7), (0, 5)]))
+    from npuprof.advice.facts import Facts
+
+    found = space["RULE"].check(Facts(run, Info(), account(run)))
+    assert (found.rule, found.state, found.cost_ns, len(found.rows)) == ("long_kernels", "fires", 2 * 10**7, 1)
