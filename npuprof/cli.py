@@ -1,4 +1,4 @@
-"""The command line: ``npuprof demo``, ``npuprof open PATH``, ``npuprof run SCRIPT`` and ``npuprof doctor``."""
+"""The command line: ``npuprof demo``, ``open PATH``, ``advise PATH``, ``run SCRIPT`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from npuprof.texts import plain_lines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit status: 0 for success, 1 for a failure with a message, 2 for wrong usage."""
+    """Run a command; return 0 for success, 1 for a failure with a message, 2 for wrong usage, 3 for a failed gate."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without µ shows a question mark
@@ -47,6 +47,18 @@ def _parser() -> argparse.ArgumentParser:
     open_.add_argument("--html", type=Path, help="also write one self-contained page to this file")
     add_reading_words(open_)
     open_.set_defaults(run=_open)
+
+    advise = commands.add_parser("advise", help="tell what makes a step slow, and fail if it may gain too much")
+    advise.add_argument("path", type=Path, help="what to read")
+    advise.add_argument("--json", action="store_true", help="print the findings as JSON")
+    advise.add_argument(
+        "--fail-on",
+        type=_percent,
+        metavar="PERCENT",
+        help="exit with 3 if a finding may gain at least so much of a step, such as 5%%",
+    )
+    add_reading_words(advise)
+    advise.set_defaults(run=_advise)
 
     # Its words are read as those of the magic are; without a prefix, none of them is an option here.
     run = commands.add_parser("run", help="run a script under msprof", add_help=False, prefix_chars="\0")
@@ -85,6 +97,29 @@ def _open(parsed: argparse.Namespace) -> int:
             raise NpuprofError(f"{parsed.path} holds {len(profile)} runs: give one of them to have its page")
         _say(f"\nThe whole report, one self-contained file: {profile.to_html(parsed.html)}")
     return 0
+
+
+def _percent(text: str) -> float:
+    """Read ``5%`` or ``5`` as 0.05."""
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage between 0 and 100, such as 5%")
+    return value / 100
+
+
+def _advise(parsed: argparse.Namespace) -> int:
+    from npuprof.loading import open_path
+    from npuprof.profiles import Profile
+
+    run = open_path(parsed.path, **reading_arguments(parsed))
+    if not isinstance(run, Profile):
+        raise NpuprofError(f"{parsed.path} holds several runs: name one of them\n{run!r}")
+    advice = run.advice()
+    _say(advice.to_json() if parsed.json else repr(advice))
+    return 3 if parsed.fail_on is not None and advice.worst_share() >= parsed.fail_on else 0
 
 
 def _run(parsed: argparse.Namespace) -> int:

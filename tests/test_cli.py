@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,23 @@ def test_a_path_that_cannot_be_opened_is_one_line_and_status_1(
 ) -> None:
     assert cli.main(["open", str(tmp_path / "missing")]) == 1
     assert capsys.readouterr().err.startswith(f"npuprof: {tmp_path / 'missing'} does not exist")
+
+
+def test_advise_is_a_gate_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = str(Profile(Decoded(factories.profile(60), factories.info())).save(tmp_path / "saved"))
+    advice = Profile(Decoded(factories.profile(60), factories.info())).advice()
+    worst = 100 * advice.worst_share()
+    assert 1 < worst < 99
+    assert cli.main(["advise", saved]) == 0
+    assert capsys.readouterr().out == f"{advice!r}\n"
+    assert cli.main(["advise", saved, "--json", "--fail-on", f"{worst + 1}%"]) == 0
+    assert json.loads(capsys.readouterr().out) == advice.to_dict()
+    assert cli.main(["advise", saved, "--fail-on", str(worst - 1)]) == 3
+    assert cli.main(["advise", str(tmp_path / "missing"), "--fail-on", "5%"]) == 1
+    for wrong in ("much", "nan", "-1", "101%"):
+        with pytest.raises(SystemExit, match="2"):
+            cli.main(["advise", saved, "--fail-on", wrong])
+        assert f"{wrong!r} is not a percentage" in capsys.readouterr().err
 
 
 def test_doctor_prints_a_line_for_each_thing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,7 +106,7 @@ class Advice:
         return self.fired + sorted(others, key=lambda one: ("fires", "clean", "cannot tell").index(one.state))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the findings as plain data, with the row numbers of their evidence; see ``notebooks/reference/advice.md``."""
+        """Return the findings as plain data, with row numbers of their evidence: ``notebooks/reference/advice.md``."""
         findings = [
             {name: getattr(one, name) for name in _COLUMNS}
             | {"evidence": {"table": one.table, "rows": [int(row) for row in one.rows.index]}}
@@ -166,6 +166,10 @@ class Advice:
             lacks.setdefault(one.collect, []).append(one.rule.replace("_", " "))
         words += [f"cannot tell: {', '.join(rules)} (collect {what})" for what, rules in lacks.items()]
         return " · ".join(words)
+
+    def worst_share(self) -> float:
+        """Return the greatest share of a step that a finding may gain, 0..1."""
+        return max((one.gain_hi_ns / self.step_ns for one in self.findings if one.state == "fires"), default=0.0)
 
     def __repr__(self) -> str:
         return "\n".join(printable(line, 400) for line in self.lines())
