@@ -19,6 +19,8 @@ _SLICE = re.compile(r"(?P<stream>.+)\.slice_(?P<number>\d{1,9})(?P<mark>\.done)?
 _NOT_DATA = (".done", ".complete", ".zip")
 _SIZE = re.compile(rb"filesize:(\d{1,18})")
 _MARK_BYTES = 4096
+_FULL_BYTES = 32 << 10  # a smaller slice is none that was full when the next was begun
+_ALIKE = 100  # sizes that differ by less than one part in so many
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,15 @@ class Folder:
         yield "bytes more than the .done marks of its slices tell", sum(change for change in changes if change > 0)
         empty = sum(one.size == 0 and one.written is None for one in slices)
         yield "slices are empty: what was recorded in them is missing", empty
+        yield "its last slice is as full as those before it: later ones may be missing", int(_ends_full(slices))
         unmarked = sum(not one.is_marked for one in slices) if self.has_marks else 0
         yield "slices without a .done mark: the collector may not have written all of them", unmarked
+
+
+def _ends_full(slices: list[Slice]) -> bool:
+    """Return whether the last of several slices is full: a run ends so by chance, or because later slices are gone."""
+    sizes = [one.size for one in slices]
+    return len(sizes) > 1 and min(sizes) >= _FULL_BYTES and (max(sizes) - min(sizes)) * _ALIKE < max(sizes)
 
 
 def read_folder(folder: Path) -> Folder:

@@ -51,3 +51,19 @@ def test_the_last_slice_of_a_sample_is_missed(samples: Path, tmp_path: Path) -> 
     after = npuprof.load(run)
     told = after.notes[after.notes["message"].str.contains("did not run on the device")]
     assert told["count"].tolist() == [kernels - len(after.kernels)]
+
+
+@pytest.mark.parametrize("stream", ["host/data/aging.api_event.data", "device_0/data/stars_soc.data.0"])
+def test_a_last_slice_that_is_full_tells_that_later_ones_may_be_missing(
+    samples: Path, tmp_path: Path, stream: str
+) -> None:
+    words = "its last slice is as full as those before it: later ones may be missing"
+    run = writable_copy(raw_sample(samples, "sliced_2k"), tmp_path / "PROF_x")
+    whole = npuprof.load(run)
+    assert not whole.notes["message"].str.contains("may be missing").any()
+    for path in run.glob(f"{stream}.slice_3*"):
+        path.unlink()
+    after = npuprof.load(run)
+    told = after.notes[after.notes["message"].str.contains(words)]
+    assert told[["severity", "count"]].to_numpy().tolist() == [["warning", 1]]
+    assert len(after.api) + len(after.tasks) < len(whole.api) + len(whole.tasks)
