@@ -19,6 +19,7 @@ from npuprof.sources.columns.steps import step_of
 from npuprof.sources.kineto.memory import read_memory
 from npuprof.sources.kineto.operators import add_stacks
 from npuprof.sources.trace.columns import Trace
+from npuprof.sources.trace.counters import counters_table
 from npuprof.sources.trace.maker import TableMaker, TraceTables, names, span
 from npuprof.sources.trace.nesting import row_of
 
@@ -30,7 +31,7 @@ _PROFILER_INSTANTS = ("Iteration Start: ", "Record Window End")
 
 
 def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
-    """Make ``operators, steps, marks, python, api, tasks, kernels, communication, memory`` and ``allocations``.
+    """Make ``operators, steps, marks, python, api, tasks, kernels, communication, memory, allocations, counters``.
 
     A table without events in the trace is left out.
     """
@@ -47,6 +48,8 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
             make(trace.slices[layout])
     add_stacks(maker.built)
     maker.built.tables.update(read_memory(trace.slices["memory"], notes, source))
+    if len(trace.counters):  # other tools add such
+        maker.built.tables["counters"] = counters_table(trace, {}, notes, source)
     for layout in _USED:
         notes.ledger.use(source, len(trace.slices[layout]))
     plain = trace.slices["plain"]

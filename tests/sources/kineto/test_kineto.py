@@ -279,3 +279,15 @@ def test_lists_of_shapes_and_dtypes_as_the_tables_write_them(raw: bytes, text: s
 )
 def test_a_kernel_is_called_by_its_function(symbol: str, name: str) -> None:
     assert short_name(symbol) == name
+
+
+def test_counters_that_another_tool_added_are_read(tmp_path: Path) -> None:
+    trace = KinetoTrace()
+    trace.operator("aten::mm", 1, 2, 3)
+    trace.add("C", "Queue Length", 5, args={"stream 7": 12})
+    trace.add("C", "Queue Length", 6, args={"stream 7": 13.5})
+    run = npuprof.load(trace.write(tmp_path / "trace.json"))
+    assert run.counters["time_ns"].tolist() == [ns(5), ns(6)]
+    assert run.counters["value"].tolist() == [12.0, 13.5]
+    assert run.ledger[["rows", "in_tables", "left_out"]].to_numpy().tolist() == [[3, 3, 0]]
+    assert not run.notes["message"].str.contains("unknown reason").any()
