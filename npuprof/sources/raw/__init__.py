@@ -160,6 +160,8 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     )
     if not run.is_part:
         missing_slices.note_missing_ends(run, notes)
+    if devices and not run.is_part:
+        missing_slices.note_idle_devices(run, notes)
     tables["api"] = launch_tables.api_table(api)
     tables["tasks"] = launch_tables.tasks_table(run)
     tables["kernels"] = launch_tables.kernels_table(run, devices, frequencies, tables["steps"])

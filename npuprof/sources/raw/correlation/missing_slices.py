@@ -21,9 +21,7 @@ _FEW = 16  # what ran when the collection ended may have only one of both sides
 
 def note_missing_ends(run: Run, notes: Notes) -> None:
     """Warn of kernels launched last without a task on the device, or without a call."""
-    tracks = run.tracks
-    types = [name in enums.KERNEL_TASK_TYPES or name.startswith("KERNEL_") for name in tracks.task_type.names]
-    kernels = np.array([*types, False], bool)[tracks.task_type.codes]
+    tracks, kernels = run.tracks, _are_kernels(run)
     ran = np.zeros(len(tracks.stamp_ns), bool)
     ran[run.launches.track[run.launches.track >= 0]] = True
     of_devices = kernels & np.isin(tracks.device, run.tasks.device)
@@ -34,6 +32,23 @@ def note_missing_ends(run: Run, notes: Notes) -> None:
         count = _behind_the_last(found[chosen][np.argsort(tracks.stamp_ns[chosen], kind="stable")])
         if count > _FEW:
             notes.warning(stream, f"{what}: the last slices of {stream} may be missing", count)
+
+
+def note_idle_devices(run: Run, notes: Notes) -> None:
+    """Warn of devices on which the host launched kernels, and of which there is no task at all."""
+    devices, counts = np.unique(run.tracks.device[_are_kernels(run)], return_counts=True)
+    for device, count in zip(devices.tolist(), counts.tolist(), strict=True):
+        if not (run.tasks.device == device).any():
+            told = "kernels that the host launched have no task: its records of tasks are missing, or not decoded"
+            notes.warning(f"device {device}", told, count)
+
+
+def _are_kernels(run: Run) -> npt.NDArray[np.bool_]:
+    """Return which of the launched tasks are kernels."""
+    types = run.tracks.task_type
+    named = [name in enums.KERNEL_TASK_TYPES or name.startswith("KERNEL_") for name in types.names]
+    kernels: npt.NDArray[np.bool_] = np.array([*named, False], bool)[types.codes]
+    return kernels
 
 
 def _behind_the_last(found: npt.NDArray[np.bool_]) -> int:

@@ -67,3 +67,16 @@ def test_a_last_slice_that_is_full_tells_that_later_ones_may_be_missing(
     told = after.notes[after.notes["message"].str.contains(words)]
     assert told[["severity", "count"]].to_numpy().tolist() == [["warning", 1]]
     assert len(after.api) + len(after.tasks) < len(whole.api) + len(whole.tasks)
+
+
+@pytest.mark.parametrize("chip", ["5", "4"])
+def test_a_device_without_any_task_is_told(tmp_path: Path, chip: str) -> None:
+    run = synthesise(tmp_path, launches=_LAUNCHES)
+    for path in run.rglob("stars_soc*"):
+        path.unlink()
+    for path in run.rglob("info.json*"):
+        path.write_text(path.read_text().replace('"platform_version": "5"', f'"platform_version": "{chip}"'))
+    found = npuprof.load(run)
+    assert not len(found.kernels)
+    told = found.notes[found.notes["message"].str.startswith("kernels that the host launched have no task")]
+    assert told[["severity", "source", "count"]].to_numpy().tolist() == [["warning", "device 0", _LAUNCHES]]
