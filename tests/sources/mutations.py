@@ -40,6 +40,7 @@ _COUNTED = {
 }  # by which other file
 _MAY_BE_BLANK = {"Step", "Step Id", "Step ID", "Input Shapes", "Call Stack", "Custom Info"}
 _OF_OTHERS = {"step", "op_id", "src_global_rank", "dst_global_rank"}  # columns that are made of another file's values
+_OF_NAMES = {"unit"}  # what a name tells: a damaged letter makes another name of it, whose row is there
 _NO_RESULT = {"FRAMEWORK", "data", "sqlite", "logs", "host"}
 
 
@@ -230,7 +231,7 @@ def _lost_columns(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[str]:
     counts = after.notna().sum()
     renamed = [int(counts[column]) for column in after.columns if column not in before.columns]
     for column, values in before.notna().sum().items():
-        if not values or column in _OF_OTHERS:
+        if not values or column in _OF_OTHERS or column in _OF_NAMES:
             continue
         if column in counts.index:
             if counts[column] < values:
