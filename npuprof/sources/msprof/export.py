@@ -130,65 +130,64 @@ class Reading(TextReading):
         values = [self.attempt(file.path, read) for file in files]
         return [(file, value) for file, value in zip(files, values, strict=True) if value is not None]
 
-    def _marks(self, part: Part, found: Frames) -> None:
+    def _marks(self, part: Part, frames: Frames) -> None:
         """Prefer the marks of the CSV files to those of the timeline, which have no device times."""
         read = self._pairs(part, "msprof_tx", lambda path: read_marks(path, self.notes))
         if not read:
             return
         marks = tables.sort_by_time(stacked([frame for _, frame in read]))
-        if len(marks) < len(found.get("marks", ())):
+        if len(marks) < len(frames.get("marks", ())):
             for file, _ in read:
                 self.notes.ledger.replace("marks", file.path.name)
                 self.notes.warning(file.path.name, "it lists fewer marks than the timeline, whose marks are shown")
             return
         self.notes.ledger.replace("marks", name_of(part))
-        if "links" in found and "marks" in found:
-            found["links"] = renumbered(found["links"], "marks", found["marks"], marks)
-        found["marks"] = marks
+        if "links" in frames and "marks" in frames:
+            frames["links"] = renumbered(frames["links"], "marks", frames["marks"], marks)
+        frames["marks"] = marks
 
-    def _steps(self, part: Part, found: Frames) -> None:
-        if len(found.get("steps", ())):
+    def _steps(self, part: Part, frames: Frames) -> None:
+        if len(frames.get("steps", ())):
             return
         read = self._pairs(part, "step_trace", lambda path: read_steps(path, self.notes))
         if read:
             steps = tables.sort_by_time(stacked([frame for _, frame in read])).drop_duplicates(ignore_index=True)
-            found["steps"] = steps
+            frames["steps"] = steps
             self.notes.ledger.make(read[0][0].path.name, "steps", len(steps))
 
-    def _tasks(self, part: Part, found: Frames) -> None:
-        if len(found.get("tasks", ())):
+    def _tasks(self, part: Part, frames: Frames) -> None:
+        if len(frames.get("tasks", ())):
             return  # task_time lists the same tasks with less about each
-        frames = self._each(part, "task_time", lambda path: read_task_time(path, self.notes, part.device or 0))
-        if frames:
-            found["tasks"] = tables.sort_by_time(stacked(frames))
+        if listed := self._each(part, "task_time", lambda path: read_task_time(path, self.notes, part.device or 0)):
+            frames["tasks"] = tables.sort_by_time(stacked(listed))
 
-    def _kernels(self, part: Part, found: Frames) -> None:
+    def _kernels(self, part: Part, frames: Frames) -> None:
         read = self._each(part, "op_summary", lambda path: read_kernel_details(path, self.notes, part.device or 0))
         if read:
-            self.add_kernels(found, read, "op_summary")
-        elif len(device_tasks := found.get("tasks", ())):
-            self.add_kernels_of_tasks(found, missing(len(device_tasks)), "op_summary")
+            self.add_kernels(frames, read, "op_summary")
+        elif len(device_tasks := frames.get("tasks", ())):
+            self.add_kernels_of_tasks(frames, missing(len(device_tasks)), "op_summary")
 
-    def _memory(self, part: Part, found: Frames) -> None:
+    def _memory(self, part: Part, frames: Frames) -> None:
         samples = [
             frame
             for module, read in _MEMORY.items()
             for frame in self._each(part, module, lambda path, read=read: read(path, self.notes))  # type: ignore[misc]
         ]
         if samples:
-            found["memory"] = tables.sort_by_time(stacked(samples))
+            frames["memory"] = tables.sort_by_time(stacked(samples))
         blocks = [
             frame
             for module in _ALLOCATIONS
             for frame in self._each(part, module, lambda path: read_operator_memory(path, self.notes))
         ]
         if blocks:
-            found["allocations"] = stacked(blocks)
+            frames["allocations"] = stacked(blocks)
 
-    def _place_on_epoch(self, found: Frames) -> None:
+    def _place_on_epoch(self, frames: Frames) -> None:
         """Move times since boot to the UTC epoch."""
         moved = False
-        for frame in found.values():
+        for frame in frames.values():
             for name in _MOMENTS:
                 if name in frame and len(frame) and int(frame[name].iloc[0]) < _EPOCH_FROM_NS:
                     moved = True
@@ -215,13 +214,13 @@ class Reading(TextReading):
         self._step_trace()
 
     def _step_trace(self) -> None:
-        found = [
+        results = [
             frames
             for part in self._layout.parts
             for frames in self._each(part, "step_trace", lambda path: read_step_trace(path, self.notes))
         ]
-        for name in dict.fromkeys(name for frames in found for name in frames):
-            parts = [frames[name] for frames in found if name in frames]
+        for name in dict.fromkeys(name for frames in results for name in frames):
+            parts = [frames[name] for frames in results if name in frames]
             self.decoded.statistics[name] = pd.concat(parts, ignore_index=True).drop_duplicates(ignore_index=True)
 
     def _communication(self) -> None:
@@ -236,14 +235,14 @@ class Reading(TextReading):
 _NOTHING = "{0} holds no text result that can be read; export it again with `msprof --export=on --output={0}`"
 
 
-def _assign_steps(found: Frames) -> None:
+def _assign_steps(frames: Frames) -> None:
     """Assign kernels and communication operators without a step the iteration of their device at their start."""
-    steps = found.get("steps")
+    steps = frames.get("steps")
     if steps is None or not len(steps):
         return
     by_device = steps["device_id"] if "device_id" in steps else pd.Series(pd.NA, index=steps.index)
     for name in ("kernels", "communication"):
-        frame = found.get(name)
+        frame = frames.get(name)
         if frame is None or not len(frame) or frame["step"].notna().any():
             continue
         step = missing(len(frame))
@@ -274,16 +273,16 @@ def read_timeline(
     trace = gather(_batches(files, notes, failed), notes, source)
     built = build_tables(trace, notes, source)
     links = build_links(trace, built, notes, source)
-    found = dict(built.tables)
+    frames = dict(built.tables)
     statistics.update(built.statistics)
-    if found:
-        found["links"] = links
+    if frames:
+        frames["links"] = links
     if part.device and not _names_devices(trace):
         for name in _WITH_DEVICE:
-            if name in found and "device_id" in found[name]:
-                found[name]["device_id"] = pd.Series(part.device, found[name].index, found[name]["device_id"].dtype)
-    add_device_sides(found)
-    return found
+            if name in frames and "device_id" in frames[name]:
+                frames[name]["device_id"] = pd.Series(part.device, frames[name].index, frames[name]["device_id"].dtype)
+    add_device_sides(frames)
+    return frames
 
 
 def name_of(part: Part) -> str:

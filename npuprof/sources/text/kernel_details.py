@@ -93,19 +93,23 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
     """
     table = CsvTable(path, notes, _SYNONYMS["step"])
     table.expect(_KNOWN, _COUNTER)
-    found = {key: name for key, names in _SYNONYMS.items() if (name := table.find(*names))}
-    missing = [_SYNONYMS[key][0] for key in ("name", "start", "duration") if key not in found]
+    headers = {key: name for key, names in _SYNONYMS.items() if (name := table.find(*names))}
+    missing = [_SYNONYMS[key][0] for key in ("name", "start", "duration") if key not in headers]
     if missing:
         raise SourceError(f"{path} has no column {missing[0]!r}, so it is no table of kernels; is it another file?")
-    start, timed = table.time_ns(found["start"])
-    duration = table.durations(found["duration"])
+    start, timed = table.time_ns(headers["start"])
+    duration = table.durations(headers["duration"])
     usable = timed & ~np.asarray(duration.isna())
     if not usable.all():
         table.drop(~usable, "a row has no start or duration", "kernels and communication")
         start, duration = start[usable], duration[usable]
-    columns = {"start_ns": start, "duration_ns": duration.to_numpy(np.int64), **_identity(table, found, default_device)}
-    columns.update(_properties(table, found))
-    columns.update(_counters(table, found))
+    columns = {
+        "start_ns": start,
+        "duration_ns": duration.to_numpy(np.int64),
+        **_identity(table, headers, default_device),
+    }
+    columns.update(_properties(table, headers))
+    columns.update(_counters(table, headers))
     is_communication = _communication_rows(columns)
     operators = _rows({name: columns[name] for name in _SHARED if name in columns}, is_communication)
     kernels = _rows(columns, ~is_communication) if is_communication.any() else columns
@@ -139,39 +143,39 @@ def _where(names: pd.Categorical, predicate: Callable[[str], bool]) -> Bools:
     return rows
 
 
-def _identity(table: CsvTable, found: dict[str, str], default_device: int) -> dict[str, Any]:
+def _identity(table: CsvTable, headers: dict[str, str], default_device: int) -> dict[str, Any]:
     columns: dict[str, Any] = {}
-    if "device_id" in found:
-        columns["device_id"] = table.whole(found["device_id"]).fillna(default_device).to_numpy(np.int64)
+    if "device_id" in headers:
+        columns["device_id"] = table.whole(headers["device_id"]).fillna(default_device).to_numpy(np.int64)
     else:
         columns["device_id"] = np.full(len(table), default_device, np.int64)
-    columns.update({name: table.whole(found[name]) for name in ("stream_id", "task_id") if name in found})
+    columns.update({name: table.whole(headers[name]) for name in ("stream_id", "task_id") if name in headers})
     return columns
 
 
-def _properties(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
+def _properties(table: CsvTable, headers: dict[str, str]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for name in ("context_id", "block_num", "mix_block_num", "step"):
-        if name in found:
-            columns[name] = table.whole(found[name])
-    columns["name"] = columns["op_name"] = table.categories(found["name"])
+        if name in headers:
+            columns[name] = table.whole(headers[name])
+    columns["name"] = columns["op_name"] = table.categories(headers["name"])
     for name in ("op_type", "core", "op_state"):
-        if name in found:
-            columns[name] = table.categories(found[name])
+        if name in headers:
+            columns[name] = table.categories(headers[name])
     if "core" in columns:
         columns["task_type"] = columns["core"]
-    if "hf32" in found:
-        columns["hf32"] = pd.array(pc.equal(table.text(found["hf32"]), "YES").to_pylist(), dtype="boolean")
+    if "hf32" in headers:
+        columns["hf32"] = pd.array(pc.equal(table.text(headers["hf32"]), "YES").to_pylist(), dtype="boolean")
     for side in ("input", "output"):
         for kind in ("shapes", "dtypes", "formats"):
-            if (name := f"{side}_{kind}") in found:
-                columns[name] = table.categories(found[name], operand_text)
-    if "wait" in found:
-        columns["wait_ns"] = table.scaled(found["wait"], US_TO_NS)
-    if "model_id" in found:
-        columns["model_id"] = table.whole(found["model_id"])
-    if "model_name" in found:
-        columns["model_name"] = table.categories(found["model_name"])
+            if (name := f"{side}_{kind}") in headers:
+                columns[name] = table.categories(headers[name], operand_text)
+    if "wait" in headers:
+        columns["wait_ns"] = table.scaled(headers["wait"], US_TO_NS)
+    if "model_id" in headers:
+        columns["model_id"] = table.whole(headers["model_id"])
+    if "model_name" in headers:
+        columns["model_name"] = table.categories(headers["model_name"])
     return columns
 
 
@@ -180,13 +184,13 @@ def operand_text(cell: str) -> str:
     return _FORMAT_PREFIX.sub("", without_quotes(cell))
 
 
-def _counters(table: CsvTable, found: dict[str, str]) -> dict[str, Any]:
+def _counters(table: CsvTable, headers: dict[str, str]) -> dict[str, Any]:
     """Return the other columns: AI Core counters of the chosen metrics, and text as names."""
     columns: dict[str, Any] = {}
     # A chip with separate cube and vector cores counts the cycles of each; others have one core, and its time.
     totals = _TOTALS if "aic_total_cycles" in table.names or "aiv_total_cycles" in table.names else {}
     for header in table.names:
-        if header in found.values() or not header:
+        if header in headers.values() or not header:
             continue
         name, unit = column_name(header)
         name = totals.get(name, name)

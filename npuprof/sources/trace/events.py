@@ -198,11 +198,11 @@ class _Reader:
             raise SourceError(f"{self._path} is empty: the export was stopped or the disk was full; export it again")
         if head.startswith(_LFS):
             raise SourceError(f"{self._path} is a git-LFS pointer, not the data; run `git lfs pull` in its folder")
-        while (found := _first_event(head)) is None and len(head) < _HEAD_BYTES and (block := self._read(_HEAD_BYTES)):
+        while (place := _first_event(head)) is None and len(head) < _HEAD_BYTES and (block := self._read(_HEAD_BYTES)):
             head += block
-        if found is None:
+        if place is None:
             raise SourceError(f"{self._path} is no timeline: neither a JSON list of events nor an object with them")
-        start, wrapped = found
+        start, wrapped = place
         return head[start:], wrapped
 
     def _read(self, size: int) -> bytes:
