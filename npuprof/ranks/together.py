@@ -10,8 +10,8 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.correlation import LAYERS, whole_links
+from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import merged
-from npuprof.sources.columns.nullable import recoded
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile

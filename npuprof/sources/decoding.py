@@ -7,7 +7,7 @@ from npuprof.errors import SourceError
 from npuprof.quantities import duration
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns.nullable import of_one_kind
+from npuprof.sources.columns.builders import of_one_kind
 from npuprof.sources.derived_tables import complete
 from npuprof.sources.detect import Run
 from npuprof.sources.selection import Selection

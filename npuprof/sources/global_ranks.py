@@ -21,7 +21,7 @@ import pandas as pd
 from npuprof.arrays import Int64
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.sources.columns.nullable import ABSENT, optional
+from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.raw.metadata.dictionaries import hash_of
 
 MATRIX, TASKS = "communication_matrix", "communication_tasks"

@@ -17,7 +17,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis.intervals import Spans, breakdown
 from npuprof.arrays import Bools, Int64
-from npuprof.sources.columns.nullable import named
+from npuprof.sources.columns.builders import named
 
 _KINDS = ["computing", "communication", "communication_not_overlapped", "free"]
 _SPAN = ["start_ns", "duration_ns", "device_id"]

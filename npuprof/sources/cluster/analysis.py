@@ -16,7 +16,7 @@ from npuprof.sources.cluster import database as tables_of
 from npuprof.sources.cluster.layout import Kind, Layout
 from npuprof.sources.cluster.text_files import ranks_of, read_communication, read_groups, read_matrix, read_steps
 from npuprof.sources.database.connection import Database, open_database
-from npuprof.sources.database.schema import note_views
+from npuprof.sources.database.versions import note_views
 from npuprof.sources.text.csv_table import read_statistic
 from npuprof.texts import json_or_text
 

@@ -26,7 +26,7 @@ from npuprof.sources.cluster.text_files import (
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.database.analyzer import DURATIONS
 from npuprof.sources.database.connection import Database
-from npuprof.sources.database.schema import note_renamed
+from npuprof.sources.database.versions import note_renamed
 
 _LIMIT = 5_000_000
 _MAX_UNKNOWN = 200

@@ -21,8 +21,8 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
+from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.decimals import US_TO_NS
-from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.text.communication_json import (
     BANDWIDTHS,
     TIMES,

@@ -17,10 +17,9 @@ from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.database.connection import open_database
-from npuprof.sources.database.description import add_facts, describe_directory
-from npuprof.sources.database.layout import find
-from npuprof.sources.database.report import ReportDatabase, is_report
+from npuprof.sources.database.layout import add_facts, describe_directory, find
 from npuprof.sources.database.result import Reading
+from npuprof.sources.database.versions import ReportDatabase, is_report
 
 __all__ = ["SOURCE", "describe", "read", "read_databases", "recognises"]
 

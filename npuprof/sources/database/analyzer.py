@@ -13,8 +13,8 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.ledger import STATISTICS
+from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.columns.decimals import US_TO_NS
-from npuprof.sources.columns.nullable import ABSENT, optional
 from npuprof.sources.database.connection import Database
 from npuprof.sources.text.communication_json import START, with_starts
 

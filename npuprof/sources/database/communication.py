@@ -12,7 +12,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64, Records
-from npuprof.sources.columns.nullable import ABSENT, SENTINELS, optional
+from npuprof.sources.columns.builders import ABSENT, SENTINELS, optional
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
 from npuprof.sources.database.intervals import first_of, in_order, span, take

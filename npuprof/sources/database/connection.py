@@ -22,7 +22,7 @@ from npuprof.arrays import Int64, Records
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.progress import tell
-from npuprof.sources.columns.nullable import ABSENT
+from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.database.accounts import Accounts
 
 _HEAD_BYTES = 100
@@ -98,7 +98,7 @@ class Database:
             Its name; one that is not there has no rows.
         whole, floats
             Columns to read as int64 and float64. One that is not there, and a value of another kind, is
-            :data:`~npuprof.sources.columns.nullable.ABSENT` or NaN.
+            :data:`~npuprof.sources.columns.builders.ABSENT` or NaN.
         """
         known = self.tables.get(table, {})
         found: dict[str, Records] = {}

@@ -14,8 +14,8 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Records
+from npuprof.sources.columns.builders import optional, recoded
 from npuprof.sources.columns.decimals import KB_TO_BYTES, MB_TO_BYTES, US_TO_NS
-from npuprof.sources.columns.nullable import optional, recoded
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.intervals import sampled, take
 from npuprof.sources.database.memory import process_kinds, process_samples

@@ -19,7 +19,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64
 from npuprof.notes import Notes
-from npuprof.sources.columns.nullable import ABSENT
+from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.database.host import HostCalls
 from npuprof.sources.database.intervals import first_of, pairs_of
 

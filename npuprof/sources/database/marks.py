@@ -12,8 +12,8 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64
+from npuprof.sources.columns.builders import ABSENT, FIRST_MARK_CONNECTION, PYTHON_GC, SENTINELS, optional, recoded
 from npuprof.sources.columns.concatenation import stacked
-from npuprof.sources.columns.nullable import ABSENT, FIRST_MARK_CONNECTION, PYTHON_GC, SENTINELS, optional, recoded
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
 from npuprof.sources.database.intervals import first_of, in_order, span, thread_ids

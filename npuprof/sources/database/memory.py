@@ -12,8 +12,8 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64, Records
+from npuprof.sources.columns.builders import ABSENT, missing, module_component, optional
 from npuprof.sources.columns.concatenation import stacked
-from npuprof.sources.columns.nullable import ABSENT, missing, module_component, optional
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.intervals import MAX_TIME_NS, sampled, take
 from npuprof.sources.database.names import Names, memory_names

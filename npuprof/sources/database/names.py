@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Records
-from npuprof.sources.columns.nullable import ABSENT, recoded
+from npuprof.sources.columns.builders import ABSENT, recoded
 from npuprof.sources.database.connection import Database
 
 Change: TypeAlias = Callable[[str], str | None]
@@ -38,7 +38,7 @@ class Names:
         Parameters
         ----------
         numbers
-            Numbers, :data:`~npuprof.sources.columns.nullable.ABSENT` for none.
+            Numbers, :data:`~npuprof.sources.columns.builders.ABSENT` for none.
         change
             Applied to each distinct name once.
         """

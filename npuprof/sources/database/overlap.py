@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns.nullable import recoded
+from npuprof.sources.columns.builders import recoded
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.intervals import in_order, span
 from npuprof.sources.overlap import overlap_table

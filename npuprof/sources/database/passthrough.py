@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from npuprof.ledger import STATISTICS
-from npuprof.sources.columns.nullable import ABSENT
+from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import Names
 

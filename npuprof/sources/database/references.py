@@ -11,7 +11,7 @@ import numpy as np
 
 from npuprof import tables
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns.nullable import ABSENT, FIRST_MARK_CONNECTION, SENTINELS, missing, named
+from npuprof.sources.columns.builders import ABSENT, FIRST_MARK_CONNECTION, SENTINELS, missing, named
 from npuprof.sources.database.connection import Database
 
 _INFO = "COMPUTE_TASK_INFO"

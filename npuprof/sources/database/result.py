@@ -11,16 +11,15 @@ import pandas as pd
 from npuprof.arrays import Int64
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns.nullable import ABSENT
+from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.columns.steps import assign_steps
 from npuprof.sources.database import analyzer, counters
 from npuprof.sources.database.communication import read_communication
 from npuprof.sources.database.connection import Database, open_database
-from npuprof.sources.database.description import add_facts, describe_directory
 from npuprof.sources.database.device import Tasks, kernels_table, read_tasks
 from npuprof.sources.database.host import HostCalls, api_table, read_framework
 from npuprof.sources.database.intervals import first_of
-from npuprof.sources.database.layout import Layout, kind_of
+from npuprof.sources.database.layout import Layout, add_facts, describe_directory, kind_of
 from npuprof.sources.database.links import links_table
 from npuprof.sources.database.marks import marks_table
 from npuprof.sources.database.memory import allocations_table, memory_table
@@ -28,8 +27,7 @@ from npuprof.sources.database.names import Names
 from npuprof.sources.database.overlap import overlap_of
 from npuprof.sources.database.passthrough import rest_of
 from npuprof.sources.database.references import kernels_of_tasks, note_lacking
-from npuprof.sources.database.report import ReportDatabase, is_report
-from npuprof.sources.database.schema import note_shape
+from npuprof.sources.database.versions import ReportDatabase, is_report, note_shape
 from npuprof.sources.text.vendor_sums import add_listed_operators
 
 KNOWN = frozenset(

@@ -17,8 +17,8 @@ from npuprof.sources.database import analyzer, counters
 from npuprof.sources.database.connection import Database, open_database
 from npuprof.sources.database.layout import Layout
 from npuprof.sources.database.passthrough import is_of_run
-from npuprof.sources.database.report import ReportDatabase, is_report
 from npuprof.sources.database.result import KNOWN
+from npuprof.sources.database.versions import ReportDatabase, is_report
 
 # Tables of a database, and the tables of a profile made of them.
 _ROWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (

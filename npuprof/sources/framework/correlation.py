@@ -12,8 +12,8 @@ from npuprof import tables
 from npuprof.arrays import Bools, Int64
 from npuprof.notes import Notes
 from npuprof.recording import FLOPS_DOMAIN
+from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.columns.concatenation import stacked
-from npuprof.sources.columns.nullable import ABSENT, optional
 from npuprof.sources.framework.intervals import NONE, lanes_of, latest_before
 from npuprof.sources.trace.nesting import innermost
 

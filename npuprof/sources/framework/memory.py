@@ -18,7 +18,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64
 from npuprof.notes import Notes
-from npuprof.sources.columns.nullable import ABSENT, optional
+from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.framework.correlation import operator_rows
 from npuprof.sources.framework.files import read_content
 from npuprof.sources.framework.intervals import reached, to_ns

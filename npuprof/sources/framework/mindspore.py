@@ -19,8 +19,8 @@ from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
+from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.decimals import MS_TO_NS, scaled
-from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.files.gzip_file import read_head, read_whole
 from npuprof.sources.framework.files import MINDSPORE_RANGES, note_unread
 from npuprof.sources.framework.intervals import by_time

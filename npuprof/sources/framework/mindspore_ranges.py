@@ -21,8 +21,8 @@ from npuprof.analysis.nesting import Nesting
 from npuprof.arrays import Bools, Int32, Int64
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
+from npuprof.sources.columns.builders import ABSENT, optional, recoded
 from npuprof.sources.columns.concatenation import stacked
-from npuprof.sources.columns.nullable import ABSENT, optional, recoded
 from npuprof.sources.framework import mindspore
 from npuprof.sources.framework.files import MINDSPORE_RANGES, read_content, read_texts
 from npuprof.sources.framework.intervals import by_time, durations, reached, to_ns

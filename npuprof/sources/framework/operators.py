@@ -20,7 +20,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int32, Int64
 from npuprof.notes import Notes
-from npuprof.sources.columns.nullable import ABSENT, optional, recoded
+from npuprof.sources.columns.builders import ABSENT, optional, recoded
 from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.framework.files import read_content, read_texts
 from npuprof.sources.framework.intervals import by_time, durations, reached, to_ns

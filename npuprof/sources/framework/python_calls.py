@@ -16,7 +16,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Bools, Int64, Uint64
 from npuprof.notes import Notes
-from npuprof.sources.columns.nullable import recoded
+from npuprof.sources.columns.builders import recoded
 from npuprof.sources.framework.files import read_content, read_rows, read_texts
 from npuprof.sources.framework.intervals import reached, to_ns
 from npuprof.sources.framework.tlv import scan

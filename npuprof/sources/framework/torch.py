@@ -15,7 +15,7 @@ from npuprof import tables
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns.nullable import PYTHON_GC, recoded
+from npuprof.sources.columns.builders import PYTHON_GC, recoded
 from npuprof.sources.framework import memory, operators, python_calls
 from npuprof.sources.framework.correlation import operator_links
 from npuprof.sources.framework.files import note_unread, read_content, read_rows, read_texts

@@ -13,8 +13,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.builders import Columns
-from npuprof.sources.columns.nullable import ABSENT, missing, optional
+from npuprof.sources.columns.builders import ABSENT, Columns, missing, optional
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.kineto.memory import read_memory
 from npuprof.sources.kineto.operators import add_stacks

@@ -12,7 +12,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64
 from npuprof.notes import Notes
-from npuprof.sources.columns.nullable import ABSENT
+from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.trace import links as trace_links
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.maker import TraceTables

@@ -8,8 +8,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.builders import Columns
-from npuprof.sources.columns.nullable import ABSENT, missing, optional
+from npuprof.sources.columns.builders import ABSENT, Columns, missing, optional
 
 _CPU = 0
 _COMPONENTS = {0: "CPU", 1: "CUDA"}  # by torch's number of the device type

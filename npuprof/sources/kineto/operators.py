@@ -11,7 +11,7 @@ import pandas as pd
 
 from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.nullable import ABSENT, optional, recoded
+from npuprof.sources.columns.builders import ABSENT, optional, recoded
 from npuprof.sources.trace.maker import TraceTables
 from npuprof.sources.trace.nesting import innermost, row_of
 

@@ -17,8 +17,7 @@ from npuprof.sources.base import Decoded, Source
 from npuprof.sources.msprof.export import Reading
 from npuprof.sources.msprof.layout import Layout, find
 from npuprof.sources.raw.metadata import clocks
-from npuprof.sources.raw.metadata.control_files import read_sides
-from npuprof.sources.raw.metadata.run_info import read_info
+from npuprof.sources.raw.metadata.control_files import read_info, read_sides
 
 __all__ = ["SOURCE", "describe_path", "read", "read_layout", "recognises"]
 

@@ -16,8 +16,8 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
+from npuprof.sources.columns.builders import missing
 from npuprof.sources.columns.concatenation import merged, stacked
-from npuprof.sources.columns.nullable import missing
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.msprof.csv_files import read_marks, read_step_trace, read_steps, read_task_time
 from npuprof.sources.msprof.layout import File, Layout, Part

@@ -40,12 +40,12 @@ from npuprof.sources.raw.correlation import (
     selected_records,
 )
 from npuprof.sources.raw.correlation.collectives import gather
-from npuprof.sources.raw.device import pmu, steps, track_records
+from npuprof.sources.raw.device import pmu, track_records
 from npuprof.sources.raw.device.aicpu import read_aicpu
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.task_rates import read_task_rates
 from npuprof.sources.raw.device.tasks import join
-from npuprof.sources.raw.host import allocations, captures, graph_memory, runtime_records
+from npuprof.sources.raw.host import captures, memory, runtime_records
 from npuprof.sources.raw.host.calls import nest_calls, read_calls
 from npuprof.sources.raw.host.hccl import read_hccl
 from npuprof.sources.raw.host.operators import read_operators, with_captured
@@ -53,12 +53,11 @@ from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.host.tracks import join_calls, read_launched
 from npuprof.sources.raw.metadata import clocks
 from npuprof.sources.raw.metadata.chip_families import note_family, note_old_names
-from npuprof.sources.raw.metadata.control_files import Side, read_old_sides, read_sides
+from npuprof.sources.raw.metadata.clocks import relative_clock
+from npuprof.sources.raw.metadata.control_files import Side, read_info, read_old_sides, read_sides
 from npuprof.sources.raw.metadata.dictionaries import read_dictionaries
-from npuprof.sources.raw.metadata.relative_clock import relative_clock
-from npuprof.sources.raw.metadata.run_info import read_info
 from npuprof.sources.raw.records import layouts
-from npuprof.sources.raw.records.legacy_names import devices_of, old_folder
+from npuprof.sources.raw.records.folders import devices_of, old_folder
 from npuprof.sources.raw.records.slices import Streams
 from npuprof.sources.raw.samples.counter_tables import counters_table, held_rows, memory_table
 from npuprof.sources.selection import Part, Selection
@@ -130,7 +129,7 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     devices = _open_devices(sides, host, utc_ns, info, notes)
     tracks_of = [readers.read_track(device) for device in devices]
     frequencies = [pmu.read_frequencies(device) for device in devices]
-    tables["steps"] = steps.steps_table(devices, tracks_of)
+    tables["steps"] = track_records.steps_table(devices, tracks_of)
     calls = read_calls(host)
     launched = read_launched(host, unique_ids=readers.have_unique_ids(devices))
     tasks = join([readers.read_tasks(device, track) for device, track in zip(devices, tracks_of, strict=True)])
@@ -172,8 +171,8 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     tables["api"]["item"] = launch_tables.call_items(tables["api"], [tables["communication"], tables["kernels"]])
     tables["memory"] = memory_table(devices, host.clock)
     held = held_rows(tables["memory"])
-    allocations.add_tables(host, tables)
-    decoded.statistics.update(graph_memory.read_statistics(host, api))
+    memory.add_tables(host, tables)
+    decoded.statistics.update(memory.read_statistics(host, api))
     tables["counters"] = counters_table(devices, frequencies, host, _host_side(sides), held)
     found, tables["kernels"] = read_aicpu(devices, tables["kernels"], host.names)
     decoded.statistics |= found | read_task_rates(devices, tables["kernels"]) | readers.read_details(devices)

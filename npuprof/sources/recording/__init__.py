@@ -13,10 +13,9 @@ from npuprof.info import Info
 from npuprof.quantities import duration
 from npuprof.recording import FILE_NAME, JOURNAL_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
 from npuprof.sources.base import Decoded, Source
-from npuprof.sources.recording import journal, mark_domains, python_stacks
-from npuprof.sources.recording.files import note_changes
+from npuprof.sources.recording import files, journal, python_stacks
+from npuprof.sources.recording.files import note_changes, take_steps
 from npuprof.sources.recording.native import read_native
-from npuprof.sources.recording.steps import take_steps
 from npuprof.sources.selection import Part, Selection
 
 
@@ -72,7 +71,7 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
         journal.complete(decoded, told.marks)
     take_steps(decoded.tables, _steps(recording), recording.collector, decoded.notes)
     if recording.domains and "marks" in decoded.tables:
-        decoded.tables["marks"] = mark_domains.assign(decoded.tables["marks"], recording.domains, decoded.notes)
+        decoded.tables["marks"] = files.assign(decoded.tables["marks"], recording.domains, decoded.notes)
     _describe(decoded, recording, path)
     return decoded
 

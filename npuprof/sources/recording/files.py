@@ -1,14 +1,20 @@
-"""What a recording has lost since it was made: its files, compared with the list that it keeps of them."""
+"""Files of a recording: which are missing or changed, session steps, and domains of markers."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+import numpy as np
+import pandas as pd
+
 from npuprof.notes import Notes
+from npuprof.recording import FILE_NAME, stored_message
+from npuprof.sources.columns.builders import missing
+from npuprof.sources.columns.steps import assign_steps, step_of
 
 _SOURCE = "recording"
 _MAX_NAMED = 5
@@ -73,3 +79,74 @@ def _named(names: Iterable[str]) -> str:
     every = sorted(names)
     rest = len(every) - _MAX_NAMED
     return ", ".join(every[:_MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+_ON_HOST, _ON_DEVICE = "operators", ("kernels", "communication")
+# Their first step begins with the window, whether or not one ever ends.
+_MARK_THE_WINDOW = ("torch_npu", "kineto", "mindspore")
+
+
+def take_steps(frames: dict[str, pd.DataFrame], steps: pd.DataFrame, collector: str, notes: Notes) -> None:
+    """Put the steps that a session ended into the tables of its recording.
+
+    Parameters
+    ----------
+    frames
+        The recording's tables; `steps`, and the column ``step`` of operators, kernels and communication, change.
+    steps
+        The table ``steps`` of the session; empty where ``step()`` was never called.
+    collector
+        The front end. Where no step was ended, that of torch_npu, torch or MindSpore is the whole window, and no step.
+    notes
+        Its ledger has the session's steps, and no longer those that they replace.
+    """
+    if len(steps):
+        notes.ledger.replace("steps")
+        notes.ledger.read(FILE_NAME, len(steps))
+        notes.ledger.keep(FILE_NAME, "steps", len(steps))
+        frames["steps"] = steps
+        assign_steps(frames, _ON_DEVICE)
+        operators = frames.get(_ON_HOST)
+        if operators is not None and len(operators):
+            operators["step"] = step_of(steps, operators["start_ns"].to_numpy(dtype=np.int64))
+    elif collector in _MARK_THE_WINDOW and "steps" in frames:
+        del frames["steps"]
+        notes.ledger.replace("steps")
+        for name in (_ON_HOST, *_ON_DEVICE):
+            if name in frames and "step" in frames[name]:
+                frames[name]["step"] = missing(len(frames[name]))
+
+
+def assign(marks: pd.DataFrame, domains: Sequence[tuple[str, str, int]], notes: Notes) -> pd.DataFrame:
+    """Set the domains of markers to those that their calls named.
+
+    Parameters
+    ----------
+    marks
+        The table ``marks``, ordered by ``start_ns``.
+    domains
+        Message, domain and place of each call with a domain; the place counts from 0 among all markers of the
+        message.
+    notes
+        Told how many calls found no marker.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The table with ``domain`` filled in for the markers that were found.
+    """
+    kept = marks["message"].astype(object).map(lambda message: stored_message(str(message)))
+    rows_of = kept.groupby(kept).indices
+    named = marks["domain"].astype(object)
+    lost = 0
+    for message, domain, place in domains:
+        rows = rows_of.get(stored_message(message), ())
+        if 0 <= place < len(rows):
+            named.iloc[rows[place]] = domain
+        else:
+            lost += 1
+    notes.ledger.read(FILE_NAME, len(domains))
+    notes.ledger.use(FILE_NAME, len(domains) - lost)
+    notes.leave_out(FILE_NAME, "a marker with a domain was not recorded by the front end", lost, affects="marks")
+    result: pd.DataFrame = marks.assign(domain=named.astype("category"))
+    return result

@@ -15,8 +15,8 @@ import pandas as pd
 from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
+from npuprof.sources.columns.builders import of_one_kind
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
-from npuprof.sources.columns.nullable import of_one_kind
 from npuprof.sources.files.gzip_file import read_whole
 from npuprof.texts import repaired_json
 

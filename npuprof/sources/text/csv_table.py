@@ -27,11 +27,10 @@ from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.progress import tell
+from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.decimals import US_TO_NS, characters, scaled_column
-from npuprof.sources.columns.nullable import recoded
 from npuprof.sources.files.gzip_file import is_zipped, read_head, read_whole
-from npuprof.sources.files.memory_limit import refuse_too_large
-from npuprof.sources.files.sparse import read_without_holes
+from npuprof.sources.files.memory_limit import read_without_holes, refuse_too_large
 from npuprof.sources.text.appended_exports import each_once
 from npuprof.texts import encodable
 

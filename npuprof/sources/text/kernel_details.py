@@ -28,8 +28,8 @@ from npuprof import tables
 from npuprof.arrays import Bools
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
+from npuprof.sources.columns.builders import named
 from npuprof.sources.columns.decimals import US_TO_NS
-from npuprof.sources.columns.nullable import named
 from npuprof.sources.overlap import COMMUNICATION_KERNELS
 from npuprof.sources.raw.records import enums
 from npuprof.sources.text.csv_table import CsvTable, without_quotes

@@ -19,8 +19,8 @@ import pandas as pd
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
+from npuprof.sources.columns.builders import module_component
 from npuprof.sources.columns.decimals import KB_TO_BYTES, MB_TO_BYTES, US_TO_NS
-from npuprof.sources.columns.nullable import module_component
 from npuprof.sources.text.csv_table import CsvTable
 
 _UNITS = {"KB": KB_TO_BYTES, "MB": MB_TO_BYTES}

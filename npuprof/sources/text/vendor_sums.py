@@ -16,8 +16,8 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
+from npuprof.sources.columns.builders import ABSENT, named, optional
 from npuprof.sources.columns.decimals import MS_TO_NS, US_TO_NS, scaled
-from npuprof.sources.columns.nullable import ABSENT, named, optional
 from npuprof.sources.overlap import COMMUNICATION_KERNELS
 from npuprof.sources.text.csv_table import CsvTable
 from npuprof.sources.trace.communication import operator_type

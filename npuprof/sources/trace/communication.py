@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Int32, Int64
-from npuprof.sources.columns.nullable import ABSENT, optional
+from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.trace.nesting import innermost
 
 _PLANE = re.compile(r"Plane (\d{1,9})")

@@ -18,9 +18,8 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int32, Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.builders import Columns
+from npuprof.sources.columns.builders import ABSENT, SENTINELS, Columns, missing, optional, recoded
 from npuprof.sources.columns.concatenation import stacked
-from npuprof.sources.columns.nullable import ABSENT, SENTINELS, missing, optional, recoded
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.communication import group_name, operator_type, operators_of, plane_ids

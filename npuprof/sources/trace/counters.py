@@ -14,8 +14,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64
 from npuprof.notes import Notes
-from npuprof.sources.columns.builders import Columns
-from npuprof.sources.columns.nullable import recoded
+from npuprof.sources.columns.builders import Columns, recoded
 from npuprof.sources.trace.columns import Trace
 
 _INSTANCE_KEYS = ("acc_id", "PA Link ID", "PCIE ID")  # arguments that identify the counter's instance

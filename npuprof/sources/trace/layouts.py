@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from npuprof.arrays import Records
-from npuprof.sources.columns.nullable import ABSENT
+from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import UNREADABLE, arguments_of
 

@@ -13,8 +13,8 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int32, Int64
+from npuprof.sources.columns.builders import ABSENT, FIRST_MARK_CONNECTION, PYTHON_GC, SENTINELS, optional
 from npuprof.sources.columns.concatenation import stacked
-from npuprof.sources.columns.nullable import ABSENT, FIRST_MARK_CONNECTION, PYTHON_GC, SENTINELS, optional
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.maker import names, span
 

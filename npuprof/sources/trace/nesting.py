@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.nullable import ABSENT, optional
+from npuprof.sources.columns.builders import ABSENT, optional
 
 _MAX_ID = 1 << 62
 _MAX_LEVELS = 256  # deeper nesting than this is not searched
@@ -16,7 +16,7 @@ _MAX_LEVELS = 256  # deeper nesting than this is not searched
 def call_depth(ids: Int64, parents: Int64) -> tuple[Int64, int]:
     """Return the depth of each call (-1 in or below a cycle), and the number of calls with depth -1.
 
-    `parents` holds the id of the caller, or :data:`~npuprof.sources.columns.nullable.ABSENT`; a parent that was not
+    `parents` holds the id of the caller, or :data:`~npuprof.sources.columns.builders.ABSENT`; a parent that was not
     recorded counts as none.
     """
     order = np.argsort(ids, kind="stable")

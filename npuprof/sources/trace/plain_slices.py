@@ -15,8 +15,7 @@ from npuprof import tables
 from npuprof.arrays import Bools
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
-from npuprof.sources.columns.builders import Columns
-from npuprof.sources.columns.nullable import ABSENT
+from npuprof.sources.columns.builders import ABSENT, Columns
 from npuprof.sources.trace.columns import Trace
 
 _OPERATORS = ("MindSpore", "CPU OP")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuprof.sources.columns.kernel_waits import waits
+from npuprof.sources.columns.steps import waits
 
 
 def _waits(kernels: list[tuple[int, int, int]], collectives: list[tuple[int, int, int]]) -> list[int]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from npuprof.sources.columns.nullable import module_component, of_one_kind, whole
+from npuprof.sources.columns.builders import module_component, of_one_kind, whole
 
 
 def test_floats_become_the_nearest_whole_numbers_and_the_rest_is_absent() -> None:

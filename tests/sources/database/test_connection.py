@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
-from npuprof.sources.columns.nullable import ABSENT
+from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.database import connection
 from npuprof.sources.database.connection import _DIGITS, _WHOLE, is_database, open_database
 from npuprof.sources.database.names import Names

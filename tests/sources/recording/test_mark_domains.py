@@ -6,7 +6,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.notes import Notes
-from npuprof.sources.recording.mark_domains import assign
+from npuprof.sources.recording.files import assign
 
 
 def marks(*rows: tuple[str, int]) -> pd.DataFrame:

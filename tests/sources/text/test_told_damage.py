@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import npuprof
-from npuprof.sources.files import sparse
+from npuprof.sources.files import memory_limit as sparse
 from tests.sources.mindspore import maker as mindspore
 from tests.sources.msprof.results import STEP_HEAD, csv
 from tests.sources.test_broken_input import whole_result

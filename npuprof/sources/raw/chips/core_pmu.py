@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from npuprof.arrays import Int64, Records
 from npuprof.sources.raw.chips.hwts import STREAM_MASK, note_gaps
-from npuprof.sources.raw.device.chip_metrics import UNSPLIT, metrics_of
-from npuprof.sources.raw.device.metrics import metric_columns
+from npuprof.sources.raw.device.metrics import UNSPLIT, metric_columns, metrics_of
 from npuprof.sources.raw.device.pmu import Frequencies, Kernels, cube_utilization, is_sampled, profiling_events
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.metadata.clocks import parse_frequency

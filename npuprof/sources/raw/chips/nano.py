@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from npuprof.arrays import Records, Uint64
 from npuprof.notes import Notes
-from npuprof.sources.raw.device.chip_metrics import UNSPLIT, metrics_of
-from npuprof.sources.raw.device.metrics import metric_columns
+from npuprof.sources.raw.device.metrics import UNSPLIT, metric_columns, metrics_of
 from npuprof.sources.raw.device.pmu import Kernels, profiling_events
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks, join

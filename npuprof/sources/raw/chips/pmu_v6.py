@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from npuprof.arrays import Float64, Int64, Records
 from npuprof.sources.raw.chips.stars_v6 import BLOCK_PMU, CONTEXT_PMU
-from npuprof.sources.raw.device.chip_metrics import METRICS_V6
-from npuprof.sources.raw.device.metrics import metric_columns
+from npuprof.sources.raw.device.metrics import METRICS_V6, metric_columns
 from npuprof.sources.raw.device.pmu import Frequencies, Kernels, cube_utilization, is_sampled, profiling_events
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.join_keys import joins

@@ -1,4 +1,4 @@
-"""The tables `communication` and `communication_tasks`: operators between devices, and their steps.
+"""Tables `communication` and `communication_tasks`: collectives, their steps, and the bandwidth of the steps.
 
 Source: raw/FORMAT.md sections 4.1, 4.2 and 8.9.
 """
@@ -14,15 +14,65 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Float64, Int64, Records, Uint64
-from npuprof.sources.columns.nullable import optional, recoded
-from npuprof.sources.raw.communication import bandwidth
+from npuprof.sources.columns.builders import optional, recoded
 from npuprof.sources.raw.correlation.launch_tables import Run
-from npuprof.sources.raw.device import steps
+from npuprof.sources.raw.device import track_records
 from npuprof.sources.raw.host.hccl import Hccl
 from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.dictionaries import Dictionaries, Names
 from npuprof.sources.raw.records import enums
+
+_CLOSING_STEPS = 4  # after RDMA payloads: the notifications that tell their arrival, and a barrier
+_CLOSING_STEPS_POINT_TO_POINT = 2  # without the barrier
+
+
+def bandwidth_gb_s(
+    start_ns: Int64, end_ns: Int64, size: Float64, lane: Int64, payload: Bools, point_to_point: Bools
+) -> Float64:
+    """Return the bandwidth of each step in GB/s: 10**9 bytes a second.
+
+    Parameters
+    ----------
+    start_ns, end_ns
+        When each step ran; steps are in order of time.
+    size
+        Bytes that it moved, NaN where unknown.
+    lane
+        Number of the operator's plane that it ran on.
+    payload
+        Whether it is an RDMA payload. Sending only hands it over: payloads in a row last until the last of the
+        steps that close them.
+    point_to_point
+        Whether its operator sends or receives.
+
+    Returns
+    -------
+    The bandwidths; NaN for a step without a size or without a duration.
+    """
+    result = _ratio(size, end_ns - start_ns)
+    if not bool(payload.any()):
+        return result
+    order = np.argsort(lane, kind="stable")
+    ordered, is_payload = lane[order], payload[order]
+    same = np.concatenate(([False], (ordered[1:] == ordered[:-1]) & (is_payload[1:] == is_payload[:-1])))
+    first = np.flatnonzero(~same & is_payload)
+    last = np.append(np.flatnonzero(~same), len(order))
+    last = last[np.searchsorted(last, first, side="right")] - 1
+    closing = last + np.where(point_to_point[order][first], _CLOSING_STEPS_POINT_TO_POINT, _CLOSING_STEPS)
+    closed = closing < np.searchsorted(ordered, ordered[first], side="right")
+    first, last, closing = first[closed], last[closed], closing[closed]
+    total = np.concatenate(([0.0], np.cumsum(np.where(is_payload, np.nan_to_num(size[order]), 0))))
+    together = _ratio(total[last + 1] - total[first], end_ns[order][closing] - start_ns[order][first])
+    counts = last - first + 1
+    rows = np.repeat(first - np.concatenate(([0], np.cumsum(counts)[:-1])), counts) + np.arange(counts.sum())
+    result[order[rows]] = np.repeat(together, counts)
+    return result
+
+
+def _ratio(size: Float64, duration_ns: Int64) -> Float64:
+    return size / np.where(duration_ns > 0, duration_ns.astype(np.float64), np.nan)
+
 
 _NO_RANK = 0xFFFFFFFF
 _MOST = 1 << 62  # more is no size of anything: an absent or damaged value
@@ -78,7 +128,7 @@ class Communication:
                 "algorithm": algorithm.categorical(),
                 "count": _counted(records["count"], known),
                 "connection_id": api.rows[own.call] + 1,
-                "step": steps.step_of(own.start_ns, own.device, steps_frame),
+                "step": track_records.step_of(own.start_ns, own.device, steps_frame),
                 "rank_size": pd.arrays.IntegerArray(ranks, (first < 0) | (ranks == 0)),
                 "relay": pd.arrays.BooleanArray(records["flags"] & 1 != 0, ~known),
                 "retry": pd.arrays.BooleanArray(records["flags"] & 2 != 0, ~known),
@@ -118,7 +168,7 @@ class Communication:
 
     def _bandwidth(self, start: Int64, duration: Int64, size: pd.arrays.IntegerArray, records: Records) -> Float64:
         operator = self._operators.operator
-        return bandwidth.bandwidth_gb_s(
+        return bandwidth_gb_s(
             start,
             start + duration,
             size.to_numpy(np.float64, na_value=np.nan),

@@ -14,12 +14,12 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64
-from npuprof.sources.columns.kernel_waits import waits
-from npuprof.sources.columns.nullable import recoded, whole
+from npuprof.sources.columns.builders import recoded, whole
+from npuprof.sources.columns.steps import waits
 from npuprof.sources.raw.chips import readers
 from npuprof.sources.raw.correlation.collectives import Collectives
 from npuprof.sources.raw.correlation.launches import Launches
-from npuprof.sources.raw.device import pmu, steps
+from npuprof.sources.raw.device import pmu, track_records
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks
 from npuprof.sources.raw.host.calls import Api
@@ -143,7 +143,7 @@ def kernels_table(
         **{column: names.take(operator).categorical() for column, names in operators.tensors.items()},
         **_attributes(operators.attributes, operator),
         "wait_ns": _waits(tasks, rows, run.collectives),
-        "step": steps.step_of(columns["start_ns"], columns["device_id"], steps_frame),
+        "step": track_records.step_of(columns["start_ns"], columns["device_id"], steps_frame),
         **_counters(run, rows, blocks, mix, devices, frequencies),
     }
     return tables.build("kernels", columns)

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Bools, Float64, Int64, Records, Uint8
-from npuprof.sources.raw.device.chip_metrics import metrics_of
-from npuprof.sources.raw.device.metrics import metric_columns
+from npuprof.sources.raw.device.metrics import metric_columns, metrics_of
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks, fix_up
 from npuprof.sources.raw.join_keys import joins

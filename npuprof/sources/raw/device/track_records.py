@@ -1,9 +1,8 @@
-"""What the task scheduler wrote of single tasks: states of copies, types, and numbers of blocks.
+"""Records of the task scheduler: iterations (step tags), and frames of copies, task types and numbers of blocks.
 
-Each is a frame among the statistics, with a row a record; stars chips tell the same by their task records, so that a
-run rarely has them.
+Stars chips have the latter in their task records, so that a run rarely has these frames.
 
-Source: raw/FORMAT.md section 5.4 (functions 0x0B, 0x0C and 0x0F).
+Source: raw/FORMAT.md section 5.4.
 """
 
 from __future__ import annotations
@@ -14,10 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from npuprof.arrays import Records
+from npuprof import tables
+from npuprof.arrays import Int64, Records
 from npuprof.ledger import STATISTICS
-from npuprof.sources.raw.device.aicpu_fields import moments, stream_ids
+from npuprof.sources.raw.device.aicpu import moments, stream_ids
 from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.tasks import Track
+from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.chip_families import Family
 from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
@@ -85,3 +87,61 @@ _FUNCTIONS: Mapping[int, tuple[str, Callable[[Records], dict[str, Any]]]] = {
     0x0C: ("scheduler_task", _types),
     0x0F: ("scheduler_blocks", _blocks),
 }
+
+
+_STEP_BEGIN, _STEP_END = 60000, 60001
+_MODEL_START, _MODEL_END, _ITERATION_END = 0, 1, 4
+_NO_MODEL = 0xFFFFFFFF
+
+
+def steps_table(devices: Sequence[Device], tracks: Sequence[Track]) -> pd.DataFrame:
+    """Read iterations: from step tags where a device wrote any, else from the starts and ends of its models.
+
+    `device_id` and `model_id` (absent for steps of the framework) follow the schema's columns.
+    """
+    parts = [_of_device(device, track.steps) for device, track in zip(devices, tracks, strict=True)]
+    parts = [part for part in parts if len(part["start_ns"])]
+    if not parts:
+        return tables.empty("steps")
+    columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    model = columns.pop("model_id")
+    model_id = pd.arrays.IntegerArray(model, (model < 0) | (model >= _NO_MODEL))
+    return tables.sort_by_time(tables.build("steps", {**columns, "model_id": model_id}))
+
+
+def step_of(starts: Int64, devices: Int64, steps: pd.DataFrame) -> pd.arrays.IntegerArray:
+    """Return the step in which each kernel started, absent outside of all; by device."""
+    step = np.zeros(len(starts), np.int64)
+    outside = np.ones(len(starts), bool)
+    if len(steps):
+        begin = steps["start_ns"].to_numpy()
+        at = joins.latest(devices, starts, steps["device_id"].to_numpy(), begin)
+        end = begin + steps["duration_ns"].to_numpy()
+        outside = (at < 0) | (starts > end[at])
+        step = np.where(outside, 0, steps["step"].to_numpy(np.int64)[at])
+    return pd.arrays.IntegerArray(step, outside)
+
+
+def _of_device(device: Device, records: Records) -> dict[str, Int64]:
+    tags = records["tag"]
+    begins, ends = records[tags == _STEP_BEGIN], records[tags == _STEP_END]
+    keep_model = not len(begins)
+    if keep_model:
+        begins = records[tags == _MODEL_START]
+        ends = records[tags == _ITERATION_END]
+        if not len(ends):
+            ends = records[tags == _MODEL_END]
+    keys = [part["index"].astype(np.int64) ^ part["model"].astype(np.int64) << 32 for part in (begins, ends)]
+    times = [device.clock.counter.to_ns(part["counter"]) for part in (begins, ends)]
+    starts, stops = joins.pair(keys[0], times[0], keys[1], times[1])
+    lost = len(begins) + len(ends) - 2 * len(starts)
+    if lost:
+        device.notes.warning(f"device {device.id}", "ts_track: step tags without their other end skipped", lost)
+    model = begins["model"][starts].astype(np.int64) if keep_model else np.full(len(starts), -1, np.int64)
+    return {
+        "step": begins["index"][starts].astype(np.int64),
+        "start_ns": times[0][starts],
+        "duration_ns": times[1][stops] - times[0][starts],
+        "device_id": np.full(len(starts), device.id),
+        "model_id": model,
+    }

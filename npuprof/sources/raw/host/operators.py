@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Bools, Int64, Records
-from npuprof.sources.raw.host import tensors
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.captures import CapturedOperators
 from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.host.tensors import describe_tensors
 from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
 
@@ -113,7 +113,7 @@ def read_operators(host: Host, api: Api, context_ids: Records) -> Operators:
         hf32=(nodes["flags"] & 1).astype(bool),
         dynamic=aging,
         attributes=_attributes(host, api, launch_of, finder, len(nodes)),
-        tensors=tensors.describe(
+        tensors=describe_tensors(
             infos, finder.find(info_calls, infos["op_name"]), len(nodes), host.notes, host.names.formats
         ),
         of_call=of_call,

@@ -23,7 +23,7 @@ COLUMNS = ("input_shapes", "input_dtypes", "input_formats", "output_shapes", "ou
 _ROWS_AT_ONCE = 4096  # of 224 bytes
 
 
-def describe(
+def describe_tensors(
     records: Records, operators: Int64, count: int, notes: Notes, formats: Mapping[int, str]
 ) -> dict[str, Names]:
     """Describe the tensors of operators.

@@ -1,6 +1,8 @@
 """Clocks of a raw directory: counter values to nanoseconds of the UTC epoch, in exact integers.
 
-Source: raw/FORMAT.md section 3.
+An old recording without control files has a relative clock: its times count from the first record.
+
+Source: raw/FORMAT.md sections 3 and 7.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import numpy as np
 from npuprof.arrays import Bools, Int64, Uint64
 from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.control_files import Side, whole_number
+from npuprof.sources.raw.records import chip_layouts
+from npuprof.sources.raw.records.slices import Streams
 
 _FREQUENCY = re.compile(r"\d{1,4}(\.\d{0,6})?")
 _MAX_MHZ = 9000  # with six decimals, the arithmetic below stays in 63 bits
@@ -169,3 +173,19 @@ def _clock(counter: int, anchor_ns: int, mhz: Fraction) -> Clock:
 
 def _sane(value: int) -> bool:
     return 0 <= value < _LIMIT
+
+
+_MHZ = Fraction(100)  # of the 910A, the only chip whose recordings came so
+
+
+def relative_clock(side: Side, streams: Streams, notes: Notes) -> DeviceClock:
+    """Return a clock that is zero at the first task record of a device, and note that it is."""
+    counters = streams.read(f"hwts.data.{side.device_id}", chip_layouts.HWTS)["counter"]
+    notes.warning(
+        side.label,
+        f"host_start.log or dev_start.log is missing: times count from the first task record, at {_MHZ} MHz (910A)",
+    )
+    middle = int(np.partition(counters, len(counters) // 2)[len(counters) // 2]) if len(counters) else 0
+    around = Clock(min(middle, 1 << 62), 0, 1000 / _MHZ)
+    sound = counters[around.reaches(counters)]  # a damaged stamp must not be the first
+    return DeviceClock(Clock(int(sound.min()) if len(sound) else 0, 0, 1000 / _MHZ), 0)

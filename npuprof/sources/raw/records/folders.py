@@ -1,4 +1,4 @@
-"""The slices of a ``data`` folder, and whether all are there: by their numbers and their ``.done`` marks.
+"""Slices of a ``data`` folder, their completeness (numbers, ``.done`` marks), and their names before 2021.
 
 Source: raw/FORMAT.md sections 2 and 2.1.
 """
@@ -9,11 +9,9 @@ import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from npuprof.sources.raw.records.legacy_names import modern_name
 
 _SLICE = re.compile(r"(?P<stream>.+)\.slice_(?P<number>\d{1,9})(?P<mark>\.done)?")
 _NOT_DATA = (".done", ".complete", ".zip")
@@ -152,3 +150,49 @@ def _size(path: Path) -> int | None:
     except OSError:  # a link that leads nowhere or in a circle, or a file that went away
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+_OLD = re.compile(r"(?P<stream>[A-Za-z_.]+?)(\.\d+)?\.(dev|host)\.profiler_default_tag\.(?P<device>\d{1,4})")
+_RENAMED: Mapping[str, str] = {
+    "hwts.log.data": "hwts.data",
+    "hwts.log.aiv.data": "hwts.aiv_data",
+    "training_trace": "training_trace.data",
+}
+_SLICE_OF_OLD_CHIP = re.compile(r"(hwts|aicore|aiVectorCore|training_trace)\.[\w.]+\.slice_\d{1,9}")
+_DEVICE = re.compile(r"(?:hwts|aicore|aiVectorCore|training_trace|ts_track)\.[\w.]+\.(\d{1,4})")
+_MAX_LISTED = 100_000
+
+
+def modern_name(stream: str) -> str:
+    """Return the name that a stream has today: ``hwts.log.data.45.dev.profiler_default_tag.1`` is ``hwts.data.1``."""
+    match = _OLD.fullmatch(stream)
+    return f"{_RENAMED.get(match['stream'], match['stream'])}.{match['device']}" if match else stream
+
+
+def old_folder(path: Path) -> Path | None:
+    """Find the folder around a ``data`` folder of an old chip's slices: `path`, or the one above; None without any.
+
+    Raises
+    ------
+    OSError
+        If a folder cannot be listed.
+    """
+    if _holds_old_slices(path / "data"):
+        return path
+    return path.parent if path.name == "data" and _holds_old_slices(path) else None
+
+
+def devices_of(streams: Iterable[str]) -> list[int]:
+    """Return the devices whose records an old folder holds, from the (modern) names of its streams."""
+    return sorted({int(match[1]) for match in map(_DEVICE.fullmatch, streams) if match})
+
+
+def _holds_old_slices(folder: Path) -> bool:
+    if not folder.is_dir():
+        return False
+    for number, entry in enumerate(folder.iterdir()):
+        if _SLICE_OF_OLD_CHIP.fullmatch(entry.name):
+            return True
+        if number > _MAX_LISTED:
+            break
+    return False

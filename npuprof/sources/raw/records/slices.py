@@ -18,8 +18,7 @@ import numpy as np
 from npuprof.arrays import Records, Uint8
 from npuprof.notes import Notes
 from npuprof.progress import tell
-from npuprof.sources.files.memory_limit import ALWAYS_BYTES, too_large
-from npuprof.sources.files.sparse import written_parts
+from npuprof.sources.files.memory_limit import ALWAYS_BYTES, too_large, written_parts
 from npuprof.sources.raw.records.folders import Folder, Slice, read_folder
 from npuprof.sources.raw.records.framing import Framed, frame
 from npuprof.sources.raw.records.layouts import magic_word

@@ -20,7 +20,7 @@ from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.metadata.control_files import Side
 from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
-from npuprof.sources.raw.samples.text_samples import lines, whole
+from npuprof.sources.raw.samples.streams import lines, whole
 
 Sample: TypeAlias = tuple[int, float, str]
 

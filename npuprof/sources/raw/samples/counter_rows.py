@@ -25,7 +25,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Float64, Int64
-from npuprof.sources.columns.nullable import ABSENT, optional
+from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.raw.metadata.dictionaries import Names
 
 

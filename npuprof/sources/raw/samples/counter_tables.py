@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.sources.columns.nullable import ABSENT, module_component, optional
+from npuprof.sources.columns.builders import ABSENT, module_component, optional
 from npuprof.sources.raw.device.pmu import Frequencies
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.host.reader import Host
@@ -22,7 +22,8 @@ from npuprof.sources.raw.metadata.control_files import Side
 from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.records.enums import MEMORY_MODULES
-from npuprof.sources.raw.samples import core_samples, host_usage, interconnects, soc_profile, traffic
+from npuprof.sources.raw.samples import chip_monitors as core_samples
+from npuprof.sources.raw.samples import host_usage, traffic
 from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
 from npuprof.sources.raw.samples.counter_rows import counters_table as join_counters
 from npuprof.sources.raw.samples.streams import impossible, layout_version, read_host_ns, read_us
@@ -139,13 +140,13 @@ def counters_table(
         parts += traffic.read_hbm(device)
         parts += traffic.read_ddr(device)
         parts += traffic.read_llc(device)
-        parts += interconnects.read_pcie(device)
-        parts += interconnects.read_hccs(device)
-        parts += interconnects.read_network(device, "nic", "NIC")
-        parts += interconnects.read_network(device, "roce", "RoCE")
-        parts += interconnects.read_qos(device)
-        parts += soc_profile.read_soc_profile(device)
-        parts += soc_profile.read_voltages(device)
+        parts += traffic.read_pcie(device)
+        parts += traffic.read_hccs(device)
+        parts += traffic.read_network(device, "nic", "NIC")
+        parts += traffic.read_network(device, "roce", "RoCE")
+        parts += traffic.read_qos(device)
+        parts += core_samples.read_soc_profile(device)
+        parts += core_samples.read_voltages(device)
         parts += core_samples.read_core_samples(device, frequency)
     parts += host_usage.read_host_usage(host, side)
     return join_counters(parts)

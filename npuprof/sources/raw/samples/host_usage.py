@@ -20,7 +20,7 @@ from npuprof.sources.raw.metadata.control_files import Side, whole_number
 from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.samples.all_processes import read_all_processes
 from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
-from npuprof.sources.raw.samples.text_samples import counted_lines, number, whole
+from npuprof.sources.raw.samples.streams import counted_lines, number, whole
 
 _CLOCK_TICKS = 100  # of /proc, a second, where info.json does not tell
 _PAGE_KIB = 4

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from npuprof import tables
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded
-from npuprof.sources.raw.communication.bandwidth import bandwidth_gb_s
+from npuprof.sources.raw.communication.operator_tables import bandwidth_gb_s
 from npuprof.sources.raw.correlation.collectives import _rounds
 from tests.sources.raw.conftest import raw_sample
 from tests.sources.raw.writers.communication import NONE, SLAVE, CommunicationDirectory

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from npuprof.sources import raw
-from npuprof.sources.raw.device.chip_metrics import metrics_of
+from npuprof.sources.raw.device.metrics import metrics_of
 from npuprof.sources.raw.metadata.chip_families import Family, family_of
 from tests.sources.raw.writers.chips import HwtsDirectory, V6Directory
 from tests.sources.raw.writers.directory import DEVICE_COUNTER, START_NS, RawDirectory

@@ -1,0 +1,263 @@
+"""Versions of databases: tables and columns that differ from every known one, and ``report_*.db`` of early 2024.
+
+The tables of a ``report_*.db`` hold what today's hold under older names, and times count from ``baseTimeNs``. Some
+versions stored times as rounded text or floats: the remaining digits are read, and a note says how coarse they are.
+
+Source: sources/RESULTS.md sections 5.1 to 5.3 and 5.7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from npuprof.arrays import Int64, Records
+from npuprof.sources.columns.builders import ABSENT
+from npuprof.sources.columns.decimals import scaled_one
+from npuprof.sources.database import analyzer, counters
+from npuprof.sources.database.connection import Database
+
+_Names = frozenset[str]
+_MAX_NAMED = 5
+_MAX_NAME = 60
+_SPAN = "startNs endNs"
+_OPERANDS = "inputFormats inputDataTypes inputShapes outputFormats outputDataTypes outputShapes"
+_TOTALS = "totalAllocated totalReserved totalActive"
+# The columns of a table, a bar between the names that one had over the versions; in brackets those that some versions
+# lack, that are not read, or that a viewer adds.
+_KNOWN_COLUMNS = {
+    "STRING_IDS": "id value",
+    "SESSION_TIME_INFO": "startTimeNs [endTimeNs baseTimeNs]",
+    "NPU_INFO": "id name",
+    "HOST_INFO": "hostUid hostName",
+    "META_DATA": "name value",
+    "RANK_DEVICE_MAP": "rankId deviceId",
+    "TASK": f"{_SPAN} deviceId connectionId globalTaskId taskType contextId streamId taskId modelId "
+    "[globalPid name depth]",
+    "COMPUTE_TASK_INFO": f"name globalTaskId taskType opType {_OPERANDS} blockNum|blockDim|block_num|block_dim "
+    "mixBlockNum|mixBlockDim|mix_block_num|mix_block_dim [blockDim attrInfo opState hf32Eligible gridDim waitNs]",
+    "COMMUNICATION_OP": f"opName {_SPAN} connectionId groupName opId "
+    "[relay retry dataType algType count opType deviceId rankSize waitNs]",
+    "COMMUNICATION_TASK_INFO": "name globalTaskId taskType planeId groupName notifyId rdmaType srcRank dstRank "
+    "transportType size dataType linkType opId [isMaster bandwidth opConnectionId]",
+    "COMMUNICATION_SCHEDULE_TASK_INFO": "name globalTaskId [taskType opType]",
+    "CANN_API": f"{_SPAN} type globalTid connectionId name [depth]",
+    "TASK_PMU_INFO": "globalTaskId name value",
+    "MEMCPY_INFO": "globalTaskId size memcpyOperation",
+    "MSTX_EVENTS": f"{_SPAN} eventType rangeId category message globalTid domainId connectionId [endGlobalTid]",
+    "NPU_MEM": "type ddr hbm timestampNs deviceId",
+    "NPU_MODULE_MEM": "moduleId timestampNs totalReserved deviceId",
+    "NPU_OP_MEM": "operatorName addr type size timestampNs totalAllocate totalReserve component deviceId [globalTid]",
+    "PYTORCH_API": f"{_SPAN} globalTid connectionId name sequenceNumber fwdThreadId type "
+    "[inputDtypes inputShapes callchainId depth]",
+    "CONNECTION_IDS": "id connectionId",
+    "PYTORCH_CALLCHAINS": "id stack stackDepth",
+    "MEMORY_RECORD": f"component timestamp {_TOTALS} deviceId [streamPtr]",
+    "OP_MEMORY": "name size allocationTime releaseTime deviceId [activeReleaseTime duration activeDuration streamPtr "
+    "allocationTotalAllocated allocationTotalReserved allocationTotalActive releaseTotalAllocated "
+    "releaseTotalReserved releaseTotalActive]",
+    "STEP_TIME": f"id {_SPAN}",
+    "GC_RECORD": f"{_SPAN} globalTid",
+    "OVERLAP_ANALYSIS": f"deviceId {_SPAN} type [id]",
+}
+_MORE_OF_ANALYSES = frozenset(
+    [
+        *("deviceId", "step", "type", "hccl_op_name", "group_name", "package_size", "count", "total_duration"),
+        *("preparing", "communication_not_overlapped_and_exclude_receive", "large_packet_ratio"),
+    ]
+)
+
+
+def note_shape(database: Database) -> None:
+    """Note each view that stands for a table that is read here, and each column that is missing or not known."""
+    note_views(database, [name for name in database.unread if _columns(name) is not None or name in OLDER_NAMES])
+    for name, known in database.tables.items():
+        if (expected := _columns(name)) is not None:
+            required, optional = expected
+            missing, others = _difference(known, required, optional)
+            if missing:
+                _note_missing(database, name, missing, others)
+            elif others:
+                told = f"{name}: {_listed(others)} is not known here and not read"
+                database.notes.info(database.path.name, told)
+
+
+def note_views(database: Database, names: Collection[str]) -> None:
+    """Note views and virtual tables that are not read."""
+    for name in names:
+        database.notes.warning(
+            database.path.name,
+            f"{name[:_MAX_NAME]} is a view or a virtual table, which could run anything: it is not read, and what it "
+            "would show is missing; copy its rows into a table of that name, or export the result again",
+        )
+
+
+def note_renamed(database: Database, table: str, wanted: Collection[str], optional: Collection[str] = ()) -> None:
+    """Note the wanted columns that a table of many versions lacks, if it has others that are not known here."""
+    missing, others = _difference(database.tables.get(table, {}), wanted, optional)
+    if missing and others:
+        _note_missing(database, table, missing, others)
+
+
+def _difference(
+    known: Collection[str], required: Collection[str], optional: Collection[str]
+) -> tuple[set[str], set[str]]:
+    """Return the required columns that are not there, and those that are there and neither required nor optional."""
+    missing = {group.partition("|")[0] for group in required if not set(group.split("|")) & set(known)}
+    return missing, set(known).difference(optional, *(group.split("|") for group in required))
+
+
+def _note_missing(database: Database, table: str, missing: set[str], others: set[str]) -> None:
+    told = f"{table} lacks {_listed(missing)}: values are absent, or rows are left out"
+    told += f"; perhaps they are in {_listed(others)}, which is not known here" if others else ""
+    database.notes.warning(database.path.name, told)
+
+
+def _columns(table: str) -> tuple[_Names, _Names] | None:
+    """Return the columns that every version of a table has, and those of some; None for a table that is not read."""
+    if table in analyzer.READ:
+        return analyzer.columns_of(table), _MORE_OF_ANALYSES
+    if table in counters.READ:
+        return counters.columns_of(table)
+    listed = "id name" if table.startswith("ENUM_") else _KNOWN_COLUMNS.get(table)
+    if listed is None:
+        return None
+    required, _, optional = listed.partition("[")
+    return frozenset(required.split()), frozenset(optional.removesuffix("]").split())
+
+
+def _listed(names: Collection[str]) -> str:
+    shown = ", ".join(name[:_MAX_NAME] for name in sorted(names)[:_MAX_NAMED])
+    return f"{'column' if len(names) == 1 else 'columns'} {shown}{' ...' if len(names) > _MAX_NAMED else ''}"
+
+
+_TABLES = {
+    "CANN_API": "API",
+    "ENUM_API_TYPE": "ENUM_API_LEVEL",
+    "ENUM_MODULE": "ENUM_NPU_MODULE",
+    "NPU_INFO": "TARGET_INFO_NPU",
+    "SESSION_TIME_INFO": "TARGET_INFO_SESSION_TIME",
+}
+OLDER_NAMES = frozenset(_TABLES.values())
+_TIMES = {"startNs": "start", "endNs": "end"}
+_COLUMNS = {**_TIMES, "globalTaskId": "correlationId", "blockDim": "block_dim"}
+_COLUMNS_OF = {"CANN_API": {"type": "level"}}
+_SIGNS = ("correlationId", "start")
+_COARSEST_NS = 1_000_000  # a time that is rounded more than this tells nothing of tasks
+_MAX_ROUNDED = 5_000_000  # rows whose times are read one by one
+
+
+def is_report(tables: Mapping[str, Mapping[str, str]]) -> bool:
+    """Return whether the tables of a file, with their columns, are those of the older form."""
+    if any(old in tables and new not in tables for new, old in _TABLES.items()):
+        return True
+    task = tables.get("TASK", {})
+    return any(sign in task for sign in _SIGNS) and "startNs" not in task
+
+
+class ReportDatabase(Database):
+    """A file of the older form that answers to today's names, in UTC epoch nanoseconds."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connection = database._connection
+        self.path, self.notes, self.accounts = database.path, database.notes, database.accounts
+        self.unread = database.unread
+        self._names = {
+            new: old for new, old in _TABLES.items() if old in database.tables and new not in database.tables
+        }
+        self.accounts.names = self._names
+        self._columns_of = {self._today(table): self._renamed(table) for table in database.tables}
+        self.tables = {
+            table: {new: database.tables[self._old(table)][old] for new, old in columns.items()}
+            for table, columns in self._columns_of.items()
+        }
+        self._base_ns = self._read_base()
+
+    def rows(self, table: str, whole: Sequence[str], floats: Sequence[str] = ()) -> dict[str, Records]:
+        """Read columns of a table; see :meth:`Database.rows`."""
+        columns = self._columns_of.get(table, {})
+        timed = [name for name in whole if columns.get(name) in _TIMES.values()]
+        old = {name: columns.get(name, name) for name in (*whole, *floats)}
+        found = self._database.rows(self._old(table), [old[name] for name in whole], [old[name] for name in floats])
+        rows = {name: found[old[name]] for name in (*whole, *floats)}
+        for name in timed:
+            rows[name] = self._on_epoch(self._with_rounded(table, old[name], rows[name]))
+        return rows
+
+    def texts(self, table: str, number: str, text: str) -> tuple[Int64, list[str]]:
+        """Read a table of numbered texts; see :meth:`Database.texts`."""
+        return self._database.texts(self._old(table), number, text)
+
+    def records(self, table: str, columns: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
+        """Read a small table as it is; see :meth:`Database.records`."""
+        names = self._columns_of.get(table, {})
+        return self._database.records(self._old(table), [names.get(name, name) for name in columns], limit)
+
+    def count(self, table: str) -> int:
+        """Return the number of rows of a table; see :meth:`Database.count`."""
+        return self._database.count(self._old(table))
+
+    def _old(self, table: str) -> str:
+        return self._names.get(table, table)
+
+    def _today(self, table: str) -> str:
+        return next((new for new, old in self._names.items() if old == table), table)
+
+    def _renamed(self, table: str) -> dict[str, str]:
+        """Return the file's name of each column by today's."""
+        known = self._database.tables[table]
+        older = {**_COLUMNS, **_COLUMNS_OF.get(self._today(table), {})}
+        found = {new: old for new, old in older.items() if old in known and new not in known}
+        return {**{name: name for name in known if name not in found.values()}, **found}
+
+    def _read_base(self) -> int:
+        bases = self.facts("SESSION_TIME_INFO", ["baseTimeNs"], 1)
+        base = bases[0][0] if bases else None
+        return base if isinstance(base, int) and 0 < base < 1 << 62 else 0
+
+    def _on_epoch(self, times: Int64) -> Int64:
+        counted = (times != ABSENT) & (times < self._base_ns)
+        return np.where(counted, times + self._base_ns, times)
+
+    def _with_rounded(self, table: str, column: str, times: Int64) -> Int64:
+        """Fill in the times that are no whole numbers in the file, as far as their digits reach."""
+        missing = np.flatnonzero(times == ABSENT)
+        if not len(missing):
+            return times
+        cells = self._database.records(self._old(table), [column], _MAX_ROUNDED)
+        read = [(row, rounded(cells[row][0])) for row in missing.tolist() if row < len(cells)]
+        known = {row: found for row, found in read if found is not None}
+        step = min((step for _, step in known.values()), default=0)  # zeros at the end of a text are not written
+        if not known or step > _COARSEST_NS:
+            return times
+        times = times.copy()
+        times[list(known)] = [value for value, _ in known.values()]
+        if step > 1:
+            self.notes.warning(
+                self.path.name,
+                f"{table}: a time is rounded to {step} ns in the file; what lies closer together may seem to overlap "
+                "or to change places",
+                len(known),
+            )
+        return times
+
+
+def rounded(cell: Any) -> tuple[int, int] | None:
+    """Return the whole nanoseconds that a cell holds, and the step that it was rounded to; None where it holds none."""
+    if isinstance(cell, float):
+        if not math.isfinite(cell) or not 0 <= cell < 1 << 62:
+            return None
+        value, step = round(cell), max(int(math.ulp(cell)), 1)
+    elif isinstance(cell, str) and len(cell) < 64:
+        found = scaled_one(cell, 1)
+        if found is None or found < 0:
+            return None
+        digits = sum(one.isdigit() for one in cell.lower().partition("e")[0].replace(".", "").lstrip("0"))
+        value, step = found, 10 ** max(len(str(found)) - digits, 0)
+    else:
+        return None
+    return value, step
