@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from npuprof.figures.chart import label, moment
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR
 from npuprof.figures.embed import CONFIG
+from npuprof.notebook.explorer.live import LiveFigure
 from npuprof.timeline.state import Timeline
 from npuprof.timeline.view import View
 
@@ -64,7 +65,7 @@ class TimelineFigure:
         self._shown_window = timeline.window
         self._on_window, self._on_bar, self._on_range = on_window, on_bar, on_range
         self.size_bytes = 0
-        self.widget = go.FigureWidget(data=_traces(timeline), layout=self._layout())
+        self.widget = LiveFigure(data=_traces(timeline), layout=self._layout())
         self.widget._config = {**CONFIG, "doubleClick": False, "scrollZoom": False}
         self.widget.layout.on_change(self._ranged, "xaxis.range")
         bars = self.widget.data[_BARS]

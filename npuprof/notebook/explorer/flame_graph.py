@@ -20,6 +20,7 @@ from npuprof.flame.state import FlameGraph, press
 from npuprof.flame.view import TITLES, FlameView, amount_text, flame_view
 from npuprof.notebook.explorer.browser_events import FLAME_CLASS, FLAME_SCROLLED_CLASS, FlameKeys
 from npuprof.notebook.explorer.controls import button, search_fields, side_by_side
+from npuprof.notebook.explorer.live import LiveFigure
 from npuprof.quantities import printable
 
 _FRAME_TRACE, _LABEL_TRACE = range(2)
@@ -61,7 +62,7 @@ class FlameFigure:
         self._flame = flame
         self._on_frame = on_frame
         self.size_bytes = 0
-        self.widget = go.FigureWidget(data=_traces(), layout=_layout())
+        self.widget = LiveFigure(data=_traces(), layout=_layout())
         self.widget._config = {**CONFIG, "responsive": False, "doubleClick": False, "scrollZoom": False}
         self.widget.data[_FRAME_TRACE].on_click(self._clicked)
         self.draw()

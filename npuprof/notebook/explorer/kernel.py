@@ -85,9 +85,9 @@ class KernelView:
 
 def live(drawn: go.Figure) -> go.FigureWidget:
     """Return a live figure without responsive width."""
-    import plotly.graph_objects as go
+    from npuprof.notebook.explorer.live import LiveFigure
 
-    figure = go.FigureWidget(drawn)
+    figure = LiveFigure(drawn)
     figure._config = {**CONFIG, "responsive": False}
     return figure
 
