@@ -7,6 +7,7 @@ lasts that long times the slowness, which is measured once in each process that 
 from __future__ import annotations
 
 import functools
+import os
 import time
 
 _LOOPS, _IDLE_S = 500_000, 0.06  # what a core of today takes for them when it has nothing else to do
@@ -15,11 +16,12 @@ _ROUNDS = 5
 
 @functools.cache
 def slowness() -> float:
-    """Return how many times longer than on an idle machine a piece of work takes now; 1 at least."""
+    """Return how many times longer than on an idle machine work takes: a piece of it now, or by the minute before."""
     began = time.perf_counter()
     for _ in range(_ROUNDS):
         sum(number * number % 7 for number in range(_LOOPS))
-    return max(1.0, (time.perf_counter() - began) / (_ROUNDS * _IDLE_S))
+    now = (time.perf_counter() - began) / (_ROUNDS * _IDLE_S)
+    return max(1.0, now, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def seconds(idle: float) -> float:

@@ -1,4 +1,4 @@
-"""JupyterLab on this machine, and headless Chromium to look at it."""
+"""JupyterLab on this machine, and headless Chromium to look at it: one of each in a process that runs tests."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 from urllib.error import URLError
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 import pytest
+
+from tests import pace
+from tests.browser.notebook_page import TOKEN, Desk, Lab, OpenNotebook
 
 _CHROMIUM_FLAGS = [
     "--no-sandbox",
@@ -25,23 +28,7 @@ _CHROMIUM_FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-_START_TIMEOUT_S = 60
-_TOKEN = "npuprof-tests"
-
-
-class Lab(NamedTuple):
-    """A running JupyterLab or Notebook: its address, the folder that it shows, and where it opens notebooks."""
-
-    url: str
-    folder: Path
-    opened_at: str = "lab/tree"
-
-    def notebook_url(self, name: str) -> str:
-        return f"{self.url}/{self.opened_at}/{name}?token={_TOKEN}&reset"
-
-    def trust(self, name: str) -> None:
-        """Trust a notebook, as one does whose own kernel ran it."""
-        urlopen(Request(f"{self.url}/api/contents/{name}/trust?token={_TOKEN}", data=b""), timeout=30).close()
+_START_S = 60
 
 
 @pytest.fixture(scope="session")
@@ -86,9 +73,10 @@ def _served(application: str, home: Path) -> Iterator[Lab]:
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
     }
-    command = [sys.executable, "-m", application, "--no-browser", "--allow-root", f"--IdentityProvider.token={_TOKEN}"]
+    command = [sys.executable, "-m", application, "--no-browser", "--allow-root", f"--IdentityProvider.token={TOKEN}"]
     command += ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     command += [f"--ServerApp.root_dir={folder}", "--LabApp.news_url=None"]
+    command += ["--LabApp.expose_app_in_browser=True"]  # so that a test can open, wait for and close what a user would
     with (home / "server.log").open("wb") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
         try:
@@ -97,7 +85,7 @@ def _served(application: str, home: Path) -> Iterator[Lab]:
             yield Lab(url, folder, "lab/tree" if application == "jupyterlab" else "notebooks")
         finally:
             server.terminate()
-            server.wait(timeout=30)
+            server.wait(timeout=pace.seconds(30))
 
 
 def _free_port() -> int:
@@ -107,12 +95,12 @@ def _free_port() -> int:
 
 
 def _wait_until_served(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + _START_TIMEOUT_S
+    deadline = time.monotonic() + pace.seconds(_START_S)
     while time.monotonic() < deadline:
         if server.poll() is not None:
             break
         try:
-            urlopen(f"{url}/api", timeout=5).close()
+            urlopen(f"{url}/api", timeout=pace.seconds(5)).close()
         except (URLError, OSError):
             time.sleep(0.1)
         else:
@@ -121,8 +109,8 @@ def _wait_until_served(server: subprocess.Popen[bytes], url: str, log: Path) -> 
 
 
 @pytest.fixture(scope="package")
-def browser(chromium: str) -> Iterator[object]:
-    """One headless browser for the tests of this folder; each opens pages of its own.
+def browser(chromium: str) -> Iterator[Any]:
+    """One headless browser for the tests of this folder.
 
     Playwright runs an event loop in this thread for as long: other tests must not find it there.
     """
@@ -131,3 +119,32 @@ def browser(chromium: str) -> Iterator[object]:
         running = driver.chromium.launch(executable_path=chromium, args=_CHROMIUM_FLAGS)
         yield running
         running.close()
+
+
+@pytest.fixture(scope="package")
+def context(browser: Any) -> Iterator[Any]:
+    """What the pages of the tests have in common: above all the scripts of JupyterLab, loaded once."""
+    made = browser.new_context()
+    made.set_default_timeout(pace.milliseconds(60_000))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="package")
+def desk(lab: Lab, context: Any) -> Iterator[Desk]:
+    """A page of JupyterLab and a kernel, for the tests that need none of their own."""
+    made = Desk(lab, context)
+    yield made
+    made.clear()
+
+
+@pytest.fixture
+def open_notebook(desk: Desk, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenNotebook]:
+    """Open notebooks, which are closed after the test; their own kernels are ended."""
+    failed_before = request.session.testsfailed
+    yield desk.open
+    desk.keep_pictures(tmp_path)  # what a failed test saw
+    if request.session.testsfailed > failed_before:
+        desk.clear()  # in whatever state it was left
+    else:
+        desk.close_notebooks()

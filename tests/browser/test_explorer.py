@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from tests import factories
-from tests.browser.conftest import Lab
-from tests.browser.notebook_page import wait_for_text
+from tests.browser.notebook_page import OpenNotebook, settle, wait_for_text
 
 pytestmark = pytest.mark.browser
 
-_KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
-_TIMEOUT_MS = 60_000
 _SOURCE = """\
 import sys
 sys.path.insert(0, {root!r})
@@ -48,7 +43,7 @@ tables["python"] = pd.concat([
 _SLEEP = """\
 import time
 print("begun", flush=True)
-for _ in range(300):
+while True:  # until the kernel is interrupted, after the test
     time.sleep(0.1)
 """
 _HOSTILE = "<img src=x onerror='window.pwned=1'>"
@@ -61,10 +56,8 @@ Open = Callable[..., Any]
 
 
 @pytest.fixture
-def open_explorer(lab: Lab, browser: Any, tmp_path: Path) -> Iterator[Open]:
+def open_explorer(open_notebook: OpenNotebook) -> Open:
     """Run a cell that shows an explorer, and open its timeline; gives the page."""
-    pages: list[Any] = []
-    darkened: list[Any] = []
 
     def open_(
         *,
@@ -75,56 +68,17 @@ def open_explorer(lab: Lab, browser: Any, tmp_path: Path) -> Iterator[Open]:
         setup: str = "",
         more: tuple[str, ...] = (),
     ) -> Any:
-        name = f"explorer_{len(pages)}_{tmp_path.name}.ipynb"
         source = _SOURCE.format(root=str(Path(__file__).parents[2]), launches=launches, names=names, setup=setup)
-        cells = [nbformat.v4.new_code_cell(text) for text in (source, *more)]
-        nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": _KERNEL}), lab.folder / name)
-        page = browser.new_page(viewport={"width": width, "height": 1500})
-        pages.append(page)
-        page.set_default_timeout(_TIMEOUT_MS)
-        page.goto(lab.notebook_url(name))
-        page.wait_for_selector(".jp-Notebook .jp-Cell")
-        if dark:
-            darkened.append(page)
-            _use_theme(page, "Dark")
-        _run(page)
+        notebook = open_notebook([source, *more], width=width, height=1500, dark=dark)
+        page = notebook.page
+        notebook.run(0)
         page.get_by_role("tab", name="Timeline").click()
         page.wait_for_selector(".npuprof-timeline .nsewdrag")
         page.wait_for_function(f"() => {_BARS}.y.length > 0")
-        page.wait_for_timeout(1_000)  # the width is told, and the first answer to it drawn
+        settle(page)
         return page
 
-    yield open_
-    for number, page in enumerate(pages):
-        page.screenshot(path=tmp_path / f"end_{number}.png")  # what a failed test saw
-        if page in darkened:
-            _use_theme(page, "Light")  # JupyterLab remembers it for the tests that follow
-        page.close()
-
-
-def _use_theme(page: Any, name: str) -> None:
-    page.get_by_role("menuitem", name="Settings", exact=True).click()
-    page.locator(".lm-Menu-itemLabel", has_text=re.compile("^Theme$")).click()
-    page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^JupyterLab {name}$")).click()
-    page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{str(name == 'Light').lower()}'")
-
-
-def _run(page: Any) -> None:
-    """Run the cell; what is asked of a kernel that has only just connected may get lost, so it is asked again."""
-    from playwright.sync_api import TimeoutError as Late
-
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]", state="attached")  # hidden where narrow
-    for _ in range(4):
-        if (accept := page.locator(".jp-Dialog .jp-mod-accept")).is_visible():
-            accept.click()
-        page.locator(".jp-Cell .cm-content").first.click()
-        page.keyboard.press("Control+Enter")
-        try:
-            page.wait_for_selector(".npuprof-explorer", timeout=20_000)
-        except Late:
-            continue
-        return
-    pytest.fail(f"no explorer appeared: {page.inner_text('.jp-Notebook')[-2000:]}")
+    return open_
 
 
 def _search_field(page: Any) -> Any:
@@ -177,11 +131,10 @@ def test_a_kernel_is_found_selected_and_its_arrows_drawn(open_explorer: Open, tm
     page.get_by_role("button", name="Next").click()
     page.wait_for_selector("[role=status]:has-text('2 of 400 matches')")
     page.get_by_role("button", name="Selection").click()
-    page.wait_for_timeout(1_500)
+    # Three arrows, a gap after each.
+    page.wait_for_function("() => document.querySelector('.npuprof-timeline .js-plotly-plot').data[2].x.length === 9")
     page.screenshot(path=tmp_path / "selected.png")
 
-    arrows = page.evaluate("() => document.querySelector('.npuprof-timeline .js-plotly-plot').data[2].x.length")
-    assert arrows == 9  # three of them, a gap after each
     shown = page.inner_text(".npuprof-timeline")
     assert "caused by" in shown
     assert "SoftmaxV2" in shown
@@ -199,7 +152,7 @@ _PIPES = """() => [...document.querySelectorAll('.npuprof-measured .js-plotly-pl
 def _pipes(page: Any) -> tuple[list[list[float]], float]:
     """Give the bars of the one kernel that is shown in detail, and how wide they are drawn."""
     page.wait_for_function(f"() => ({_PIPES})().length === 1")
-    page.wait_for_timeout(800)  # the width is told, and what was asked meanwhile is drawn
+    settle(page)
     ((bars, width),) = page.evaluate(_PIPES)
     return bars, width
 
@@ -246,7 +199,7 @@ def test_the_time_axis_stays_when_the_lanes_are_scrolled(open_explorer: Open, tm
 
     page.locator(_BUTTON, has_text="Zoom in").click()
     page.wait_for_function(f"before => ({own})().join() !== before", arg=",".join(before))
-    page.wait_for_timeout(500)
+    settle(page)
     assert page.evaluate(copied) == page.evaluate(own)
     # Each tick is above its place in the lanes.
     places = "selector => [...document.querySelectorAll(selector)].map(e => Math.round(e.getBoundingClientRect().x))"
@@ -290,7 +243,7 @@ def test_a_click_selects_and_keys_move(open_explorer: Open, tmp_path: Path) -> N
     )
     for key in ("d", "a", "d", "d"):
         page.keyboard.press(key)
-    page.wait_for_timeout(800)
+    settle(page)
     assert len(page.query_selector_all(".jp-Notebook .jp-Cell")) == 1  # D, D deletes a cell elsewhere
     page.keyboard.press("ArrowRight")
     page.wait_for_selector(".npuprof-timeline :text('steps, row 2')")
@@ -339,7 +292,6 @@ def test_every_tab_opens(open_explorer: Open, tmp_path: Path) -> None:
         panel = explorer.locator(".widget-tab-contents > *").nth(titles.index(title))
         panel.locator(holds).first.wait_for()
         if holds == _FIGURE:
-            page.wait_for_timeout(300)  # the figure of the tab before is gone
             _wait_for_a_wide_figure(page)
         page.screenshot(path=tmp_path / f"{title}.png")
         assert "could not be made" not in explorer.inner_text()
@@ -354,6 +306,6 @@ def test_hostile_names_stay_text(open_explorer: Open) -> None:
     page.wait_for_selector("[role=status]:has-text('1 of')")
     for title in ("Overview", "Kernels", "Flame graph"):
         page.locator(".npuprof-explorer").get_by_role("tab", name=title, exact=True).click()
-        page.wait_for_timeout(800)
+        settle(page)
     assert page.evaluate("() => window.pwned") is None
     assert page.query_selector(".npuprof-explorer img[src=x], .npuprof-explorer a[href^=javascript]") is None

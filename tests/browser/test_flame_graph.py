@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import factories
-from tests.browser.conftest import Lab
-from tests.browser.notebook_page import NotebookPage
+from tests.browser.notebook_page import OpenNotebook, settle
 
 pytestmark = pytest.mark.browser
 
@@ -36,9 +35,8 @@ Open = Callable[..., Any]
 
 
 @pytest.fixture
-def open_flame_graph(lab: Lab, browser: Any, tmp_path: Path) -> Iterator[Open]:
+def open_flame_graph(open_notebook: OpenNotebook) -> Open:
     """Run a cell that shows an explorer, and open its flame graph; gives the page."""
-    pages: list[Any] = []
 
     def open_(
         *,
@@ -49,21 +47,15 @@ def open_flame_graph(lab: Lab, browser: Any, tmp_path: Path) -> Iterator[Open]:
         more: tuple[str, ...] = (),
     ) -> Any:
         cell = _SOURCE.format(root=str(Path(__file__).parents[2]), launches=launches, names=names)
-        notebook = NotebookPage(
-            lab, browser, f"flame_{len(pages)}_{tmp_path.name}.ipynb", [cell, *more], width, dark=dark
-        )
+        notebook = open_notebook([cell, *more], width=width, dark=dark)
         page = notebook.page
-        pages.append(page)
         notebook.run(0)
         page.locator(".npuprof-explorer").get_by_role("tab", name="Flame graph", exact=True).click()
         page.wait_for_function(f"() => {_PLOT} && {_FRAMES} && {_FRAMES}.y && {_FRAMES}.y.length > 0")
         _wait_until_fitted(page)
         return page
 
-    yield open_
-    for number, page in enumerate(pages):
-        page.screenshot(path=tmp_path / f"end_{number}.png")  # what a failed test saw
-        page.close()
+    return open_
 
 
 def _wait_until_fitted(page: Any) -> None:
@@ -75,7 +67,7 @@ def _wait_until_fitted(page: Any) -> None:
             return place > 300 && Math.abs(place - drawn) < 25;
         }"""
     )
-    page.wait_for_timeout(800)  # the width is told, and the first answer to it drawn
+    settle(page)
 
 
 def _keep(page: Any, path: Path) -> None:
@@ -182,7 +174,7 @@ def test_weight_step_thread_and_shape_are_chosen(open_flame_graph: Open, tmp_pat
     page.wait_for_function(f"() => !{_FRAMES}.hovertext.some(text => text.includes('train.py'))")
     page.get_by_role("button", name="flame", exact=True).click()
     page.wait_for_function(f"() => {_PLOT}.layout.yaxis.range[0] < {_PLOT}.layout.yaxis.range[1]")
-    page.wait_for_timeout(500)
+    settle(page)
     _keep(page, tmp_path / f"flame_{width}.png")
     wide = page.evaluate(
         "() => [...document.querySelectorAll('.npuprof-flame')].map(e => e.scrollWidth - e.clientWidth)"
@@ -207,14 +199,14 @@ def test_keys_go_from_frame_to_frame(open_flame_graph: Open, tmp_path: Path) -> 
 
 
 def test_controls_act_while_a_cell_runs(open_flame_graph: Open) -> None:
-    page = open_flame_graph(more=("import time\ntime.sleep(25)",))
+    page = open_flame_graph(more=("import time\nwhile True: time.sleep(0.1)",))
     second = page.locator(".jp-Notebook .jp-Cell").nth(1)
     second.locator(".cm-content").click()
     page.keyboard.press("Control+Enter")
     second.locator(".jp-InputPrompt:has-text('[*]')").wait_for()
 
     page.get_by_role("button", name="device time", exact=True).click()
-    page.wait_for_function(f"() => {_PLOT}.layout.title.text.includes('device time')", timeout=20_000)
+    page.wait_for_function(f"() => {_PLOT}.layout.title.text.includes('device time')")
     _zoom(page, _frame(page, "aten::linear"))
 
     _wait_for_text(page, "everything › aten::linear")
@@ -228,11 +220,11 @@ def test_hostile_names_stay_text(open_flame_graph: Open, tmp_path: Path) -> None
     page.wait_for_function(f"() => {_FRAMES}.hovertext.some(text => text.includes('&lt;img'))")
     number = next(number for number, text in enumerate(page.evaluate(_HOVER)) if "&lt;img" in text)
     page.locator(".npuprof-flame .bars .point path").nth(number).hover(force=True)
-    page.wait_for_timeout(500)
+    settle(page)
     _keep(page, tmp_path / "hostile.png")
     _zoom(page, number)
     assert "frame" in _search(page, "onerror")
-    page.wait_for_timeout(500)
+    settle(page)
     _wait_for_text(page, "<img src=x")
     assert page.evaluate("() => window.pwned") is None
     assert page.query_selector(".npuprof-flame img[src=x], .npuprof-flame a[href^=javascript]") is None

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Lab
-from tests.browser.notebook_page import NotebookPage, wait_for_text, wait_until_enabled
+from tests.browser.notebook_page import NotebookPage, OpenNotebook, wait_for_text, wait_until_enabled
 
 pytestmark = pytest.mark.browser
 
@@ -19,26 +18,16 @@ _PANEL = "import npuprof\nnpuprof.panel()"
 _SETUP = "from npuprof.simulator import npu\na = npu.ones((64, 64))\nfor _ in range(20): b = a @ a + a\nfloat(b.sum())"
 _LONG = """import time
 print("begun", flush=True)
-for _ in range(200):
+while npuprof.session.active.current():
     b = a @ a + a
     time.sleep(0.1)
-    if not npuprof.session.active.current(): break
-print("ended by Stop" if _ < 199 else "ended late")"""
+print("ended by Stop")"""
 
 
 @pytest.fixture
-def open_cells(lab: Lab, browser: Any, tmp_path: Path) -> Iterator[Callable[..., NotebookPage]]:
-    """Open a notebook of some cells in a page of its own."""
-    opened: list[NotebookPage] = []
-
-    def open_(name: str, *cells: str, width: int = 1400, dark: bool = False) -> NotebookPage:
-        opened.append(NotebookPage(lab, browser, name, cells, width, dark=dark))
-        return opened[-1]
-
-    yield open_
-    for number, notebook in enumerate(opened):
-        notebook.page.screenshot(path=tmp_path / f"end_{number}.png")  # what a failed test saw
-        notebook.page.close()
+def open_cells(open_notebook: OpenNotebook) -> Callable[..., NotebookPage]:
+    """Open a notebook of some cells with a kernel of its own, whose runs the panel lists."""
+    return lambda *cells, **how: open_notebook(cells, own_kernel=True, **how)
 
 
 def _phase(notebook: NotebookPage, word: str) -> None:
@@ -46,7 +35,7 @@ def _phase(notebook: NotebookPage, word: str) -> None:
 
 
 def test_start_a_cell_stop_and_the_run_is_listed(open_cells: Callable[..., NotebookPage], tmp_path: Path) -> None:
-    notebook = open_cells("panel_start.ipynb", _PANEL, _SETUP)
+    notebook = open_cells(_PANEL, _SETUP)
     panel = notebook.run(0)
     _phase(notebook, "Idle")
     panel.get_by_role("button", name="Start", exact=True).click()
@@ -70,8 +59,7 @@ def test_start_a_cell_stop_and_the_run_is_listed(open_cells: Callable[..., Noteb
 def test_stop_acts_while_a_cell_is_running(
     open_cells: Callable[..., NotebookPage], tmp_path: Path, begun_by: str
 ) -> None:
-    # A name of its own: one of the same name would find the kernel of the test before, and its panel as it was left.
-    notebook = open_cells(f"panel_stop_{begun_by.replace(' ', '_')}.ipynb", _PANEL, _SETUP, _LONG)
+    notebook = open_cells(_PANEL, _SETUP, _LONG)
     panel = notebook.run(0)
     notebook.run(1)
     panel.get_by_role("button", name=begun_by, exact=True).click()
@@ -98,7 +86,7 @@ def test_stop_acts_while_a_cell_is_running(
 
 @pytest.mark.parametrize("width", [1400, 900])
 def test_no_button_moves_while_a_run_records(open_cells: Callable[..., NotebookPage], width: int) -> None:
-    notebook = open_cells(f"panel_still_{width}.ipynb", _PANEL, _SETUP, width=width)
+    notebook = open_cells(_PANEL, _SETUP, width=width)
     panel = notebook.run(0)
     _phase(notebook, "Idle")
     before = _places(panel)
@@ -135,7 +123,7 @@ def _places(panel: Any) -> list[tuple[str, float, float]]:
 def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
     open_cells: Callable[..., NotebookPage], tmp_path: Path, width: int, dark: bool
 ) -> None:
-    notebook = open_cells(f"panel_{width}.ipynb", _PANEL, _SETUP, width=width, dark=dark)
+    notebook = open_cells(_PANEL, _SETUP, width=width, dark=dark)
     panel = notebook.run(0)
     panel.get_by_role("button", name="Options").click()
     panel.get_by_label("Collector", exact=True).select_option(label="simulator")
@@ -178,7 +166,7 @@ def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
 
 
 def test_the_path_to_load_is_completed(open_cells: Callable[..., NotebookPage]) -> None:
-    notebook = open_cells("panel_load.ipynb", _PANEL, "%%npuprof --name kept\n" + _SETUP)
+    notebook = open_cells(_PANEL, "%%npuprof --name kept\n" + _SETUP)
     notebook.run(0)
     notebook.run(1)
     panel = notebook.cell(0)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
@@ -18,14 +17,13 @@ from npuprof.notebook.widgets import LiveBox
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
-from tests import factories
-from tests.browser.conftest import Lab
-from tests.browser.notebook_page import NotebookPage
+from tests import factories, saved_notebooks
+from tests.browser.notebook_page import Lab, OpenNotebook
 
 pytestmark = pytest.mark.browser
 
 _NAMES = ("$x$ and $y$", r"\(a\) and \[b\]", "<img src=x onerror='window.pwned=1'>", "$$z$$", "<b>bold</b>")
-_TIMEOUT_MS = 45_000
+_LOOKED_MS = 3_500  # so long front ends look for the models of widgets
 _FIGURES = "() => [...document.querySelectorAll('.js-plotly-plot .main-svg .trace')].length"
 _ALL_DRAWN = (
     "() => document.querySelectorAll('.js-plotly-plot .cartesianlayer, .js-plotly-plot .iciclelayer').length >= 3"
@@ -53,32 +51,32 @@ def _display(value: object) -> None:
 
 
 def _shown(show: Callable[[], object]) -> list[Any]:
+    from nbformat.v4 import new_output  # takes long to import
+
     with capture_output() as captured:
         show()
-    return [nbformat.v4.new_output("display_data", data=output.data) for output in captured.outputs]
+    return [new_output("display_data", data=output.data) for output in captured.outputs]
 
 
 def _notebook(outputs: list[list[Any]]) -> Any:
-    cells = [nbformat.v4.new_code_cell(f"cell_{number}()", outputs=some) for number, some in enumerate(outputs)]
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    return saved_notebooks.new([f"cell_{number}()" for number in range(len(outputs))], outputs)
 
 
 @pytest.fixture
-def open_saved(browser: Any, outputs: list[list[Any]], tmp_path: Path) -> Iterator[Callable[..., Any]]:
+def open_saved(context: Any, outputs: list[list[Any]], tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Open a saved notebook in a page of its own, whose front end gets no kernel; gives the page."""
     pages: list[Any] = []
 
     def open_(served: Lab, *, width: int = 1400, trusted: bool = False, name: str | None = None) -> Any:
         if name is None:
             name = f"saved_{len(pages)}_{tmp_path.name}.ipynb"
-            nbformat.write(_notebook(outputs), served.folder / name)
+            saved_notebooks.write(_notebook(outputs), served.folder / name)
         if trusted:
             served.trust(name)
         # Tall, so that the front end, which draws only the cells in view, draws them all.
-        page = browser.new_page(viewport={"width": width, "height": 3600})
+        page = context.new_page()
         pages.append(page)
-        page.set_default_timeout(_TIMEOUT_MS)
+        page.set_viewport_size({"width": width, "height": 3600})
         page.route(
             "**/api/sessions*", lambda route: route.abort() if route.request.method == "POST" else route.continue_()
         )
@@ -103,7 +101,7 @@ def test_every_report_shows(
     page.wait_for_function(_ALL_DRAWN)
     page.get_by_text("npuprof: the panel needs a running kernel: run this cell again.").wait_for()
     page.get_by_text("npuprof: the explorer of $n$ of $m$ needs a running kernel: run this cell again.").wait_for()
-    page.wait_for_timeout(3_500)  # so long front ends look for the models of widgets
+    page.wait_for_timeout(_LOOKED_MS)
     page.screenshot(path=tmp_path / "reopened.png")
     text = page.inner_text(".jp-Notebook")
     assert "SIMULATED NPU" in text
@@ -121,7 +119,7 @@ def test_the_picture_that_jupyterlab_saves_of_a_figure_fits_a_narrower_window(
     lab: Lab, open_saved: Callable[..., Any], outputs: list[list[Any]], tmp_path: Path
 ) -> None:
     name = f"pictures_{tmp_path.name}.ipynb"
-    nbformat.write(_notebook(outputs[:1]), lab.folder / name)
+    saved_notebooks.write(_notebook(outputs[:1]), lab.folder / name)
     page = open_saved(lab, trusted=True, name=name)
     page.wait_for_function(_ALL_DRAWN.replace("3", "2"))
     page.wait_for_timeout(2_000)
@@ -130,7 +128,7 @@ def test_the_picture_that_jupyterlab_saves_of_a_figure_fits_a_narrower_window(
     page.wait_for_function("() => !document.querySelector('.jp-mod-dirty')")
     pictures = [
         len(output.data["image/png"])
-        for output in nbformat.read(lab.folder / name, as_version=4).cells[0].outputs
+        for output in saved_notebooks.read(lab.folder / name).cells[0].outputs
         if "image/png" in output.data
     ]
     print("JupyterLab's pictures, in bytes:", pictures)
@@ -151,18 +149,16 @@ def test_the_picture_that_jupyterlab_saves_of_a_figure_fits_a_narrower_window(
     page.wait_for_selector(".js-plotly-plot .main-svg .trace")
 
 
-def test_a_live_view_hides_its_line(lab: Lab, browser: Any, tmp_path: Path) -> None:
-    notebook = NotebookPage(lab, browser, f"live_{tmp_path.name}.ipynb", ["import npuprof\nnpuprof.panel()"], 1400)
-    try:
-        panel = notebook.run(0)
-        panel.locator(".npuprof-panel").wait_for()
-        line = panel.get_by_text("needs a running kernel")
-        notebook.page.wait_for_timeout(4_000)
-        notebook.page.screenshot(path=tmp_path / "live.png")
-        assert line.count() == 1
-        assert not line.is_visible()
-    finally:
-        notebook.page.close()
+def test_a_live_view_hides_its_line(open_notebook: OpenNotebook, tmp_path: Path) -> None:
+    notebook = open_notebook(["import npuprof\nnpuprof.panel()"])
+    panel = notebook.run(0)
+    panel.locator(".npuprof-panel").wait_for()
+    line = panel.get_by_text("needs a running kernel")
+    line.wait_for(state="hidden")
+    notebook.page.wait_for_timeout(_LOOKED_MS)
+    notebook.page.screenshot(path=tmp_path / "live.png")
+    assert line.count() == 1
+    assert not line.is_visible()
 
 
 def test_as_nbviewer_shows_it(browser: Any, outputs: list[list[Any]], tmp_path: Path) -> None:
@@ -187,7 +183,7 @@ def test_the_quickstart_as_nbviewer_shows_it(browser: Any, tmp_path: Path, run_a
     if run_again:
         run_demo(tmp_path / "demo")
         stored = tmp_path / "demo" / stored.name
-    page = _open_exported(browser, exporters, nbformat.read(stored, as_version=4), tmp_path)
+    page = _open_exported(browser, exporters, saved_notebooks.read(stored), tmp_path)
     try:
         _check_exported(page, pictures=None, tmp_path=tmp_path)
     finally:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from npuprof.quantities import duration
-from tests.browser.conftest import Lab
-from tests.browser.notebook_page import NotebookPage, wait_until_enabled
+from tests.browser.notebook_page import NotebookPage, OpenNotebook, wait_until_enabled
 from tests.factories import profile
 
 pytestmark = pytest.mark.browser
@@ -34,20 +33,15 @@ _ROOT = str(Path(__file__).parents[2])
 
 
 @pytest.fixture
-def table(lab: Lab, browser: Any, tmp_path: Path) -> Iterator[Callable[..., NotebookPage]]:
+def table(open_notebook: OpenNotebook) -> Callable[..., NotebookPage]:
     """Open a notebook that shows the kernels of a made-up run."""
-    opened: list[NotebookPage] = []
 
-    def open_(name: str, *cells: str, width: int = 1400, dark: bool = False) -> NotebookPage:
-        shown = _TABLE.format(tests=_ROOT)
-        opened.append(NotebookPage(lab, browser, name, (shown, *cells), width, dark=dark))
-        opened[-1].run(0).get_by_role("grid", name="Kernels").wait_for()
-        return opened[-1]
+    def open_(*cells: str, **how: Any) -> NotebookPage:
+        notebook = open_notebook([_TABLE.format(tests=_ROOT), *cells], **how)
+        notebook.run(0).get_by_role("grid", name="Kernels").wait_for()
+        return notebook
 
-    yield open_
-    for number, notebook in enumerate(opened):
-        notebook.page.screenshot(path=tmp_path / f"end_{number}.png")  # what a failed test saw
-        notebook.page.close()
+    return open_
 
 
 def _grid(notebook: NotebookPage) -> Any:
@@ -66,7 +60,7 @@ def _wait_count(grid: Any, text: str) -> None:
 def test_single_rows_are_sorted_filtered_and_turned(
     table: Callable[..., NotebookPage], tmp_path: Path, width: int, dark: bool
 ) -> None:
-    notebook = table(f"table_{width}.ipynb", width=width, dark=dark)
+    notebook = table(width=width, dark=dark)
     grid = _grid(notebook)
     notebook.page.screenshot(path=tmp_path / "grouped.png")
     grid.get_by_label("Rows").select_option(label="single kernels")
@@ -93,7 +87,7 @@ def test_single_rows_are_sorted_filtered_and_turned(
 
 
 def test_the_table_works_by_keyboard_and_shows_hostile_names_as_text(table: Callable[..., NotebookPage]) -> None:
-    notebook = table("table_keys.ipynb", "print(lit)")
+    notebook = table("print(lit)")
     grid, page = _grid(notebook), notebook.page
     rows = grid.locator("tbody tr[data-id]")
     assert any(text.startswith("<img src=x") for text in _column(grid, 1))
@@ -117,7 +111,7 @@ def test_the_table_works_by_keyboard_and_shows_hostile_names_as_text(table: Call
 
 
 def test_the_line_can_be_copied_and_run(table: Callable[..., NotebookPage]) -> None:
-    notebook = table("table_code.ipynb", "frame = None\nprint(len(frame))")
+    notebook = table("frame = None\nprint(len(frame))")
     grid = _grid(notebook)
     grid.get_by_label("Filter op_type").fill("Add")
     _wait_count(grid, "1 group")
