@@ -108,7 +108,7 @@ LOST: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "slice of no known kind": (
         {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": at(7), "dur": 1, "args": {"b": 1}},
-        "no kind",
+        "belongs to no table",
     ),
     "phase": ({"ph": "b", "name": "a", "pid": HOST, "ts": at(7)}, "phase 'b'"),
     "metadata": ({"ph": "M", "name": "proces_name", "pid": 99, "args": {"name": "b"}}, "'proces_name' is unknown"),
