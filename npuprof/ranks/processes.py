@@ -12,8 +12,9 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,13 @@ class Processes:
             raise NoProcessesError("there is no interpreter to start")
         try:
             try:
-                self._pools.append(ProcessPoolExecutor(min(most, len(tasks)), initializer=_begin, env=environment))
-                pool = self._pools[-1]
-                pool.submit(os.getpid).result()
+                for tracker in filter(None, _TRACKERS):
+                    tracker.ensure_running()  # they block interrupts while they start, and unblock them after that
+                with _interrupts_blocked():
+                    self._pools.append(ProcessPoolExecutor(min(most, len(tasks)), initializer=_begin, env=environment))
+                    pool = self._pools[-1]
+                    started = pool.submit(os.getpid)
+                started.result()
             except (OSError, BrokenProcessPool) as error:
                 raise NoProcessesError(str(error)) from error
             futures = {pool.submit(outcome_of, task): position for position, task in tasks.items()}
@@ -149,6 +154,19 @@ def _end_trackers(trackers: Iterable[Any]) -> None:
     for tracker in trackers:
         if (stop := getattr(tracker, "_stop", None)) is not None:
             stop()
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Block SIGINT in this thread and in the processes that it starts; an interpreter in startup prints a traceback."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin() -> None:

@@ -1,4 +1,4 @@
-"""The embedded NPU: a simulated device behind an ``acl`` that looks like pyACL, for machines without one.
+"""The embedded NPU: a simulated device behind a package like pyACL's ``acl``, for machines without an NPU.
 
 Use
 ---
@@ -14,7 +14,7 @@ Arrays that work like NumPy's are in :mod:`npuprof.simulator.npu`. Ordinary torc
 >>> with simulator.torch():
 ...     loss.backward()
 
-and several ranks, each in a thread with a device of its own, talk to each other and leave a recording each:
+Several ranks, each with its own thread and device, run collectives, and each writes a recording:
 
 >>> simulator.ranks(8).run(lambda rank: rank.all_reduce(gradient), "runs")
 

@@ -1,8 +1,7 @@
-"""The one catalogue of operators: what CANN calls each, which cores run it, and how much it computes, as data.
+"""The catalogue of operators, as data: the kernels, cores, acl calls and operation counts of each.
 
-Operators go by aten's names, which the acl calls follow; the fronts translate theirs. Types and calls are those that
-profiles of CANN show on a 910B. CANN gives double precision, complex numbers and some integer operators to the AI CPU:
-the simulated device has none, and runs them on the vector cores at the rate of its model.
+Operators have aten's names; the fronts translate theirs. Types and calls are those of CANN on a 910B. CANN runs double
+precision, complex numbers and some integer operators on the AI CPU; here they run on the vector cores.
 """
 
 from __future__ import annotations
@@ -16,21 +15,11 @@ _IN_PLACE = "aclnnInplace"
 
 
 class Kernel(NamedTuple):
-    """An operator of CANN as single-operator calls launch it.
+    """A kernel as a single-operator call of CANN launches it.
 
-    Attributes
-    ----------
-    op_type, api
-        Its type (``Add``) and the acl call (``aclnnAdd``).
-    core
-        The cores that it runs on.
-    operations
-        Operations for each element of its largest operand: 1 for arithmetic, for which the vector unit has
-        an instruction, 0 for what only moves data.
-    variant
-        What the node's name has after the type: ``AiCore``, or ``Common`` for matrix products.
-    reads_part
-        Whether it reads no more of its first operand than it writes, as a slice does.
+    `operations` are per element of the largest operand: 1 for an arithmetic instruction, 0 for data movement. `variant`
+    is the suffix of the node's name: ``AiCore``, or ``Common`` for matrix products. With `reads_part`, the kernel reads
+    no more of its first operand than it writes, as a slice does.
     """
 
     op_type: str
@@ -42,15 +31,15 @@ class Kernel(NamedTuple):
 
     @property
     def node(self) -> str:
-        """The node's name as profiles show it, such as ``aclnnAdd_AddAiCore_Add``."""
+        """The node's name in profiles, such as ``aclnnAdd_AddAiCore_Add``."""
         return f"{self.api}_{self.op_type}{self.variant}_{self.op_type}"
 
     def in_place(self) -> Kernel:
-        """Return the kernel by the call that writes its result over the first operand."""
+        """Return the kernel of the in-place call."""
         return self if self.api.startswith(_IN_PLACE) else self._replace(api=f"{_IN_PLACE}{self.api[5:]}")
 
 
-# Elementwise operators whose type and call are their names in capitals: ``Exp`` and ``aclnnExp``.
+# Elementwise operators with type and call of the capitalised name: ``Exp`` and ``aclnnExp``.
 _PLAIN = """
     neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan atan2
     asinh acosh atanh sinh cosh tanh erf erfc erfinv floor ceil trunc round maximum minimum logical_and logical_or
@@ -190,7 +179,6 @@ _HEAVIER: Mapping[str, str] = {
     "randint": "StatelessRandomUniformInt InplaceRandom 10",
     "randint_like": "StatelessRandomUniformInt InplaceRandom 10",
     "randperm": "StatelessRandperm Randperm 16",
-    "integers": "StatelessRandomUniformIntV2 InplaceRandom 1",
     "multinomial": "MultinomialWithReplacement Multinomial 16",
     "native_dropout_backward": "DropOutDoMask DropoutBackward 2",
     "sum": "ReduceSum ReduceSum 1",
@@ -209,7 +197,6 @@ _HEAVIER: Mapping[str, str] = {
     "var_mean": "ReduceVar VarMean 3",
     "std": "ReduceStdV2Update Std 3",
     "std_mean": "ReduceStdV2Update StdMean 3",
-    "reduce_std": "ReduceStd Std 1",
     "trace": "Trace Trace 1",
     "logsumexp": "LogSumExp LogSumExp 4",
     "cumsum": "Cumsum Cumsum 1",
@@ -279,24 +266,23 @@ _MOVES: Mapping[str, str] = {
     "replication_pad2d": "PadV3 ReplicationPad2d",
 }
 
-# name: type, call and operations (by default 1) of what reads only the part of its first operand that it writes
+# name: type, call and operations (by default 0: data movement) of what reads only part of its first operand
 _PARTS: Mapping[str, str] = {
     "embedding": "GatherV2 Embedding",
     "index": "Index Index",
     "_unsafe_index": "Index Index",
     "index_select": "GatherV2 IndexSelect",
-    "gather_index": "GatherV2 Index 0",
-    "slice": "StridedSlice Contiguous 0",
+    "slice": "StridedSlice Contiguous",
     "gather": "GatherElements Gather",
     "take": "GatherV2 Take",
-    "nll_loss_forward": "NLLLoss NLLLoss",
-    "nll_loss2d_forward": "NLLLoss NLLLoss2d",
-    "nll_loss_backward": "NLLLossGrad NLLLossBackward",
-    "nll_loss2d_backward": "NLLLossGrad NLLLoss2dBackward",
-    "_embedding_bag": "EmbeddingBag EmbeddingBag",
-    "_embedding_bag_backward": "EmbeddingDenseGradV2 EmbeddingDenseBackward",
+    "nll_loss_forward": "NLLLoss NLLLoss 1",
+    "nll_loss2d_forward": "NLLLoss NLLLoss2d 1",
+    "nll_loss_backward": "NLLLossGrad NLLLossBackward 1",
+    "nll_loss2d_backward": "NLLLossGrad NLLLoss2dBackward 1",
+    "_embedding_bag": "EmbeddingBag EmbeddingBag 1",
+    "_embedding_bag_backward": "EmbeddingDenseGradV2 EmbeddingDenseBackward 1",
     "diagonal_copy": "DiagPart Diag",
-    "embedding_dense_backward": "EmbeddingDenseGradV2 EmbeddingDenseBackward",
+    "embedding_dense_backward": "EmbeddingDenseGradV2 EmbeddingDenseBackward 1",
 }
 
 # name: type, call and operations of what must wait for the device to know the shape of what it gives
@@ -305,14 +291,13 @@ _READ_BACK: Mapping[str, str] = {
     "masked_select": "MaskedSelect MaskedSelect 1",
     "unique_consecutive": "UniqueConsecutive UniqueConsecutive 2",
     "_unique2": "UniqueWithCountsAndSorting Unique2 16",
-    "unique": "UniqueConsecutive Unique2 0",
     "unique_dim": "UniqueDim UniqueDim 16",
     "bincount": "Bincount Bincount 1",
     "equal": "TensorEqual Equal 1",
     "allclose": "IsClose IsClose 2",
 }
 
-# Two kernels after one another, each over all operands.
+# Two consecutive kernels, each over all operands.
 _PAIRS: Mapping[str, tuple[str, str]] = {
     "native_batch_norm": ("BNTrainingReduce BatchNorm 3", "BNTrainingUpdate BatchNorm 4"),
     "_native_batch_norm_legit": ("BNTrainingReduce BatchNorm 3", "BNTrainingUpdate BatchNorm 4"),
@@ -347,13 +332,13 @@ VECTOR_NORM = Kernel("LpNormV2", "aclnnLinalgVectorNorm", "MIX_AIV", 2, "")
 
 
 def generic(name: str) -> Kernel:
-    """Return the kernel that stands for an operator outside the catalogue: its name in capitals, on vector cores."""
+    """Return a vector-core kernel for an operator outside the catalogue, with its capitalised name."""
     op_type = "".join(word[:1].upper() + word[1:] for word in name.split("_") if word) or "Unknown"
     return Kernel(op_type, f"aclnn{op_type}")
 
 
 def _kernel(words: str, operations: int = 1) -> Kernel:
-    """Make a kernel of ``type call [operations]``."""
+    """Parse ``type call [operations]``."""
     op_type, call, *rest = words.split()
     return Kernel(op_type, f"aclnn{call}", operations=int(rest[0]) if rest and rest[0].isdecimal() else operations)
 
@@ -366,32 +351,22 @@ def _kernels() -> Iterator[tuple[str, tuple[Kernel, ...]]]:
     for name, words in _MOVES.items():
         yield name, (_kernel(words, 0),)
     for name, words in _PARTS.items():
-        yield name, (_kernel(words)._replace(reads_part=True),)
+        yield name, (_kernel(words, 0)._replace(reads_part=True),)
     for name, pair in _PAIRS.items():
         yield name, tuple(_kernel(words) for words in pair if words)
 
 
 KERNELS: Mapping[str, tuple[Kernel, ...]] = dict(_kernels())
-"""Kernels by name, in the order in which they run."""
+"""The kernels of each operator, in launch order."""
 
 READ_BACK = frozenset(_READ_BACK)
-"""Operators whose result's shape depends on values: the host waits for it."""
+"""Operators with a result shape that depends on values: the host waits for it."""
 
 _SCALAR_CALLS = {name: f"aclnn{words.split()[2]}" for name, words in _ELEMENTWISE.items() if len(words.split()) > 2}
 
 
 def kernels_of(name: str, *, scalar: bool = False, in_place: bool = False) -> tuple[Kernel, ...]:
-    """Return the kernels of an operator; nothing where the catalogue does not have it.
-
-    Parameters
-    ----------
-    name
-        The operator.
-    scalar
-        Whether the other operand is a scalar, for which some operators have a call of their own.
-    in_place
-        Whether the result replaces the first operand.
-    """
+    """Return the kernels of an operator, by its scalar or in-place call; nothing outside the catalogue."""
     kernels = KERNELS.get(name, ())
     if scalar and name in _SCALAR_CALLS:
         kernels = tuple(kernel._replace(api=_SCALAR_CALLS[name]) for kernel in kernels)

@@ -1,9 +1,9 @@
-"""Return codes of acl calls. Source: collectors/FRONTENDS.md section 3; those of the runtime from CANN's headers."""
+"""Return codes of acl calls. Source: collectors/FRONTENDS.md section 3; runtime codes from CANN's headers."""
 
 from __future__ import annotations
 
 SUCCESS = 0
-FAILED = -1  # what the marker calls give
+FAILED = -1  # of the marker calls
 
 INVALID_PARAM = 100000
 UNINITIALIZE = 100001

@@ -31,18 +31,9 @@ SET_HARDWARE_MEMORY_FREQUENCY = 3
 
 @dataclass(frozen=True)
 class Collection:
-    """One configuration of the collector.
+    """A configuration of the collector: devices, ``aicoreMetrics``, ``data_type_config`` bits, and settings by kind.
 
-    Attributes
-    ----------
-    device_ids
-        The devices to collect from.
-    metric
-        The ``aicoreMetrics`` number.
-    mask
-        The ``data_type_config`` bits.
-    settings
-        What ``set_config`` was given, by kind.
+    Source: collectors/FRONTENDS.md sections 3.3 and 3.6.
     """
 
     device_ids: tuple[int, ...]
@@ -55,62 +46,62 @@ class Collection:
 
     @cached_property
     def acl_api(self) -> bool:
-        """Whether acl calls are wanted."""
+        """Whether acl calls are recorded."""
         return self._asks(ACL_API)
 
     @cached_property
     def runtime_api(self) -> bool:
-        """Whether runtime calls are wanted."""
+        """Whether runtime calls are recorded."""
         return self._asks(RUNTIME_API)
 
     @cached_property
     def tasks(self) -> bool:
-        """Whether tasks and their times are wanted, at any level."""
+        """Whether tasks and their times are recorded, at any level."""
         return self._asks(TASK_TIME | TASK_TIME_L0 | TASK_TIME_L2 | TASK_TIME_L3)
 
     @cached_property
     def operator_details(self) -> bool:
-        """Whether types, shapes and block counts of operators are wanted: level 1 and above."""
+        """Whether types, shapes and block counts of operators are recorded: level 1 and above."""
         return self._asks(TASK_TIME | TASK_TIME_L2 | TASK_TIME_L3)
 
     @cached_property
     def communication(self) -> bool:
-        """Whether it is wanted what communication operators and their steps carry."""
+        """Whether the data of collectives and their steps is recorded."""
         return self._asks(HCCL_TRACE)
 
     @cached_property
     def counters(self) -> bool:
-        """Whether hardware counters of kernels are wanted."""
+        """Whether hardware counters of kernels are recorded."""
         return self._asks(AICORE_METRICS) and self.metric != METRIC_NONE
 
     @cached_property
     def l2_cache(self) -> bool:
-        """Whether second-level cache counters of kernels are wanted."""
+        """Whether L2 cache counters of kernels are recorded."""
         return self._asks(L2CACHE)
 
     @cached_property
     def marks(self) -> bool:
-        """Whether markers and ranges are wanted."""
+        """Whether markers and ranges are recorded."""
         return self._asks(MSPROFTX)
 
     @cached_property
     def steps(self) -> bool:
-        """Whether step tags are wanted: they come with tasks, markers or the training trace."""
+        """Whether step tags are recorded: with tasks, markers or the training trace."""
         return self.tasks or self._asks(MSPROFTX | TRAINING_TRACE)
 
     @cached_property
     def allocations(self) -> bool:
-        """Whether a record for each allocation is wanted."""
+        """Whether allocations are recorded."""
         return self._asks(TASK_MEMORY)
 
     @cached_property
     def memory_hz(self) -> int:
-        """How often device memory and its bandwidth are sampled; 0 for not at all."""
+        """Sampling frequency of device memory and its bandwidth; 0 for none."""
         return int(self.settings.get(SET_HARDWARE_MEMORY_FREQUENCY, "0"))
 
     @cached_property
     def level(self) -> str:
-        """The level of task collection as ``l0`` to ``l3``, or ``off``."""
+        """The level of task collection, ``l0`` to ``l3`` or ``off``."""
         levels = ((TASK_TIME_L3, "l3"), (TASK_TIME_L2, "l2"), (TASK_TIME, "l1"), (TASK_TIME_L0, "l0"))
         return next((level for bit, level in levels if self._asks(bit)), "off")
 
@@ -156,7 +147,7 @@ _CHECKS: Mapping[int, Callable[[str], bool]] = {
 
 
 def check(kind: int, value: str | None) -> int:
-    """Return the code that ``aclprofSetConfig`` answers with."""
+    """Return the code of ``aclprofSetConfig``."""
     if not isinstance(value, str) or not 0 < kind <= _LAST_KIND or len(value.encode()) > _MAX_VALUE_BYTES:
         return codes.INVALID_PARAM
     if kind == _UNKNOWN_ON_THIS_CHIP:
@@ -215,7 +206,7 @@ _INSTRUCTION_FREQUENCY = range(300, 30_001)
 
 @dataclass(frozen=True)
 class Configured:
-    """What a file asks for: where to, the mask, the metric, and settings by kind."""
+    """The content of a configuration file: output, mask, metric, and settings by kind."""
 
     output: Path
     mask: int
@@ -230,13 +221,7 @@ class _RefusedError(Exception):
 
 
 def understand(plain: object) -> tuple[Configured | None, int]:
-    """Return what a file's object asks for, and the code that ``acl.init`` answers with.
-
-    Returns
-    -------
-    tuple
-        None where profiling is not switched on or the file is refused.
-    """
+    """Return the configuration of a file, None without profiling, and the code of ``acl.init``."""
     profiler = plain.get("profiler") if isinstance(plain, dict) else None
     if profiler is None and isinstance(plain, dict):
         return None, codes.SUCCESS
@@ -293,7 +278,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> str:
-    """Take a whole number, which in this file is no text."""
+    """Return a whole number as text; in this file it must not be a string."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise _RefusedError(codes.INVALID_PROFILING_CONFIG)
     return str(value)

@@ -1,4 +1,4 @@
-"""A communication operator on one device: the tasks that its plan becomes, and its records as bytes.
+"""A collective on one device: the tasks of its plan, and its records.
 
 Source: raw/FORMAT.md sections 4.1, 4.2, 4.4, 5.1 and 8.9.
 """
@@ -57,20 +57,10 @@ _RDMA_PAYLOAD = 1
 
 @dataclass(frozen=True)
 class Collective:
-    """One communication operator as a rank takes part in it.
+    """A collective as one rank runs it.
 
-    Attributes
-    ----------
-    name, api
-        As the communication library names it, such as ``hcom_allReduce_``, and the call, such as ``HcclAllReduce``.
-    group
-        The group's name.
-    rank, members
-        The rank, and all ranks of the group in order: records number them by their places in it.
-    data_type, count
-        Of the elements.
-    plan
-        What is done.
+    `name` is the communication library's, such as ``hcom_allReduce_``, `api` the call, such as ``HcclAllReduce``;
+    records number the ranks by their position in `members`.
     """
 
     name: str
@@ -85,20 +75,9 @@ class Collective:
 
 @dataclass(frozen=True)
 class Step:
-    """One task of an operator.
+    """One task of a collective.
 
-    Attributes
-    ----------
-    kind, plane, remote
-        What it does, on which stream, and with which rank.
-    size_bytes
-        Bytes that it moves.
-    link
-        Over what.
-    duration_ns
-        How long it takes, from when it can begin.
-    since_start_ns
-        How long after the common start it ends at the earliest; ``None`` when it waits for nobody.
+    `since_start_ns` is its earliest end after the common start; ``None`` if it waits for no rank.
     """
 
     kind: StepKind
@@ -111,17 +90,10 @@ class Step:
 
 
 def steps_of(plan: Plan, notify_ns: int) -> list[Step]:
-    """Return the tasks of a plan in the order of their launches.
+    """Return the tasks of a plan in launch order.
 
-    In each stage a rank tells the others that it is ready, waits until they are, and moves its data; at last it waits
-    until all have ended.
-
-    Parameters
-    ----------
-    plan
-        The plan.
-    notify_ns
-        How long a notification takes.
+    In each stage a rank notifies its peers, waits for their notifications and moves its data; the last task waits until
+    all have ended.
     """
     return list(_steps(plan, notify_ns))
 
@@ -145,17 +117,17 @@ def _steps(plan: Plan, notify_ns: int) -> Iterator[Step]:
 
 
 def call_duration_ns(steps: int) -> int:
-    """Return the host time of a call with so many steps."""
+    """Return the host time of a call with this number of steps."""
     return CALL_NS + STEP_NS * steps
 
 
 def sqe_of(step: Step) -> int:
-    """Return the kind of queue entry of a step's task."""
+    """Return the queue entry type of a step's task."""
     return _TASKS[step.kind][1]
 
 
 class CommunicationRecords:
-    """Makes the host's records of communication; the names that they refer to go to the recording's dictionaries."""
+    """Builds the host's records of collectives."""
 
     def __init__(self, dictionary: Names) -> None:
         self._names = dictionary
@@ -166,14 +138,14 @@ class CommunicationRecords:
         return _api(LEVEL_ACL, number, call, call.begin_ns, call.end_ns, 0)
 
     def node_call(self, collective: Collective, call: HostCall) -> bytes:
-        """Return the api record of the operator that holds its steps."""
+        """Return the api record of the operator around its steps."""
         self._names.communicate()
         number = self._names.api_type(LEVEL_NODE, collective.name, names.CLASS_COLLECTIVE)
         span = (call.begin_ns + NODE_AFTER_NS, call.end_ns - _NODE_END_BEFORE_NS)
         return _api(LEVEL_NODE, number, call, *span, self._names.hash(collective.name))
 
     def node_basic_info(self, collective: Collective, call: HostCall) -> bytes:
-        """Build the record of the operator's type; without it a parser has no type for its statistics."""
+        """Return the record of the operator's type, which a parser needs for its statistics."""
         name = self._names.hash(collective.name)
         return layouts.NODE_BASIC_INFO.pack(
             layouts.HOST_MAGIC,
@@ -190,7 +162,7 @@ class CommunicationRecords:
         )
 
     def operator(self, collective: Collective, call: HostCall) -> bytes:
-        """Return the record of the operator's data, algorithm and group."""
+        """Return the record of the operator's data type, count, algorithm and group."""
         return layouts.HCCL_OP_INFO.pack(
             layouts.HOST_MAGIC,
             LEVEL_NODE,

@@ -1,7 +1,6 @@
-"""The control files of a recording: who, where, what was asked for, and how the clocks meet.
+"""The control files of a recording.
 
-Source: raw/FORMAT.md sections 2.2 to 2.5 and 11 (traps 3, 14 and 19: which keys the vendor's parser needs,
-and which values must be strings).
+Source: raw/FORMAT.md sections 2.2 to 2.5 and 11 (traps 3, 14 and 19: required keys, and values that must be strings).
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from npuprof.simulator.cost_model import Chip
 from npuprof.simulator.pmu import L2_EVENTS, METRICS
 
 HOST_DEVICE_ID = 64
-# The layouts written are those of these versions of the driver and of CANN; a parser chooses by them.
+# The versions of the driver and of CANN with these layouts, by which a parser chooses.
 _DRIVER_VERSION = 467993
 _CANN_VERSION = "8.3.0"
 
 
 def info(chip: Chip, device_id: int | None, monotonic_ns: int, rank_id: int = -1) -> dict[str, Any]:
-    """Return ``info.json`` of the host (`device_id` is ``None``) or of a device; it says that it is simulated."""
+    """Return ``info.json`` of the host (`device_id` is ``None``) or of a device, with ``"simulated": true``."""
     cpus = os.cpu_count() or 1
     return {
         "version": "1.0",
@@ -84,7 +83,7 @@ def _memory_kib() -> int:
 
 
 def sample(collection: Collection, device_id: int | None, result_dir: str) -> dict[str, Any]:
-    """Return ``sample.json``: what was asked for."""
+    """Return ``sample.json``: the configuration of the collection."""
     number = str(HOST_DEVICE_ID if device_id is None else device_id)
     metric = METRICS[collection.metric] if collection.counters else None
     name, events = ("", "") if metric is None else (metric.name, metric.events)
@@ -140,7 +139,7 @@ def moment(which: str, realtime_ns: int, monotonic_ns: int) -> dict[str, str]:
 
 
 def anchor(monotonic_ns: int, counter: int, section: str = "") -> bytes:
-    """Return a ``*_start.log``: one moment on a monotonic clock and on a counter; `section` for the host's files."""
+    """Return a ``*_start.log``: a monotonic clock and a counter at one moment; `section` is for the host's files."""
     lines = [f"clock_monotonic_raw: {monotonic_ns}", f"cntvct: {counter}"]
     if section:
         lines = [f"[{section}]", *lines, "cntvct_diff: 0"]
@@ -148,5 +147,5 @@ def anchor(monotonic_ns: int, counter: int, section: str = "") -> bytes:
 
 
 def to_json(content: dict[str, Any]) -> bytes:
-    """Return one line of JSON, as the collector writes it."""
+    """Return JSON on one line, as the collector writes it."""
     return json.dumps(content, separators=(",", ":")).encode()

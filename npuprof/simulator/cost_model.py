@@ -1,4 +1,8 @@
-"""Chips, operands, kernels, and the roofline that turns a launch into a duration."""
+"""The cost model: chips, operands, and the roofline that turns a launch into a duration.
+
+A duration is an estimate: the maximum of compute at peak rate and memory traffic at peak bandwidth, plus fixed costs.
+Its magnitude is right and a kernel is bound by the right resource; it does not predict the speed of a real kernel.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +20,20 @@ class Chip:
 
     Attributes
     ----------
-    name, soc_name
-        For people, and as ``acl.get_soc_name`` gives it.
     platform_version
-        What the raw format calls it. Source: raw/FORMAT.md section 1.
+        The chip's number in the raw format (raw/FORMAT.md section 1).
     ai_core_count, aiv_count
         Cube cores and vector cores.
     core_mhz, idle_mhz
-        Frequency of both under load, and before the first kernel.
+        Core frequency under load, and before the first kernel.
     counter_mhz
         Frequency of the device's time stamp counter.
     cube_fp16_flops_per_cycle, vector_fp16_flops_per_cycle
-        Of one core at half precision.
-    hbm_bytes, hbm_bytes_per_s, l2_bytes
-        Size and bandwidth of the memory, size of the second-level cache.
-    host_to_device_bytes_per_s, device_to_host_bytes_per_s
-        Bandwidth of copies over PCIe.
+        Operations of one core.
     launch_host_ns, launch_latency_ns, kernel_floor_ns
-        Host time of one launch, from the launch to the earliest start on the device, and the shortest kernel.
+        Host time of a launch, latency from launch to start, and the shortest kernel.
     system_bytes
-        Device memory that is in use before the first allocation.
+        Device memory in use before the first allocation.
     """
 
     name: str
@@ -67,7 +65,7 @@ class Chip:
 # 910B (the 910B2 of Atlas A2), from the platform configuration in CANN (Ascend910B2.ini): 24 cube cores, 48 vector
 # cores, 1800 MHz, cubes of 16 x 16 x 16 (4096 multiply-adds a cycle), vector units of 128 half-precision lanes,
 # 64 GiB, 192 MiB of L2. That gives 353.9 TFLOPS for the cubes and, a multiply-add counted as two, 22.1 for the
-# vector units: the published 376 together. A vector operation is counted as one here, so half of 22.1. 1.6 TB/s of
+# vector units: the published 376 together. A vector operation counts once here, so half of 22.1. 1.6 TB/s of
 # HBM: the specification table of CANN's operator library guide (A2 column). The counter of 50 MHz: raw/FORMAT.md
 # section 2.2.
 # Modelled, not published: 25 GB/s for copies (a PCIe 4.0 x16 link carries 31.5 at most), the three launch
@@ -136,16 +134,9 @@ _FORMAT_ND = 2
 
 @dataclass(frozen=True)
 class Tensor:
-    """One operand of an operator.
+    """An operand: shape, data type and storage format.
 
-    Attributes
-    ----------
-    shape
-        Lengths of the axes; empty for a scalar. The raw format keeps the first eight.
-    dtype
-        NumPy's name of the type, or ``bfloat16``; others are written as undefined and count no bytes.
-    format
-        Storage format in the graph engine's terms.
+    `dtype` is NumPy's name, or ``bfloat16``; other types are written as undefined, with no bytes.
     """
 
     shape: tuple[int, ...]
@@ -185,22 +176,8 @@ _OTHER_VECTOR_RATE = 0.25
 class Operator:
     """One launch of an operator.
 
-    Attributes
-    ----------
-    op_type, name
-        The operator's type, such as ``MatMulV3``, and the node's name.
-    api
-        The acl-level call that launches it, such as ``aclnnMatmul``.
-    core
-        The cores it runs on; the mixed ones use cube and vector cores together.
-    inputs, outputs
-        Operands in order.
-    flops
-        Floating point (or integer) operations, of the cube for ``AI_CORE`` and ``MIX_AIC``.
-    read_bytes, written_bytes
-        Memory traffic.
-    block_num
-        Cores used.
+    Mixed cores use cube and vector cores together. `flops` are operations of the cube for ``AI_CORE`` and ``MIX_AIC``,
+    of the vector units otherwise; `block_num` is the number of cores.
     """
 
     op_type: str
@@ -216,21 +193,13 @@ class Operator:
 
     @property
     def dtype(self) -> str:
-        """The data type that it computes in: that of its first operand."""
+        """The data type of the first operand, in which the operator computes."""
         return next((tensor.dtype for tensor in (*self.inputs, *self.outputs)), "float16")
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """How long an operator takes and what it keeps busy.
-
-    Attributes
-    ----------
-    duration_ns
-        From start to end on the device.
-    cube_ns, vector_ns, read_ns, write_ns
-        Time at peak rate of the cube, the vector units, reading and writing; none exceeds `duration_ns`.
-    """
+    """Duration of an operator, and the time at peak rate of cube, vector units, reads and writes."""
 
     duration_ns: int
     cube_ns: int
@@ -240,7 +209,7 @@ class Estimate:
 
 
 def block_count(chip: Chip, core: Core, outputs: tuple[Tensor, ...], traffic_bytes: int) -> int:
-    """Choose how many cores an operator of this size spreads over."""
+    """Return the number of cores for an operator of this size."""
     if core in ("AI_CORE", "MIX_AIC"):
         elements = max((math.prod(tensor.shape) for tensor in outputs), default=1)
         return min(chip.ai_core_count, max(1, math.ceil(elements / _CUBE_TILE)))
@@ -248,13 +217,13 @@ def block_count(chip: Chip, core: Core, outputs: tuple[Tensor, ...], traffic_byt
 
 
 def rounds_of(blocks: int, cores: int) -> int:
-    """Return how many blocks a core runs one after another when there are more blocks than cores."""
+    """Return the number of rounds in which the cores run all blocks."""
     return math.ceil(blocks / cores)
 
 
 @lru_cache(maxsize=4096)
 def estimate(chip: Chip, operator: Operator) -> Estimate:
-    """Estimate by roofline: the longest of compute and traffic, plus a floor that every kernel pays."""
+    """Estimate a duration by roofline, plus the floor of every kernel."""
     cycle_hz = chip.core_mhz * 1e6
     cube = operator.core in ("AI_CORE", "MIX_AIC")
     cores = chip.ai_core_count if cube else chip.aiv_count

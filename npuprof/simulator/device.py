@@ -1,8 +1,8 @@
-"""A simulated device: streams that run operators, copies and waits in order on the device's own clock.
+"""A simulated device: streams that run operators, copies and waits in order, on the device's own counter.
 
-Everything is decided at launch. A task starts at the latest of the host's launch plus a latency, the end of
-the task before it in its stream, and whatever the stream waits for; it lasts what a roofline of the chip says.
-Streams do not slow each other down: two kernels that run at the same time both take what each takes alone.
+Times are fixed at launch. A task starts at the latest of the launch plus a latency, the end of the previous task in its
+stream, and the events that the stream waits for; the roofline of the chip gives its duration. Streams do not slow each
+other down: two kernels that run at the same time each take the time that they take alone.
 """
 
 from __future__ import annotations
@@ -36,15 +36,7 @@ _MAX_STREAMS = 2048  # stream ids have 11 bits
 
 
 class Device(DeviceView):
-    """One NPU.
-
-    Parameters
-    ----------
-    host
-        The host that it is in: its clock, its lock and its recorder.
-    device_id
-        Its number.
-    """
+    """One NPU of a host."""
 
     def __init__(self, host: Host, device_id: int) -> None:
         super().__init__(device_id, host.chip)
@@ -56,7 +48,7 @@ class Device(DeviceView):
 
     @property
     def streams(self) -> tuple[Stream, ...]:
-        """The streams that exist, in the order created; the first is the default stream."""
+        """The existing streams, in creation order; the first is the default stream."""
         return tuple(self._streams.values())
 
     def create_stream(self) -> Stream:
@@ -65,7 +57,7 @@ class Device(DeviceView):
         Raises
         ------
         RuntimeError
-            If the device has no stream id left (there are 2048).
+            If all 2048 stream ids are in use.
         """
         with self.host.lock:
             free = next((number for number in range(_MAX_STREAMS) if number not in self._streams), None)
@@ -75,7 +67,7 @@ class Device(DeviceView):
             return stream
 
     def destroy_stream(self, stream: Stream) -> None:
-        """Destroy a stream when what it holds has run; its id can be given to another afterwards."""
+        """Wait for a stream and destroy it; its id becomes free."""
         self.synchronize(stream)
         with self.host.lock:
             stream.destroyed = True
@@ -84,7 +76,7 @@ class Device(DeviceView):
                 recorder.stream_destroyed(self, stream, self.host.call_now())
 
     def record_event(self, event: Event, stream: Stream | None = None) -> Task:
-        """Record `event` when what is in the stream so far has run."""
+        """Record `event` after the tasks that the stream holds."""
         stream = self._with_room(stream)
         with self.host.lock:
             call = self._begin_call()
@@ -96,7 +88,7 @@ class Device(DeviceView):
         return task
 
     def wait_event(self, event: Event, stream: Stream | None = None) -> Task:
-        """Block the stream until `event` has happened; one that was never recorded holds nothing up."""
+        """Make the stream wait for `event`; an event that was never recorded delays nothing."""
         stream = self._with_room(stream)
         with self.host.lock:
             call = self._begin_call()
@@ -108,7 +100,7 @@ class Device(DeviceView):
         return task
 
     def synchronize(self, stream: Stream | None = None) -> None:
-        """Wait on the clock until the stream, or every stream of the device, has run what it holds."""
+        """Wait on the clock for the tasks of the stream, or of every stream."""
         host = self.host
         begin_ns = host.clock.monotonic_raw_ns()
         with host.lock:
@@ -123,7 +115,7 @@ class Device(DeviceView):
         self.host.end_call(call)
 
     def tag_step(self, index: int, tag: int, stream: Stream | None = None) -> Task:
-        """Record that a step begins or ends, when the stream reaches this point."""
+        """Record the begin or end of a step, at this point of the stream."""
         stream = self._with_room(stream)
         with self.host.lock:
             task = self._enqueue(stream, self._begin_call(), _EVENT_TICKS)
@@ -132,7 +124,7 @@ class Device(DeviceView):
         return task
 
     def mark(self, mark: Mark, stream: Stream | None = None) -> Task:
-        """Record a marker of the host, when the stream reaches this point."""
+        """Record a marker of the host, at this point of the stream."""
         stream = self._with_room(stream)
         with self.host.lock:
             task = self._enqueue(stream, self._begin_call(), _EVENT_TICKS)
@@ -143,7 +135,7 @@ class Device(DeviceView):
     # -- memory --------------------------------------------------------------------------------------------
 
     def allocate(self, size_bytes: int) -> int:
-        """Return the address of a new block of device memory, or 0 when there is not enough."""
+        """Return the address of a new block of device memory, or 0 if it is full."""
         with self.host.lock:
             call = self._begin_call()
             address = self.memory.allocate(size_bytes)
@@ -152,7 +144,7 @@ class Device(DeviceView):
         return address
 
     def release(self, address: int) -> bool:
-        """Release a block; tells whether there was one at this address."""
+        """Release a block; return whether the address was one."""
         with self.host.lock:
             call = self._begin_call()
             size_bytes = self.memory.release(address)
@@ -177,24 +169,24 @@ class Device(DeviceView):
         api: str | None = None,
         stream: Stream | None = None,
     ) -> Task:
-        """Launch an operator from the calling thread; returns at once, the device runs it later.
+        """Launch an operator from the calling thread and return at once.
 
         Parameters
         ----------
         op_type, core
-            The operator's type (``MatMulV3``, ``Add`` ...) and the cores that it runs on.
+            The operator's type (``MatMulV3``, ``Add`` ...) and its cores.
         inputs, outputs
             Operands in order.
         flops
-            Operations that it computes.
+            Number of operations.
         read_bytes, written_bytes
             Memory traffic; by default the sizes of the inputs and of the outputs.
         block_num
-            Cores to use; by default chosen by size.
+            Number of cores; by default chosen by size.
         name, api
-            The node's name and the acl call; by default ``aclnn`` and the type, as single-operator calls have them.
+            The node's name and the acl call; by default ``aclnn`` and the type, as in single-operator calls.
         stream
-            By default the device's default stream.
+            By default the default stream.
         """
         operator = self._operator(
             op_type, core, tuple(inputs), tuple(outputs), flops, (read_bytes, written_bytes), block_num, name, api
@@ -213,13 +205,7 @@ class Device(DeviceView):
     def copy(
         self, kind: CopyKind, size_bytes: int, stream: Stream | None = None, *, wait: bool = False
     ) -> tuple[Task, ...]:
-        """Copy between host and device or on the device; `wait` makes it the synchronous call.
-
-        Returns
-        -------
-        tuple of Task
-            One for each 64 MiB, as the runtime splits a long copy.
-        """
+        """Copy between host and device or on the device, in tasks of up to 64 MiB; `wait` is the synchronous call."""
         stream = self._with_room(stream)
         with self.host.lock:
             call = self._begin_call()
@@ -240,13 +226,13 @@ class Device(DeviceView):
     # -- communication -------------------------------------------------------------------------------------
 
     def begin_communication(self, duration_ns: int) -> HostCall:
-        """Begin the call of a communication operator, which takes so long on the host."""
+        """Begin the call of a collective, with this duration on the host."""
         with self.host.lock:
             call = self._begin_call()
         return call._replace(end_ns=call.begin_ns + duration_ns)
 
     def ready_ns(self, streams: Sequence[Stream], call: HostCall) -> int:
-        """Return when streams have run what they hold and a task of `call` could begin, on the host's clock."""
+        """Return the earliest start of a task of `call` on all of the streams, on the host's clock."""
         with self.host.lock:
             earliest = self.tick_at(call.begin_ns + self.chip.launch_latency_ns)
             return self.ns_at(max([earliest, *(stream.end_tick for stream in streams)]))
@@ -254,19 +240,7 @@ class Device(DeviceView):
     def communicate(
         self, collective: Collective, steps: Sequence[Step], planes: Sequence[Stream], call: HostCall, start_ns: int
     ) -> list[Task]:
-        """Run the steps of a communication operator.
-
-        Parameters
-        ----------
-        collective, steps
-            The operator and its steps in order.
-        planes
-            The stream of each plane.
-        call
-            From :meth:`begin_communication`.
-        start_ns
-            When all ranks are ready, on the host's clock.
-        """
+        """Run the steps of a collective, each on the stream of its plane, after `start_ns` on the host's clock."""
         with self.host.lock:
             for stream in planes:
                 if stream.next_task_id + len(steps) > TASK_IDS:
@@ -323,7 +297,7 @@ class Device(DeviceView):
         return -(-(round(seconds * 1e9) + _COPY_FLOOR_NS) // self.chip.tick_ns)
 
     def _with_room(self, stream: Stream | None) -> Stream:
-        """Return the stream to launch on, the default one for ``None``, as soon as its queue has room."""
+        """Return the stream, by default the default stream, as soon as its queue has room."""
         stream = self.default_stream if stream is None else stream
         if stream.destroyed:
             raise ValueError(f"stream {stream.stream_id} of device {self.device_id} was destroyed: create another")
@@ -336,7 +310,7 @@ class Device(DeviceView):
         return self.host.call_now()
 
     def _enqueue(self, stream: Stream, call: HostCall, ticks: int, until_tick: int = 0) -> Task:
-        """Return the next task of a stream its id and its time; the caller holds the lock."""
+        """Return the next task of a stream with its id and times; the caller holds the lock."""
         earliest = self.tick_at(call.begin_ns + self.chip.launch_latency_ns)
         start = max(earliest, stream.end_tick)
         task_id = stream.next_task_id
@@ -355,6 +329,6 @@ class Device(DeviceView):
 
 
 def _parts(size_bytes: int) -> list[int]:
-    """Cut a copy into the sizes of its tasks; an empty copy is still one task."""
+    """Split a copy into the sizes of its tasks; an empty copy is one task."""
     full, rest = divmod(size_bytes, MAX_COPY_BYTES)
     return [MAX_COPY_BYTES] * full + ([rest] if rest or not full else [])

@@ -1,4 +1,8 @@
-"""A device's records: what it runs, in the order of its counter, and samples of its memory."""
+"""A device's records, in the order of its counter, and samples of its memory. Source: raw/FORMAT.md sections 5 and 6.
+
+A device reports a task after it has run, while the simulator knows the task at launch: records wait here until the
+counter has passed them. No thread samples memory: the samples up to any moment follow from the recorded changes.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +29,7 @@ _EVENT_DEVICE = 1
 
 
 class MemorySampler:
-    """The samples of one device.
-
-    Parameters
-    ----------
-    device
-        The device, for what is allocated now and what its system needs.
-    anchor_ns
-        The moment of the device's start file, from which samples count.
-    frequency_hz
-        Samples a second.
-    """
+    """Samples of allocated memory and of memory bandwidth of one device, since `anchor_ns`."""
 
     def __init__(self, device: DeviceView, anchor_ns: int, frequency_hz: int) -> None:
         self._system_bytes = device.chip.system_bytes
@@ -46,15 +40,15 @@ class MemorySampler:
         self._traffic: list[tuple[int, int, int, int]] = []
 
     def allocated(self, time_ns: int, allocated_bytes: int) -> None:
-        """Note that so much is allocated from a moment on."""
+        """Record the allocated bytes from a moment on."""
         self._allocated.append((time_ns, allocated_bytes))
 
     def traffic(self, start_ns: int, end_ns: int, read_bytes: int, written_bytes: int) -> None:
-        """Note that so much is read and written, evenly, in a stretch of time."""
+        """Record traffic that is spread evenly over an interval."""
         self._traffic.append((start_ns, end_ns, read_bytes, written_bytes))
 
     def samples_until(self, now_ns: int) -> Iterator[tuple[str, bytes]]:
-        """Yield stream names and records of the samples up to a moment that were not given before."""
+        """Yield stream names and records of the new samples up to a moment."""
         last = (now_ns - self._anchor_ns) // self._period_ns
         while self._next <= last:
             # Not all at once: after a long pause they are many, for every stretch of traffic before it.
@@ -74,7 +68,7 @@ class MemorySampler:
         return np.asarray(sizes[rows])
 
     def _bandwidth(self, offsets_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bytes:
-        """Return the records of reads and writes of each stack since the sample before."""
+        """Return the records of reads and writes of each HBM stack since the previous sample."""
         edges_ns = np.concatenate(([offsets_ns[0] - self._period_ns], offsets_ns)) + self._anchor_ns
         traffic = np.array(self._traffic, dtype=np.int64).reshape(-1, 4)
         start, end = traffic[:, :1], traffic[:, 1:2]
@@ -121,22 +115,14 @@ _NO_MODEL = 0xFFFFFFFF
 
 
 def pmu_flags(core: Core) -> int:
-    """Return the byte of a counter record that says what kind of kernel wrote it. Section 5.2."""
+    """Return the byte of a counter record that identifies the kind of kernel. Section 5.2."""
     if core in MIX_RATIOS:
         return _FFTSPLUS << 5
     return 1 << 5 if core == "AI_VECTOR_CORE" else 0
 
 
 class DeviceRecords:
-    """The records of one device that are not handed over yet.
-
-    Parameters
-    ----------
-    device
-        The device.
-    collection
-        Which records are wanted.
-    """
+    """The pending records of one device."""
 
     def __init__(self, device: DeviceView, collection: Collection) -> None:
         self.device = device
@@ -148,12 +134,12 @@ class DeviceRecords:
         self._discarding = False
 
     def discard(self) -> None:
-        """Keep nothing from now on: what would be handed over cannot be written."""
+        """Drop all records from now on, after a write error."""
         self._discarding = True
         self._waiting.clear()
 
     def take(self, until_tick: int | None = None) -> Iterator[tuple[str, bytes]]:
-        """Hand over what has happened up to a tick, or everything: stream names and records, oldest first."""
+        """Yield stream names and records up to a tick, or all, oldest first."""
         self._waiting.sort(key=itemgetter(0, 1))
         if until_tick is None:
             past, self._waiting = self._waiting, []
@@ -164,13 +150,13 @@ class DeviceRecords:
             yield name, self._numbered(name, data) if name in _COUNTED else data
 
     def frequency(self, tick: int, mhz: int) -> None:
-        """Note that the cores run at `mhz` from a tick on."""
+        """Record the core frequency from a tick on."""
         if self._wanted.tasks:
             entries = [tick & 0xFFFFFFFF, tick >> 32, mhz, 0] + [0] * (4 * (layouts.FREQUENCY_ENTRIES - 1))
             self._add(tick, "lpmFreqConv.data", layouts.FREQUENCY.pack(1, 0, *entries))
 
     def kernel(self, task: Task, operator: Operator, work: Estimate) -> None:
-        """Note that a kernel runs as `task`."""
+        """Record a kernel."""
         if not self._at_load_frequency:
             self._at_load_frequency = True
             self.frequency(task.start_tick, self.device.chip.core_mhz)
@@ -190,24 +176,24 @@ class DeviceRecords:
             )
 
     def copy(self, task: Task, kind: CopyKind) -> None:
-        """Note that a copy runs as `task`."""
+        """Record a copy."""
         self._task(task, _SQE_SDMA if kind == "device_to_device" else _SQE_PCIE_DMA)
 
     def event(self, task: Task, task_type: str) -> None:
-        """Note that a stream reaches an event, or waits for one, in `task`."""
+        """Record that a stream reaches an event, or waits for it."""
         self._task(task, _SQE_EVENT_RECORD if task_type == "EVENT_RECORD" else _SQE_EVENT_WAIT)
 
     def communication(self, task: Task, sqe_type: int) -> None:
-        """Note that a step of a communication operator runs as `task`."""
+        """Record a step of a collective."""
         self._task(task, sqe_type)
 
     def flip(self, stream_id: int, count: int, tick: int) -> None:
-        """Note that the task ids of a stream begin again at a tick."""
+        """Record that the task ids of a stream wrap at a tick."""
         data = layouts.TS_TRACK_FLIP.pack(0, layouts.TS_FLIP, layouts.TS_TRACK_FLIP.size, 0, tick, stream_id, count, 0)
         self._add(tick, "ts_track.data", data)
 
     def step(self, task: Task, index: int, tag: int) -> None:
-        """Note that a stream reaches a step's tag, or a marker's, in `task`."""
+        """Record the tag of a step or a marker."""
         data = layouts.TS_TRACK_STEP.pack(
             0,
             layouts.TS_STEP,
@@ -229,7 +215,7 @@ class DeviceRecords:
             self._add(tick, _STARS, data)
 
     def _context(self, task: Task, core: Core) -> None:
-        """Add the inner task that a mixed kernel consists of."""
+        """Add the inner task of a mixed kernel."""
         for function, tick in (
             (layouts.HEAD_CONTEXT_START, task.start_tick),
             (layouts.HEAD_CONTEXT_END, task.end_tick),
@@ -248,7 +234,7 @@ class DeviceRecords:
             self._add(tick, _STARS, data)
 
     def _counters(self, task: Task, operator: Operator, key: pmu.UsageKey) -> None:
-        """Add the counters of a kernel: of all its blocks together, and of the helpers of a mixed kernel."""
+        """Add the counters of all blocks of a kernel, and of the vector cores of a mixed kernel."""
         mixed = operator.core in MIX_RATIOS
         sqe_type = SQE_AIV if operator.core == "AI_VECTOR_CORE" else SQE_AI_CORE
         plus = pmu_flags(operator.core)
@@ -300,7 +286,7 @@ class DeviceRecords:
             self._waiting.append((tick, next(self._serial), name, data))
 
     def _numbered(self, name: str, data: bytes) -> bytes:
-        """Set the counter that lets a reader see that records were lost."""
+        """Set the loss counter, by which a reader detects lost records."""
         number = self._loss_counter[name]
         self._loss_counter[name] = number + 1
         head = int.from_bytes(data[:2], "little") | (number & 15) << 6

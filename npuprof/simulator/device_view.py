@@ -18,10 +18,9 @@ CopyKind: TypeAlias = Literal["host_to_device", "device_to_host", "device_to_dev
 
 
 class Task(NamedTuple):
-    """One task as the device ran it, or will: the simulated device knows at launch when it ends.
+    """A task with its times, which are fixed at launch.
 
-    ``start_tick`` and ``end_tick`` count on the device's own counter, ``start_ns`` and ``end_ns`` are the same
-    moments on the host's monotonic clock.
+    Ticks are of the device's counter; ``start_ns`` and ``end_ns`` are the same moments on the host's monotonic clock.
     """
 
     device_id: int
@@ -35,20 +34,16 @@ class Task(NamedTuple):
 
 @dataclass
 class Stream:
-    """A queue of tasks that run in order, one after the other.
+    """A queue of tasks that run in order.
 
     Attributes
     ----------
-    device_id, stream_id
-        Which it is.
     next_task_id, flip_count
-        The 16-bit id of the next task, and how often the ids have wrapped.
+        The 16-bit id of the next task, and the number of wraps of the ids.
     end_tick
-        When the last task enqueued so far ends, on the device's counter.
+        The end of the last task, on the device's counter.
     queued_ns
-        When the newest tasks end, on the host's clock, oldest first; at most the depth of the queue.
-    destroyed
-        Whether it is gone.
+        The ends of the newest tasks on the host's clock, oldest first; at most the depth of the queue.
     """
 
     device_id: int
@@ -62,13 +57,7 @@ class Stream:
 
 @dataclass
 class Event:
-    """A point in a stream that other streams can wait for.
-
-    Attributes
-    ----------
-    recorded_ns
-        When the device reaches it, on the host's monotonic clock; ``None`` before it is recorded.
-    """
+    """A point in a stream, with its moment on the host's monotonic clock; ``None`` before it is recorded."""
 
     recorded_ns: int | None = None
 
@@ -79,14 +68,9 @@ _BASE_ADDRESS = 0x12C0_0000_0000  # of the kind that devices give; no address of
 
 
 class DeviceMemory:
-    """Allocations of one device.
+    """Memory of one device: addresses and sizes of blocks; contents take host memory only for written pages.
 
-    Parameters
-    ----------
-    device_id
-        Keeps the addresses of several devices apart.
-    size_bytes
-        What there is in all.
+    `device_id` keeps the addresses of different devices apart.
     """
 
     def __init__(self, device_id: int, size_bytes: int) -> None:
@@ -98,7 +82,7 @@ class DeviceMemory:
         self._contents: dict[int, dict[int, bytearray]] = {}
 
     def allocate(self, size_bytes: int) -> int:
-        """Return the address of a new block, or 0 when the memory is used up."""
+        """Return the address of a new block, or 0 if the memory is full."""
         rounded = -(-max(size_bytes, 1) // _ALIGNMENT) * _ALIGNMENT
         if self.allocated_bytes + rounded > self.size_bytes:
             return 0
@@ -110,7 +94,7 @@ class DeviceMemory:
         return address
 
     def release(self, address: int) -> int:
-        """Release a block; gives its size, or 0 when there is none at this address."""
+        """Release a block; return its size, or 0 if the address is none."""
         size = self._sizes.pop(address, 0)
         if size:
             del self._addresses[bisect.bisect_left(self._addresses, address)]
@@ -123,11 +107,11 @@ class DeviceMemory:
         return self._sizes.get(address, 0)
 
     def holds(self, address: int, size_bytes: int) -> bool:
-        """Return whether a range lies in one block."""
+        """Return whether a range lies within one block."""
         return self._block(address, size_bytes) is not None
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Return the contents of a range that :meth:`holds`; zeros where nothing was written."""
+        """Return the contents of a range of one block; unwritten bytes are zero."""
         start = self._start(address, size_bytes)
         pages = self._contents.get(start, {})
         parts = []
@@ -137,7 +121,7 @@ class DeviceMemory:
         return b"".join(parts)
 
     def write(self, address: int, data: bytes) -> None:
-        """Change the contents of a range that :meth:`holds`; takes host memory only for what is written."""
+        """Write the contents of a range of one block."""
         start = self._start(address, len(data))
         pages = self._contents.setdefault(start, {})
         view = memoryview(data)
@@ -163,7 +147,7 @@ class DeviceMemory:
 
 
 def _pieces(offset: int, size_bytes: int) -> Iterator[tuple[int, int, int]]:
-    """Cut a range of a block at its pages: number of the page, first and last offset in it."""
+    """Split a range of a block by page: page number, first and last offset."""
     end = offset + size_bytes
     while offset < end:
         number, first = divmod(offset, _PAGE_BYTES)
@@ -173,7 +157,7 @@ def _pieces(offset: int, size_bytes: int) -> Iterator[tuple[int, int, int]]:
 
 
 class HostCall(NamedTuple):
-    """One call on the host: the thread, and when it began and ended on the monotonic clock."""
+    """A call on the host: thread, begin and end on the monotonic clock."""
 
     thread_id: int
     begin_ns: int
@@ -181,15 +165,7 @@ class HostCall(NamedTuple):
 
 
 class DeviceView:
-    """What concerns a device without running anything on it.
-
-    Parameters
-    ----------
-    device_id
-        Its number.
-    chip
-        What it is made of.
-    """
+    """Number, chip, memory and counter of a device."""
 
     def __init__(self, device_id: int, chip: Chip) -> None:
         self.device_id = device_id
@@ -199,9 +175,9 @@ class DeviceView:
         self._counter_offset = (device_id + 1) << 32
 
     def tick_at(self, monotonic_raw_ns: int) -> int:
-        """Return the device's counter at the first tick that is not before a moment of the host."""
+        """Return the device's counter at the first tick at or after a moment of the host."""
         return -(-monotonic_raw_ns // self.chip.tick_ns) + self._counter_offset
 
     def ns_at(self, tick: int) -> int:
-        """Return the moment on the host's monotonic clock of a value of the device's counter (exact)."""
+        """Return the moment on the host's monotonic clock of a counter value (exact)."""
         return (tick - self._counter_offset) * self.chip.tick_ns

@@ -16,17 +16,17 @@ _PENDING_BYTES = 1 << 20
 
 
 def mark_done(path: Path) -> None:
-    """Write the mark that the collector closed a file. Source: raw/FORMAT.md section 2."""
+    """Write the mark of a complete file. Source: raw/FORMAT.md section 2."""
     write_file(path.with_name(path.name + ".done"), f"filesize:{path.stat().st_size}\n".encode())
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a whole small file, readable by its owner only."""
+    """Write a small file, readable by its owner only."""
     _write(path, data, os.O_TRUNC)
 
 
 def append_file(path: Path, data: bytes) -> None:
-    """Add to a small file, readable by its owner only."""
+    """Append to a small file, readable by its owner only."""
     _write(path, data, os.O_APPEND)
 
 
@@ -39,7 +39,7 @@ def _write(path: Path, data: bytes, how: int) -> None:
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write all bytes, however many the system takes at a time."""
+    """Write all bytes, in as many calls as the system needs."""
     view = memoryview(data)
     while len(view):
         view = view[os.write(descriptor, view) :]
@@ -48,15 +48,8 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 class SliceFile:
     """One logical stream: ``<name>.slice_0``, ``<name>.slice_1`` ... of at most 2 MiB.
 
-    Parameters
-    ----------
-    folder, name
-        Where, and the name before ``.slice_K``.
-    record_size
-        Bytes of a record.
-    straddling
-        Whether a record may lie in two slices, as in the device's streams; the host's must hold whole ones.
-        Source: raw/FORMAT.md section 2.1.
+    With `straddling`, a record may lie in two slices, as in the device's streams; the host's slices hold whole records.
+    Source: raw/FORMAT.md section 2.1.
     """
 
     def __init__(self, folder: Path, name: str, record_size: int, *, straddling: bool = False) -> None:
@@ -70,19 +63,13 @@ class SliceFile:
         self._buffer = bytearray()
 
     def append(self, data: bytes) -> None:
-        """Take records; they reach the disk with :meth:`flush`, or at once when many are waiting."""
+        """Buffer records until :meth:`flush`, or until the buffer is full."""
         self._buffer += data
         if len(self._buffer) >= _PENDING_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is pending.
-
-        Raises
-        ------
-        OSError
-            If the system refuses; what is pending is dropped, what was written before stays.
-        """
+        """Write the buffer; on an OSError it is dropped, and earlier writes remain."""
         pending, self._buffer = bytes(self._buffer), bytearray()
         view = memoryview(pending)
         while len(view):
@@ -95,12 +82,12 @@ class SliceFile:
             self._room -= len(part)
 
     def close(self) -> None:
-        """Write what is pending and mark the last slice complete."""
+        """Write the buffer and mark the last slice complete."""
         self.flush()
         self._close_slice()
 
     def abandon(self) -> None:
-        """Stop without writing anything more; the whole records on disk stay, unmarked."""
+        """Stop writing; whole records on disk remain, unmarked."""
         self._buffer.clear()
         if self._descriptor is None:
             return
@@ -158,23 +145,9 @@ _TYPE_DIC = "unaging.additional.type_info_dic"
 
 
 class ProfDirectory:
-    """One recording being written.
+    """A recording in progress; an OSError if it cannot be made.
 
-    Parameters
-    ----------
-    parent
-        Where to make the directory; made itself when it is missing.
-    chip, collection
-        What is simulated, and what was asked for.
-    realtime_ns, monotonic_ns
-        The moment of the start on both clocks.
-    rank_id
-        The process's number among those that work together, -1 when it is alone.
-
-    Raises
-    ------
-    OSError
-        If it cannot be made.
+    `realtime_ns` and `monotonic_ns` are the start on both clocks; `rank_id` is -1 for a single process.
     """
 
     def __init__(
@@ -205,7 +178,7 @@ class ProfDirectory:
         return self.path / "host"
 
     def open_device(self, device_id: int, monotonic_ns: int, counter: int) -> None:
-        """Add a device; its counter showed `counter` when the host's clock showed `monotonic_ns`."""
+        """Add a device, with its counter at a moment of the host's clock."""
         folder = self.path / f"device_{device_id}"
         self._make_data_folder(folder)
         self._devices.append(device_id)
@@ -227,7 +200,7 @@ class ProfDirectory:
         stream.append(data)
 
     def device(self, device_id: int, name: str, data: bytes) -> None:
-        """Append records to a stream of a device; `name` is without the device's number."""
+        """Append records to a stream of a device; `name` is without the device id."""
         key = f"{name}.{device_id}"
         stream = self._streams.get(key)
         if stream is None:
@@ -236,18 +209,18 @@ class ProfDirectory:
         stream.append(data)
 
     def dictionaries(self, hash_lines: bytes, type_lines: bytes) -> None:
-        """Append lines to the two dictionaries, which are kept whole: they are not cut into slices."""
+        """Append lines to the two dictionaries, which are not sliced."""
         for name, lines in ((_HASH_DIC, hash_lines), (_TYPE_DIC, type_lines)):
             if lines:
                 append_file(self._host / "data" / f"{name}.slice_0", lines)
 
     def flush(self) -> None:
-        """Write to disk what is pending."""
+        """Write all buffers to disk."""
         for stream in self._streams.values():
             stream.flush()
 
     def close(self, realtime_ns: int, monotonic_ns: int) -> None:
-        """Complete the recording: the rest of the data, the end's files and the marks."""
+        """Complete the recording: remaining data, end files and marks."""
         for stream in self._streams.values():
             stream.close()
         for name in (_HASH_DIC, _TYPE_DIC):
@@ -260,12 +233,12 @@ class ProfDirectory:
             self._write(self.path / f"device_{device_id}" / f"end_info.{device_id}", ended)
 
     def abandon(self) -> None:
-        """Close the files without writing anything more.
+        """Close the files without further writes.
 
         Raises
         ------
         OSError
-            If one of them cannot even be cut at its last whole record; all are closed first.
+            If a file cannot be truncated to whole records; all are closed first.
         """
         errors = []
         for stream in self._streams.values():
@@ -288,7 +261,7 @@ class ProfDirectory:
 
 
 def _make_directory(parent: Path, realtime_ns: int) -> Path:
-    """Make ``PROF_000001_<time><pid and letters>`` with a name that is not taken."""
+    """Make ``PROF_000001_<time><pid and letters>`` with an unused name."""
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     date = datetime.fromtimestamp(realtime_ns // 10**9, timezone.utc)
     stamp = f"{date:%Y%m%d%H%M%S}{realtime_ns // 10**6 % 1000:03d}"

@@ -1,6 +1,6 @@
-"""The files of torch_npu's own profiler, for what a simulated framework does: calls of operators, and blocks of memory.
+"""The files of torch_npu's own profiler: calls of framework operators, and blocks of memory.
 
-They lie in ``FRAMEWORK`` beside the ``PROF_*`` directory and stand on the same clock.
+They lie in ``FRAMEWORK`` next to the ``PROF_*`` directory, on the same clock.
 Source: collectors/FRONTENDS.md section 2.
 """
 
@@ -31,16 +31,14 @@ BlockEvent: TypeAlias = Literal["allocated", "released"]
 
 
 class OperatorCall(NamedTuple):
-    """A call of a framework's operator, on the host's monotonic clock.
+    """A call of a framework operator, on the host's monotonic clock.
 
     Attributes
     ----------
-    name, thread_id, begin_ns, end_ns
-        What was called, where and when.
     sequence
-        The number that a call of the forward pass shares with the one that it causes in the backward pass; -1 for none.
+        The number that links a forward call to its backward call; -1 for none.
     forward_thread
-        In the backward pass: the number of the thread of the forward pass; 0 elsewhere.
+        In the backward pass the thread number of the forward call; 0 elsewhere.
     shapes, dtypes
         Of the inputs: axes joined by ``,`` and operands by ``;``, types by ``;``.
     """
@@ -56,7 +54,7 @@ class OperatorCall(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A block of the framework's allocator that was given out or taken back, and the totals after that."""
+    """An allocation or release of the framework's allocator, and the totals after it."""
 
     event: BlockEvent
     thread_id: int
@@ -69,20 +67,14 @@ class Block(NamedTuple):
 
 
 class FrameworkFiles:
-    """The files being written; the folder is made when there is something to write.
-
-    Parameters
-    ----------
-    parent
-        Where the ``PROF_*`` directory lies too.
-    """
+    """The files in progress; the folder is made with the first write."""
 
     def __init__(self, parent: Path) -> None:
         self._folder = parent / FOLDER
         self._pending: dict[str, bytearray] = {}
 
     def call(self, call: OperatorCall) -> None:
-        """Take a call of an operator."""
+        """Add a call of an operator."""
         stamps = (call.begin_ns, call.end_ns, call.sequence)
         threads = (call.thread_id, call.thread_id, call.forward_thread)
         fields = ((_NAME, call.name), (_DTYPES, call.dtypes), (_SHAPES, call.shapes))
@@ -90,7 +82,7 @@ class FrameworkFiles:
         self._add(_OPERATORS, _record(_KIND_CALL, _CALL.pack(*stamps, os.getpid(), *threads, 0, 0) + texts))
 
     def block(self, block: Block) -> None:
-        """Take a block that was given out or taken back."""
+        """Add an allocation or release."""
         size = block.size_bytes if block.event == "allocated" else -block.size_bytes
         totals = (block.allocated_bytes, block.reserved_bytes, block.allocated_bytes, 0)
         device = (_NPU, block.device_id, 0, _BLOCK_EVENTS[block.event], 0)
@@ -98,13 +90,7 @@ class FrameworkFiles:
         self._add(_BLOCKS, _record(_KIND_BLOCK, payload))
 
     def flush(self) -> None:
-        """Write what is pending.
-
-        Raises
-        ------
-        OSError
-            If the system refuses; what is pending is dropped.
-        """
+        """Write the buffers; on an OSError they are dropped."""
         pending, self._pending = self._pending, {}
         if pending:
             self._folder.mkdir(mode=0o700, exist_ok=True)

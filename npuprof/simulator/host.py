@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from npuprof.clock import Clock, SystemClock
+from npuprof.simulator.clock import wait_past_ns
 from npuprof.simulator.cost_model import CHIPS
 from npuprof.simulator.device_view import DeviceView, HostCall
 from npuprof.simulator.framework import Block, OperatorCall
@@ -21,25 +22,25 @@ _STEP = 0x40
 
 
 class Handles:
-    """Objects by handle."""
+    """Objects by handle: integers that pyACL returns for configurations, streams, events ...; 0 is failure."""
 
     def __init__(self) -> None:
         self._objects: dict[int, object] = {}
         self._numbers = itertools.count(_FIRST + _STEP, _STEP)
 
     def add(self, value: object) -> int:
-        """Return a new handle for an object."""
+        """Return a new handle of an object."""
         handle = next(self._numbers)
         self._objects[handle] = value
         return handle
 
     def get(self, handle: int, kind: type[_T]) -> _T | None:
-        """Return the object of a handle, or ``None`` if there is none of this kind."""
+        """Return the object of a handle, or ``None`` if it is of another kind."""
         value = self._objects.get(handle)
         return value if isinstance(value, kind) else None
 
     def remove(self, handle: int, kind: type[_T]) -> _T | None:
-        """Return the object of a handle and forget the handle."""
+        """Remove a handle and return its object."""
         value = self.get(handle, kind)
         if value is not None:
             del self._objects[handle]
@@ -50,21 +51,21 @@ Semantics: TypeAlias = Literal["current", "legacy"]
 
 
 class Host:
-    """What the devices and the profiler of one machine share.
+    """The state that the devices and the profiler of one machine share.
 
     Parameters
     ----------
     semantics
-        How the profiling calls answer when they are repeated or come in the wrong order: ``current`` as the
-        library of today does, ``legacy`` as older ones and their documentation do.
+        Results of repeated or misplaced profiling calls: ``current`` for those of today's library, ``legacy`` for those
+        of older ones and their documentation.
     chip
         A key of :data:`npuprof.simulator.cost_model.CHIPS`.
     clock
-        What the host's stamps come from and what synchronising waits on.
+        The source of the host's time stamps.
     busy
         Make every start of the profiler fail as if another process held it (100042).
     rank_id
-        Its number among the processes that work together, -1 when it is alone.
+        The rank of this process, -1 for a single one.
     """
 
     def __init__(self, *, semantics: Semantics, chip: str, clock: Clock | None, busy: bool, rank_id: int) -> None:
@@ -83,11 +84,11 @@ class Host:
 
     @property
     def opened(self) -> tuple[DeviceView, ...]:
-        """The devices that this process has opened, by setting or using them, in the order of their numbers."""
+        """The devices that this process has set or used, by number."""
         return tuple(self._opened[number] for number in sorted(self._opened))
 
     def activate(self, device: DeviceView) -> None:
-        """Open a device for this process; a running recording takes it in."""
+        """Open a device for this process and the running recording."""
         if device.device_id in self._opened:
             return
         with self.lock:
@@ -98,36 +99,29 @@ class Host:
     # -- calls ---------------------------------------------------------------------------------------------
 
     def call_now(self) -> HostCall:
-        """Begin a call of this thread that lasts as long as a launch."""
+        """Begin a call of this thread with the duration of a launch."""
         begin_ns = self.clock.monotonic_raw_ns()
         return HostCall(threading.get_native_id(), begin_ns, begin_ns + self.chip.launch_host_ns)
 
     def end_call(self, call: HostCall) -> None:
-        """Return after the call's end, so that calls of a thread do not touch; nearly always it is over by now."""
-        # The system's sleep lasts far longer than a launch, so this spins, unless the clock stands still.
-        before_ns = self.clock.monotonic_raw_ns()
-        while before_ns <= call.end_ns:
-            now_ns = self.clock.monotonic_raw_ns()
-            if now_ns <= before_ns:
-                self.clock.sleep_until_ns(call.end_ns + 1)
-                return
-            before_ns = now_ns
+        """Return after the call's end, so that two calls of a thread never touch; usually it is past already."""
+        wait_past_ns(self.clock, call.end_ns)
 
     # -- frameworks ----------------------------------------------------------------------------------------
 
     @property
     def takes_calls(self) -> bool:
-        """Whether calls of a framework's operators are being recorded."""
+        """Whether calls of framework operators are recorded."""
         return self.recorder is not None and self.recorder.takes_framework
 
     def record_call(self, call: OperatorCall) -> None:
-        """Record a call of a framework's operator."""
+        """Record a call of a framework operator."""
         with self.lock:
             if self.recorder is not None:
                 self.recorder.operator_called(call)
 
     def record_block(self, block: Block) -> None:
-        """Record a block that a framework's allocator gave out or took back."""
+        """Record an allocation or release of a framework's allocator."""
         with self.lock:
             if self.recorder is not None:
                 self.recorder.block_changed(block)

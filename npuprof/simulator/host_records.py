@@ -1,4 +1,4 @@
-"""The host's records of what happens on the machine, as bytes. Source: raw/FORMAT.md section 4."""
+"""The host's records, as bytes. Source: raw/FORMAT.md section 4."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MAX_AXES = 8
 _MAX_LENGTH = 0xFFFFFFFF
 MAX_BLOCKS = 0xFFFF
 
-# Vector cores that a mixed kernel uses beside the cube core of each block. One of the vector cores is launched the
+# Vector cores that a mixed kernel uses with the cube core of each block. A MIX_AIV kernel is launched the
 # same way and keeps no cube core busy: published results of such kernels hold no cycle of a cube.
 MIX_RATIOS: dict[Core, int] = {"MIX_AIC": 2, "MIX_AIV": 0}
 
@@ -54,7 +54,7 @@ _MARK_KINDS: dict[MarkKind, int] = {"marker": 0, "push_pop": 1, "range": 2, "mar
 
 @dataclass(frozen=True)
 class Mark:
-    """A marker (``start_ns == end_ns``) or a range that has ended, on the host's monotonic clock."""
+    """A marker (``start_ns == end_ns``) or a finished range, on the host's monotonic clock."""
 
     kind: MarkKind
     message: bytes
@@ -65,7 +65,7 @@ class Mark:
 
 
 class HostRecords:
-    """Makes records; the names that they refer to go to the recording's dictionaries."""
+    """Builds records; their names go to the recording's dictionaries."""
 
     def __init__(self, dictionary: Names) -> None:
         self._names = dictionary
@@ -83,7 +83,7 @@ class HostRecords:
         return self._api(LEVEL_NODE, names.NODE_LAUNCH, call, begin_ns, end_ns, item)
 
     def runtime_call(self, name: str, call: HostCall) -> bytes:
-        """Return the api record of the runtime call that makes the task."""
+        """Return the api record of the runtime call that submits the task."""
         begin_ns, end_ns = call.begin_ns + RUNTIME_AFTER_NS, call.begin_ns + RUNTIME_END_AFTER_NS
         return self._api(LEVEL_RUNTIME, self._names.api_type(LEVEL_RUNTIME, name), call, begin_ns, end_ns, 0)
 
@@ -102,13 +102,13 @@ class HostRecords:
         )
 
     def task_track(self, task_type: str, task: Task, call: HostCall) -> bytes:
-        """Return the task track of anything else."""
+        """Return the task track of a copy or an event."""
         time_ns = call.begin_ns + TRACK_AFTER_NS
         number = _TASK_TYPES[task_type]
         return self._track(task.device_id, task.stream_id, task.task_id, call.thread_id, time_ns, task_type=number)
 
     def flip(self, stream: Stream, count: int, call: HostCall) -> bytes:
-        """Return the task track that says that a stream's task ids begin again."""
+        """Return the task track of a wrap of a stream's task ids."""
         time_ns = call.begin_ns + FLIP_AFTER_NS
         return self._track(
             stream.device_id, stream.stream_id, 0, call.thread_id, time_ns, task_type=names.TASK_FLIP, flip=count
@@ -132,7 +132,7 @@ class HostRecords:
         )
 
     def tensor_info(self, operator: Operator, call: HostCall) -> bytes:
-        """Return the records of an operator's operands, five to a record; nothing when it has none."""
+        """Return the records of an operator's operands, five in each; nothing without operands."""
         words = [tensor_words(0, tensor) for tensor in operator.inputs]
         words += [tensor_words(1, tensor) for tensor in operator.outputs]
         parts = []
@@ -143,7 +143,7 @@ class HostRecords:
         return b"".join(parts)
 
     def context_ids(self, operator: Operator, call: HostCall) -> bytes:
-        """Return the record of a mixed kernel's context; nothing for others."""
+        """Return the record of a mixed kernel's context; nothing for other kernels."""
         if operator.core not in MIX_RATIOS:
             return b""
         return self._node_list(names.NODE_CONTEXT_ID_INFO, layouts.CONTEXT_ID_INFO, operator, call, 1, [0])
@@ -163,7 +163,7 @@ class HostRecords:
         )
 
     def allocation(self, device: DeviceView, address: int, size_bytes: int, call: HostCall) -> bytes:
-        """Return the record of an allocation, or of a release (`size_bytes` below 0)."""
+        """Return the record of an allocation, or of a release (negative `size_bytes`)."""
         return layouts.TASK_MEMORY_INFO.pack(
             layouts.HOST_MAGIC,
             LEVEL_NODE,
@@ -266,6 +266,6 @@ class HostRecords:
 
 
 def tensor_words(kind: int, tensor: Tensor) -> list[int]:
-    """Return the 11 words of an operand: a scalar counts as one element, as the format has no empty shape."""
+    """Return the 11 words of an operand; a scalar has one element, for the format has no empty shape."""
     shape = [min(length, _MAX_LENGTH) for length in tensor.shape[:_MAX_AXES]] or [1]
     return [kind, tensor.format_code, tensor.dtype_code, *shape, *[0] * (_MAX_AXES - len(shape))]

@@ -1,4 +1,4 @@
-"""The one way to the device: a kernel with its operands, what it computes and reads, and its launch."""
+"""A launch: a kernel with its operands, operations and memory traffic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npuprof.simulator.device_view import Stream
 
 
 class Launch(NamedTuple):
-    """One kernel with its operands and the operations that it makes."""
+    """A kernel with its operands and number of operations."""
 
     kernel: Kernel
     inputs: tuple[Tensor, ...]
@@ -22,14 +22,14 @@ class Launch(NamedTuple):
 
     @classmethod
     def elementwise(cls, kernel: Kernel, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> Launch:
-        """Return the launch of a kernel that visits each element of its largest operand once."""
+        """Return the launch of a kernel with operations for each element of its largest operand."""
         taken, given = tuple(inputs), tuple(outputs)
         elements = max((math.prod(operand.shape) for operand in (*taken, *given)), default=0)
         return cls(kernel, taken, given, kernel.operations * elements)
 
     @property
     def read_bytes(self) -> int:
-        """Bytes that it reads: each operand once, or the part of the first that it gives."""
+        """Bytes read: each operand once, of the first only a part if the kernel `reads_part`."""
         read = (*self.outputs, *self.inputs[1:]) if self.kernel.reads_part else self.inputs
         return sum(operand.size_bytes for operand in read)
 

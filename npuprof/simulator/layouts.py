@@ -1,6 +1,6 @@
-"""The records of the raw format as this package writes them: one description gives `struct` and NumPy layouts.
+"""Record layouts of the raw format for `struct` and NumPy, little-endian and packed.
 
-Everything is little-endian and packed. Source: raw/FORMAT.md sections 4 to 6.
+Source: raw/FORMAT.md sections 4 to 6.
 """
 
 from __future__ import annotations
@@ -23,17 +23,15 @@ class Layout:
     Parameters
     ----------
     size
-        Bytes of the record; what no field covers is zero.
+        Bytes of the record; bytes outside all fields are zero.
     fields
-        ``name:code`` words in order of offset, with the codes of `struct` and a count before them for arrays;
-        ``@n`` before a word sets its offset, otherwise it follows the one before.
+        ``name:code`` words in order of offset, with the codes of `struct` and a count before the code of an array;
+        ``@n`` before a word sets its offset.
 
     Attributes
     ----------
-    size
-        Bytes of a record.
     pack
-        Makes the bytes of one record from the values of its fields, arrays flattened.
+        Packs the values of the fields, arrays flattened, into one record.
     """
 
     def __init__(self, size: int, fields: str) -> None:
@@ -136,5 +134,5 @@ HBM = Layout(24, "time_us:Q count:Q event:I hbm_id:I")
 
 
 def head(function: int, counter: int, sqe_type: int) -> int:
-    """Return the first word of a device record: function, loss counter (modulo 16) and kind of queue entry."""
+    """Return the first word of a device record: function, loss counter (modulo 16), queue entry type."""
     return function | (counter & 15) << 6 | sqe_type << 10

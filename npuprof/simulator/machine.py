@@ -1,4 +1,4 @@
-"""The simulated machine: its host, its devices and its profiler; and which machine is the current one."""
+"""The simulated machine: host, devices and profiler; and the current machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from npuprof.simulator.subscriptions import Subscriptions
 
 @dataclass
 class Runtime:
-    """What the runtime calls keep: states, the context of each thread, and memory of the host."""
+    """State of the runtime calls: initialisation, context of each thread, host memory."""
 
     initialised: bool = False
     finalised: bool = False
@@ -29,14 +29,9 @@ class Runtime:
 
 
 class Simulator(Host):
-    """One simulated host with its NPUs.
+    """A simulated host with `devices` NPUs.
 
-    Parameters
-    ----------
-    semantics, chip, clock, busy, rank_id
-        As :class:`~npuprof.simulator.host.Host` takes them.
-    devices
-        How many NPUs there are.
+    The other parameters are those of :class:`~npuprof.simulator.host.Host`.
     """
 
     def __init__(
@@ -62,12 +57,12 @@ class Simulator(Host):
         return self.devices[device_id]
 
     def synchronize(self) -> None:
-        """Wait until every opened device has run what it holds."""
+        """Wait for all tasks of the opened devices."""
         for device in self.opened:
             self.devices[device.device_id].synchronize()
 
     def after_fork(self) -> None:
-        """Start anew in the child of a fork: the recording and whoever held the lock are the parent's."""
+        """Reset the child of a fork: the recording, and the lock's holder, are the parent's."""
         self.lock = threading.RLock()
         self.profiler.after_fork()
         self.subscriptions = Subscriptions(self, self.profiler, self.models)
@@ -78,7 +73,7 @@ _of_thread: ContextVar[Simulator | None] = ContextVar("npuprof_machine", default
 
 
 def current() -> Simulator:
-    """Return the simulated machine of this process, or of the simulated rank that the calling thread is."""
+    """Return the machine of this process, or of the simulated rank of the calling thread."""
     return _of_thread.get() or _of_process
 
 
@@ -100,15 +95,15 @@ def configure(
     clock: Clock | None = None,
     busy: bool | None = None,
 ) -> Simulator:
-    """Change the simulated machine; what is not given stays as it is.
+    """Change the simulated machine; parameters that are not given keep their value.
 
-    A new chip, number of devices or clock makes a fresh machine, without streams, memory or profiler state.
-    The other two take effect on the one there is.
+    A chip, number of devices or clock makes a fresh machine, without streams, memory or profiler state, and completes a
+    running recording. `semantics` and `busy` change the existing machine.
 
     Returns
     -------
     Simulator
-        The machine from now on, as :func:`current` gives it.
+        The current machine.
     """
     before = _of_process
     semantics = before.semantics if semantics is None else semantics
@@ -128,12 +123,12 @@ def configure(
 
 
 def reset() -> Simulator:
-    """Start again from the defaults, as if the process had just begun."""
+    """Replace the machine by one with the defaults."""
     return _replace(Simulator())
 
 
 def _replace(machine: Simulator) -> Simulator:
-    """Complete the recording of the machine there was, and make another one the current."""
+    """Complete the recording of the current machine and replace the machine."""
     global _of_process
     _of_process.profiler.complete()
     _of_process = machine

@@ -1,4 +1,4 @@
-"""The msproftx extension: stamps, markers and ranges of the host, and step tags of the device.
+"""The msproftx extension: stamps, markers and ranges of the host, step tags of the device.
 
 Source: collectors/FRONTENDS.md section 3.5, raw/FORMAT.md sections 4.3 and 5.4.
 """
@@ -25,26 +25,20 @@ _DOMAIN = "default"
 
 @dataclass
 class Stamp:
-    """A stamp: the message that its next markers and ranges carry."""
+    """A stamp: the message of its next markers and ranges."""
 
     message: bytes = b""
 
 
 @dataclass
 class StepInfo:
-    """Counts the steps that were begun with it."""
+    """A counter of steps."""
 
     index: int = 0
 
 
 class Marker:
-    """What stands behind the marker calls of ``acl.prof``.
-
-    Parameters
-    ----------
-    host
-        The host on which marks are set.
-    """
+    """The marker calls of ``acl.prof``, on one host."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -62,11 +56,11 @@ class Marker:
         return self._host.handles.add(Stamp()) if self._on else 0
 
     def destroy_stamp(self, handle: int) -> None:
-        """Forget a stamp."""
+        """Destroy a stamp."""
         self._host.handles.remove(handle, Stamp)
 
     def set_message(self, handle: int, message: str) -> int:
-        """Set what the marks of a stamp say: at most 126 bytes."""
+        """Set the message of a stamp's marks: at most 126 bytes."""
         stamp = self._host.handles.get(handle, Stamp)
         if stamp is None:
             return codes.INVALID_PARAM
@@ -86,7 +80,7 @@ class Marker:
         return codes.SUCCESS
 
     def mark_on_stream(self, message: str, device: Device | None, stream: Stream | None) -> int:
-        """Set a marker now, and on the device when the stream gets there."""
+        """Set a marker now, and on the device at this point of the stream."""
         encoded = message.encode()
         if not self._on or device is None or stream is None or not 0 < len(encoded) <= _MAX_STREAM_MARK_BYTES:
             return codes.FAILED
@@ -95,7 +89,7 @@ class Marker:
         return codes.SUCCESS
 
     def push(self, handle: int) -> int:
-        """Begin a range of this thread, inside those it has begun."""
+        """Begin a range of this thread, nested in its open ranges."""
         stamp = self._host.handles.get(handle, Stamp)
         if stamp is None:
             return codes.INVALID_PARAM
@@ -106,7 +100,7 @@ class Marker:
         return codes.SUCCESS
 
     def pop(self) -> int:
-        """End the newest range of this thread."""
+        """End the innermost range of this thread."""
         thread_id = threading.get_native_id()
         stack = self._pushed.get(thread_id)
         if not stack:
@@ -117,7 +111,7 @@ class Marker:
         return self._end("push_pop", message, thread_id, start_ns)
 
     def range_start(self, handle: int) -> tuple[int, int]:
-        """Begin a range that any thread can end; gives its number and a return code."""
+        """Begin a range that any thread can end; return its id and a code."""
         stamp = self._host.handles.get(handle, Stamp)
         if stamp is None:
             return 0, codes.INVALID_PARAM
@@ -128,7 +122,7 @@ class Marker:
         return number, codes.SUCCESS
 
     def range_stop(self, number: int) -> int:
-        """End a range by number."""
+        """End a range."""
         begun = self._ranges.pop(number, None)
         if begun is None:
             return codes.FAILED
@@ -140,12 +134,12 @@ class Marker:
         return self._host.handles.add(StepInfo())
 
     def destroy_step_info(self, handle: int) -> int:
-        """Forget a step counter."""
+        """Destroy a step counter."""
         removed = self._host.handles.remove(handle, StepInfo)
         return codes.INVALID_PARAM if removed is None else codes.SUCCESS
 
     def step(self, handle: int, tag: int, device: Device | None, stream: Stream | None) -> int:
-        """Note on the device that a step begins (tag 0 or 60000) or ends (1 or 60001)."""
+        """Record the begin (tag 0 or 60000) or end (1 or 60001) of a step on the device."""
         info = self._host.handles.get(handle, StepInfo)
         if info is None or device is None or tag not in _STEP_TAGS:
             return codes.INVALID_PARAM

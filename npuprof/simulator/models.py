@@ -1,6 +1,6 @@
-"""Models of the simulated NPU: what ``acl.mdl`` loads and executes, a list of operators in a small JSON file.
+"""Models for ``acl.mdl``: a list of operators in a small JSON file.
 
-A real offline model (``*.om``) is compiled code of the vendor's; it is refused.
+A real offline model (``*.om``) is compiled code of the vendor's, and is rejected.
 """
 
 from __future__ import annotations
@@ -24,17 +24,7 @@ _MAX_NODES = 100_000
 
 @dataclass(frozen=True)
 class Node:
-    """One operator of a model.
-
-    Attributes
-    ----------
-    name, op_type, core
-        As a device launches it.
-    inputs, outputs
-        Shapes of its operands, in half precision.
-    flops
-        Operations that it computes.
-    """
+    """One operator of a model; operands are in half precision."""
 
     name: str
     op_type: str
@@ -59,21 +49,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Model:
-    """Operators in the order of their execution."""
+    """Operators in execution order."""
 
     nodes: tuple[Node, ...]
 
 
 def write_model(path: str | PathLike[str], nodes: Sequence[Node]) -> Path:
-    """Write a model that ``acl.mdl.load_from_file`` of the simulated NPU loads.
-
-    Parameters
-    ----------
-    path
-        The file.
-    nodes
-        Its operators in order.
-    """
+    """Write a model for ``acl.mdl.load_from_file`` of the simulated NPU."""
     plain = {"format": _FORMAT, "version": 1, "nodes": [asdict(node) for node in nodes]}
     target = Path(path)
     target.write_text(json.dumps(plain), encoding="utf-8")
@@ -95,7 +77,7 @@ def perceptron(batch: int = 32, widths: Sequence[int] = (256, 512, 128)) -> tupl
 
 
 def parse_model(content: bytes) -> Model | None:
-    """Return the model of a file's content; None if it is no model of the simulated NPU."""
+    """Parse the content of a model file; None for any other file."""
     if len(content) > _MAX_BYTES:
         return None
     try:

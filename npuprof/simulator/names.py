@@ -1,4 +1,4 @@
-"""The dictionaries of a recording: names as 64-bit hashes, and api and task types as numbers.
+"""The dictionaries of a recording: names by 64-bit hash, api and task types by number.
 
 Source: raw/FORMAT.md sections 2.6 and 4.
 """
@@ -57,7 +57,7 @@ _FIXED_TYPES = {
     (LEVEL_RUNTIME, TASK_STREAM_WAIT_EVENT): "EVENT_WAIT",
     (LEVEL_RUNTIME, TASK_MEMCPY_ASYNC): "MEMCPY_ASYNC",
     (LEVEL_RUNTIME, TASK_KERNEL_AIVEC): "KERNEL_AIVEC",
-    # A parser knows this one by its name, so it is the collector's.
+    # Parsers look for this name.
     (LEVEL_RUNTIME, TASK_FLIP): "FLIP_TASK",
     (LEVEL_RUNTIME, TASK_KERNEL_MIX_AIC): "KERNEL_MIX_AIC",
     (LEVEL_RUNTIME, TASK_KERNEL_MIX_AIV): "KERNEL_MIX_AIV",
@@ -91,12 +91,12 @@ def name_hash(name: str) -> int:
 
 
 def _encoded(name: str) -> bytes:
-    """Return the bytes of a name; what has none in UTF-8, as half of a surrogate pair, becomes a question mark."""
+    """Encode a name as UTF-8; a lone surrogate becomes a question mark."""
     return name.encode(errors="replace")
 
 
 class Names:
-    """The names that one recording uses, and the dictionary lines that are not yet on disk."""
+    """The names of one recording, and dictionary lines that are not on disk."""
 
     def __init__(self) -> None:
         self._hashes: dict[str, int] = {}
@@ -106,7 +106,7 @@ class Names:
         self._communicates = False
 
     def hash(self, name: str) -> int:
-        """Return the hash of a name and remember it for the dictionary."""
+        """Return the hash of a name and add the name to the dictionary."""
         known = self._hashes.get(name)
         if known is None:
             known = self._hashes[name] = name_hash(name)
@@ -115,7 +115,7 @@ class Names:
         return known
 
     def api_type(self, level: int, name: str, api_class: int = 0) -> int:
-        """Return the number of an api, a new one when it is first used."""
+        """Return the number of an api; a new number at first use."""
         known = self._types.get((level, api_class, name))
         if known is None:
             serial = len(self._types) + 1
@@ -125,13 +125,13 @@ class Names:
         return known
 
     def communicate(self) -> None:
-        """Register the types of communication, once."""
+        """Add the types of communication, once."""
         if not self._communicates:
             self._communicates = True
             self._type_lines += _lines(_COMMUNICATION_TYPES)
 
     def take_lines(self) -> tuple[bytes, bytes]:
-        """Return the new lines of the hash and the type dictionary, and forget that they are new."""
+        """Return the new lines of the hash and the type dictionary."""
         lines = _encoded("".join(self._hash_lines)), _encoded("".join(self._type_lines))
         self._hash_lines, self._type_lines = [], []
         return lines

@@ -1,4 +1,9 @@
-"""Plans of collectives: the stages of each, who sends what to whom, and over which link."""
+"""Plans of collectives: the stages of each, the data of each stage, and the links.
+
+Ranks of a server form a mesh and send to all others at once; across servers, ranks of the same position form a ring. A
+group with different numbers of ranks in its servers is one ring. Ranks enter a stage together. A stage takes the
+latency of its link and its bytes at the link's bandwidth (the alpha-beta model); links do not slow each other down.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +20,14 @@ RANKS_PER_SERVER = 8
 
 @dataclass(frozen=True)
 class Link:
-    """One kind of link.
-
-    Attributes
-    ----------
-    kind
-        ``HCCS`` inside a server, ``ROCE`` between servers.
-    bytes_per_s
-        Bandwidth of one link in one direction.
-    latency_ns
-        What a step costs whatever its size.
-    """
+    """A kind of link: ``HCCS`` within a server, ``ROCE`` between servers; bandwidth of one direction, and latency."""
 
     kind: LinkKind
     bytes_per_s: float
     latency_ns: int
 
     def duration_ns(self, size_bytes: int) -> int:
-        """Return how long a step with so many bytes takes."""
+        """Return the time of a step of this size."""
         return self.latency_ns + round(size_bytes / self.bytes_per_s * 1e9)
 
 
@@ -43,29 +38,21 @@ LINKS: Mapping[LinkKind, Link] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Topology:
-    """Where ranks are: the first `per_server` of them in one server, the next in another.
-
-    Attributes
-    ----------
-    per_server
-        Ranks of a server.
-    links
-        What each kind of link can do.
-    """
+    """Servers with `per_server` ranks each, and the links between ranks."""
 
     per_server: int = RANKS_PER_SERVER
     links: Mapping[LinkKind, Link] = field(default_factory=lambda: LINKS)
 
-    def link(self, one: int, other: int) -> Link:
+    def link(self, rank: int, other: int) -> Link:
         """Return the link between two ranks."""
-        return self.links["HCCS" if one // self.per_server == other // self.per_server else "ROCE"]
+        return self.links["HCCS" if rank // self.per_server == other // self.per_server else "ROCE"]
 
     def servers(self, ranks: Sequence[int]) -> list[list[int]]:
-        """Divide ranks by server, in order."""
-        found: dict[int, list[int]] = {}
+        """Group ranks by server, in order."""
+        by_server: dict[int, list[int]] = {}
         for rank in ranks:
-            found.setdefault(rank // self.per_server, []).append(rank)
-        return [found[server] for server in sorted(found)]
+            by_server.setdefault(rank // self.per_server, []).append(rank)
+        return [by_server[server] for server in sorted(by_server)]
 
 
 Kind: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "send", "recv"]
@@ -74,20 +61,10 @@ MoveKind: TypeAlias = Literal["copy", "reduce"]
 
 @dataclass(frozen=True)
 class Move:
-    """Data that a rank sends, or waits for, in a stage.
+    """A transfer, or a wait for one, of a rank in a stage.
 
-    Attributes
-    ----------
-    plane
-        Number of the stream that it runs on: planes run beside each other.
-    peer
-        The other rank.
-    size_bytes
-        What is sent; 0 for a rank that only waits.
-    kind
-        Whether the other rank's data is replaced or added to.
-    link
-        What kind of link it uses.
+    `plane` is the number of its stream, for planes run concurrently; `size_bytes` is 0 for a rank that only waits;
+    `kind` is whether the peer's data is replaced or added to.
     """
 
     plane: int
@@ -99,7 +76,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Stage:
-    """One rank's part of a stage, and how long all ranks take for theirs."""
+    """The transfers of one rank in a stage, and the time of the stage on all ranks."""
 
     moves: tuple[Move, ...]
     duration_ns: int
@@ -107,36 +84,24 @@ class Stage:
 
 @dataclass(frozen=True)
 class Plan:
-    """The stages of an operator for one rank, and the algorithm's name."""
+    """The stages of a collective for one rank, and the name of the algorithm."""
 
     algorithm: str
     stages: tuple[Stage, ...]
 
     @property
     def planes(self) -> int:
-        """How many streams it needs."""
+        """The number of streams."""
         return 1 + max((move.plane for stage in self.stages for move in stage.moves), default=0)
 
 
 def plan(
     kind: Kind, ranks: Sequence[int], rank: int, size_bytes: int, topology: Topology, root: int | None = None
 ) -> Plan:
-    """Plan an operator for one rank.
+    """Plan a collective for one rank.
 
-    Parameters
-    ----------
-    kind
-        What is done; for ``send`` and ``recv``, `ranks` are the sender and the receiver.
-    ranks
-        The group, in order; at least one.
-    rank
-        Whose part is wanted.
-    size_bytes
-        Of the whole operand: what each rank puts in, for ``all_gather`` what each adds.
-    topology
-        Where the ranks are.
-    root
-        Whose data is broadcast.
+    For ``send`` and ``recv``, `ranks` are the sender and the receiver; otherwise they are the group. `size_bytes` is
+    the operand of each rank; `root` is the source of a broadcast.
     """
     if kind in ("send", "recv"):
         return _point_to_point(ranks, rank, size_bytes, topology)
@@ -182,26 +147,26 @@ def _flat_ring(kind: Kind, ranks: Sequence[int], rank: int, size_bytes: int, top
 
 
 def _broadcast(servers: Sequence[Sequence[int]], rank: int, root: int, size_bytes: int, topology: Topology) -> Plan:
-    """Hand everything from server to server; in each, one rank scatters it, and all gather what the others got."""
+    """Send the data from server to server; within a server, scatter it and gather the parts."""
     order = sorted(range(len(servers)), key=lambda number: root not in servers[number])
     heads = [root if root in servers[number] else servers[number][0] for number in order]
     here = next(server for server in servers if rank in server)
-    head = next(one for one in heads if one in here)
-    stages = [_send(one, other, rank, size_bytes, topology) for one, other in itertools.pairwise(heads)]
+    head = next(sender for sender in heads if sender in here)
+    stages = [_send(sender, other, rank, size_bytes, topology) for sender, other in itertools.pairwise(heads)]
     part = -(-size_bytes // len(here))
-    others = [one for one in here if one != head]
-    if others:  # one that is alone in its server has everything already
+    others = [sender for sender in here if sender != head]
+    if others:  # the only rank of a server has all the data already
         longest_ns = max(topology.links["HCCS"].duration_ns(-(-size_bytes // len(server))) for server in servers)
-        scattered = tuple(Move(plane, one, part, "copy", "HCCS") for plane, one in enumerate(others))
+        scattered = tuple(Move(plane, sender, part, "copy", "HCCS") for plane, sender in enumerate(others))
         stages.append(Stage(scattered if rank == head else (Move(0, head, 0, "copy", "HCCS"),), longest_ns))
         stages += [Stage(stage.moves, longest_ns) for stage in _mesh(here, rank, part, "copy", topology)]
     return Plan("CHAIN-MESH" if len(servers) > 1 else "MESH", tuple(stages))
 
 
-def _send(one: int, other: int, rank: int, size_bytes: int, topology: Topology) -> Stage:
-    """Send from one rank to another; the rest of the group waits for it."""
-    link = topology.link(one, other)
-    move = Move(0, other if rank == one else one, size_bytes if rank == one else 0, "copy", link.kind)
+def _send(sender: int, receiver: int, rank: int, size_bytes: int, topology: Topology) -> Stage:
+    """Send from one rank to another, while the rest of the group waits."""
+    link = topology.link(sender, receiver)
+    move = Move(0, receiver if rank == sender else sender, size_bytes if rank == sender else 0, "copy", link.kind)
     return Stage((move,), link.duration_ns(size_bytes))
 
 
@@ -219,7 +184,7 @@ def _ring(
     if not turns:
         return
     after = [*ranks[1:], ranks[0]]
-    links = [topology.link(one, other) for one, other in zip(ranks, after, strict=True)]
+    links = [topology.link(sender, receiver) for sender, receiver in zip(ranks, after, strict=True)]
     at = ranks.index(rank)
     slowest_ns = max(link.duration_ns(size_bytes) for link in links)
     stage = Stage((Move(0, after[at], size_bytes, kind, links[at].kind),), slowest_ns)

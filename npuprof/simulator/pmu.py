@@ -1,7 +1,7 @@
-"""The hardware counters of a kernel, derived from what the roofline says it keeps busy.
+"""The hardware counters of a kernel, derived from the roofline.
 
-Each metric set names the events that its eight counters hold, in order. The counters are made so that the
-formulas of raw/FORMAT.md section 9 give back the operations, bytes and busy shares of the model.
+A metric set has up to eight events in order. The formulas of raw/FORMAT.md section 9 turn the counters back into the
+operations, bytes and busy shares of the model.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from npuprof.simulator.cost_model import Chip, Estimate, Operator, rounds_of
 COUNTERS = 8
 PIPE_UTILIZATION = 1
 
-_MAC_BYTES = 512  # one operand of a cube's cycle: 16 x 16 half-precision values
+_MAC_BYTES = 512  # an operand of a cube's cycle: 16 x 16 half-precision values
 _L0_REUSE = 16  # how often the model uses a value in L0 before it is replaced
 _CACHE_LINE_BYTES = 128
 _INSTRUCTION_FETCH_CYCLES = 64
@@ -26,20 +26,20 @@ _ICACHE_HITS_A_MISS = 64
 
 @dataclass(frozen=True)
 class Usage:
-    """What one kind of core did in one kernel, all blocks together.
+    """Activity of one kind of core in a kernel, summed over the blocks.
 
     Attributes
     ----------
     cycles
-        Core cycles, summed over the blocks. Where there are more blocks than cores, each takes a part of the time.
+        Core cycles; with more blocks than cores, each block takes a part of the time.
     share
         Busy share of the cycles by pipe: cube, vector, scalar, read, write.
     flops, int8, width
-        Operations, whether in 8 bits, and lanes that the vector unit has for the data type.
+        Operations, whether on 8-bit integers, and vector lanes of the data type.
     read_bytes, written_bytes, hit_share
-        Memory traffic, and the share of it that the second-level cache serves.
+        Memory traffic, and its share in the L2 cache.
     cube
-        Whether it is a cube core.
+        Whether it is the cube core.
     """
 
     cycles: int
@@ -53,16 +53,16 @@ class Usage:
     cube: bool
 
     def busy(self, pipe: str) -> int:
-        """Return the cycles in which a pipe was busy."""
+        """Return the busy cycles of a pipe."""
         return round(self.cycles * min(1.0, self.share[pipe]))
 
     @property
     def mac_cycles(self) -> int:
-        """Cycles that the cube needs at half precision."""
+        """Cube cycles at half precision."""
         return self.flops // 8192 if self.cube else 0
 
     def vector_cycles(self, width: int) -> int:
-        """Return the cycles of vector work of this width; 0 when the kernel works in another."""
+        """Return the vector cycles of this width; 0 for a kernel of another."""
         return self.flops // width if not self.cube and self.width == width else 0
 
 
@@ -70,7 +70,7 @@ Counter = Callable[[Usage], int]
 
 
 def _bits(read: Callable[[Usage], float], bits: int) -> Counter:
-    """Make a counter of transfers of so many bits from a number of bytes."""
+    """Return a counter of transfers of so many bits, by bytes."""
     return lambda usage: round(read(usage) * 8 / bits)
 
 
@@ -95,7 +95,7 @@ def _fixpipe(usage: Usage) -> int:
 
 
 def _lines(read: Callable[[Usage], int], hit: bool, ports: int = 1) -> Counter:
-    """Make a counter of cache lines, of those that hit or of those that miss."""
+    """Return a counter of cache lines that hit or miss."""
 
     def count(usage: Usage) -> int:
         share = usage.hit_share if hit else 1 - usage.hit_share
@@ -122,14 +122,14 @@ def _none(_usage: Usage) -> int:
 
 @dataclass(frozen=True)
 class MetricSet:
-    """The events of one ``aic_metrics`` value and how the model counts them."""
+    """The events of one ``aic_metrics`` value, with the counter of each."""
 
     name: str
     counters: Mapping[int, Counter]
 
     @property
     def events(self) -> str:
-        """The events as ``sample.json`` lists them."""
+        """The events in the form of ``sample.json``."""
         return ",".join(f"{event:#x}" for event in self.counters)
 
 
@@ -239,7 +239,7 @@ UsageKey: TypeAlias = tuple[Chip, Operator, Estimate, int, int, bool]
 
 @lru_cache(maxsize=4096)
 def usage_of(chip: Chip, operator: Operator, work: Estimate, duration_ns: int, blocks: int, cube: bool) -> Usage:
-    """Return what the cube cores or the vector cores did in a kernel of this duration."""
+    """Return the activity of the cube cores or the vector cores in a kernel of this duration."""
     shares = {
         "cube": work.cube_ns / duration_ns if cube else 0.0,
         "vector": 0.0 if cube else work.vector_ns / duration_ns,
@@ -266,7 +266,7 @@ def usage_of(chip: Chip, operator: Operator, work: Estimate, duration_ns: int, b
 
 @lru_cache(maxsize=4096)
 def counters_of(metric: int, usage_key: UsageKey) -> tuple[int, ...]:
-    """Return the total cycles and the eight counters of a metric set (unused ones are 0)."""
+    """Return the total cycles and the eight counters of a metric set; unused counters are 0."""
     usage = usage_of(*usage_key)
     values = [count(usage) for count in METRICS[metric].counters.values()]
     return (usage.cycles, *values, *[0] * (COUNTERS - len(values)))
@@ -274,7 +274,7 @@ def counters_of(metric: int, usage_key: UsageKey) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4096)
 def l2_counters_of(usage_key: UsageKey) -> tuple[int, ...]:
-    """Return the eight counters of the second-level cache record: requests, hits and victims."""
+    """Return the eight counters of the L2 cache record: requests, hits and victims."""
     usage = usage_of(*usage_key)
     requests = (usage.read_bytes + usage.written_bytes) // _CACHE_LINE_BYTES
     hits = round(requests * usage.hit_share)

@@ -1,4 +1,4 @@
-"""The native profiler's states and return codes, in today's meaning and in the older one.
+"""States and return codes of the native profiler, in its current and its older semantics.
 
 Source: collectors/FRONTENDS.md section 3.5.
 """
@@ -25,19 +25,12 @@ _DEFAULT_MASK = ACL_API | TASK_TIME | AICORE_METRICS
 
 
 class NativeProfiler:
-    """What stands behind ``acl.prof.init`` to ``finalize``; every method gives a return code.
-
-    Parameters
-    ----------
-    host
-        The host of the machine to profile.
-    devices
-        Its devices.
+    """The calls of ``acl.prof`` from ``init`` to ``finalize``, on the devices of a host; every method returns a code.
 
     Attributes
     ----------
     subscribed
-        The models whose executions are being described, which excludes collection.
+        Models with a subscription, which excludes collection.
     """
 
     def __init__(self, host: Host, devices: Sequence[Device]) -> None:
@@ -58,11 +51,11 @@ class NativeProfiler:
 
     @property
     def initialised(self) -> bool:
-        """Whether collection has been prepared or runs, which subscription excludes."""
+        """Whether a collection is prepared or runs, which excludes subscriptions."""
         return self._output is not None
 
     def begin_by_file(self, output: Path, mask: int, metric: int, settings: Mapping[int, str]) -> int:
-        """Collect from all devices from now on, as the file asks that ``acl.init`` was given."""
+        """Start the collection of all devices that the configuration file of ``acl.init`` asks for."""
         code = self.init(str(output))
         if code != codes.SUCCESS:
             return code
@@ -75,14 +68,14 @@ class NativeProfiler:
         return code
 
     def end_by_file(self) -> int:
-        """End what :meth:`begin_by_file` began."""
+        """End the collection of :meth:`begin_by_file`."""
         if not self._by_file:
             return codes.SUCCESS
         self._by_file = False
         return self.finalize()
 
     def init(self, path: str) -> int:
-        """Set where recordings go; the path is looked at when one starts."""
+        """Set the output directory; :meth:`start` checks the path."""
         if os.environ.get("PROFILING_MODE") == "dynamic":
             return codes.FEATURE_UNSUPPORTED
         if self._by_file or self.subscribed:
@@ -97,7 +90,7 @@ class NativeProfiler:
         return codes.SUCCESS
 
     def finalize(self) -> int:
-        """End profiling; a recording that still runs is completed."""
+        """End profiling and complete a running recording."""
         if self._by_file:
             return codes.PROF_API_CONFLICT
         if self._output is None and self._legacy:
@@ -109,19 +102,19 @@ class NativeProfiler:
         return code
 
     def create_config(self, device_ids: Sequence[int], metric: int, mask: int) -> int:
-        """Return the handle of a configuration, or 0 for a device list that cannot be."""
+        """Return the handle of a configuration, or 0 for an invalid device list."""
         known = range(len(self._devices))
         if not device_ids or len(set(device_ids)) < len(device_ids) or any(each not in known for each in device_ids):
             return 0
         return self._host.handles.add(Collection(tuple(device_ids), metric, mask))
 
     def destroy_config(self, handle: int) -> int:
-        """Forget a configuration; a recording that runs with it goes on."""
+        """Destroy a configuration; its recording continues."""
         removed = self._host.handles.remove(handle, Collection)
         return codes.INVALID_PARAM if removed is None else codes.SUCCESS
 
     def set_config(self, kind: int, value: str) -> int:
-        """Set one of the settings for the recordings that start from now on."""
+        """Set an option of later recordings."""
         code = collection.check(kind, value)
         if code == codes.SUCCESS:
             self._settings[kind] = value
@@ -139,7 +132,7 @@ class NativeProfiler:
             return self._start(handle)
 
     def stop(self, handle: int) -> int:
-        """Wait for the devices, complete the recording; 500005 says that not all of it could be written."""
+        """Wait for the devices and complete the recording; 500005 if a part could not be written."""
         with self._completing:
             if self._running is None:
                 return codes.PROF_NOT_RUN if self._legacy else codes.SUCCESS
@@ -165,7 +158,7 @@ class NativeProfiler:
         return self._begin(handle, collection)
 
     def _collection(self, handle: int) -> Collection | None:
-        """Return the configuration of a handle; the null handle means defaults on the devices in use."""
+        """Return the configuration of a handle; the null handle is the default on the devices in use."""
         if handle:
             return self._host.handles.get(handle, Collection)
         devices = tuple(device.device_id for device in self._host.opened)
@@ -208,7 +201,7 @@ class NativeProfiler:
         return codes.SUCCESS
 
     def complete(self) -> int:
-        """Complete the recording that runs, if there is one: 0, or 500005 when not all of it could be written."""
+        """Complete the running recording, if any: 0, or 500005 if a part could not be written."""
         with self._completing:  # whoever comes second waits, so that a process does not end in the middle
             recorder = self._detach()
             if recorder is None:
@@ -220,21 +213,21 @@ class NativeProfiler:
             return codes.SUCCESS if recorder.error is None else codes.PROFILING_FAILURE
 
     def after_fork(self) -> None:
-        """Record nothing more in the child of a fork; what was recorded is the parent's."""
+        """Stop recording in the child of a fork; the recording is the parent's."""
         self._completing = threading.RLock()
         self.subscribed.clear()
         self._detach()
 
     def _drain(self) -> None:
-        """Wait until every device has run what it holds, as no call of the user's."""
+        """Wait for the tasks of every device, without recording the wait."""
         with self._host.lock:
             ends_ns = [device.ns_at(stream.end_tick) for device in self._devices for stream in device.streams]
         self._host.clock.sleep_until_ns(max(ends_ns, default=0))
 
     def _detach(self) -> Recorder | None:
-        """Return the recorder of the recording that runs and record nothing more.
+        """Detach and return the recorder of the running recording.
 
-        From here on other threads launch unrecorded, so what is recorded ends before the recording does.
+        Other threads launch unrecorded from here on, so every recorded task ends before the recording does.
         """
         with self._host.lock:
             recorder = self._host.recorder if self._running is not None else None

@@ -1,7 +1,7 @@
-"""The profiler's recorder: turns what happens on the machine into records, and records into files.
+"""The recorder: turns events of the machine into records, and records into files.
 
-It is called with the machine's lock held. Host records are written as they come. A device reports a task when
-it has run, so its records wait in order of time until the clock has passed them. Both go to disk in batches.
+The machine's lock is held in every call. Host records are written as they come; device records wait until the clock
+has passed them. Both are written in batches.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from npuprof.clock import Clock
 from npuprof.simulator import device_records, host_records
+from npuprof.simulator.clock import same_moment
 from npuprof.simulator.collection import Collection
 from npuprof.simulator.communication import Collective, CommunicationRecords, Step, sqe_of
 from npuprof.simulator.cost_model import Chip, Estimate, Operator
@@ -23,34 +24,15 @@ from npuprof.simulator.names import Names
 
 _BATCH_RECORDS = 2048
 _BATCH_NS = 500_000_000
-_LOOKS = 5
 
 
 class Recorder:
-    """One recording from start to stop.
-
-    Parameters
-    ----------
-    collection
-        What to record.
-    parent
-        Where to make the ``PROF_*`` directory.
-    chip, clock, rank_id
-        Of the machine that is recorded.
-    devices
-        Those that are open already.
+    """One recording from start to stop, in a ``PROF_*`` directory below `parent`; an OSError if it cannot be made.
 
     Attributes
     ----------
-    directory
-        The ``PROF_*`` directory.
     error
-        Why nothing more can be written, such as a full disk; ``None`` while all is well. The machine runs on.
-
-    Raises
-    ------
-    OSError
-        If the directory cannot be made.
+        The error after which nothing more is written, such as a full disk. The machine continues.
     """
 
     def __init__(
@@ -73,7 +55,7 @@ class Recorder:
         self._samplers: dict[int, MemorySampler] = {}
         self._mark_ids = itertools.count(1)
         self._unwritten = 0
-        realtime_ns, monotonic_ns = _same_moment(clock)
+        realtime_ns, monotonic_ns = same_moment(clock)
         self._started_ns = self._written_ns = monotonic_ns
         self._directory = ProfDirectory(parent, chip, collection, realtime_ns, monotonic_ns, rank_id)
         self._framework: FrameworkFiles | None = FrameworkFiles(parent)
@@ -89,7 +71,7 @@ class Recorder:
     # -- what happens --------------------------------------------------------------------------------------
 
     def open_device(self, device: DeviceView) -> None:
-        """Take a device into the recording if it was asked for."""
+        """Add a device, if the collection includes it."""
         if device.device_id not in self.collection.device_ids or device.device_id in self._devices or self.error:
             return
         now_ns = self._clock.monotonic_raw_ns()
@@ -109,7 +91,7 @@ class Recorder:
     def operator_launched(
         self, device: DeviceView, task: Task, operator: Operator, work: Estimate, call: HostCall
     ) -> None:
-        """Record that an operator was launched and will run as `task`."""
+        """Record the launch of an operator."""
         wanted = self.collection
         if wanted.acl_api:
             self._api(self._host.acl_call(operator.api, call, operator=True))
@@ -132,7 +114,7 @@ class Recorder:
     def copied(
         self, device: DeviceView, tasks: tuple[Task, ...], kind: CopyKind, size_bytes: int, call: HostCall, wait: bool
     ) -> None:
-        """Record that a copy was launched and will run as `tasks`."""
+        """Record a copy."""
         if self.collection.acl_api:
             self._api(self._host.acl_call("aclrtMemcpy" if wait else "aclrtMemcpyAsync", call))
         if self.collection.runtime_api:
@@ -151,7 +133,7 @@ class Recorder:
     def communicated(
         self, device: DeviceView, collective: Collective, steps: Sequence[Step], tasks: Sequence[Task], call: HostCall
     ) -> None:
-        """Record that a communication operator was launched, and will run as `tasks`, one for each step."""
+        """Record a collective, with a task for each step."""
         wanted, makes = self.collection, self._communication
         if wanted.acl_api:
             self._api(makes.library_call(collective, call))
@@ -172,50 +154,50 @@ class Recorder:
         self._batch(call.end_ns)
 
     def event_recorded(self, device: DeviceView, task: Task, call: HostCall) -> None:
-        """Record that a stream will reach an event in `task`."""
+        """Record an event in a stream."""
         self._event(device, task, call, "aclrtRecordEvent", "EventRecord", "EVENT_RECORD")
 
     def event_awaited(self, device: DeviceView, task: Task, call: HostCall) -> None:
-        """Record that a stream will wait for an event in `task`."""
+        """Record a stream's wait for an event."""
         self._event(device, task, call, "aclrtStreamWaitEvent", "StreamWaitEvent", "STREAM_WAIT_EVENT")
 
     def runtime_call(self, name: str, call: HostCall) -> None:
-        """Record that the host called a function that runs no task, such as a synchronisation."""
+        """Record a call without a task, such as a synchronisation."""
         # A call that another thread was in when the recording started is not part of it.
         if self.collection.acl_api and call.begin_ns >= self._started_ns:
             self._api(self._host.acl_call(name, call))
         self._batch(call.end_ns)
 
     def task_ids_wrapped(self, device: DeviceView, stream: Stream, tick: int, call: HostCall) -> None:
-        """Record that the task ids of a stream begin again at 0."""
+        """Record a wrap of the task ids of a stream."""
         self._flip(device, stream, stream.flip_count, tick, call)
 
     def stream_destroyed(self, device: DeviceView, stream: Stream, call: HostCall) -> None:
-        """Record that a stream is gone; its id may come back with another."""
+        """Record that a stream is destroyed; its id may be used again."""
         tick = max(stream.end_tick + 1, device.tick_at(call.begin_ns))
         self._flip(device, stream, host_records.DESTROYED, tick, call)
 
     def marked(self, mark: host_records.Mark) -> None:
-        """Record that a marker was set or a range has ended."""
+        """Record a marker or a finished range."""
         # A range that began before the recording is not part of it.
         if self.collection.marks and mark.start_ns >= self._started_ns:
             self._on_host("aging.additional.msproftx", self._host.mark(mark, next(self._mark_ids)))
             self._batch(mark.end_ns)
 
     def marked_on_stream(self, device: DeviceView, task: Task, mark: host_records.Mark) -> None:
-        """Record a marker that the device notes too, when the stream reaches it."""
+        """Record a marker on the host and in a stream."""
         if self.collection.marks and mark.start_ns >= self._started_ns:
             mark_id = next(self._mark_ids)
             self._on_host("aging.additional.msproftx", self._host.mark(mark, mark_id))
             self._step(device, task, mark_id, device_records.TAG_MARK)
 
     def step_tagged(self, device: DeviceView, task: Task, index: int, tag: int) -> None:
-        """Record that a step begins or ends, when the stream reaches `task`."""
+        """Record the begin or end of a step in a stream."""
         if self.collection.steps:
             self._step(device, task, index, tag)
 
     def memory_changed(self, device: DeviceView, address: int, size_bytes: int, call: HostCall) -> None:
-        """Record that device memory was allocated (`size_bytes` above 0) or released."""
+        """Record an allocation (positive `size_bytes`) or release."""
         if (sampler := self._samplers.get(device.device_id)) is not None:
             sampler.allocated(call.begin_ns, device.memory.allocated_bytes)
         if self.collection.allocations:
@@ -223,47 +205,44 @@ class Recorder:
             self._on_host("aging.additional.task_memory_info", record)
         self._batch(call.end_ns)
 
-    # -- what a framework tells ----------------------------------------------------------------------------
+    # -- frameworks ----------------------------------------------------------------------------------------
 
     @property
     def takes_framework(self) -> bool:
-        """Whether calls of a framework's operators are wanted."""
+        """Whether calls of framework operators are recorded."""
         return self._framework is not None and self.error is None
 
     def without_framework(self) -> None:
-        """Leave out calls of a framework's operators, where only the device was asked for."""
+        """Skip calls of framework operators, for a collection of the device alone."""
         self._framework = None
 
     def operator_called(self, call: OperatorCall) -> None:
-        """Record that a framework's operator was called; one that began before the recording is no part of it."""
+        """Record a call of a framework operator, unless it began before the recording."""
         if self._framework is not None and call.begin_ns >= self._started_ns:
-            self._tell(lambda files: files.call(call))
+            self._to_framework(lambda files: files.call(call))
 
     def block_changed(self, block: Block) -> None:
-        """Record that a framework's allocator gave out a block or took one back."""
+        """Record an allocation or release of a framework's allocator."""
         if self._framework is not None and self.collection.allocations and block.time_ns >= self._started_ns:
-            self._tell(lambda files: files.block(block))
+            self._to_framework(lambda files: files.block(block))
 
-    def _tell(self, what: Callable[[FrameworkFiles], None]) -> None:
+    def _to_framework(self, write: Callable[[FrameworkFiles], None]) -> None:
         if self._framework is not None and self.error is None:
             try:
-                what(self._framework)
+                write(self._framework)
             except OSError as error:
                 self._fail(error)
 
     # -- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Write what is left and complete the directory; the devices must have run everything.
-
-        :attr:`error` tells whether it could be written.
-        """
+        """Write all remaining records and complete the directory, after the last task; see :attr:`error`."""
         if self.error is None:
             try:
                 self._write(self._clock.monotonic_raw_ns(), everything=True)
                 if self._framework is not None:
                     self._framework.flush()
-                self._directory.close(*_same_moment(self._clock, later=True))
+                self._directory.close(*same_moment(self._clock, later=True))
             except OSError as error:
                 self._fail(error)
 
@@ -301,7 +280,7 @@ class Recorder:
                 self._fail(error)
 
     def _batch(self, now_ns: int) -> None:
-        """Write a batch when enough has come together, or enough time has passed."""
+        """Write a batch of enough records or enough time."""
         if self.error is None and (self._unwritten > _BATCH_RECORDS or now_ns - self._written_ns > _BATCH_NS):
             try:
                 self._write(now_ns, everything=False)
@@ -332,19 +311,3 @@ class Recorder:
             self._directory.abandon()
         except OSError as further:
             self.error = further
-
-
-def _same_moment(clock: Clock, *, later: bool = False) -> tuple[int, int]:
-    """Return one moment on both clocks, at the last or the next whole microsecond: the format keeps no more."""
-    # The tightest of several looks: the moment lies somewhere between the two readings around it.
-    _, monotonic_ns, realtime_ns = min(_look(clock) for _ in range(_LOOKS))
-    shift_ns = -realtime_ns % 1000 if later else -(realtime_ns % 1000)
-    return realtime_ns + shift_ns, monotonic_ns + shift_ns
-
-
-def _look(clock: Clock) -> tuple[int, int, int]:
-    """Return how long it took to read both clocks, and what they showed in the middle."""
-    before_ns = clock.monotonic_raw_ns()
-    realtime_ns = clock.realtime_ns()
-    after_ns = clock.monotonic_raw_ns()
-    return after_ns - before_ns, (before_ns + after_ns) // 2, realtime_ns

@@ -1,4 +1,4 @@
-"""Subscriptions to models: descriptions of the operators that ran, written into a pipe of the subscriber's.
+"""Subscriptions to models: descriptions of executed operators, written into the subscriber's pipe.
 
 Source: collectors/FRONTENDS.md section 3 (descriptions of 80 bytes, codes, exclusion of collection).
 """
@@ -32,7 +32,7 @@ _END_S = 5.0
 
 @dataclass(frozen=True)
 class SubscribeConfig:
-    """What ``create_subscribe_config`` was given."""
+    """The arguments of ``create_subscribe_config``."""
 
     times: bool
     metric: int
@@ -40,7 +40,7 @@ class SubscribeConfig:
 
 
 class Described(NamedTuple):
-    """One description as the getters give it."""
+    """One description, as the getters return it."""
 
     model_id: int
     node_index: int
@@ -57,17 +57,7 @@ class _Subscription:
 
 
 class Subscriptions:
-    """What stands behind ``acl.prof.model_subscribe``; its methods give return codes.
-
-    Parameters
-    ----------
-    host
-        The host that executes the models.
-    profiler
-        Its profiler: collection and subscription exclude each other.
-    models
-        The models that are loaded, by id.
-    """
+    """The subscription calls of ``acl.prof``, which exclude collection; the methods return codes."""
 
     def __init__(self, host: Host, profiler: NativeProfiler, models: Mapping[int, Model]) -> None:
         self._host = host
@@ -78,7 +68,7 @@ class Subscriptions:
         self._first_index: dict[int, int] = {}
 
     def create_config(self, times: int, metric: int, pipe: int) -> int:
-        """Return the handle of a configuration; 0 for a metric that there is not, or a pipe that is not open."""
+        """Return the handle of a configuration; 0 for an unknown metric or a closed pipe."""
         if times not in (0, 1) or (metric not in METRICS and metric != METRIC_NONE):
             return 0
         try:
@@ -88,12 +78,12 @@ class Subscriptions:
         return self._host.handles.add(SubscribeConfig(bool(times), metric, pipe))
 
     def destroy_config(self, handle: int) -> int:
-        """Forget a configuration."""
+        """Destroy a configuration."""
         removed = self._host.handles.remove(handle, SubscribeConfig)
         return codes.INVALID_PARAM if removed is None else codes.SUCCESS
 
     def subscribe(self, model_id: int, handle: int) -> int:
-        """Describe the operators of a model's executions from now on."""
+        """Describe the operators of each execution of a model."""
         if model_id not in self._models:
             return codes.INVALID_MODEL_ID
         config = self._host.handles.get(handle, SubscribeConfig)
@@ -112,7 +102,7 @@ class Subscriptions:
         return codes.SUCCESS
 
     def unsubscribe(self, model_id: int) -> int:
-        """Describe no more; what has been executed is written first, as far as the pipe takes it."""
+        """End a subscription, after the descriptions of past executions, as far as the pipe takes them."""
         subscription = self._of_model.pop(model_id, None)
         if subscription is None:
             return codes.INVALID_MODEL_ID
@@ -123,7 +113,7 @@ class Subscriptions:
         return codes.SUCCESS
 
     def executed(self, model_id: int, model: Model, tasks: Sequence[Task]) -> None:
-        """Take note of an execution; its descriptions are written when the device has run it."""
+        """Queue the descriptions of an execution; they are written after its last task."""
         subscription = self._of_model.get(model_id)
         if subscription is None or not tasks:
             return
@@ -157,7 +147,7 @@ class Subscriptions:
                     return  # whoever was to read has gone
 
     def described(self, data: bytes, index: int) -> Described | None:
-        """Return one of the descriptions in some memory; None if there is none of this index."""
+        """Return a description in a buffer; None without one of this index."""
         start = index * DESCRIPTION_BYTES
         if not 0 <= start <= len(data) - DESCRIPTION_BYTES:
             return None
@@ -165,5 +155,5 @@ class Subscriptions:
         return Described(model_id, number, duration, begin, end)
 
     def node(self, index: int) -> Node | None:
-        """Return the operator that a description's index leads to."""
+        """Return the operator of a description's index."""
         return self._nodes[index] if 0 <= index < len(self._nodes) else None

@@ -1,4 +1,4 @@
-"""Large recordings in seconds, for benchmarks and tests: the same layouts, filled in bulk with NumPy."""
+"""Synthetic recordings of any size, filled with NumPy, for benchmarks and tests."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _VECTOR_OPERATORS = ("Add", "Mul", "Cast", "ReduceSum", "Softmax", "Transpose")
 def synthesise(
     directory: str | Path, launches: int = 100_000, streams: int = 4, threads: int = 3, seed: int = 0
 ) -> Path:
-    """Write a recording of many launches of operators, as a level 2 run on one device with counters has it.
+    """Write a level 2 recording of one device, with counters.
 
     Parameters
     ----------
     directory
-        Where to make the ``PROF_*`` directory.
+        The parent of the ``PROF_*`` directory.
     launches
-        Operators launched; more than 65,536 on a stream make its task ids wrap.
+        Number of operators; more than 65,536 on a stream make its task ids wrap.
     streams, threads
-        Streams of the device and threads of the host that they are spread over.
+        Number of streams of the device, and of threads of the host.
     seed
-        Of the random order, sizes and gaps.
+        Seed of the order, sizes and gaps.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def synthesise(
 
 
 class _Synthesis:
-    """The columns of one synthetic recording: a row is a launch, in the order of the host's calls."""
+    """The columns of one recording, a row for each launch in call order."""
 
     def __init__(self, directory: Path, launches: int, streams: int, threads: int, random: np.random.Generator) -> None:
         self._device: Device = Simulator().device(0)
@@ -83,7 +83,7 @@ class _Synthesis:
         self._run_on_device(streams)
 
     def _run_on_device(self, streams: int) -> None:
-        """Assign task id, start and end to every launch, and a moment to every wrap of the ids."""
+        """Assign a task id, start and end to every launch, and a tick to every wrap of the ids."""
         launches = len(self._kind)
         device = self._device
         durations = [estimate(device.chip, operator).duration_ns for operator in self._operators]
@@ -140,7 +140,7 @@ class _Synthesis:
         return np.array([self._names.hash(operator.name) for operator in self._operators], np.uint64)[self._kind]
 
     def _api(self) -> Records:
-        """Return the three nested calls of each launch."""
+        """Return three nested calls for each launch."""
         host = host_records
         acl = [self._names.api_type(LEVEL_ACL, each.api, names.CLASS_OPERATOR) for each in self._operators]
         runtime = self._names.api_type(LEVEL_RUNTIME, "KernelLaunch")
@@ -231,7 +231,7 @@ class _Synthesis:
 
     def _stars(self) -> Records:
         records = np.zeros((2, len(self._kind)), layouts.STARS_SOC.dtype)
-        # Ends first: where one task begins at the very tick at which another ends, the end comes before.
+        # Ends first: at equal ticks, the end of a task comes before the start of the next.
         records["head"] = np.array([layouts.HEAD_TASK_END, layouts.HEAD_TASK_START])[:, None] | self._sqe() << 10
         records["magic"] = layouts.DEVICE_MAGIC
         records["stream_id"], records["task_id"] = self._stream_id, self._task_id
@@ -275,20 +275,20 @@ class _Synthesis:
 
 
 def _take(records: Records, rows: Int64) -> Records:
-    """Pick records by row number, whole: NumPy's own picking leaves what no field covers undefined."""
+    """Return whole records by row number: NumPy's own indexing leaves bytes outside all fields undefined."""
     taken: Records = records.view(np.dtype((np.void, records.dtype.itemsize)))[rows].view(records.dtype)
     return taken
 
 
 def _in_order(records: Records, field: str) -> Records:
-    """Sort device records by time and number them modulo 16."""
+    """Sort device records by time and set their loss counters."""
     ordered = _take(records, np.argsort(records[field], kind="stable"))
     ordered["head"] |= (np.arange(len(ordered)) & 15).astype(np.uint16) << 6
     return ordered
 
 
 def _call_times(thread: Int64, threads: int, launch_host_ns: int, random: np.random.Generator) -> Int64:
-    """Return the beginning of each call: threads run beside each other, the calls of one never overlap."""
+    """Return the begin of each call: threads run concurrently, calls of a thread never overlap."""
     begin_ns = np.zeros(len(thread), np.int64)
     for number in range(threads):
         rows = np.flatnonzero(thread == number)
@@ -298,22 +298,22 @@ def _call_times(thread: Int64, threads: int, launch_host_ns: int, random: np.ran
 
 
 def _apart(begin_ns: Int64) -> Int64:
-    """Move calls that begin together apart, so that a wrap of task ids can lie between any two."""
+    """Separate calls with equal begins, so that a wrap of task ids fits between any two."""
     steps = np.arange(len(begin_ns)) * 2
     return np.asarray(np.maximum.accumulate(begin_ns - steps) + steps)
 
 
 def _catalogue(device: Device) -> list[Operator]:
-    """Return the operators that are launched: matrix products and vector operators of several sizes."""
-    found = []
+    """Return the operators: matrix products and vector operators of several sizes."""
+    operators = []
     for side in _SQUARES:
         square = Tensor((side, side), "float16")
-        found.append(_operator(device, "MatMulV3", "aclnnMatmul", (square, square), square, 2 * side**3))
+        operators.append(_operator(device, "MatMulV3", "aclnnMatmul", (square, square), square, 2 * side**3))
         for op_type in _VECTOR_OPERATORS:
             inputs = (square, square) if op_type in ("Add", "Mul") else (square,)
             output = Tensor((side,), "float16") if op_type == "ReduceSum" else square
-            found.append(_operator(device, op_type, f"aclnn{op_type}", inputs, output, side**2))
-    return found
+            operators.append(_operator(device, op_type, f"aclnn{op_type}", inputs, output, side**2))
+    return operators
 
 
 def _operator(

@@ -167,3 +167,26 @@ def test_an_interrupt_ends_the_processes(tmp_path: Path) -> None:
         [sys.executable, str(script)], capture_output=True, text=True, timeout=pace.seconds(240), check=False
     )
     assert ran.stdout.splitlines() == ["trained", "interrupted []"], ran.stderr
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="the system has no signal masks")
+def test_an_interrupt_while_processes_start_prints_nothing_of_theirs(tmp_path: Path) -> None:
+    """Every process that is started gets the interrupt while its interpreter starts, as one of a terminal would."""
+    script = _script(tmp_path, "print(len(runs.read(processes=2).table('kernels')), sorted(runs.failed))\n")
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    (hooks / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "if any('loky' in word or 'resource_tracker' in word for word in sys.orig_argv[1:]):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    root = str(Path(__file__).parents[2])
+    ran = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(hooks), root))},
+        timeout=240,
+        check=False,
+    )
+    assert (ran.stdout.splitlines(), ran.stderr) == (["trained", "2 []"], "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -171,7 +172,30 @@ def test_a_matrix_product_is_bound_by_the_cube_and_an_addition_by_memory() -> No
 def test_what_a_configuration_does_not_name_stays(clock: FakeClock) -> None:
     before = simulator.current()
     assert simulator.configure(semantics="legacy") is before
+    assert simulator.configure(busy=True) is simulator.current() is before
     after = simulator.configure(devices=3)
-    assert (len(after.devices), after.semantics, after.clock) == (3, "legacy", clock)
+    assert (len(after.devices), after.semantics, after.busy, after.clock) == (3, "legacy", True, clock)
     with pytest.raises(ValueError, match="910B"):
         simulator.configure(chip="Z80")
+
+
+def test_a_new_configuration_completes_the_recording_of_the_former_machine(clock: FakeClock, tmp_path: Path) -> None:
+    before = simulator.current()
+    profiler, device = before.profiler, before.device(0)
+    device.create_stream()
+    address = device.allocate(1024)
+    assert profiler.init(str(tmp_path)) == profiler.start(profiler.create_config([0], 1, 0x7)) == 0
+    device.launch("Add")
+    after = simulator.configure(devices=2)
+    (recording,) = tmp_path.glob("PROF_*")
+    assert (recording / "host" / "end_info").is_file()  # written when a recording is complete
+    assert (recording / "device_0" / "data").is_dir()
+    assert before.recorder is None
+    assert simulator.current() is after is not before
+    assert [len(each.streams) for each in after.devices] == [1, 1]
+    assert not after.device(0).memory.holds(address, 1)
+    assert (after.profiler.initialised, after.opened, after.recorder) == (False, (), None)
+    simulator.configure(chip="910B")
+    assert simulator.current() is not after  # a chip that is named is a fresh machine too
+    assert len(simulator.current().devices) == 2
+    assert simulator.reset().semantics == "current"

@@ -1,7 +1,7 @@
-"""A package that looks like pyACL's ``acl``, in front of the simulated machine of this process.
+"""A package like pyACL's ``acl``, on the simulated machine of this process.
 
-Only what a program needs to run operators of its own and to be profiled is here. Calls give what pyACL's
-give: a return code, or a tuple of values with the code last; handles are integers, 0 for failure.
+It has the calls that a program with its own operators needs, and those of the profiler. They return what pyACL's
+return: a code, or a tuple with the code last; handles are integers, 0 for failure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_CONFIG_BYTES = 1 << 20
 
 
 def init(config_path: str | None = None) -> int:
-    """Initialise acl; a file that switches profiling on has everything recorded until :func:`finalize`."""
+    """Initialise acl; with a configuration file that switches profiling on, record until :func:`finalize`."""
     runtime = current().runtime
     if runtime.initialised:
         return codes.REPEAT_INITIALIZE

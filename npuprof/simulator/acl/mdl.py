@@ -1,4 +1,4 @@
-"""``acl.mdl``: models of the simulated NPU, loaded and executed; the contents of their operands are not computed."""
+"""``acl.mdl``: loads and executes models of the simulated NPU; the values of their operands are not computed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _ids = itertools.count(1)
 
 
 class Dataset:
-    """Operands of a model: the handles of their buffers."""
+    """The buffer handles of a model's operands."""
 
     def __init__(self) -> None:
         self.buffers: list[int] = []
 
 
 def load_from_file(path: str) -> tuple[int, int]:
-    """Load a model that :func:`npuprof.simulator.models.write_model` wrote: its id, and the return code."""
+    """Load a model that :func:`npuprof.simulator.models.write_model` wrote; return its id and a code."""
     try:
         with Path(path).open("rb") as file:
             return _load(file.read(_MAX_BYTES + 1))
@@ -46,7 +46,7 @@ def _load(content: bytes) -> tuple[int, int]:
 
 
 def unload(model_id: int) -> int:
-    """Forget a model."""
+    """Unload a model."""
     return codes.SUCCESS if current().models.pop(model_id, None) is not None else codes.INVALID_MODEL_ID
 
 
@@ -56,16 +56,16 @@ def create_dataset() -> int:
 
 
 def destroy_dataset(dataset: int) -> int:
-    """Forget a model's operands."""
+    """Destroy a dataset."""
     return codes.INVALID_PARAM if current().handles.remove(dataset, Dataset) is None else codes.SUCCESS
 
 
 def add_dataset_buffer(dataset: int, buffer: int) -> tuple[int, int]:
-    """Add an operand: the dataset, and the return code."""
-    found = current().handles.get(dataset, Dataset)
-    if found is None:
+    """Add an operand; return the dataset and a code."""
+    target = current().handles.get(dataset, Dataset)
+    if target is None:
         return 0, codes.INVALID_PARAM
-    found.buffers.append(buffer)
+    target.buffers.append(buffer)
     return dataset, codes.SUCCESS
 
 
@@ -86,10 +86,10 @@ def _execute(model_id: int, stream: int, *, wait: bool) -> int:
     model: Model | None = simulator.models.get(model_id)
     if model is None:
         return codes.INVALID_MODEL_ID
-    found = resolve_stream(stream)
-    if found is None:
+    resolved = resolve_stream(stream)
+    if resolved is None:
         return codes.RT_STREAM_CONTEXT if stream else codes.RT_CONTEXT_NULL
-    device, target = found
+    device, target = resolved
     tasks = [node.launch(device, target) for node in model.nodes]
     if wait:
         device.synchronize(target)

@@ -63,18 +63,18 @@ def finalize() -> int:
 def create_config(
     device_list: Sequence[int], aicore_metrics: int, aicore_events: int = 0, data_type_config: int = 0
 ) -> int:
-    """Return a handle for a configuration, 0 when the devices are wrong; `aicore_events` is not used, as in pyACL."""
+    """Return the handle of a configuration, 0 for wrong devices; `aicore_events` is ignored, as in pyACL."""
     del aicore_events
     return current().profiler.create_config(device_list, aicore_metrics, data_type_config)
 
 
 def destroy_config(config: int) -> int:
-    """Forget a configuration."""
+    """Destroy a configuration."""
     return current().profiler.destroy_config(config)
 
 
 def set_config(config_type: int, config: str) -> int:
-    """Set something beside the mask, such as 3 (memory sampling, in Hz)."""
+    """Set an option that the mask does not cover, such as 3 (memory sampling, in Hz)."""
     return current().profiler.set_config(config_type, config)
 
 
@@ -102,12 +102,12 @@ def create_stamp() -> int:
 
 
 def destroy_stamp(stamp: int) -> None:
-    """Forget a stamp."""
+    """Destroy a stamp."""
     current().marker.destroy_stamp(stamp)
 
 
 def set_stamp_trace_message(stamp: int, message: str, message_length: int | None = None) -> int:
-    """Set the message of a stamp; its length is that of the text."""
+    """Set the message of a stamp; `message_length` is ignored."""
     del message_length
     return current().marker.set_message(stamp, message)
 
@@ -118,10 +118,10 @@ def mark(stamp: int) -> int:
 
 
 def mark_ex(message: str, *length_and_stream: int) -> int:
-    """Set a marker that the device notes too: ``mark_ex(message, stream)``, or with the length between them."""
+    """Set a marker on the host and on a stream: ``mark_ex(message, stream)``, or with the length between them."""
     stream = length_and_stream[-1] if length_and_stream else 0
-    found = resolve_stream(stream) if stream else None
-    device, target = (None, None) if found is None else found
+    resolved = resolve_stream(stream) if stream else None
+    device, target = (None, None) if resolved is None else resolved
     return current().marker.mark_on_stream(message, device, target)
 
 
@@ -131,18 +131,18 @@ def push(stamp: int) -> int:
 
 
 def pop(stamp: int = 0) -> int:
-    """End the newest range of this thread; `stamp` is not looked at."""
+    """End the innermost range of this thread; `stamp` is ignored."""
     del stamp
     return current().marker.pop()
 
 
 def range_start(stamp: int) -> tuple[int, int]:
-    """Begin a range that any thread can end: its number, and the return code."""
+    """Begin a range that any thread can end; return its id and a code."""
     return current().marker.range_start(stamp)
 
 
 def range_stop(range_id: int) -> int:
-    """End a range by number."""
+    """End a range."""
     return current().marker.range_stop(range_id)
 
 
@@ -152,14 +152,14 @@ def create_step_info() -> int:
 
 
 def destroy_step_info(step_info: int) -> int:
-    """Forget a step counter."""
+    """Destroy a step counter."""
     return current().marker.destroy_step_info(step_info)
 
 
 def get_step_timestamp(step_info: int, tag: int, stream: int) -> int:
-    """Note the begin (0, or 60000) or the end (1, or 60001) of a step in a stream."""
-    found = resolve_stream(stream)
-    device, target = (None, None) if found is None else found
+    """Record the begin (0, or 60000) or the end (1, or 60001) of a step in a stream."""
+    resolved = resolve_stream(stream)
+    device, target = (None, None) if resolved is None else resolved
     return current().marker.step(step_info, tag, device, target)
 
 
@@ -167,22 +167,22 @@ def get_step_timestamp(step_info: int, tag: int, stream: int) -> int:
 
 
 def create_subscribe_config(time_info_switch: int, aicore_metrics: int, fd: int) -> int:
-    """Return a handle for a subscription that is written into the pipe `fd`; 0 when an argument is wrong."""
+    """Return the handle of a subscription that writes into the pipe `fd`; 0 for a wrong argument."""
     return current().subscriptions.create_config(time_info_switch, aicore_metrics, fd)
 
 
 def destroy_subscribe_config(config: int) -> int:
-    """Forget a configuration; a subscription with it goes on."""
+    """Destroy a configuration; its subscriptions continue."""
     return current().subscriptions.destroy_config(config)
 
 
 def model_subscribe(model_id: int, config: int) -> int:
-    """Have the operators of a model's executions described from now on."""
+    """Describe the operators of each execution of a model."""
     return current().subscriptions.subscribe(model_id, config)
 
 
 def model_unsubscribe(model_id: int) -> int:
-    """End a subscription; descriptions of what has been executed are written first."""
+    """End a subscription, after the descriptions of past executions are written."""
     return current().subscriptions.unsubscribe(model_id)
 
 
@@ -190,61 +190,61 @@ model_un_subscribe = model_unsubscribe
 
 
 def get_op_desc_size() -> tuple[int, int]:
-    """Return the size of an operator's description, and the return code."""
+    """Return the size of an operator's description, and a code."""
     return DESCRIPTION_BYTES, codes.SUCCESS
 
 
 def get_op_num(data: int, data_len: int) -> tuple[int, int]:
-    """Return the number of descriptions in some memory; 100000 if it does not hold whole ones."""
+    """Return the number of descriptions in a buffer; code 100000 for a partial one."""
     if not data or data_len <= 0 or data_len % DESCRIPTION_BYTES:
         return 0, codes.INVALID_PARAM
     return data_len // DESCRIPTION_BYTES, codes.SUCCESS
 
 
 def get_model_id(data: int, data_len: int, index: int) -> int:
-    """Return the model that an operator is of; 0 when there is no such description."""
-    found = _described(data, data_len, index)
-    return 0 if found is None else found.model_id
+    """Return the model of an operator; 0 without such a description."""
+    described = _described(data, data_len, index)
+    return 0 if described is None else described.model_id
 
 
 def get_op_start(data: int, data_len: int, index: int) -> int:
-    """Return when an operator began, in ns of the host's monotonic clock."""
-    found = _described(data, data_len, index)
-    return 0 if found is None else found.start_ns
+    """Return the start of an operator, in ns of the host's monotonic clock."""
+    described = _described(data, data_len, index)
+    return 0 if described is None else described.start_ns
 
 
 def get_op_end(data: int, data_len: int, index: int) -> int:
-    """Return when an operator ended, in ns of the host's monotonic clock."""
-    found = _described(data, data_len, index)
-    return 0 if found is None else found.end_ns
+    """Return the end of an operator, in ns of the host's monotonic clock."""
+    described = _described(data, data_len, index)
+    return 0 if described is None else described.end_ns
 
 
 def get_op_duration(data: int, data_len: int, index: int) -> int:
-    """Return how long an operator ran, in ns."""
-    found = _described(data, data_len, index)
-    return 0 if found is None else found.duration_ns
+    """Return the duration of an operator in ns."""
+    described = _described(data, data_len, index)
+    return 0 if described is None else described.duration_ns
 
 
 def get_op_type_len(data: int, data_len: int, index: int) -> tuple[int, int]:
-    """Return the length that :func:`get_op_type` needs, its end mark counted."""
+    """Return the buffer length for :func:`get_op_type`, with the terminator."""
     node = _node(data, data_len, index)
     return (0, codes.INVALID_PARAM) if node is None else (len(node.op_type) + 1, codes.SUCCESS)
 
 
 def get_op_name_len(data: int, data_len: int, index: int) -> tuple[int, int]:
-    """Return the length that :func:`get_op_name` needs, its end mark counted."""
+    """Return the buffer length for :func:`get_op_name`, with the terminator."""
     node = _node(data, data_len, index)
     return (0, codes.INVALID_PARAM) if node is None else (len(node.name) + 1, codes.SUCCESS)
 
 
 def get_op_type(data: int, data_len: int, index: int, op_type_len: int) -> tuple[str, int]:
-    """Return an operator's type, which fits into `op_type_len` with its end mark."""
+    """Return an operator's type, if it fits into `op_type_len` with the terminator."""
     node = _node(data, data_len, index)
     return ("", codes.INVALID_PARAM) if node is None else _fitting(node.op_type, op_type_len)
 
 
 def get_op_name(data: int, data_len: int, index: int, op_name_len: int) -> tuple[str, int]:
-    """Return an operator's name, which fits into `op_name_len` with its end mark."""
+    """Return an operator's name, if it fits into `op_name_len` with the terminator."""
     node = _node(data, data_len, index)
     return ("", codes.INVALID_PARAM) if node is None else _fitting(node.name, op_name_len)
 
@@ -260,5 +260,5 @@ def _described(data: int, data_len: int, index: int) -> Described | None:
 
 
 def _node(data: int, data_len: int, index: int) -> Node | None:
-    found = _described(data, data_len, index)
-    return None if found is None else current().subscriptions.node(found.node_index)
+    described = _described(data, data_len, index)
+    return None if described is None else current().subscriptions.node(described.node_index)

@@ -1,4 +1,4 @@
-"""``acl.rt``: devices, contexts, streams, events and memory, as far as programs with operators of their own need."""
+"""``acl.rt``: devices, contexts, streams, events and memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KINDS: dict[int, CopyKind] = {1: "host_to_device", 2: "device_to_host", 3: "dev
 
 
 class Context:
-    """A context: the device that a thread works on."""
+    """The device of a thread."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -30,12 +30,12 @@ def get_device_count() -> tuple[int, int]:
 
 
 def set_device(device_id: int) -> int:
-    """Open a device and make it the calling thread's."""
+    """Open a device for the calling thread."""
     return create_context(device_id)[1]
 
 
 def reset_device(device_id: int) -> int:
-    """Wait for a device and give its streams back."""
+    """Wait for a device and release its streams and contexts."""
     devices = current().devices
     if not 0 <= device_id < len(devices):
         return codes.RT_INVALID_DEVICE
@@ -58,7 +58,7 @@ def get_device() -> tuple[int, int]:
 
 
 def create_context(device_id: int) -> tuple[int, int]:
-    """Open a device and give a context on it, which becomes the calling thread's."""
+    """Open a device and return a context on it, which becomes the calling thread's."""
     simulator = current()
     if not 0 <= device_id < len(simulator.devices):
         return 0, codes.RT_INVALID_DEVICE
@@ -70,7 +70,7 @@ def create_context(device_id: int) -> tuple[int, int]:
 
 
 def destroy_context(context: int) -> int:
-    """Forget a context."""
+    """Destroy a context."""
     simulator = current()
     if simulator.handles.remove(context, Context) is None:
         return codes.RT_PARAM_INVALID
@@ -96,7 +96,7 @@ def get_context() -> tuple[int, int]:
 
 
 def synchronize_device() -> int:
-    """Wait for everything on the calling thread's device."""
+    """Wait for all tasks of the calling thread's device."""
     device = _device()
     if device is None:
         return codes.RT_CONTEXT_NULL
@@ -117,20 +117,20 @@ def create_stream() -> tuple[int, int]:
 
 def destroy_stream(stream: int) -> int:
     """Wait for a stream and destroy it."""
-    found = current().handles.remove(stream, Stream)
-    if found is None:
+    removed = current().handles.remove(stream, Stream)
+    if removed is None:
         return codes.RT_PARAM_INVALID
-    if not found.destroyed:
-        current().device(found.device_id).destroy_stream(found)
+    if not removed.destroyed:
+        current().device(removed.device_id).destroy_stream(removed)
     return codes.SUCCESS
 
 
 def synchronize_stream(stream: int) -> int:
     """Wait for a stream."""
-    found = resolve_stream(stream)
-    if found is None:
+    resolved = resolve_stream(stream)
+    if resolved is None:
         return codes.RT_STREAM_CONTEXT
-    found[0].synchronize(found[1])
+    resolved[0].synchronize(resolved[1])
     return codes.SUCCESS
 
 
@@ -140,13 +140,13 @@ def create_event() -> tuple[int, int]:
 
 
 def destroy_event(event: int) -> int:
-    """Forget an event."""
-    found = current().handles.remove(event, Event)
-    return codes.RT_PARAM_INVALID if found is None else codes.SUCCESS
+    """Destroy an event."""
+    removed = current().handles.remove(event, Event)
+    return codes.RT_PARAM_INVALID if removed is None else codes.SUCCESS
 
 
 def record_event(event: int, stream: int) -> int:
-    """Record an event when the stream gets here."""
+    """Record an event in a stream."""
     return _with_event(event, stream, wait=False)
 
 
@@ -156,17 +156,17 @@ def stream_wait_event(stream: int, event: int) -> int:
 
 
 def synchronize_event(event: int) -> int:
-    """Wait until an event has happened."""
-    found = current().handles.get(event, Event)
-    if found is None:
+    """Wait for an event."""
+    recorded = current().handles.get(event, Event)
+    if recorded is None:
         return codes.RT_PARAM_INVALID
-    if found.recorded_ns is not None:
-        current().clock.sleep_until_ns(found.recorded_ns)
+    if recorded.recorded_ns is not None:
+        current().clock.sleep_until_ns(recorded.recorded_ns)
     return codes.SUCCESS
 
 
 def event_elapsed_time(start_event: int, end_event: int) -> tuple[float, int]:
-    """Return the milliseconds between two events that were recorded."""
+    """Return the milliseconds between two recorded events."""
     start, end = (current().handles.get(event, Event) for event in (start_event, end_event))
     if start is None or end is None or start.recorded_ns is None or end.recorded_ns is None:
         return 0.0, codes.RT_PARAM_INVALID
@@ -177,7 +177,7 @@ def event_elapsed_time(start_event: int, end_event: int) -> tuple[float, int]:
 
 
 def get_mem_info(attribute: int = 1) -> tuple[int, int, int]:
-    """Return free and total bytes of the device's memory; every attribute means the HBM."""
+    """Return free and total bytes of the device's HBM; `attribute` is ignored."""
     del attribute
     device = _device()
     if device is None:
@@ -187,7 +187,7 @@ def get_mem_info(attribute: int = 1) -> tuple[int, int, int]:
 
 
 def malloc(size: int, policy: int = 0) -> tuple[int, int]:
-    """Allocate device memory; the policy changes nothing here."""
+    """Allocate device memory; `policy` is ignored."""
     del policy
     device = _device()
     if device is None:
@@ -205,7 +205,7 @@ def free(address: int) -> int:
 
 
 def malloc_host(size: int) -> tuple[int, int]:
-    """Allocate memory of the host; the address is a true one of this process."""
+    """Allocate host memory at a real address of this process."""
     if size <= 0:
         return 0, codes.INVALID_PARAM
     buffer = (ctypes.c_char * size)()
@@ -215,7 +215,7 @@ def malloc_host(size: int) -> tuple[int, int]:
 
 
 def free_host(address: int) -> int:
-    """Release memory of the host."""
+    """Release host memory."""
     released = current().runtime.host_buffers.pop(address, None)
     return codes.RT_PARAM_INVALID if released is None else codes.SUCCESS
 
@@ -230,12 +230,12 @@ def memset(address: int, max_count: int, value: int, count: int) -> int:
 
 
 def memcpy(dst: int, dest_max: int, src: int, count: int, kind: int) -> int:
-    """Copy and wait; addresses of the host are trusted, as they are by pyACL."""
+    """Copy and wait; host addresses are trusted, as in pyACL."""
     return _copy(dst, dest_max, src, count, kind, 0, wait=True)
 
 
 def memcpy_async(dst: int, dest_max: int, src: int, count: int, kind: int, stream: int) -> int:
-    """Copy in a stream; the contents move at once, the time passes on the device."""
+    """Copy in a stream: the data at once, the time on the device."""
     return _copy(dst, dest_max, src, count, kind, stream, wait=False)
 
 
@@ -243,7 +243,7 @@ def memcpy_async(dst: int, dest_max: int, src: int, count: int, kind: int, strea
 
 
 def resolve_stream(handle: int) -> tuple[Device, Stream] | None:
-    """Return the device and the stream of a handle; 0 is the default stream of the calling thread's device."""
+    """Return the device and stream of a handle; 0 is the default stream of the calling thread's device."""
     if not handle:
         device = _device()
         return None if device is None else (device, device.default_stream)
@@ -263,13 +263,13 @@ def _owner(address: int, count: int) -> Device | None:
 
 
 def _with_event(event: int, stream: int, *, wait: bool) -> int:
-    found = resolve_stream(stream)
+    resolved = resolve_stream(stream)
     happening = current().handles.get(event, Event)
     if happening is None:
         return codes.RT_PARAM_INVALID
-    if found is None:
+    if resolved is None:
         return codes.RT_STREAM_CONTEXT
-    device, target = found
+    device, target = resolved
     if wait:
         device.wait_event(happening, target)
     else:
@@ -283,8 +283,8 @@ def _copy(dst: int, dest_max: int, src: int, count: int, kind: int, stream: int,
     if kind == _HOST_TO_HOST:
         ctypes.memmove(dst, src, count)
         return codes.SUCCESS
-    found = resolve_stream(stream)
-    if found is None:
+    resolved = resolve_stream(stream)
+    if resolved is None:
         return codes.RT_STREAM_CONTEXT if stream else codes.RT_CONTEXT_NULL
     source = None if kind == 1 else _owner(src, count)
     target = None if kind == 2 else _owner(dst, count)
@@ -295,5 +295,5 @@ def _copy(dst: int, dest_max: int, src: int, count: int, kind: int, stream: int,
         ctypes.memmove(dst, data, count)
     else:
         target.memory.write(dst, data)
-    found[0].copy(_KINDS[kind], count, found[1], wait=wait)
+    resolved[0].copy(_KINDS[kind], count, resolved[1], wait=wait)
     return codes.SUCCESS

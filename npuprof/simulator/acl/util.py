@@ -32,7 +32,7 @@ def ptr_to_bytes(address: int, size: int) -> bytes:
 
 
 def start_thread(function: Callable[[Sequence[Any]], object], arguments: Sequence[Any]) -> tuple[int, int]:
-    """Run a function, which takes all arguments as one, in a thread; give that thread's id and a return code."""
+    """Run a function, with all arguments as one, in a thread; return its id and a code."""
     thread = threading.Thread(target=function, args=(arguments,), name="acl.util", daemon=True)
     thread.start()
     thread_id = thread.ident or 0
@@ -41,7 +41,7 @@ def start_thread(function: Callable[[Sequence[Any]], object], arguments: Sequenc
 
 
 def stop_thread(thread_id: int) -> int:
-    """Wait a moment for a thread to end."""
+    """Wait up to a second for a thread."""
     thread = _threads.pop(thread_id, None)
     if thread is None:
         return codes.INVALID_PARAM

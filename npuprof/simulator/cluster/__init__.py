@@ -1,5 +1,5 @@
-"""Several simulated NPUs that work together: ranks, the links between them, and what they say to each other.
+"""Several simulated NPUs: ranks, links and collectives.
 
-:class:`~.ranks.Ranks` runs a function for each rank and writes a directory for each; :mod:`.communicator` has the
-collectives, :mod:`.plans` what they do step by step, :mod:`.links` what that costs, :mod:`.exchange` where ranks meet.
+:class:`~.ranks.Ranks` runs a function for each rank and records each; :mod:`.communicator` has the collectives,
+:mod:`.exchange` the meetings of ranks, :mod:`npuprof.simulator.plans` the stages of a collective and their cost.
 """

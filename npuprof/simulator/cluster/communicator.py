@@ -23,7 +23,7 @@ NOTIFY_NS = 100
 
 @dataclass(frozen=True)
 class Begun:
-    """The first half of a launch: the call, its steps, and when all streams of this rank could begin."""
+    """A launched call: its steps, and the moment at which the streams of this rank are ready."""
 
     call: HostCall
     steps: list[Step]
@@ -31,12 +31,10 @@ class Begun:
 
 
 class Channel:
-    """The streams of a group, one for each plane, made when they are first needed.
+    """The streams of a group on one device, one for each plane.
 
-    Parameters
-    ----------
-    device
-        The device.
+    An operator is launched in two halves: :meth:`begin` returns the moment at which this rank is ready; when all ranks
+    have met, :meth:`finish` enqueues the tasks, which wait for the slowest rank.
     """
 
     def __init__(self, device: Device) -> None:
@@ -44,7 +42,7 @@ class Channel:
         self._planes: list[Stream] = []
 
     def begin(self, collective: Collective, after: Stream) -> Begun:
-        """Take the call, and order what comes after what `after` holds so far."""
+        """Begin the call, after the tasks that `after` holds."""
         while len(self._planes) < collective.plan.planes:
             self._planes.append(self._device.create_stream())
         arrived = Event()
@@ -54,25 +52,11 @@ class Channel:
         steps = steps_of(collective.plan, NOTIFY_NS)
         call = self._device.begin_communication(call_duration_ns(len(steps)))
         ready_ns = self._device.ready_ns(self._planes[: collective.plan.planes], call)
-        # It tells the others first that it is ready, and to hear from them takes as long.
+        # A notification to the other ranks, and a notification back.
         return Begun(call, steps, ready_ns + 2 * NOTIFY_NS)
 
     def finish(self, begun: Begun, collective: Collective, start_ns: int) -> tuple[list[Task], Event]:
-        """Put the tasks into the streams.
-
-        Parameters
-        ----------
-        begun
-            The first half.
-        collective
-            The operator.
-        start_ns
-            When the slowest rank is ready, on the clock that all of them share.
-
-        Returns
-        -------
-        The tasks, and an event that happens when the operator has ended.
-        """
+        """Enqueue the tasks, which start when the slowest rank is ready; return them and the event of their end."""
         planes = self._planes[: collective.plan.planes]
         tasks = self._device.communicate(collective, begun.steps, planes, begun.call, start_ns)
         ended = Event()
@@ -84,7 +68,7 @@ class Channel:
         self._device.wait_event(ended, stream)
 
 
-# By what is done: the operator of the communication library, and its call.
+# The operator of the communication library, and its call, by kind.
 _NAMES: dict[Kind, tuple[str, str]] = {
     "all_reduce": ("hcom_allReduce_", "HcclAllReduce"),
     "all_gather": ("hcom_allGather_", "HcclAllGather"),
@@ -96,7 +80,7 @@ _NAMES: dict[Kind, tuple[str, str]] = {
 
 
 class _Offer(NamedTuple):
-    """What a rank brings to a meeting."""
+    """The contribution of one rank."""
 
     kind: Kind
     detail: str
@@ -106,12 +90,12 @@ class _Offer(NamedTuple):
 
 
 class Work:
-    """A collective that has been launched: `result` is what it gives, and right already.
+    """A launched collective.
 
     Attributes
     ----------
     result
-        What the collective returns when it is not asynchronous.
+        The collective's result, with its final values.
     """
 
     def __init__(self, result: Any, channel: Channel, ended: Event, device: Device) -> None:
@@ -127,26 +111,11 @@ class Work:
 
 
 class Communicator:
-    """The collectives of one rank in one group.
+    """The collectives of one rank in a group.
 
-    Arrays of NumPy and of the simulated NPU and tensors of torch can be given; their values come out right. On the
-    device, the tasks run on streams of the group: they start when the calling thread's stream has run what it holds and
-    every rank is there, and that stream then waits for them, unless ``async_op`` is set.
-
-    Parameters
-    ----------
-    rank
-        This rank.
-    ranks
-        The group.
-    device
-        The device of this rank.
-    exchange
-        Where the ranks meet.
-    topology
-        Where they are.
-    name
-        The group's name.
+    They take NumPy arrays, arrays of the simulated NPU and torch tensors, and compute their values. The tasks run on
+    the streams of the group, after the tasks of the calling thread's stream and when every rank has arrived; that
+    stream waits for them, unless ``async_op`` is set.
     """
 
     def __init__(
@@ -163,34 +132,34 @@ class Communicator:
 
     @property
     def size(self) -> int:
-        """How many ranks are in the group."""
+        """The number of ranks in the group."""
         return len(self.ranks)
 
     def all_reduce(self, x: Any, op: ReduceOperator = "sum", *, async_op: bool = False) -> Any:
-        """Replace `x`, in place, by the sum (``prod``, ``max``, ``min``) over all ranks; gives `x`, or the `Work`."""
+        """Reduce `x` in place over all ranks (``sum``, ``prod``, ``max``, ``min``); return `x`, or the `Work`."""
         offers, work = self._run("all_reduce", x, op)
         exchange.store(x, exchange.reduced([offer.values for offer in offers], op))
         return self._given(work, x, async_op)
 
     def broadcast(self, x: Any, src: int = 0, *, async_op: bool = False) -> Any:
-        """Replace `x`, in place, by that of rank `src`; gives `x`, or the `Work`."""
+        """Replace `x` in place by that of rank `src`; return `x`, or the `Work`."""
         self._check_member(src)
         offers, work = self._run("broadcast", x, f"from rank {src}", root=src)
         exchange.store(x, offers[self.ranks.index(src)].values)
         return self._given(work, x, async_op)
 
     def all_gather(self, x: Any, *, async_op: bool = False) -> Any:
-        """Return the `x` of every rank of the group, in order, as a list; or the `Work`."""
+        """Return the `x` of every rank as a list, in group order; or the `Work`."""
         offers, work = self._run("all_gather", x, "")
         return self._given(work, [exchange.like(x, exchange.snapshot(offer.values)) for offer in offers], async_op)
 
     def reduce_scatter(self, x: Any, op: ReduceOperator = "sum", *, async_op: bool = False) -> Any:
-        """Return this rank's part, along the first axis, of the sum over all ranks; or the `Work`.
+        """Return this rank's part of the reduction, along the first axis; or the `Work`.
 
         Raises
         ------
         ValueError
-            If the axis has no equal part for each rank.
+            If the axis cannot be divided evenly by the number of ranks.
         """
         length = exchange.describe(x).shape[:1]
         if not length or length[0] % self.size:
@@ -201,18 +170,18 @@ class Communicator:
         return self._given(work, exchange.like(x, mine), async_op)
 
     def barrier(self) -> None:
-        """Wait on the host until every rank is here: a reduction of one element, as HCCL's is."""
+        """Wait until every rank arrives: an all-reduce of one element, as in HCCL."""
         self.all_reduce(np.zeros(1, np.float32))
         self._device.synchronize(launch_stream(self._device))
 
     def send(self, x: Any, dst: int, *, async_op: bool = False) -> Any:
-        """Send `x` to rank `dst`, which must receive it; gives `x`, or the `Work`."""
+        """Send `x` to rank `dst`, which must receive it; return `x`, or the `Work`."""
         self._check_member(dst)
         _, work = self._run("send", x, f"to rank {dst}", pair=(self.rank, dst))
         return self._given(work, x, async_op)
 
     def recv(self, x: Any, src: int, *, async_op: bool = False) -> Any:
-        """Replace `x`, in place, by what rank `src` sends; gives `x`, or the `Work`."""
+        """Replace `x` in place by the data from rank `src`; return `x`, or the `Work`."""
         self._check_member(src)
         offers, work = self._run("recv", x, f"from rank {src}", pair=(src, self.rank))
         exchange.store(x, offers[0].values)
@@ -230,17 +199,17 @@ class Communicator:
         if pair is not None and pair[0] == pair[1]:
             raise ValueError(f"rank {self.rank} cannot send to itself")
         self._turn[members] = turn = self._turn.get(members, 0) + 1
-        own_plan = plan(kind, members, self.rank, operand.size_bytes, self._topology, root)
+        stages = plan(kind, members, self.rank, operand.size_bytes, self._topology, root)
         count = math.prod(operand.shape)
-        collective = Collective(*_NAMES[kind], self.name, self.rank, self.ranks, operand.dtype, count, own_plan)
+        collective = Collective(*_NAMES[kind], self.name, self.rank, self.ranks, operand.dtype, count, stages)
         stream = launch_stream(self._device)
         begun = self._channel.begin(collective, stream)
         offer = _Offer(kind, detail, operand, exchange.snapshot(x), begun.ready_ns)
-        told = f"{kind}({operand.dtype}{list(operand.shape)}{', ' if detail else ''}{detail}) of {self.name}"
+        call = f"{kind}({operand.dtype}{list(operand.shape)}{', ' if detail else ''}{detail}) of {self.name}"
         key = (self.name, members, pair is not None, turn)
-        offers: list[_Offer] = self._exchange.meet(key, self.rank, members, offer, told)
+        offers: list[_Offer] = self._exchange.meet(key, self.rank, members, offer, call)
         _check_agreement(members, offers, pair is not None)
-        _, ended = self._channel.finish(begun, collective, max(one.ready_ns for one in offers))
+        _, ended = self._channel.finish(begun, collective, max(each.ready_ns for each in offers))
         return offers, Work(None, self._channel, ended, self._device)
 
     def _given(self, work: Work, result: Any, async_op: bool) -> Any:
@@ -249,7 +218,7 @@ class Communicator:
 
 
 def _check_agreement(ranks: Sequence[int], offers: Sequence[_Offer], is_pair: bool) -> None:
-    """Refuse a collective in which ranks do different things; all of them come to the same verdict."""
+    """Raise a RankError where ranks call different collectives."""
     first = offers[0]
     for rank, offer in zip(ranks, offers, strict=True):
         same = offer.operand == first.operand and (is_pair or offer[:2] == first[:2])

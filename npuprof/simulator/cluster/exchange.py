@@ -26,13 +26,7 @@ _TORCH: Mapping[str, str] = MappingProxyType({"sum": "add", "prod": "mul", "max"
 
 
 def describe(value: Any) -> Tensor:
-    """Describe an array or tensor.
-
-    Raises
-    ------
-    TypeError
-        If it is neither.
-    """
+    """Return the shape and data type of an array or tensor; raise a TypeError for anything else."""
     if _is_tensor(value):
         return Tensor(tuple(value.shape), str(value.dtype).rpartition(".")[2])
     values = _values(value)
@@ -40,19 +34,13 @@ def describe(value: Any) -> Tensor:
 
 
 def snapshot(value: Any) -> Any:
-    """Copy the values, as plain NumPy array or tensor, so that their owner may change them."""
+    """Return a copy of the values, as a plain NumPy array or tensor."""
     with _unseen(value):
         return value.detach().clone() if _is_tensor(value) else _values(value).copy()
 
 
 def reduced(values: Sequence[Any], operator: ReduceOperator) -> Any:
-    """Put values together one by one, in their order, so that every rank gets the same bits.
-
-    Raises
-    ------
-    ValueError
-        If there is no such operator.
-    """
+    """Reduce values in rank order, so that every rank gets the same bits; raise a ValueError for another operator."""
     if operator not in _NUMPY:
         raise ValueError(f"ranks cannot reduce with {operator!r}: choose from {', '.join(_NUMPY)}")
     first = values[0]
@@ -64,13 +52,7 @@ def reduced(values: Sequence[Any], operator: ReduceOperator) -> Any:
 
 
 def part(value: Any, number: int, count: int) -> Any:
-    """Return one of `count` equal parts along the first axis, as plain values of its own.
-
-    Raises
-    ------
-    ValueError
-        If the axis cannot be divided evenly.
-    """
+    """Return a copy of one of `count` equal parts along the first axis; raise a ValueError if it is not divisible."""
     shape = tuple(value.shape)
     if not shape or shape[0] % count:
         raise ValueError(f"an array of shape {shape} has no {count} equal parts along its first axis")
@@ -80,7 +62,7 @@ def part(value: Any, number: int, count: int) -> Any:
 
 
 def store(target: Any, values: Any) -> None:
-    """Replace the values of an array or tensor of the same shape by plain ones."""
+    """Copy plain values into an array or tensor of the same shape."""
     if _is_tensor(target):
         with _unseen(target), sys.modules["torch"].no_grad():
             target.copy_(values)
@@ -89,7 +71,7 @@ def store(target: Any, values: Any) -> None:
 
 
 def like(pattern: Any, values: Any) -> Any:
-    """Return plain values as what the caller works with: an array of the NPU where the pattern is one."""
+    """Return plain values in the array type of the pattern."""
     return wrap(pattern, values) if isinstance(pattern, DeviceArray) else values
 
 
@@ -108,7 +90,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _unseen(value: Any) -> AbstractContextManager[Any]:
-    """Keep what is done with tensors from the simulated device: the collective is what it runs."""
+    """Disable the torch front, so that it records the collective and not its arithmetic."""
     if not _is_tensor(value):
         return nullcontext()
     manager: AbstractContextManager[Any] = sys.modules["torch.utils._python_dispatch"]._disable_current_modes()
@@ -131,13 +113,7 @@ class _Meeting:
 
 
 class Exchange:
-    """The meetings of some ranks, each in a thread of its own.
-
-    Parameters
-    ----------
-    size
-        How many ranks there are.
-    """
+    """Meetings of ranks, each of which runs in its own thread."""
 
     def __init__(self, size: int) -> None:
         self._condition = threading.Condition()
@@ -147,33 +123,22 @@ class Exchange:
         self._failure = ""
 
     def meet(self, key: Hashable, rank: int, expected: Sequence[int], offer: Any, what: str) -> list[Any]:
-        """Wait for all that are expected; gives their offers in the order of `expected`.
+        """Offer a value and return the offers of all expected ranks, in their order, when the last one has arrived.
 
-        Parameters
-        ----------
-        key
-            Which meeting it is, the same for all of them.
-        rank
-            Who comes.
-        expected
-            Who must come.
-        offer
-            What the others get.
-        what
-            What the rank is doing, for messages.
+        `what` names the rank's current call, for error messages.
 
         Raises
         ------
         RankError
-            If a rank has failed, or every rank that still runs waits for one that cannot come.
+            If a rank has failed, or every running rank waits for one that cannot arrive.
         """
         with self._condition:
             meeting = self._meetings.setdefault(key, _Meeting(tuple(expected)))
             meeting.offers[rank] = offer
             self._waiting[rank] = what
             if meeting.is_complete:
-                for one in meeting.expected:
-                    self._waiting.pop(one, None)
+                for member in meeting.expected:
+                    self._waiting.pop(member, None)
                 self._condition.notify_all()
             self._look_for_deadlock()
             self._condition.wait_for(lambda: meeting.is_complete or self._failure)
@@ -182,10 +147,10 @@ class Exchange:
             meeting.fetched += 1
             if meeting.fetched == len(meeting.expected):
                 del self._meetings[key]
-            return [meeting.offers[one] for one in meeting.expected]
+            return [meeting.offers[member] for member in meeting.expected]
 
     def leave(self, rank: int, failure: str = "") -> None:
-        """Note that a rank comes no more; a failure ends the waiting of all others."""
+        """Remove a rank; a failure ends the waits of all others."""
         with self._condition:
             self._running.discard(rank)
             self._failure = self._failure or failure
@@ -194,10 +159,10 @@ class Exchange:
 
     def _look_for_deadlock(self) -> None:
         if self._running and not self._failure and self._running <= self._waiting.keys():
-            told = "; ".join(f"rank {rank} is in {self._waiting[rank]}" for rank in sorted(self._running))
+            calls = "; ".join(f"rank {rank} is in {self._waiting[rank]}" for rank in sorted(self._running))
             gone = "" if len(self._running) == len(self._waiting) else ", the others have ended"
             self._failure = (
-                f"no rank can go on: {told}{gone}. All ranks of a group must call the same collectives in the same "
+                f"no rank can go on: {calls}{gone}. All ranks of a group must call the same collectives in the same "
                 "order, and each send needs its recv"
             )
             self._condition.notify_all()

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from npuprof.clock import Clock, SystemClock
 from npuprof.recording import Recording
 from npuprof.simulator import codes
+from npuprof.simulator.clock import FrozenClock, VirtualClock
 from npuprof.simulator.cluster.communicator import Communicator
 from npuprof.simulator.cluster.exchange import Exchange, RankError
 from npuprof.simulator.collection import (
@@ -27,7 +28,6 @@ from npuprof.simulator.device import Device
 from npuprof.simulator.machine import Simulator, using
 from npuprof.simulator.plans import LINKS, RANKS_PER_SERVER, Topology
 from npuprof.simulator.pmu import PIPE_UTILIZATION
-from npuprof.simulator.virtual_clock import VirtualClock
 
 Result = TypeVar("Result")
 
@@ -46,7 +46,7 @@ class Rank(Communicator):
     rank
         Its number.
     machine
-        Its simulated machine, which has one device, as a process with ASCEND_RT_VISIBLE_DEVICES sees it.
+        Its simulated machine with one device, as a process with ASCEND_RT_VISIBLE_DEVICES sees it.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Rank(Communicator):
         return self._device
 
     def group(self, ranks: Sequence[int]) -> Communicator:
-        """Return the collectives over some of the ranks, of which this must be one.
+        """Return the collectives over some of the ranks.
 
         Raises
         ------
         ValueError
-            If it is not, or one of them does not exist.
+            If this rank is not among them, or one does not exist.
         """
         chosen = tuple(sorted(set(ranks)))
         if self.rank not in chosen or not set(chosen) <= set(self.ranks):
@@ -80,7 +80,7 @@ class Rank(Communicator):
         return self._groups[chosen]
 
     def host_work(self, seconds: float) -> None:
-        """Keep the host busy for a while, with reading data for example."""
+        """Keep the host busy for a while, for example with input data."""
         clock = self.machine.clock
         clock.sleep_until_ns(clock.monotonic_raw_ns() + round(seconds * 1e9))
 
@@ -92,7 +92,7 @@ class Rank(Communicator):
 
     @property
     def parallel_group_info(self) -> dict[str, dict[str, Any]]:
-        """The groups of the rank, as the metadata of a run tells them."""
+        """The groups of the rank, in the form of a run's metadata."""
         groups: list[Communicator] = [self, *self._groups.values()]
         return {
             group.name: {
@@ -105,7 +105,7 @@ class Rank(Communicator):
 
     @property
     def steps(self) -> list[tuple[int, int, int]]:
-        """Number, start and end of every iteration that has ended, in UTC epoch nanoseconds."""
+        """Number, start and end of every finished step, in UTC epoch nanoseconds."""
         return list(self._steps)
 
 
@@ -117,12 +117,12 @@ class Ranks:
     size
         How many.
     per_server
-        How many of them share a server, and its HCCS links; those of different servers talk over RoCE.
+        Number of ranks in a server, which HCCS links connect; RoCE connects servers.
     chip
         A key of :data:`npuprof.simulator.cost_model.CHIPS`.
     clock
         Makes the clock of a rank from its number. All must show the same time. By default each has a
-        :class:`~npuprof.simulator.virtual_clock.VirtualClock` from one moment on, so that a run comes out the same
+        :class:`~npuprof.simulator.clock.VirtualClock` from one moment on, so that a run comes out the same
         however busy this computer is.
 
     Raises
@@ -192,7 +192,7 @@ class Ranks:
             raise ValueError(f"level {level!r} is not simulated for ranks: choose 0 or 1")
         mask = _LEVELS[level] | (TASK_MEMORY if memory else 0)
         exchange = Exchange(self.size)
-        start = VirtualClock(_Still(SystemClock()))
+        start = VirtualClock(FrozenClock(SystemClock()))
         with ExitStack() as ended:
             ranks = []
             for number in range(self.size):
@@ -207,24 +207,8 @@ class Ranks:
             return _run_all(ranks, exchange, work)
 
 
-class _Still:
-    """One moment of a clock."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._realtime_ns, self._monotonic_ns = clock.realtime_ns(), clock.monotonic_raw_ns()
-
-    def realtime_ns(self) -> int:
-        return self._realtime_ns
-
-    def monotonic_raw_ns(self) -> int:
-        return self._monotonic_ns
-
-    def sleep_until_ns(self, monotonic_raw_ns: int) -> None:
-        del monotonic_raw_ns
-
-
 def _start(rank: Rank, directory: Path, mask: int, name: str) -> Callable[[], None]:
-    """Start the recording of a rank; gives what completes it."""
+    """Start the recording of a rank; return the function that completes it."""
     directory.mkdir(mode=0o700, parents=True)
     profiler = rank.machine.profiler
     metric = PIPE_UTILIZATION if mask & AICORE_METRICS else METRIC_NONE
@@ -265,7 +249,7 @@ def _run_all(ranks: Sequence[Rank], exchange: Exchange, work: Callable[[Rank], R
         try:
             with using(rank.machine):
                 results[rank.rank] = work(rank)
-        except BaseException as error:  # noqa: BLE001 - told to the caller and to the other ranks
+        except BaseException as error:  # noqa: BLE001 - raised by the caller, and in the other ranks
             errors[rank.rank] = error
             exchange.leave(rank.rank, f"rank {rank.rank} has failed: {type(error).__name__}: {error}")
         else:

@@ -29,7 +29,7 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class ArrayMethods:
-    """Methods for an array type that NumPy's functions understand."""
+    """Methods of an array type, implemented by NumPy's functions."""
 
     __slots__ = ()
 
@@ -76,7 +76,7 @@ class ArrayMethods:
 
     @property
     def T(self) -> Any:  # noqa: N802 - NumPy's name
-        """The array with its axes reversed."""
+        """The transposed array."""
         return self.transpose()
 
     @property
@@ -93,26 +93,26 @@ class ArrayMethods:
 class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
     """An array in the memory of a simulated NPU, for ordinary NumPy code.
 
-    Operators, ufuncs and functions of NumPy launch the operators that CANN would, in the calling thread's
-    stream; what they give is exactly what NumPy gives. A function that no operator computes is a TypeError.
+    Operators, ufuncs and functions of NumPy launch the operators of CANN in the calling thread's stream, and return
+    NumPy's results. A function without an operator is a TypeError.
 
-    Whatever looks at values (``print``, ``float(x)``, ``if x``, ``np.asarray(x)``, :meth:`to_host`)
-    copies them to the host and waits for the stream, as it does on a real NPU.
+    Reading values (``print``, ``float(x)``, ``if x``, ``np.asarray(x)``, :meth:`to_host`) copies them to the host and
+    waits for the stream, as on a real NPU.
 
-    Made by :func:`array` and its neighbours, not by calling the class. Views share memory as NumPy's do.
+    :func:`array` and its neighbours make arrays. Views share memory as in NumPy.
     """
 
     __slots__ = ()
 
     def __new__(cls, *_: Any, **__: Any) -> NpuArray:
-        """Refuse: an array is made by the functions of the package."""
+        """Raise a TypeError: arrays are made by functions."""
         if cls is NpuArray and (_ or __):
             raise TypeError("make arrays with npu.array(...), npu.zeros(...) and their like")
         return super().__new__(cls)
 
     @classmethod
     def _from_host(cls, values: Records, device_id: int = 0) -> NpuArray:
-        """Copy values that nobody else changes to a device."""
+        """Copy values, which nothing else modifies, to a device."""
         made = cls._make(values, device_id)
         copy("host_to_device", made.nbytes, device_id)
         return made
@@ -172,12 +172,12 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
     # -- to and from the host ------------------------------------------------------------------------------
 
     def to_host(self) -> Records:
-        """Wait for the stream, copy to the host, and give NumPy's own array."""
+        """Wait for the stream and copy the values into a NumPy array."""
         read_back(self.nbytes, self._device_id)
         return np.array(self._values)
 
     def to_device(self, device: int) -> NpuArray:
-        """Copy to another simulated device; the same array when it is there."""
+        """Copy to another simulated device; the array itself if it is there already."""
         if device == self._device_id:
             return self
         moved = self._make(self._values.copy(), device)
@@ -185,15 +185,15 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
         return moved
 
     def item(self, *args: Any) -> Any:
-        """Return one element as a Python number; the host waits for it."""
+        """Return one element as a Python number, after a wait."""
         return self.to_host().item(*args)
 
     def tolist(self) -> Any:
-        """Return the elements as nested lists; the host waits for them."""
+        """Return the elements as nested lists, after a wait."""
         return self.to_host().tolist()
 
     def astype(self, dtype: npt.DTypeLike, *, copy: bool = True) -> NpuArray:
-        """Convert to another data type: a cast on the device, or a copy where it is the same."""
+        """Convert to another data type by a cast on the device; a copy for the same type."""
         if np.dtype(dtype) == self.dtype:
             return self.copy() if copy else self
         values = self._values.astype(dtype)
@@ -202,7 +202,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
         return converted
 
     def fill(self, value: Any) -> None:
-        """Set every element."""
+        """Set all elements."""
         self[...] = value
 
     # -- parts ---------------------------------------------------------------------------------------------
@@ -269,18 +269,18 @@ def array(
     Parameters
     ----------
     values
-        What ``np.array`` takes; an array of the device is copied there.
+        As for ``np.array``; an array of a device is copied from there.
     dtype
-        Converted to on the host, before the copy.
+        The data type, converted on the host.
     device
         Number of the device.
     stream
-        Where the copy is enqueued; by default the calling thread's stream.
+        The stream of the copy; by default the calling thread's.
 
     Raises
     ------
     TypeError
-        For data types that devices do not have.
+        For a data type that NPUs do not have.
     ValueError
         If there is no such device.
     """
@@ -294,17 +294,14 @@ def array(
 def asarray(
     values: Any, dtype: npt.DTypeLike | None = None, *, device: int = 0, stream: Stream | None = None
 ) -> NpuArray:
-    """Return the array itself if it is on the device already with this type, or :func:`array` of it."""
+    """Return the array itself if it is on the device with this type, else :func:`array` of it."""
     if isinstance(values, NpuArray) and values.device == device and (dtype is None or values.dtype == np.dtype(dtype)):
         return values
     return array(values, dtype, device=device, stream=stream)
 
 
 def synchronize(device: int | None = None) -> None:
-    """Wait until every stream of a device, or of all devices in use, has run what it holds.
-
-    Memory of arrays that are gone is given back then, too.
-    """
+    """Wait for all streams of a device, or of all devices in use, and release the memory of deleted arrays."""
     release_dropped()
     if device is None:
         current().synchronize()
@@ -313,45 +310,37 @@ def synchronize(device: int | None = None) -> None:
 
 
 def to_host(values: Any) -> Records:
-    """Return NumPy's own array: the values of a device's, waited for and copied, or what is on the host."""
+    """Return the values as a NumPy array, copied from the device if they are there."""
     return values.to_host() if isinstance(values, NpuArray) else np.asarray(values)
 
 
 def empty(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
-    """Make an array of whatever values."""
+    """Make an array with uninitialised values."""
     return NpuArray._make(np.empty(shape, dtype), device)
 
 
 def zeros(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
-    """Make an array of zeros; single precision, as NPUs prefer it, unless told otherwise."""
+    """Make an array of zeros, by default in single precision, as is usual on NPUs."""
     return _generated("zeros", np.zeros(shape, dtype), device)
 
 
 def ones(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
-    """Make an array of ones; single precision unless told otherwise."""
+    """Make an array of ones, by default in single precision."""
     return _generated("ones_like", np.ones(shape, dtype), device)
 
 
 def full(shape: Any, value: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
-    """Make an array of one value; single precision unless told otherwise."""
+    """Make an array with the same value in all elements, by default in single precision."""
     return _generated("full", np.full(shape, value, dtype), device)
 
 
 def arange(*bounds: Any, dtype: npt.DTypeLike | None = None, device: int = 0) -> NpuArray:
-    """Make a range, as ``np.arange`` does."""
+    """Make a range, as ``np.arange``."""
     return _generated("arange", np.arange(*bounds, dtype=dtype), device)
 
 
 class Generator:
-    """Random numbers made on a simulated NPU, the same as those of NumPy's generator.
-
-    Parameters
-    ----------
-    seed
-        As ``np.random.default_rng`` takes it.
-    device
-        Number of the device.
-    """
+    """Random numbers on a simulated NPU, equal to those of ``np.random.default_rng(seed)``."""
 
     def __init__(self, seed: Any = None, device: int = 0) -> None:
         self._generator = np.random.default_rng(seed)
@@ -367,7 +356,7 @@ class Generator:
 
     def integers(self, low: int, high: int | None = None, size: Any = None, dtype: Any = np.int64) -> NpuArray:
         """Draw integers from `low` (or 0) to below `high`."""
-        return _generated("integers", self._generator.integers(low, high, size, dtype), self._device_id)
+        return _generated("randint", self._generator.integers(low, high, size, dtype), self._device_id)
 
 
 def default_rng(seed: Any = None, *, device: int = 0) -> Generator:
@@ -376,7 +365,7 @@ def default_rng(seed: Any = None, *, device: int = 0) -> Generator:
 
 
 def _generated(operator: str, values: Any, device_id: int) -> NpuArray:
-    """Make an array whose values an operator of the device writes."""
+    """Make an array and launch the operator that writes its values."""
     values = np.asarray(values)
     check_dtype(values.dtype)
     made = NpuArray._make(values, device_id)

@@ -35,17 +35,17 @@ _HOST_TYPES = (np.generic, bool, int, float, complex, list, tuple)
 
 
 def apply_ufunc(like: DeviceArray, ufunc: np.ufunc, method: str, inputs: _Inputs, options: _Options) -> Any:
-    """Compute a ufunc, or one of its methods, as ``__array_ufunc__`` is asked to.
+    """Compute a ufunc or one of its methods, for ``__array_ufunc__``.
 
     Returns
     -------
     NpuArray, tuple of NpuArray or None
-        As the ufunc gives; ``NotImplemented`` for operands of types that are not known here.
+        The ufunc's result; ``NotImplemented`` for unknown types of operands.
 
     Raises
     ------
     TypeError
-        If no operator computes it.
+        If there is no operator for it.
     """
     out = options.get("out") or ()
     if not all(map(_is_known, inputs)) or not all(each is None or _is_known(each) for each in out):
@@ -62,7 +62,7 @@ def _is_known(value: Any) -> bool:
 
 
 def power_of_scalar(like: DeviceArray, exponent: float) -> DeviceArray:
-    """Compute ``x ** exponent``, for which NumPy's own arrays take a square or a root where they can."""
+    """Compute ``x ** exponent``; NumPy's own arrays take a square or a root where possible."""
     values = np.asarray(like._values**exponent)
     made = like._make(values, like._device_id)
     kernel = operators.elementwise(np.square, scalar=False, in_place=False)
@@ -105,7 +105,7 @@ def _call(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options
 
 
 def _computed_in(values: list[Any], outputs: list[Records], options: Mapping[str, Any], written: bool) -> np.dtype[Any]:
-    """Return in which type an operator computes: neither a comparison's result nor a given ``out`` shows it."""
+    """Return the data type of the computation, which a comparison's result and a given ``out`` do not have."""
     dtype: np.dtype[Any]
     if options.get("dtype") is not None:
         dtype = np.dtype(options["dtype"])
@@ -117,7 +117,7 @@ def _computed_in(values: list[Any], outputs: list[Records], options: Mapping[str
 def _launch(
     kernel: Kernel, values: list[Any], outputs: list[Records], dtype: np.dtype[Any], device_id: int, *, written: bool
 ) -> None:
-    """Launch an elementwise operator, after the casts of its operands and before that of what is given as ``out``."""
+    """Launch an elementwise operator, after the casts of its operands and before the cast into ``out``."""
     inputs = [
         cast(value, dtype, device_id) if isinstance(value, np.ndarray) else Tensor((), dtype.name) for value in values
     ]
@@ -185,17 +185,17 @@ def apply_function(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
 ) -> Any:
-    """Compute a function of NumPy, as ``__array_function__`` is asked to.
+    """Compute a function of NumPy, for ``__array_function__``.
 
     Returns
     -------
     object
-        What NumPy gives, with arrays of the device for arrays; ``NotImplemented`` for types not known here.
+        NumPy's result, with arrays of the device; ``NotImplemented`` for unknown types.
 
     Raises
     ------
     TypeError
-        If no operator computes it: it is never computed by the host in secret.
+        If there is no operator for it; the host never computes it silently.
     """
     if not all(kind is np.ndarray or kind is np.memmap or issubclass(kind, DeviceArray) for kind in types):
         return NotImplemented
@@ -212,7 +212,7 @@ def apply_function(
 
 
 def _viewed(like: DeviceArray, result: Any, operands: Operands) -> Any:
-    """Return the views; one that NumPy could not give without a copy costs the device a copy too."""
+    """Return the views; launch a copy for a result that is none."""
     for each in result if isinstance(result, (list, tuple)) else [result]:
         if not any(np.may_share_memory(each, values) for values in operands.values):
             operands.upload()
@@ -221,7 +221,7 @@ def _viewed(like: DeviceArray, result: Any, operands: Operands) -> Any:
 
 
 def _name(function: Callable[..., Any]) -> str:
-    """Name a function as users write it."""
+    """Return a function's name as users write it."""
     module = function.__module__.replace("numpy", "np", 1).replace(".lib.", ".").split("._")[0]
     return f"{module}.{function.__name__}"
 
@@ -248,11 +248,11 @@ def _copyto(like: DeviceArray, dst: Any, src: Any, casting: Any = "same_kind", w
 
 
 def _compared(function: Callable[..., bool], first: str) -> Callable[..., bool]:
-    """Make the handler of a comparison of whole arrays, whose answer the host waits for."""
+    """Return the handler of a comparison of whole arrays, with a result that the host waits for."""
     comparison = generic(first)
 
     def compare(like: DeviceArray, a: Any, b: Any, *args: Any, **kwargs: Any) -> bool:
-        """Launch the comparison and its reduction, and look at the answer."""
+        """Launch the comparison and its reduction, and read the result."""
         operands = Operands(like._device_id)
         left, right = operands.take_operand(a), operands.take_operand(b)
         answer = function(left, right, *args, **kwargs)
@@ -278,7 +278,7 @@ def _count_nonzero(like: DeviceArray, a: Any, axis: Any = None, *, keepdims: boo
 
 
 def _linalg(names: Iterable[str], handler: Callable[..., Any]) -> dict[Callable[..., Any], Callable[..., Any]]:
-    """Return the handlers of what newer NumPy repeats in ``np.linalg``."""
+    """Return the handlers of functions that newer NumPy repeats in ``np.linalg``."""
     return {getattr(np.linalg, name): handler for name in names if hasattr(np.linalg, name)}
 
 

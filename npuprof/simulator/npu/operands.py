@@ -17,14 +17,14 @@ from npuprof.simulator.npu.streams import DeviceArray, check_dtype, device_of, l
 
 
 def tensor(values: Records | np.generic) -> Tensor:
-    """Describe an operand."""
+    """Return the shape and data type of an operand."""
     return Tensor(values.shape, values.dtype.name)
 
 
 def launch(
     kernel: Kernel, inputs: Iterable[Tensor], outputs: Iterable[Tensor], *, device_id: int, flops: int | None = None
 ) -> None:
-    """Launch a kernel in the calling thread's stream; by default it visits each element of its largest operand once."""
+    """Launch a kernel in the calling thread's stream; by default with operations for each element."""
     device = device_of(device_id)
     launched = Launch.elementwise(kernel, inputs, outputs)
     (launched if flops is None else launched._replace(flops=flops)).run(device, launch_stream(device))
@@ -38,13 +38,7 @@ def launch_on(
 
 
 def cast(values: Records, dtype: np.dtype[Any], device_id: int) -> Tensor:
-    """Launch the cast that brings an operand to the type an operator computes in, if it needs one.
-
-    Returns
-    -------
-    Tensor
-        The operand from then on. What cannot be cast without loss is left as it is: the operator takes it so.
-    """
+    """Launch the cast of an operand to the computing type, if it loses nothing; return the operand."""
     if values.dtype == dtype or not np.can_cast(values.dtype, dtype):
         return tensor(values)
     converted = Tensor(values.shape, dtype.name)
@@ -53,13 +47,13 @@ def cast(values: Records, dtype: np.dtype[Any], device_id: int) -> Tensor:
 
 
 def copy(kind: CopyKind, size_bytes: int, device_id: int) -> None:
-    """Copy in the calling thread's stream, without waiting for it."""
+    """Copy in the calling thread's stream, without a wait."""
     device = device_of(device_id)
     device.copy(kind, size_bytes, launch_stream(device))
 
 
 def read_back(size_bytes: int, device_id: int) -> None:
-    """Copy to the host and wait for the stream, as every look at values on the device has to."""
+    """Copy to the host and wait for the stream."""
     device = device_of(device_id)
     stream = launch_stream(device)
     device.copy("device_to_host", size_bytes, stream)
@@ -72,19 +66,14 @@ _Array = TypeVar("_Array", bound=DeviceArray)
 
 
 class Operands:
-    """What one call computes with.
-
-    Parameters
-    ----------
-    device_id
-        The device it runs on; arrays of another one are refused.
+    """The operands of one call, on one device.
 
     Attributes
     ----------
     arrays
-        The arrays of the device, in the order taken.
+        The arrays of the device, in order.
     values
-        Their values and those of host arrays, in the order taken.
+        Their values and those of host arrays, in order.
     """
 
     def __init__(self, device_id: int) -> None:
@@ -94,13 +83,7 @@ class Operands:
         self._host: list[Records] = []
 
     def take(self, value: Any) -> Any:
-        """Return the values of an array, or of the arrays in a list or tuple; anything else as it is.
-
-        Raises
-        ------
-        ValueError
-            If an array is on another device.
-        """
+        """Return the values of an array, or of the arrays in a list or tuple; any other object as it is."""
         if isinstance(value, DeviceArray):
             return self._take_array(value)
         if isinstance(value, np.ndarray):
@@ -110,7 +93,7 @@ class Operands:
         return value
 
     def take_operand(self, value: Any) -> Any:
-        """Take one operand of a ufunc, of which a sequence is an array too."""
+        """Take an operand of a ufunc, where a sequence is an array."""
         return self.take(np.asarray(value) if isinstance(value, (list, tuple)) else value)
 
     def _take_array(self, array: DeviceArray) -> Records:
@@ -128,29 +111,18 @@ class Operands:
         return values
 
     def upload(self) -> None:
-        """Copy to the device what only the host has."""
+        """Copy the host arrays to the device."""
         for values in self._host:
             copy("host_to_device", values.nbytes, self.device_id)
 
 
 def run(rule: Rule, like: _Array, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Compute by NumPy and launch the one operator that stands for it.
-
-    Nothing is launched when NumPy raises.
-
-    Parameters
-    ----------
-    rule
-        The operator.
-    like
-        An array of the call, for the type and the device of results.
-    function, args, kwargs
-        What NumPy is asked for.
+    """Compute by NumPy and launch the operator of the rule; nothing is launched if NumPy raises.
 
     Returns
     -------
     NpuArray
-        The result; a list or tuple of them where NumPy gives one; ``out`` where it was given.
+        The result; a list or tuple of results where NumPy returns one; ``out`` if it was given.
     """
     operands = Operands(like._device_id)
     rest = dict(kwargs)
@@ -178,7 +150,7 @@ def _launch(rule: Rule, operands: Operands, outputs: list[Records]) -> None:
 
 
 def wrapped(like: _Array, result: Any, operands: Operands) -> Any:
-    """Make arrays of what NumPy gave; an operand that NumPy gave back stays itself."""
+    """Return NumPy's result as arrays; an operand that NumPy returned stays itself."""
     if isinstance(result, (np.ndarray, np.generic)):
         for array in operands.arrays:
             if array._values is result:
@@ -191,13 +163,7 @@ def wrapped(like: _Array, result: Any, operands: Operands) -> Any:
 
 
 def check_device(array: DeviceArray, device_id: int) -> None:
-    """Refuse an array of another device.
-
-    Raises
-    ------
-    ValueError
-        If it is on another device.
-    """
+    """Raise a ValueError for an array of another device."""
     if array._device_id != device_id:
         raise ValueError(
             f"operands are on the devices {device_id} and {array._device_id}: bring them together with x.to_device(...)"
@@ -205,15 +171,7 @@ def check_device(array: DeviceArray, device_id: int) -> None:
 
 
 def target_of(out: Any, device_id: int) -> Records:
-    """Return the values that a result is to be written to.
-
-    Raises
-    ------
-    TypeError
-        If `out` is no array.
-    ValueError
-        If it is on another device.
-    """
+    """Return the values of `out`; raise a TypeError if it is no array, a ValueError if it is on another device."""
     if isinstance(out, DeviceArray):
         check_device(out, device_id)
     target = out._values if isinstance(out, DeviceArray) else out
@@ -223,14 +181,14 @@ def target_of(out: Any, device_id: int) -> Records:
 
 
 def delivered(made: Any, device_id: int) -> Any:
-    """Return a launched result; one for an array of the host has to be copied to it, and waited for."""
+    """Return a launched result; a host array is copied back, with a wait."""
     if isinstance(made, np.ndarray):
         read_back(made.nbytes, device_id)
     return made
 
 
 def unsupported(name: str) -> TypeError:
-    """Make the error of a function that no operator computes."""
+    """Return the error of a function without an operator."""
     return TypeError(
         f"{name} has no operator on the simulated NPU: take the values to the host with x.to_host(), "
         "compute there, and bring the result back with npu.array(...)"
@@ -241,7 +199,7 @@ _PUT = kernel("index_put")
 
 
 def read_part(array: _Array, index: Any) -> _Array:
-    """Compute ``x[index]``: nothing for a view of the whole, a slice or a gather for a part."""
+    """Compute ``x[index]``: no kernel for a view of the whole, a slice or a gather for a part."""
     operands = Operands(array._device_id)
     plain = _plain(operands, index)
     part = np.asarray(array._values[plain])
@@ -252,7 +210,7 @@ def read_part(array: _Array, index: Any) -> _Array:
             launch_on(kernel("slice"), [array._values], [part], array._device_id)
         return wrap(array, part)
     indices = _counted(indices, array._device_id)
-    launch_on(kernel("gather_index"), [array._values, *indices], [part], array._device_id)
+    launch_on(kernel("index"), [array._values, *indices], [part], array._device_id)
     return wrap(array, part)
 
 
@@ -278,7 +236,7 @@ def assign_part(array: DeviceArray, index: Any, value: Any) -> None:
 
 
 def _plain(operands: Operands, index: Any) -> Any:
-    """Take the arrays out of an index; a list in it is an array of indices."""
+    """Return an index with plain arrays; a list in it is an array of indices."""
     parts = index if isinstance(index, tuple) else (index,)
     plain = tuple(operands.take_operand(part) for part in parts)
     return plain if isinstance(index, tuple) else plain[0]
@@ -289,7 +247,7 @@ def _index_arrays(plain: Any) -> list[Records]:
 
 
 def _counted(indices: list[Records], device_id: int) -> list[Records]:
-    """Turn masks into indices; how many there are decides the result's shape, so the host waits for it."""
+    """Convert masks into indices, with a wait for their number, which decides the result's shape."""
     counted = []
     for index in indices:
         if index.dtype == np.bool_:
@@ -303,7 +261,7 @@ def _counted(indices: list[Records], device_id: int) -> list[Records]:
 
 
 def _is_whole(part: Records, values: Records) -> bool:
-    """Return whether a view shows every element in place: full slices and new axes only."""
+    """Return whether a view has every element in place: only full slices and new axes."""
     return part.size == values.size and _start(part) == _start(values)
 
 

@@ -1,7 +1,7 @@
-"""Which operator of the catalogue a function of NumPy becomes, as data.
+"""The operators of NumPy's functions, as data.
 
-In the lists, ``subtract=sub`` names a function and its operator; a single word names both. A ufunc that is not listed
-becomes an operator of its own name.
+In the lists, ``subtract=sub`` is a function and its operator; a single word is both. A ufunc outside the list has an
+operator of its name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from npuprof.simulator.catalogue import Kernel, generic, kernels_of
 
 
 def _listed(words: str) -> dict[str, str]:
-    """Read a list: NumPy's names, and those of the catalogue."""
+    """Parse a list into NumPy's names and those of the catalogue."""
     pairs = (word.partition("=") for word in words.split())
     return {name: operator or name for name, _, operator in pairs}
 
@@ -33,27 +33,21 @@ _REDUCE = _listed("add=sum multiply=prod maximum=amax minimum=amin logical_and=a
 _ACCUMULATE = _listed("add=cumsum multiply=cumprod maximum=cummax minimum=cummin")
 _SCATTER = _listed("add=scatter_nd_add subtract=scatter_nd_sub maximum=scatter_nd_max minimum=scatter_nd_min")
 
-# Functions whose operands are cast to the result's type first.
+# Functions that cast their operands to the result's type first.
 _PROMOTING = _listed("""
-    sum prod mean var std=reduce_std cumsum cumprod trace diff=sub concatenate=cat vstack=cat hstack=cat dstack=cat
+    sum prod mean var std cumsum cumprod trace diff=sub concatenate=cat vstack=cat hstack=cat dstack=cat
     column_stack=cat stack append=cat
 """)
-# Functions that take operands as they are.
+# Functions that take operands of any type.
 _OTHERS = _listed("""
     max=amax amax min=amin amin all any argmax argmin clip=clamp around=round round isclose nan_to_num sort argsort
     outer=mul transpose=permute swapaxes=permute moveaxis=permute rollaxis=permute matrix_transpose=permute
     split=split_with_sizes_copy array_split=split_with_sizes_copy hsplit=split_with_sizes_copy
     vsplit=split_with_sizes_copy unstack=unbind_copy broadcast_to=expand tile=repeat repeat=repeat_interleave roll flip
     flipud=flip fliplr=flip pad=constant_pad_nd tril triu diag=diag_embed copy zeros_like ones_like full_like
-    take=index_select take_along_axis=gather diagonal=diagonal_copy nonzero argwhere=nonzero flatnonzero=nonzero unique
+    take=index_select take_along_axis=gather diagonal=diagonal_copy nonzero argwhere=nonzero flatnonzero=nonzero
+    unique=_unique2
 """)
-# Operations for each element where NumPy's functions are modelled otherwise than the catalogue's operator: as visiting
-# each element once, or as only moving it.
-_OPERATIONS = {
-    **dict.fromkeys(("var", "sort", "argsort", "arange", "normal", "uniform"), 1),
-    **dict.fromkeys(("index_select", "gather", "diagonal_copy", "nonzero", "where", "masked_fill"), 0),
-}
-
 # Without a kernel, unless NumPy has to copy.
 _VIEWS = (
     *("reshape", "ravel", "squeeze", "expand_dims", "atleast_1d", "atleast_2d", "atleast_3d"),
@@ -68,17 +62,7 @@ _DESCRIPTIONS = (
 
 
 class Rule(NamedTuple):
-    """What a function of NumPy launches.
-
-    Attributes
-    ----------
-    kernel
-        The operator.
-    promotes
-        Whether operands are cast to the result's type first.
-    reads_back
-        Whether the host has to wait for a count, because the result's shape depends on values.
-    """
+    """The kernel of a function, whether its operands are cast to the result's type, and whether the host waits."""
 
     kernel: Kernel
     promotes: bool = False
@@ -86,13 +70,13 @@ class Rule(NamedTuple):
 
 
 def kernel(operator: str, *, scalar: bool = False, in_place: bool = False) -> Kernel:
-    """Return the kernel of an operator of the catalogue, which has one; arguments as :func:`kernels_of` takes them."""
+    """Return the single kernel of an operator; arguments as for :func:`kernels_of`."""
     (only,) = kernels_of(operator, scalar=scalar, in_place=in_place)
-    return only._replace(operations=_OPERATIONS.get(operator, only.operations))
+    return only
 
 
 def _named(names: Mapping[str, str]) -> Iterator[tuple[Callable[..., Any], str]]:
-    """Yield the functions that this NumPy has, with their operators."""
+    """Yield the functions of this NumPy version with their operators."""
     for name, operator in names.items():
         if (function := getattr(np, name, None)) is not None:
             yield function, operator
@@ -117,17 +101,7 @@ POWER_OF_SCALAR = kernel("pow_scalar")
 
 
 def elementwise(ufunc: np.ufunc, *, scalar: bool, in_place: bool) -> Kernel:
-    """Return the operator of a ufunc.
-
-    Parameters
-    ----------
-    ufunc
-        What is computed.
-    scalar
-        Whether the last operand is a scalar, for which some operators have a call of their own.
-    in_place
-        Whether the result replaces the first operand.
-    """
+    """Return the kernel of a ufunc, by its scalar or in-place call."""
     operator = _OPERATOR_OF.get(ufunc)
     if operator is None:
         return generic(ufunc.__name__).in_place() if in_place else generic(ufunc.__name__)

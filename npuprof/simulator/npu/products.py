@@ -1,4 +1,9 @@
-"""Matrix products and ``np.einsum``."""
+"""Matrix products and ``np.einsum``, with their exact number of operations.
+
+A product has two operations for each of ``batch * m * k * n``. Half, bfloat16 and single precision run on the cube,
+other types as ``MatMul`` on the vector cores, where CANN would use the AI CPU. ``np.einsum`` is one call of NumPy; its
+kernels are those of a contraction from left to right.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ _CUBE_DTYPES = ("float16", "bfloat16", "float32")
 
 
 class Extent(NamedTuple):
-    """Lengths of a product of `batch` matrices, each of m x k with one of k x n."""
+    """Dimensions of a product of `batch` matrices, m x k and k x n."""
 
     batch: int
     m: int
@@ -29,29 +34,12 @@ class Extent(NamedTuple):
 
     @property
     def flops(self) -> int:
-        """Multiplications and additions."""
+        """The number of multiplications and additions."""
         return 2 * self.batch * self.m * self.k * self.n
 
 
 def launch_product(extent: Extent, inputs: tuple[Tensor, Tensor], dtype: str, device_id: int) -> Tensor:
-    """Launch the operator of a matrix product.
-
-    Parameters
-    ----------
-    extent
-        Its lengths.
-    inputs
-        Operands that have been cast; one that is broadcast along the batch has fewer elements.
-    dtype
-        Name of the type it computes in.
-    device_id
-        The device.
-
-    Returns
-    -------
-    Tensor
-        The result, with its batch as one axis.
-    """
+    """Launch a product of cast operands, of which one may be shared by the batch; return the result."""
     batch, m, k, n = extent
     kernel = product_kernel(extent, dtype)
     if kernel.op_type == "Dot":
@@ -72,7 +60,7 @@ def _lead(tensor: Tensor, matrix_elements: int) -> int:
 
 
 def product_kernel(extent: Extent, dtype: str) -> Kernel:
-    """Choose the operator of a product by its lengths and its type."""
+    """Return the kernel of a product of these dimensions and type."""
     if extent.m == extent.n == 1:
         return DOT
     call = "aclnnMatmul" if extent.batch == 1 else "aclnnBatchMatMul"
@@ -86,12 +74,12 @@ def product_kernel(extent: Extent, dtype: str) -> Kernel:
 def apply_generalised(
     like: DeviceArray, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
-    """Compute the ufuncs that are products: ``np.matmul``, and the three of vectors that newer NumPy has.
+    """Compute the ufuncs that are products: ``np.matmul``, and those of vectors in newer NumPy.
 
     Raises
     ------
     TypeError
-        For another method than the call, for ``axes`` and ``axis``, and for other generalised ufuncs.
+        For a method other than the call, for ``axes`` and ``axis``, and for other generalised ufuncs.
     """
     extent_of = _UFUNC_EXTENTS.get(ufunc.__name__)
     if method != "__call__" or extent_of is None or options.keys() & {"axes", "axis", "keepdims"}:
@@ -108,19 +96,7 @@ def compute(
     extent_of: Callable[[Records, Records, Records], Extent],
     out: Any = None,
 ) -> Any:
-    """Compute a product of two operands by NumPy and launch its operator.
-
-    Parameters
-    ----------
-    like
-        An array of the call.
-    function, inputs, options
-        What NumPy is asked for.
-    extent_of
-        Gives the lengths for both operands and the result.
-    out
-        Where the result is to go.
-    """
+    """Compute a product by NumPy and launch its kernel; `extent_of` returns its dimensions."""
     operands = Operands(like._device_id)
     first, second = (np.asarray(operands.take_operand(value)) for value in inputs)
     written = {} if out is None else {"out": target_of(out, like._device_id)}
@@ -187,14 +163,14 @@ _UFUNC_EXTENTS: Mapping[str, Callable[[Records, Records, Records], Extent]] = {
 
 
 def dot(like: DeviceArray, a: Any, b: Any, out: Any = None) -> Any:
-    """Compute ``np.dot``; with a scalar it is a multiplication."""
+    """Compute ``np.dot``; a product with a scalar is a multiplication."""
     if not np.ndim(a) or not np.ndim(b):
         return np.multiply(a, b, out=out)
     return compute(like, np.dot, (a, b), {}, _dot_extent, out)
 
 
 def inner(like: DeviceArray, a: Any, b: Any) -> Any:
-    """Compute ``np.inner``; with a scalar it is a multiplication."""
+    """Compute ``np.inner``; a product with a scalar is a multiplication."""
     if not np.ndim(a) or not np.ndim(b):
         return np.multiply(a, b)
     return compute(like, np.inner, (a, b), {}, _inner_extent)
@@ -206,7 +182,7 @@ def vdot(like: DeviceArray, a: Any, b: Any) -> Any:
 
 
 def tensordot(like: DeviceArray, a: Any, b: Any, axes: Any = 2) -> Any:
-    """Compute ``np.tensordot``, one matrix product of the flattened operands."""
+    """Compute ``np.tensordot`` as one matrix product of the flattened operands."""
 
     def extent_of(first: Records, second: Records, _: Records) -> Extent:
         summed = first.shape[first.ndim - axes :] if isinstance(axes, int) else _lengths(first, axes[0])
@@ -221,20 +197,14 @@ def _lengths(values: Records, axes: Any) -> tuple[int, ...]:
 
 
 class _Term(NamedTuple):
-    """An operand: a letter for each axis."""
+    """An operand with a letter for each axis."""
 
     labels: str
     tensor: Tensor
 
 
 def einsum(like: DeviceArray, subscripts: Any, *inputs: Any, out: Any = None, **how: Any) -> Any:
-    """Compute ``np.einsum`` with its subscripts in a string.
-
-    Raises
-    ------
-    TypeError
-        For the form with lists of axes instead of subscripts.
-    """
+    """Compute ``np.einsum``; raise a TypeError if the subscripts are no string."""
     if not isinstance(subscripts, str):
         raise TypeError("np.einsum on the simulated NPU needs its subscripts as a string, such as 'ij,jk->ik'")
     operands = Operands(like._device_id)
@@ -250,17 +220,7 @@ def einsum(like: DeviceArray, subscripts: Any, *inputs: Any, out: Any = None, **
 
 
 class _Contraction:
-    """The kernels of one call.
-
-    Parameters
-    ----------
-    device_id
-        Where they run.
-    subscripts, values
-        As NumPy has accepted them.
-    dtype
-        What they compute in.
-    """
+    """The kernels of one ``np.einsum``, with subscripts that NumPy has accepted."""
 
     def __init__(self, device_id: int, subscripts: str, values: Sequence[Records], dtype: np.dtype[Any]) -> None:
         self._device_id = device_id
@@ -283,7 +243,7 @@ class _Contraction:
         self._arrange(self._single(first, self._output), self._output)
 
     def _single(self, term: _Term, needed: str) -> _Term:
-        """Take the diagonal of repeated axes, and sum along those that nothing else needs."""
+        """Take the diagonal of repeated axes, and sum axes that no other term needs."""
         distinct = "".join(dict.fromkeys(term.labels))
         if distinct != term.labels:
             term = self._kernel("diagonal_copy", [term], distinct)
@@ -291,7 +251,7 @@ class _Contraction:
         return term if kept == term.labels else self._kernel("sum", [term], kept)
 
     def _pair(self, first: _Term, second: _Term, needed: str) -> _Term:
-        """Contract two operands; what they share and nothing else needs is summed."""
+        """Contract two operands; sum their shared axes that no other term needs."""
         shared = [label for label in first.labels if label in second.labels]
         k = "".join(label for label in shared if label not in needed)
         batch = "".join(label for label in shared if label in needed)
@@ -306,7 +266,7 @@ class _Contraction:
         return _Term(batch + m + n, self._tensor(batch + m + n))
 
     def _arrange(self, term: _Term, *orders: str) -> _Term:
-        """Bring the axes into the first of the orders, unless they are in one of them."""
+        """Permute the axes into the first of the orders, unless they have one of them."""
         return term if term.labels in orders else self._kernel("permute", [term], orders[0])
 
     def _kernel(self, operator: str, inputs: Sequence[_Term], labels: str) -> _Term:
@@ -322,19 +282,12 @@ class _Contraction:
 
 
 def parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """Read subscripts that NumPy has accepted.
-
-    Parameters
-    ----------
-    subscripts
-        Such as ``'...ij,...jk->...ik'``; the output may be left out.
-    ranks
-        Number of axes of each operand.
+    """Parse subscripts that NumPy has accepted, such as ``'...ij,...jk->...ik'``; the output may be absent.
 
     Returns
     -------
     list of str, str
-        A letter for each axis of each operand, and of the output, with the axes of an ellipsis spelled out.
+        A letter for each axis of each operand, and of the output; the axes of an ellipsis have letters too.
     """
     inputs, arrow, output = subscripts.replace(" ", "").partition("->")
     terms = inputs.split(",")

@@ -1,4 +1,4 @@
-"""Streams and memory of the simulated NPU, as arrays use them."""
+"""Streams and memory of the simulated NPU, for arrays."""
 
 from __future__ import annotations
 
@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
 
 def device_of(device_id: int) -> Device:
-    """Return a device of the simulated machine of now.
-
-    Raises
-    ------
-    ValueError
-        If the machine has no such device.
-    """
+    """Return a device of the current machine; raise a ValueError if it does not exist."""
     devices = current().devices
     if not 0 <= device_id < len(devices):
         raise ValueError(
@@ -47,7 +41,7 @@ class Event:
 
 
 class Stream:
-    """A queue of work of a simulated NPU, which runs in order; two streams run beside each other.
+    """A queue of tasks of a simulated NPU, which run in order; streams run concurrently.
 
     Parameters
     ----------
@@ -85,33 +79,27 @@ class Stream:
         return self._stream.stream_id
 
     def on(self, device: Device) -> DeviceStream:
-        """Return the stream as `device` has it.
-
-        Raises
-        ------
-        RuntimeError
-            If the stream was destroyed, or the machine that it was made on is no more.
-        """
+        """Return the stream of `device`; raise a RuntimeError if it was destroyed, or its machine replaced."""
         if self._device is not device or self._stream.destroyed:
-            raise RuntimeError(f"{self!r} is gone, destroyed or with a machine that was reconfigured: make a new one")
+            raise RuntimeError(f"{self!r} was destroyed, or its machine reconfigured: make a new stream")
         return self._stream
 
     def synchronize(self) -> None:
-        """Wait until everything in the stream has run."""
+        """Wait for all tasks of the stream."""
         self._device.synchronize(self.on(self._device))
 
     def record(self) -> Event:
-        """Return an event that happens when what is in the stream so far has run."""
+        """Return an event after the tasks that the stream holds."""
         event = DeviceEvent()
         self._device.record_event(event, self.on(self._device))
         return Event(event, self._device)
 
     def wait(self, event: Event) -> None:
-        """Make later work of this stream wait for an event of another."""
+        """Make later tasks of this stream wait for an event of another."""
         self._device.wait_event(event.device_event, self.on(self._device))
 
     def destroy(self) -> None:
-        """Wait for the stream and give its number back."""
+        """Wait for the stream and release its number."""
         self._device.destroy_stream(self.on(self._device))
 
     def __repr__(self) -> str:
@@ -124,10 +112,7 @@ _chosen: ContextVar[Mapping[int, Stream]] = ContextVar("npuprof_streams", defaul
 
 @contextmanager
 def stream(chosen: Stream | None) -> Iterator[Stream | None]:
-    """Run what is launched in the ``with`` block, by this thread on the stream's device, in `chosen`.
-
-    ``None`` changes nothing.
-    """
+    """Launch in `chosen`, on its device, within the ``with`` block; ``None`` changes nothing."""
     if chosen is None:
         yield None
         return
@@ -139,13 +124,13 @@ def stream(chosen: Stream | None) -> Iterator[Stream | None]:
 
 
 def launch_stream(device: Device) -> DeviceStream:
-    """Return the stream that the calling thread's work on a device goes to."""
+    """Return the stream of the calling thread's launches on a device."""
     chosen = _chosen.get().get(device.device_id)
     return device.default_stream if chosen is None else chosen.on(device)
 
 
 def current_stream(device: int = 0) -> Stream:
-    """Return the stream that the calling thread's work on a device goes to; at first the default stream."""
+    """Return the stream of the calling thread's launches on a device; the default stream at first."""
     simulated = device_of(device)
     return Stream._of(simulated, launch_stream(simulated))
 
@@ -156,13 +141,13 @@ _KINDS = "biufc"
 _MAX_ITEM_BYTES = 16  # complex128; NumPy's extended precision has no counterpart on a device
 
 
-# Blocks that nothing refers to any more. A destructor may run anywhere, in the midst of the device's own work too,
-# so it only leaves a note here; the next allocation or synchronisation acts on it.
+# Blocks without references. A destructor may run anywhere, also within a call of the device,
+# so it only appends here; the next allocation or synchronisation releases the block.
 _dropped: deque[tuple[Device, int]] = deque()
 
 
 def release_dropped() -> None:
-    """Free the memory of arrays that are gone."""
+    """Release the memory of deleted arrays."""
     while _dropped:
         try:
             device, address = _dropped.popleft()
@@ -172,20 +157,7 @@ def release_dropped() -> None:
 
 
 class Block:
-    """Memory of a device, to be released when nothing refers to it any more.
-
-    Parameters
-    ----------
-    device
-        Where.
-    size_bytes
-        How much; the device rounds it up.
-
-    Raises
-    ------
-    MemoryError
-        If the device has no room for it.
-    """
+    """A block of device memory, released with its last reference; a MemoryError if the device is full."""
 
     __slots__ = ("_address", "_device")
 
@@ -207,14 +179,14 @@ class Block:
 
 
 class DeviceArray:
-    """An array of a simulated device, without what makes it an array for NumPy.
+    """An array of a simulated device, without NumPy's interface.
 
     Attributes
     ----------
     _values
-        The true values. A view shares them with its base, as NumPy's views do.
+        The values. A view shares them with its base, as in NumPy.
     _block
-        The memory of the device; a view keeps its base's.
+        The memory of the device; a view has its base's.
     _device_id
         Number of the device.
     """
@@ -227,7 +199,7 @@ class DeviceArray:
 
     @classmethod
     def _make(cls: type[_Array], values: Any, device_id: int, block: Block | None = None) -> _Array:
-        """Make an array around values that nobody else changes, in a block of its own if none is given."""
+        """Make an array of values that nothing else modifies, by default in a new block."""
         self = cls.__new__(cls)
         self._values = np.asarray(values)
         self._device_id = device_id
@@ -237,7 +209,7 @@ class DeviceArray:
 
 
 def wrap(like: _Array, values: Any, operands: Sequence[DeviceArray] = ()) -> _Array:
-    """Make an array of the type and on the device of `like`; a view of it or of an operand shares the block."""
+    """Make an array of the type and device of `like`; a view of an operand shares its block."""
     values = np.asarray(values)
     bases: tuple[DeviceArray, ...] = (like, *operands)
     for base in bases:
@@ -247,13 +219,7 @@ def wrap(like: _Array, values: Any, operands: Sequence[DeviceArray] = ()) -> _Ar
 
 
 def check_dtype(dtype: np.dtype[Any]) -> None:
-    """Refuse data types that devices do not have.
-
-    Raises
-    ------
-    TypeError
-        For anything but booleans, integers, floating point and complex numbers of up to 16 bytes, and bfloat16.
-    """
+    """Raise a TypeError for a data type that NPUs do not have."""
     # A float of 16 bytes is NumPy's extended precision; complex128 has as many and is fine.
     if dtype.name == "bfloat16" or (
         dtype.kind in _KINDS and dtype.itemsize <= (_MAX_ITEM_BYTES if dtype.kind == "c" else _MAX_ITEM_BYTES // 2)

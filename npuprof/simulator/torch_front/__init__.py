@@ -1,4 +1,4 @@
-"""Ordinary torch code on the embedded simulated NPU: what ``npuprof.simulator.torch`` is.
+"""Ordinary torch code on the embedded simulated NPU: ``npuprof.simulator.torch``.
 
 >>> import torch
 >>> import npuprof
@@ -7,8 +7,8 @@
 ...     loss.backward()
 ...     optimizer.step()
 
-Tensors stay tensors of the CPU, and their values those that torch computes. Beside that, every aten operator launches
-the kernels that an Ascend NPU would run, on the device model.
+Tensors stay on the CPU, with torch's values. In addition, every aten operator launches the kernels of an Ascend NPU on
+the device model.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ __all__ = ["simulated_torch"]
 def simulated_torch(device: int = 0) -> Front:
     """Return a context in which this thread's torch code launches its kernels on the simulated NPU.
 
-    Inside it, every aten operator of the forward and the backward pass and of optimizers is computed by torch on the
-    CPU as always, and launches the operators of CANN that torch_npu would, on the stream that
-    :func:`npuprof.simulator.npu.stream` has chosen. A tensor that the device has not seen is copied to it first;
-    ``item()`` and other looks at values copy back and wait. Views cost nothing.
+    Every aten operator of forward pass, backward pass and optimizers is computed by torch on the CPU, and launches the
+    kernels of torch_npu, in the stream of :func:`npuprof.simulator.npu.stream`. A tensor that is new to the device is
+    copied there first; ``item()`` and other reads of values copy back and wait. Views cost nothing.
 
-    While the simulator's profiler collects, calls of operators and the allocator's blocks are recorded as torch_npu
-    records them, and can be found in `operators`, `memory` and `allocations`. Host times are those of this computer,
-    which computes the values too; device times are the model's.
+    While the simulator's profiler collects, calls of operators and blocks of the allocator are recorded as by
+    torch_npu, in `operators`, `memory` and `allocations`. Host times are those of this computer, which also computes
+    the values; device times are the model's.
 
     Parameters
     ----------
@@ -38,8 +37,8 @@ def simulated_torch(device: int = 0) -> Front:
     Returns
     -------
     Front
-        To be entered with ``with``, by one thread at a time; may be entered again. It counts what it launched, and
-        names the operators that it could only estimate.
+        A context manager for one thread at a time, which may be entered again. It counts launched kernels, and
+        operators outside the catalogue, with an estimated time.
 
     Raises
     ------

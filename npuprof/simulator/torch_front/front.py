@@ -14,27 +14,21 @@ from typing import Any
 from npuprof.errors import FrontEndAbsentError, NpuprofWarning
 from npuprof.simulator import npu
 from npuprof.simulator.catalogue import READ_BACK
+from npuprof.simulator.clock import pass_modelled_ns
 from npuprof.simulator.cost_model import Tensor
 from npuprof.simulator.device import Device
 from npuprof.simulator.framework import OperatorCall
 from npuprof.simulator.npu.streams import device_of, launch_stream
 from npuprof.simulator.torch_front.lowering import NOTHING, READS_A_VALUE, Call, Lowered, lower
 from npuprof.simulator.torch_front.records import Calls, Node, residence_of
-from npuprof.simulator.virtual_clock import VirtualClock
 
-# What the context asks of torch beside its documented interface.
+# Attributes of torch outside its documented interface.
 _NEEDED = ("_current_autograd_node", "_current_graph_task_id", "_dispatch_has_kernel_for_dispatch_key")
 
 
 @cache
 def load_torch() -> Any:
-    """Return torch.
-
-    Raises
-    ------
-    FrontEndAbsentError
-        If it is not installed, fails while it is imported, or lacks what is needed of it.
-    """
+    """Import torch; raise a FrontEndAbsentError if it is absent, broken or too old."""
     try:
         torch: Any = importlib.import_module("torch")
         importlib.import_module("torch.utils._python_dispatch")
@@ -46,7 +40,7 @@ def load_torch() -> Any:
     if lacking := [name for name in _NEEDED if not hasattr(torch._C, name)]:
         raise FrontEndAbsentError(
             f"torch {torch.__version__} lacks {', '.join(lacking)}, so that its backward pass cannot be followed: "
-            "install a newer one (2.13 is known to work)"
+            "install a newer version (2.13 works)"
         )
     return torch
 
@@ -65,10 +59,10 @@ class Front:
     Attributes
     ----------
     launched
-        How many kernels were launched, by operator type.
+        Number of launched kernels by operator type.
     estimated
-        How often operators were called that the catalogue does not have, by name (``aten::name``): one kernel of that
-        name stood for each call, estimated as an elementwise one.
+        Number of calls of operators outside the catalogue, by name (``aten::name``). Each call is one elementwise
+        kernel of that name.
     """
 
     simulated = True
@@ -99,14 +93,14 @@ class Front:
             named = ", ".join(f"{name} ({count})" for name, count in list(new.items())[:_MOST_NAMED])
             more = f" and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
             warnings.warn(
-                f"the simulated NPU has no model of {named}{more}: each call counts as one elementwise kernel, so that "
-                "its time is a rough guess",
+                f"the simulated NPU has no model of {named}{more}: each call is estimated as an elementwise kernel, "
+                "so its time is approximate",
                 NpuprofWarning,
                 stacklevel=2,
             )
 
     def synchronize(self) -> None:
-        """Wait until the device has run everything."""
+        """Wait for all tasks of the device."""
         npu.synchronize(self._device_id)
 
     def run(self, calls: Calls, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -121,7 +115,7 @@ class Front:
         return result
 
     def run_composite(self, calls: Calls, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Any) -> Any:
-        """Call an operator that consists of others, which come here one by one."""
+        """Call an operator that is composed of others, which are dispatched one by one."""
         begin_ns = self._begin()
         with mode:
             result = func.decompose(*args, **kwargs)
@@ -133,24 +127,23 @@ class Front:
     def _begin(self) -> int:
         clock = self._device.host.clock
         begin_ns = clock.monotonic_raw_ns()
-        if isinstance(clock, VirtualClock):
-            clock.pass_ns(_DISPATCH_NS)
+        pass_modelled_ns(clock, _DISPATCH_NS)
         return begin_ns
 
     def _inside(self, calls: Calls, begin_ns: int) -> None:
         torch = load_torch()
         node = torch._C._current_autograd_node()
-        found = None
+        current = None
         if node is not None:
             sequence = node._sequence_nr()
-            found = Node(node.name(), sequence if sequence < _MAX_NODE else -1)
-        calls.inside(found, torch._C._current_graph_task_id(), begin_ns)
+            current = Node(node.name(), sequence if sequence < _MAX_NODE else -1)
+        calls.inside(current, torch._C._current_graph_task_id(), begin_ns)
 
     def _end(self, calls: Calls, func: Any, begin_ns: int, operands: tuple[Any, ...]) -> None:
         sequence = calls.sees(load_torch()._C._autograd._get_sequence_nr())
         if not self._device.host.takes_calls:
             return
-        described = [_describe(one) for one in operands]
+        described = [_describe(operand) for operand in operands]
         calls.called(
             OperatorCall(
                 func._schema.name,
@@ -159,15 +152,15 @@ class Front:
                 self._device.host.clock.monotonic_raw_ns(),
                 sequence,
                 0,
-                ";".join(",".join(map(str, one.shape)) for one in described),
-                ";".join(one.dtype for one in described),
+                ";".join(",".join(map(str, operand.shape)) for operand in described),
+                ";".join(operand.dtype for operand in described),
             )
         )
 
     # -- the device ------------------------------------------------------------------------------------------------
 
     def _launch(self, func: Any, args: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
-        # An operator of somebody's own keeps its namespace, so that it is not taken for aten's.
+        # A custom operator keeps its namespace, so that it is not mistaken for aten's.
         full_name = func._schema.name
         raw_name = full_name.removeprefix(f"{_NAMESPACE}::").replace("::", "_")
         in_place = raw_name.endswith("_") and not raw_name.endswith("__")
@@ -177,8 +170,8 @@ class Front:
             return
         if name in NOTHING or not self._takes_part(operands, outputs):
             return
-        described = tuple(_described(one) for one in args)
-        call = Call(name, func._overloadname, described, tuple(_describe(one) for one in outputs), in_place)
+        described = tuple(_described(value) for value in args)
+        call = Call(name, func._overloadname, described, tuple(_describe(value) for value in outputs), in_place)
         lowered = lower(call)
         self._make_resident(operands, outputs)
         self._launch_all(full_name, lowered)
@@ -186,23 +179,25 @@ class Front:
             self._wait_for(8 * max(1, len(outputs)))
 
     def _takes_part(self, operands: tuple[Any, ...], outputs: tuple[Any, ...]) -> bool:
-        """Return whether a call is the device's: one of scalars that the host holds is not, as on a real NPU."""
+        """Return whether a call runs on the device; a call on host scalars alone does not, as on a real NPU."""
         tensors = (*operands, *outputs)
-        if not tensors or not all(_has_plain_storage(one) for one in tensors):
+        if not tensors or not all(_has_plain_storage(tensor) for tensor in tensors):
             return False
         residence = residence_of(self._device)
-        return any(one.dim() or residence.holds(one.untyped_storage()) for one in tensors)
+        return any(tensor.dim() or residence.holds(tensor.untyped_storage()) for tensor in tensors)
 
     def _make_resident(self, operands: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
         residence = residence_of(self._device)
-        made = {id(one.untyped_storage()) for one in outputs} - {id(one.untyped_storage()) for one in operands}
-        for one in operands:
-            storage = one.untyped_storage()
+        made = {id(tensor.untyped_storage()) for tensor in outputs} - {
+            id(tensor.untyped_storage()) for tensor in operands
+        }
+        for tensor in operands:
+            storage = tensor.untyped_storage()
             # A scalar of the host goes along with the launch.
-            if (one.dim() or residence.holds(storage)) and storage.nbytes() and residence.hold(storage):
+            if (tensor.dim() or residence.holds(storage)) and storage.nbytes() and residence.hold(storage):
                 self._device.copy("host_to_device", storage.nbytes(), launch_stream(self._device))
-        for one in outputs:
-            storage = one.untyped_storage()
+        for tensor in outputs:
+            storage = tensor.untyped_storage()
             if id(storage) in made and storage.nbytes():
                 residence.hold(storage)
 
@@ -216,8 +211,8 @@ class Front:
 
     def _read_back(self, operands: tuple[Any, ...]) -> None:
         residence = residence_of(self._device)
-        if any(residence.holds(one.untyped_storage()) for one in operands):
-            self._wait_for(max(one.element_size() for one in operands))
+        if any(residence.holds(operand.untyped_storage()) for operand in operands):
+            self._wait_for(max(operand.element_size() for operand in operands))
 
     def _wait_for(self, size_bytes: int) -> None:
         stream = launch_stream(self._device)
@@ -226,13 +221,13 @@ class Front:
 
 
 def _mode(front: Front, calls: Calls) -> Any:
-    """Make the dispatch mode of torch; its class can only be made where torch is."""
+    """Return a dispatch mode of torch; its class needs torch."""
     torch = load_torch()
     base: Any = torch.utils._python_dispatch.TorchDispatchMode
     calls.starts_at(torch._C._autograd._get_sequence_nr())
 
     class SimulatedNpu(base):  # type: ignore[misc]  # torch may be absent where types are checked
-        """Sees every operator that torch dispatches in this thread."""
+        """Receives every operator that torch dispatches in this thread."""
 
         def __torch_dispatch__(
             self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -254,7 +249,7 @@ def _mode(front: Front, calls: Calls) -> Any:
 
 
 def _is_composite(torch: Any, func: Any) -> bool:
-    """Return whether an operator has no kernel but only consists of others, as inference mode lets them through."""
+    """Return whether an operator has no kernel but consists of others, as inference mode dispatches them."""
     if func.namespace != _NAMESPACE:
         return False
     key = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -262,11 +257,11 @@ def _is_composite(torch: Any, func: Any) -> bool:
 
 
 def _selects(name: str, operands: tuple[Any, ...]) -> bool:
-    return name == "index" and any(str(one.dtype) in ("torch.bool", "torch.uint8") for one in operands[1:])
+    return name == "index" and any(str(operand.dtype) in ("torch.bool", "torch.uint8") for operand in operands[1:])
 
 
 def _has_plain_storage(tensor: Any) -> bool:
-    """Return whether a tensor is a plain one of the CPU, as those of the device stand for here."""
+    """Return whether a tensor is a plain CPU tensor."""
     torch = load_torch()
     if tensor.device.type != "cpu" or tensor.layout != torch.strided:
         return False
@@ -278,15 +273,15 @@ def _has_plain_storage(tensor: Any) -> bool:
 
 
 def _leaves(values: tuple[Any, ...] | list[Any]) -> list[Any]:
-    """Return the tensors among arguments or results, those in lists too, in order."""
+    """Return the tensors among arguments or results, with those in lists, in order."""
     tensor = load_torch().Tensor
-    found: list[Any] = []
+    tensors: list[Any] = []
     for value in values:
         if isinstance(value, tensor):
-            found.append(value)
+            tensors.append(value)
         elif isinstance(value, (list, tuple)):
-            found += _leaves(value)
-    return found
+            tensors += _leaves(value)
+    return tensors
 
 
 def _describe(tensor: Any) -> Tensor:
@@ -294,7 +289,7 @@ def _describe(tensor: Any) -> Tensor:
 
 
 def _described(value: Any) -> Any:
-    """Put descriptions in the place of tensors, and tuples in that of lists."""
+    """Replace tensors by descriptions, and lists by tuples."""
     if isinstance(value, (list, tuple)):
-        return tuple(_described(one) for one in value)
+        return tuple(_described(item) for item in value)
     return _describe(value) if isinstance(value, load_torch().Tensor) else value

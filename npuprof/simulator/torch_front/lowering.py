@@ -1,6 +1,6 @@
-"""From a call of an aten operator to what it launches: kernels with their operands and operations.
+"""Lowering: the kernels, operands and operations of a call of an aten operator.
 
-Nothing here needs torch: a call's tensors are descriptions of them.
+It works on descriptions of tensors, without torch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from npuprof.simulator.launches import Launch
 _CUBE_DTYPES = frozenset({"float16", "bfloat16", "float32", "int8"})
 _FOREACH = "_foreach_"
 _VOLUMES = 5  # axes of an operand of a convolution over three dimensions
-# Operators without a kernel, beside all that only give a view.
+# Operators without a kernel, in addition to views.
 _NOTHING = """
     empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize set _unsafe_view _reshape_alias
     lift_fresh lift alias detach view _conj is_same_size unsafe_split unsafe_split_with_sizes unsafe_chunk
@@ -30,18 +30,9 @@ READS_A_VALUE = frozenset({"_local_scalar_dense", "item", "is_nonzero"})
 
 
 class Call(NamedTuple):
-    """A call of an aten operator.
+    """A call of an aten operator: ``aten::add.Tensor`` has the name ``add`` and the overload ``Tensor``.
 
-    Attributes
-    ----------
-    name, overload
-        As in ``aten::add.Tensor``: ``add`` and ``Tensor``.
-    args
-        Positional and then named arguments, tensors as :class:`~npuprof.simulator.Tensor`, lists as tuples.
-    outputs
-        The tensors that it gave, in order.
-    in_place
-        Whether it changed its first operand.
+    `args` are positional, then named arguments, with tensors as :class:`~npuprof.simulator.Tensor` and lists as tuples.
     """
 
     name: str
@@ -52,30 +43,22 @@ class Call(NamedTuple):
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """The tensors among the arguments, those in lists too, in order."""
+        """The tensors among the arguments, with those in lists, in order."""
         return tuple(_tensors(self.args))
 
 
 class Lowered(NamedTuple):
-    """What a call launches; `known` tells whether the catalogue has its operator, else it is an estimate."""
+    """The launches of a call; `known` is whether the operator is in the catalogue."""
 
     launches: tuple[Launch, ...]
     known: bool = True
 
 
 def lower(call: Call) -> Lowered:
-    """Return what a call launches.
+    """Return the launches of a call that is no view.
 
-    Parameters
-    ----------
-    call
-        The call; one that only gives views should not come here.
-
-    Returns
-    -------
-    Lowered
-        The kernels in order, none for what takes no device. An operator that the catalogue does not have becomes one
-        kernel of its own name in capitals, with one operation for each element of its largest operand.
+    An operator outside the catalogue becomes one kernel of its capitalised name, with one operation for each element of
+    its largest operand.
     """
     if call.name in NOTHING:
         return Lowered(())
@@ -88,9 +71,9 @@ def lower(call: Call) -> Lowered:
         return Lowered((Launch(_foreach_kernel(call), call.inputs, call.outputs, sum(map(_count, call.inputs))),))
     if (fused := catalogue.FUSED_OPTIMIZERS.get(call.name)) is not None:
         return Lowered(tuple(_optimizer(fused, call)))
-    scalar = len([one for one in call.inputs if one.shape]) < 2
+    scalar = len([each for each in call.inputs if each.shape]) < 2
     kernels = kernels_of(call.name, scalar=scalar, in_place=call.in_place)
-    return Lowered(tuple(_elementwise(one, call) for one in kernels or (generic(call.name),)), known=bool(kernels))
+    return Lowered(tuple(_elementwise(each, call) for each in kernels or (generic(call.name),)), known=bool(kernels))
 
 
 def _elementwise(kernel: Kernel, call: Call) -> Launch:
@@ -106,16 +89,18 @@ def _on_cube(kernel: Kernel, dtype: str) -> Kernel:
 
 def _product(kernel: Kernel, first: int) -> Callable[[Call], Iterator[Launch]]:
     def launches(call: Call) -> Iterator[Launch]:
-        one, other = call.inputs[first : first + 2]
-        flops = 2 * _count(one) * (other.shape[-1] if len(other.shape) > 1 else 1)
-        yield Launch(_on_cube(kernel, one.dtype), call.inputs, call.outputs, flops)
+        left, right = call.inputs[first : first + 2]
+        flops = 2 * _count(left) * (right.shape[-1] if len(right.shape) > 1 else 1)
+        yield Launch(_on_cube(kernel, left.dtype), call.inputs, call.outputs, flops)
 
     return launches
 
 
 def _linear(call: Call) -> Iterator[Launch]:
-    one, weight = call.inputs[:2]
-    yield Launch(_on_cube(catalogue.MATMUL, one.dtype), call.inputs, call.outputs, 2 * _count(one) * weight.shape[0])
+    source, weight = call.inputs[:2]
+    yield Launch(
+        _on_cube(catalogue.MATMUL, source.dtype), call.inputs, call.outputs, 2 * _count(source) * weight.shape[0]
+    )
 
 
 # -- convolutions --------------------------------------------------------------------------------------------------
@@ -125,7 +110,7 @@ def _convolution(call: Call) -> Iterator[Launch]:
     source, weight = call.inputs[:2]
     kernel = _of_axes(catalogue.CONVOLUTION, source)
     output = call.outputs[0]
-    # A transposed convolution spreads each element of its input, another one gathers each element of its output.
+    # A transposed convolution spreads each element of its input, any other gathers each element of its output.
     transposed = len(call.args) > 6 and call.args[6] is True
     spread = source if transposed else output
     yield Launch(kernel, call.inputs, call.outputs, 2 * _count(spread) * math.prod(weight.shape[1:]))
@@ -133,7 +118,7 @@ def _convolution(call: Call) -> Iterator[Launch]:
 
 def _convolution_backward(call: Call) -> Iterator[Launch]:
     gradient, source, weight = call.inputs[:3]
-    mask = next((one for one in reversed(call.args) if _is_mask(one)), (True, True, True))
+    mask = next((value for value in reversed(call.args) if _is_mask(value)), (True, True, True))
     transposed = len(call.args) > 7 and call.args[7] is True
     flops = 2 * _count(source if transposed else gradient) * math.prod(weight.shape[1:])
     if mask[0]:
@@ -146,14 +131,14 @@ def _convolution_backward(call: Call) -> Iterator[Launch]:
 
 
 def _of_axes(kernel: Kernel, source: Tensor) -> Kernel:
-    """Name a convolution by its axes: what has one is run with two, as CANN does."""
+    """Return the kernel of a convolution of these axes; CANN runs one dimension as two."""
     if len(source.shape) < _VOLUMES:
         return kernel
     return kernel._replace(op_type=kernel.op_type.replace("2D", "3D"))
 
 
 def _is_mask(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 3 and all(isinstance(one, bool) for one in value)
+    return isinstance(value, tuple) and len(value) == 3 and all(isinstance(flag, bool) for flag in value)
 
 
 # -- attention -----------------------------------------------------------------------------------------------------
@@ -199,7 +184,7 @@ def _copy(call: Call) -> Iterator[Launch]:
 
 
 def _index(call: Call) -> Iterator[Launch]:
-    for mask in (one for one in call.inputs[1:] if one.dtype in ("bool", "uint8")):
+    for mask in (operand for operand in call.inputs[1:] if operand.dtype in ("bool", "uint8")):
         positions = Tensor((_count(call.outputs[0]), len(mask.shape)), "int64")
         yield Launch(catalogue.KERNELS["nonzero"][0], (mask,), (positions,), _count(mask))
     yield _elementwise(catalogue.KERNELS["index"][0], call)
@@ -221,10 +206,14 @@ def _foreach_kernel(call: Call) -> Kernel:
 
 
 def _optimizer(kernel: Kernel, call: Call) -> Iterator[Launch]:
-    """Launch once for each parameter, with its gradient and states."""
-    lists = [one for one in call.args if isinstance(one, tuple) and one and all(isinstance(x, Tensor) for x in one)]
+    """Yield a launch for each parameter, with its gradient and states."""
+    lists = [
+        tensors
+        for tensors in call.args
+        if isinstance(tensors, tuple) and tensors and all(isinstance(tensor, Tensor) for tensor in tensors)
+    ]
     for number, parameter in enumerate(lists[0] if lists else ()):
-        operands = tuple(one[number] for one in lists if number < len(one) and one[number].shape)
+        operands = tuple(tensors[number] for tensors in lists if number < len(tensors) and tensors[number].shape)
         changed = operands[:1] + operands[2:]
         yield Launch(kernel, operands, changed, kernel.operations * _count(parameter))
 

@@ -1,4 +1,8 @@
-"""What the torch front records: calls of operators, and the storages that the device holds."""
+"""Records of the torch front: calls of operators, and the storages on the device.
+
+A storage moves to the device when a kernel writes it, or reads it for the first time. Its block, of a caching allocator
+like torch_npu's, is released when torch frees the storage.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ _NODE = "autograd::engine::evaluate_function: "
 
 
 class Node(NamedTuple):
-    """A node of autograd's graph that is being evaluated: its name, and its sequence number (-1 for none)."""
+    """An autograd node in evaluation: name, and sequence number (-1 for none)."""
 
     name: str
     sequence: int
@@ -31,13 +35,7 @@ class _OpenNode:
 
 
 class Calls:
-    """The calls of one thread.
-
-    Parameters
-    ----------
-    host
-        The host of the device that they launch on: its clock gives the time, its recorder takes the calls.
-    """
+    """Open calls of framework operators of one thread, and the autograd nodes around them."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -47,17 +45,17 @@ class Calls:
         self._ranges: list[tuple[str, int]] = []
 
     def sees(self, sequence: int) -> int:
-        """Return the number of the node that a call has just made, by the counter after it; -1 where it made none."""
+        """Return the sequence number of the node that a call created, by the counter after it; -1 for none."""
         made = sequence - 1 if sequence > self._sequence else -1
         self._sequence = sequence
         return made
 
     def starts_at(self, sequence: int) -> None:
-        """Begin with the counter of autograd's nodes at `sequence`."""
+        """Set the counter of autograd nodes."""
         self._sequence = sequence
 
     def inside(self, node: Node | None, graph_task: int, begin_ns: int) -> None:
-        """Be inside a node of the backward pass, or in none, from a moment on."""
+        """Enter a node of the backward pass, or none."""
         known = self._node
         if known is not None and (node != known.node or graph_task != known.graph_task):
             self.close_node()
@@ -66,14 +64,14 @@ class Calls:
             self._node = _OpenNode(node, graph_task, begin_ns)
 
     def called(self, call: OperatorCall) -> None:
-        """Take a call that has ended."""
+        """Add a finished call."""
         if self._node is None:
             self._host.record_call(call)
         else:  # the number belongs to the node then
             self._node.calls.append(call._replace(sequence=-1))
 
     def close_node(self) -> None:
-        """End the node that is open: autograd tells when it comes to the next one."""
+        """Close the open node; autograd only reports the next one."""
         known, self._node = self._node, None
         if known is None or not known.calls:
             return
@@ -81,17 +79,17 @@ class Calls:
         self._host.record_call(OperatorCall(_NODE + known.node.name, *span))
         if known.node.sequence >= 0:
             self._host.record_call(OperatorCall(known.node.name, *span, known.node.sequence, self._thread_id))
-        # After what is around them: rows with equal times stay in this order.
+        # After the enclosing calls: rows with equal times stay in this order.
         for call in known.calls:
             self._host.record_call(call)
 
     def open_range(self, name: str) -> None:
-        """Open a range of the user's or of an optimizer's."""
+        """Open a range of the user or of an optimizer."""
         self.close_node()
         self._ranges.append((name, self._host.clock.monotonic_raw_ns()))
 
     def close_range(self) -> None:
-        """Close the newest range; one that was open before the context is none of its."""
+        """Close the innermost range, if it was opened in the context."""
         self.close_node()
         if self._ranges:
             name, begin_ns = self._ranges.pop()
@@ -108,13 +106,7 @@ _LARGE_GRAIN = 2 << 20
 
 
 class Residence:
-    """The storages that one device holds.
-
-    Parameters
-    ----------
-    device
-        The device.
-    """
+    """The storages on one device."""
 
     def __init__(self, device: Device) -> None:
         self._device: Device = weakref.proxy(device)  # which this is kept for: it must be able to go
@@ -127,18 +119,12 @@ class Residence:
         self.reserved_bytes = 0
 
     def holds(self, storage: Any) -> bool:
-        """Return whether the device has a storage."""
+        """Return whether a storage is on the device."""
         self._settle()
         return id(storage) in self._held
 
     def hold(self, storage: Any) -> bool:
-        """Allocate a block for a storage; return whether it had none.
-
-        Raises
-        ------
-        MemoryError
-            If the device has no room for it.
-        """
+        """Allocate a block for a storage; return whether it is new. Raise a MemoryError if the device is full."""
         self._settle()
         key = id(storage)
         with self._lock:
@@ -154,7 +140,7 @@ class Residence:
         return True
 
     def _settle(self) -> None:
-        """Take back the blocks of storages that are gone."""
+        """Release the blocks of freed storages."""
         while self._gone:
             try:
                 key = self._gone.popleft()
@@ -204,6 +190,6 @@ _making = threading.Lock()
 
 
 def residence_of(device: Device) -> Residence:
-    """Return what a device holds; the same for every context on it."""
+    """Return the storages on a device, shared by all contexts."""
     with _making:
         return _residences.setdefault(device, Residence(device))

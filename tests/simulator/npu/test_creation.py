@@ -59,7 +59,7 @@ def test_random_numbers_are_those_of_numpys_generator(seen: Witness) -> None:
     assert {launch.operator.op_type for launch in seen.launches} == {
         "StatelessRandomNormalV2",
         "StatelessRandomUniformV2",
-        "StatelessRandomUniformIntV2",
+        "StatelessRandomUniformInt",
     }
 
 

@@ -12,7 +12,7 @@ import npuprof
 from npuprof import simulator
 from npuprof.profiles import Profile
 from npuprof.simulator import Simulator
-from npuprof.simulator.virtual_clock import VirtualClock
+from npuprof.simulator.clock import VirtualClock
 
 Profiled = Callable[..., Profile]
 

@@ -13,9 +13,9 @@ import pytest
 from npuprof import simulator
 from npuprof.errors import NpuprofWarning
 from npuprof.simulator import Simulator, npu
+from npuprof.simulator.clock import VirtualClock
 from npuprof.simulator.device_view import CopyKind
 from npuprof.simulator.torch_front.records import residence_of
-from npuprof.simulator.virtual_clock import VirtualClock
 
 pytestmark = pytest.mark.torch
 
@@ -220,7 +220,7 @@ def test_an_operator_without_a_model_is_estimated_and_named(torch: Any, virtual:
         with front:
             torch.digamma(torch.digamma(torch.ones(10)) + 2)
 
-    with pytest.warns(NpuprofWarning, match=r"no model of aten::digamma \(2\).*rough guess"):
+    with pytest.warns(NpuprofWarning, match=r"no model of aten::digamma \(2\).*approximate"):
         work()
     assert front.estimated == {"aten::digamma": 2}
     assert front.launched["Digamma"] == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuprof.simulator import Simulator
-from npuprof.simulator.virtual_clock import VirtualClock
+from npuprof.simulator.clock import VirtualClock
 from tests.conftest import FakeClock
 
 
