@@ -1,1 +1,1 @@
-"""The flame graph: the call tree of a run, merged and folded; its state, search and figure."""
+"""The flame graph: the merged call tree of a run, folded into frames; state, search and figure."""

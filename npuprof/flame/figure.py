@@ -1,4 +1,4 @@
-"""The flame graph of a run: its call tree as an icicle or a flame, the rarest paths folded into one frame a caller."""
+"""The flame graph as a plotly figure: an icicle or a flame, with small frames folded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 Orientation: TypeAlias = Literal["icicle", "flame"]
-"""Whether callees hang below their caller, or stand upon it."""
+"""Callees below their caller, or above it."""
 
 _LEVELS = 24  # shown at once; a click on a frame shows what is below
 _LEVEL_PIXELS = 22
@@ -43,44 +43,39 @@ def flamegraph(
     max_nodes: int = 2000,
     longest_name: int = 60,
 ) -> go.Figure:
-    """Draw the merged call tree: Python, operators, CANN calls, kernels, each as wide as its total.
+    """Draw the merged call tree: Python, operators, CANN calls, kernels; the width of a frame is its total.
 
     Parameters
     ----------
-    tables
-        Every table of the schema by name.
-    info
-        What is known of the run; a simulated one says so in the title.
     weight
-        What makes a frame wide: time on host threads (``host``), time of kernels on devices (``device``), or number
-        of slices (``count``).
+        The width of frames: time on host threads (``host``), time of kernels on devices (``device``), or number of
+        slices (``count``).
     step
-        The number of the step to draw; all of the run without it. Host calls count with the part of their time that
-        lies in it, kernels where they were launched in it.
+        The step to draw; by default all of the run. A host call has the part of its time within the step, a kernel is
+        in the step of its launch.
     thread
-        The host thread to draw; all of them without it. Its device time is that of the kernels which its calls
-        caused, also through a queue that another thread works off.
+        The host thread to draw; by default all. Its device time is that of kernels that its calls caused, also through
+        a task queue of another thread.
     root
-        The frame to draw at the top: the names from the outermost call to it, or its name alone, of which the widest
-        one is taken.
+        The top frame: the path of names from the outermost call, or a name alone, of which the widest frame is taken.
     orientation
         ``icicle``, callers above their callees, or ``flame``, callers below them.
     search
-        A part of names, in any case of its letters. The frames that match stand out, the title tells their share
-        (what is below two of them counts once).
+        Part of a name, ignoring case. Frames that match are outlined; the title has their share, where nested matches
+        count once.
     regex
         Whether `search` is a regular expression.
     max_nodes
-        How many frames there may be; at least 3. The smallest are folded into one ``(n more)`` below their caller,
-        with their total.
+        Maximum number of frames, at least 3. The smallest callees of a caller are folded into one ``(n more)`` with
+        their total.
     longest_name
-        Names are cut in the middle to this many characters.
+        Maximum length of a name; longer ones are shortened in the middle.
 
     Raises
     ------
     OptionsError
-        If an argument is none of what it may be, the run has no such step, thread or frame, or the regular expression
-        cannot be read. It is a ``ValueError``.
+        If an argument is invalid, the run has no such step, thread or frame, or the regular expression is invalid. It
+        is a ``ValueError``.
     """
     import plotly.graph_objects as go
 
@@ -162,5 +157,5 @@ def _layout(info: Info, picture: Picture, search: str, found: Found | None, long
 
 
 def nothing(picture: Picture) -> str:
-    """Return that there is nothing to draw."""
+    """Return the message for a scope without data."""
     return f"no {TITLES[picture.weight]} in {scope_text(picture.scope) or 'this run'}"

@@ -1,4 +1,4 @@
-"""A call tree small enough to look at: its widest paths, and for each caller the rest of its callees as one."""
+"""Folding: the widest paths of a call tree, with the other callees of each caller in one frame."""
 
 from __future__ import annotations
 
@@ -14,15 +14,10 @@ from npuprof.flame.tree import MergedCalls, Sums
 
 @dataclass(frozen=True)
 class Root:
-    """What is at the top of a view.
+    """The top of a view: a path of the call tree, -1 for all of it.
 
-    Attributes
-    ----------
-    path
-        A path of the call tree; -1 for the whole of it.
-    without
-        Callees of the path that are left out. If there are some, the path's own share is left out as well: what is at
-        the top then is the rest of the callees, which a view with the others folded into one.
+    `without` are callees to leave out, with the path's self amount: the root is then the rest of its callees, which a
+    view folded into one frame.
     """
 
     path: int = -1
@@ -31,21 +26,18 @@ class Root:
 
 @dataclass(frozen=True)
 class Frames:
-    """Frames of a view; the first one is its root, a caller comes before its callees, wider siblings come first.
+    """Frames of a view, the root first, a caller before its callees, wider siblings first.
 
     Attributes
     ----------
     path
-        The path that each one is; for the rest of somebody's callees that caller, and -1 at the top of all.
+        The path of each frame; of a folded frame that of the caller, and -1 at the top.
     above
-        The frame above each; -1 for the first one.
-    depth
-        0 for the first one.
+        The frame above; -1 for the root.
     total, own
-        What each one has of the weight, with and without what is below it. The totals of the frames below one and its
-        own share add up to its total exactly.
+        The amount with and without callees. The totals of the frames below and the self amount add up exactly.
     folded
-        How many callees a frame stands for; 0 for one that is itself.
+        The number of callees in a folded frame; 0 for others.
     """
 
     path: Int64
@@ -59,7 +51,7 @@ class Frames:
         return len(self.path)
 
     def below(self, frame: int) -> Int64:
-        """Return the frames right below one."""
+        """Return the frames directly below a frame."""
         return np.flatnonzero(self.above == frame)
 
     @cached_property
@@ -75,7 +67,7 @@ class Frames:
 
 
 def amount(sums: Sums, root: Root) -> tuple[int, int]:
-    """Return what the top of a view has in total, and of its own."""
+    """Return the total and the self amount of the root."""
     if root.path < 0:
         whole, own = int(sums.own.sum()), 0
     else:
@@ -86,7 +78,7 @@ def amount(sums: Sums, root: Root) -> tuple[int, int]:
 
 
 def inside(calls: MergedCalls, root: Root) -> tuple[int, npt.NDArray[np.bool_]]:
-    """Return the first path below the root of a view, and for it and those that follow whether they are below."""
+    """Return the first path below the root, and for all paths from there whether they are below the root."""
     low, high = calls.span(root.path)
     if not root.without:
         return low, np.ones(high - low, bool)
@@ -100,18 +92,8 @@ def inside(calls: MergedCalls, root: Root) -> tuple[int, npt.NDArray[np.bool_]]:
 def fold(calls: MergedCalls, sums: Sums, root: Root, most: int, levels: int | None = None) -> Frames:
     """Keep the widest paths below a root and fold the other callees of each caller into one frame.
 
-    Parameters
-    ----------
-    calls
-        The paths.
-    sums
-        The weight that is the width; paths without any are left out.
-    root
-        What is at the top.
-    most
-        How many frames there may be; at least 2.
-    levels
-        How many levels of frames there may be, the first one not counted; what is deeper is folded. At least 1.
+    Paths without weight are left out. There are at most `most` frames, at least 2, on at most `levels` levels below the
+    root, at least 1.
     """
     low, allowed = inside(calls, root)
     high = low + len(allowed)
@@ -143,7 +125,7 @@ def fold(calls: MergedCalls, sums: Sums, root: Root, most: int, levels: int | No
 
 
 def rest_of(frames: Frames, frame: int, root: Root) -> Root:
-    """Return the root of the view of what a folded frame stands for."""
+    """Return the root of the callees in a folded frame."""
     caller = int(frames.above[frame])
     shown = [int(frames.path[one]) for one in frames.below(caller) if not frames.folded[one]]
     return Root(int(frames.path[frame]), (*(root.without if caller == 0 else ()), *shown))
@@ -155,7 +137,7 @@ def _callees(sums: Sums, root: Root) -> int:
 
 
 def _widest(total: Int64, paths: Int64, most: int) -> Int64:
-    """Return the widest of some paths, widest first; a caller, being no narrower and earlier, precedes its callees."""
+    """Return the widest paths, widest first; a caller comes before its callees."""
     width = total[paths]
     if len(paths) > most:
         least = np.partition(width, len(paths) - most)[len(paths) - most]
@@ -166,7 +148,7 @@ def _widest(total: Int64, paths: Int64, most: int) -> Int64:
 
 
 def _ranks(ranked: Int64, parents: Int64, root: int) -> Int64:
-    """Return the rank of each one's caller, from 1 on; 0 is the root's."""
+    """Return the rank of each path's caller, from 1; 0 is the root."""
     order = np.argsort(ranked)
     at = np.searchsorted(ranked[order], parents)
     found: Int64 = np.where(parents == root, 0, np.append(order, 0)[at] + 1)
@@ -181,17 +163,7 @@ def _depths(above: Int64) -> Int64:
 
 
 def _keepable(above: Int64, callees: Int64, room: int) -> int:
-    """Find how many of the ranked paths may be kept so that they and one folded frame a caller take up the room.
-
-    Parameters
-    ----------
-    above
-        For each ranked path the rank of its caller, from 1 on; 0 is the root's.
-    callees
-        How many callees the root and each ranked path have.
-    room
-        How many frames there may be below the root.
-    """
+    """Return how many ranked paths fit into `room` frames, with one folded frame for each caller of the rest."""
     count = len(above)
     rank = np.arange(count + 1)
     last = np.zeros(count + 1, np.int64)

@@ -1,4 +1,4 @@
-"""Parts of a run's call tree: what belongs to one step, to one host thread, or to both."""
+"""Scopes: the parts of a call tree that belong to a step, a host thread, or both."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ _MOST_TOLD = 12
 
 @dataclass(frozen=True)
 class Scope:
-    """What of a run is looked at.
+    """A part of a run.
 
     Attributes
     ----------
     step
-        The number of a step; None for all of them, and what is outside. A host call counts for the part of its time
-        that lies in the step, and as a call of the step that it begins in. A kernel is of the step that the recording
-        tells, else of the one in which it was launched.
+        The number of a step; None for the whole run. A host call has the part of its time within the step, and counts
+        in the step of its start. A kernel is in the recorded step, else in the step of its launch.
     thread
-        A host thread; None for all. A kernel is of every thread with a call that caused it, also through a queue.
+        A host thread; None for all. A kernel belongs to every thread with a call that caused it, also through a queue.
     """
 
     step: int | None = None
@@ -42,28 +41,17 @@ def steps(tables: Mapping[str, pd.DataFrame]) -> list[int]:
 
 
 def threads(tables: Mapping[str, pd.DataFrame]) -> list[int]:
-    """Return the host threads of a run, those with the most calls first."""
+    """Return the host threads of a run, by number of calls."""
     return [int(thread) for thread in pd.Series(_host(tables, "thread_id")).value_counts().index]
 
 
 def scoped(calls: MergedCalls, tables: Mapping[str, pd.DataFrame], scope: Scope) -> dict[Weight, Sums]:
-    """Sum up what the paths of a run have within a part of it.
-
-    The paths stay those of the whole run: a caller that is itself outside has nothing of its own.
-
-    Parameters
-    ----------
-    calls
-        The run's calls, merged.
-    tables
-        The tables that they were merged from.
-    scope
-        The part.
+    """Sum the weights of all paths within a scope; callers outside have no self amount.
 
     Raises
     ------
     OptionsError
-        If the run has no such step or thread; the message names some that it has.
+        If the run has no such step or thread; the message lists existing ones.
     """
     if scope == Scope():
         return calls.whole(tables)
@@ -101,14 +89,14 @@ def _demand(number: int, known: list[int], what: str) -> None:
 
 
 def _windows(steps: pd.DataFrame, number: int) -> tuple[Int64, Int64]:
-    """Return when a step was, in disjoint stretches: several devices may tell of it."""
+    """Return the disjoint intervals of a step, which several devices may record."""
     own = steps[(steps["step"] == number).fillna(value=False).to_numpy(bool)]
     starts = own["start_ns"].to_numpy(np.int64)
     return union(starts, starts + own["duration_ns"].to_numpy(np.int64))
 
 
 def _covered(windows: tuple[Int64, Int64], moments: Int64) -> Int64:
-    """Return how much of the windows lies before each moment."""
+    """Return the length of the windows before each moment."""
     starts, ends = windows
     before = np.concatenate([[0], np.cumsum(ends - starts)])
     begun = np.searchsorted(starts, moments, side="right")
@@ -125,7 +113,7 @@ def _inside(windows: tuple[Int64, Int64], moments: Int64) -> Bools:
 
 
 def _of_step(kernels: pd.DataFrame, number: int, launchers: Int64, begun: Bools, windows: tuple[Int64, Int64]) -> Bools:
-    """Return which kernels belong to a step; `begun` tells which host slices began in it."""
+    """Return which kernels belong to a step; `begun` are host slices that began in it."""
     known = kernels["step"].notna().to_numpy(bool)
     told = (kernels["step"] == number).fillna(value=False).to_numpy(bool)
     launched = np.append(begun, False)[launchers]  # the last one is for -1: it is not known what launched it
@@ -135,7 +123,7 @@ def _of_step(kernels: pd.DataFrame, number: int, launchers: Int64, begun: Bools,
 
 
 def _launched(calls: MergedCalls, on_thread: Bools) -> Bools:
-    """Return which kernels were caused by a call that is on a thread, directly or by what it called or enqueued."""
+    """Return which kernels were caused, directly or not, by a call on a thread."""
     caused = np.append(on_thread, False)  # the last one is for -1, no caller
     above = np.append(calls.causes.callers, -1)
     while (above >= 0).any():  # every round doubles how far up each row has looked

@@ -1,4 +1,4 @@
-"""Search in a call tree: which paths are called so, and how much of the whole they account for."""
+"""Search in a call tree: the paths whose names match, and their share."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _MOST_TOLD, _LONGEST_TOLD = 5, 60
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found in a view.
+    """The matches of a search in a view.
 
     Attributes
     ----------
     frames
-        How many paths match, shown or folded.
+        Number of matching paths, shown or folded.
     total
-        What they have of the weight together; what is below two of them counts once.
+        Their weight; nested matches count once.
     lit
-        For each frame of the view whether it matches, or stands for a path that does.
+        For each frame of the view whether it, or a path that is folded in it, matches.
     """
 
     frames: int
@@ -38,21 +38,12 @@ class Found:
 
 
 def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
-    """Return which paths' names contain a text, whatever the case of its letters.
-
-    Parameters
-    ----------
-    calls
-        The paths.
-    text
-        What to search for; nothing matches an empty one.
-    regex
-        Whether it is a regular expression.
+    """Return which paths' names contain a text, ignoring case, or match a regular expression; none for an empty text.
 
     Raises
     ------
     OptionsError
-        If the regular expression cannot be read; the message says where.
+        If the regular expression is invalid; the message has the position.
     """
     if not text:
         return np.zeros(len(calls), bool)
@@ -66,17 +57,7 @@ def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
 
 
 def found_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, matches: Bools) -> Found:
-    """Return what of the matches is in a view.
-
-    Parameters
-    ----------
-    calls, sums, root
-        What is looked at.
-    frames
-        The view of it.
-    matches
-        As :func:`matching` gives them.
-    """
+    """Return the matches within a view."""
     low, below = inside(calls, root)
     high = low + len(below)
     lit = matches[low:high] & below & (sums.total[low:high] > 0)
@@ -91,19 +72,12 @@ def found_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, matches
 
 
 def path_called(calls: MergedCalls, sums: Sums, names: str | Sequence[str]) -> int:
-    """Find a path by its names.
-
-    Parameters
-    ----------
-    calls, sums
-        The paths, and the weight by which one is chosen of several that are called the same.
-    names
-        Those of the outermost call and so on inwards, or of the path alone, wherever it is; -1 for none.
+    """Return the widest path with these names from the outermost call, or with a single name anywhere; -1 for no names.
 
     Raises
     ------
     OptionsError
-        If there is no such path; the message names what there is in its place.
+        If there is no such path; the message lists the widest at its place.
     """
     if isinstance(names, str):
         return _widest_called(calls, sums, np.arange(len(calls)), names, "in this run")
@@ -124,14 +98,14 @@ def _widest_called(calls: MergedCalls, sums: Sums, paths: Int64, name: str, wher
 
 
 def _union(calls: MergedCalls, sums: Sums, paths: Int64) -> int:
-    """Sum the totals of paths of which none is below another one of them."""
+    """Sum the totals of paths, without those below another of them."""
     ends = calls.end[paths]
     reach = np.maximum.accumulate(np.concatenate([[-1], ends]))[:-1]
     return int(sums.total[paths[paths >= reach]].sum())
 
 
 def _hidden(calls: MergedCalls, frames: Frames, low: int, lit: Bools) -> Bools:
-    """Return which frames stand for callees of which one, or something below it, matches."""
+    """Return which folded frames contain a match."""
     before = np.concatenate([[0], np.cumsum(lit)])
     itself = frames.folded == 0
     start = frames.path - low

@@ -1,4 +1,4 @@
-"""The state of a flame graph that is looked at: weight, part of the run, root, search; a widget only shows it."""
+"""The state of a flame graph view: weight, scope, root, search; a widget only displays it."""
 
 from __future__ import annotations
 
@@ -21,40 +21,33 @@ from npuprof.info import Info
 from npuprof.observable import Observed
 
 MOST_FRAMES = 2_000
-"""How many frames are shown at once."""
+"""Maximum number of frames in a view."""
 
 MOST_LEVELS = 60
-"""How many levels of callees are shown at once; what is deeper is folded."""
+"""Maximum number of levels in a view; deeper callees are folded."""
 
 _MOST_SCOPES = 8  # of which the sums are kept
 
 
 class FlameGraph(Observed):
-    """What of a run's call tree is looked at, and what there is to see.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    info
-        What is known of the run.
+    """The flame graph of a run as the user sees it.
 
     Attributes
     ----------
     weights
-        The weights that the run has something of, in the order of :data:`Weight`.
+        The weights with data, in the order of :data:`Weight`.
     steps, threads
-        The numbers of the run's steps and host threads, those with the most calls first.
+        The steps and the host threads of the run, threads by number of calls.
     weight, scope, root
-        What is looked at.
+        The current view.
     orientation
-        Whether callees hang below their caller (``icicle``) or stand upon it (``flame``).
+        Callees below their caller (``icicle``) or above it (``flame``).
     text, regex
-        What was searched for last, and whether it is a regular expression; empty without a search.
+        The current search, and whether it is a regular expression.
     cursor
-        The frame that the keys have reached; 0, the root, to begin with.
+        The frame under the keyboard cursor; 0 is the root.
     pixels
-        How wide the picture is.
+        The width of the view.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], info: Info) -> None:
@@ -78,11 +71,11 @@ class FlameGraph(Observed):
 
     @cached_property
     def calls(self) -> MergedCalls:
-        """The paths of the run, merged when they are first needed."""
+        """The merged calls of the run."""
         return merged_calls(self._tables)
 
     def picture(self) -> Picture:
-        """Return what there is to see: at most :data:`MOST_FRAMES` frames."""
+        """Return the current view, of at most :data:`MOST_FRAMES` frames."""
         if self._picture is None:
             sums = self._scoped()
             frames = fold(self.calls, sums[self.weight], self.root, MOST_FRAMES, MOST_LEVELS)
@@ -90,7 +83,7 @@ class FlameGraph(Observed):
         return self._picture
 
     def found(self) -> Found | None:
-        """Return what the search found in what is shown; None without a search."""
+        """Return the matches within the view; None without a search."""
         if self._matches is None:
             return None
         picture = self.picture()
@@ -99,24 +92,24 @@ class FlameGraph(Observed):
         return self._found
 
     def path(self) -> list[str]:
-        """Return the names from the outermost call to the root, not escaped; empty for the whole of it."""
+        """Return the names from the outermost call to the root, not escaped; empty for the whole tree."""
         names = [self.calls.name(path) for path in self.calls.callers(self.root.path)]
         return [*names, "the rest"] if self.root.without else names
 
     def weigh(self, weight: Weight) -> None:
-        """Choose what makes a frame wide; a root without any of it gives way to the nearest caller that has some.
+        """Set the weight; a root without it is replaced by its nearest caller with some.
 
         Raises
         ------
         OptionsError
-            If the run has nothing of it.
+            If the run has no data of it.
         """
         if weight not in self.weights:
             raise OptionsError(f"weight is {weight!r}; for this run it must be one of {', '.join(self.weights)}")
         self._look_at(weight, self.scope)
 
     def look_at(self, scope: Scope) -> None:
-        """Choose what part of the run is shown; the root stays as far as the part has something of it.
+        """Set the scope; a root outside is replaced by its nearest caller within.
 
         Raises
         ------
@@ -126,12 +119,12 @@ class FlameGraph(Observed):
         self._look_at(self.weight, scope)
 
     def turn(self, orientation: Orientation) -> None:
-        """Draw callees below their caller, or above it.
+        """Set the orientation.
 
         Raises
         ------
         OptionsError
-            If it is neither.
+            If it is neither ``icicle`` nor ``flame``.
         """
         if orientation not in get_args(Orientation):
             raise OptionsError(f"orientation is {orientation!r}; it must be one of {', '.join(get_args(Orientation))}")
@@ -139,9 +132,9 @@ class FlameGraph(Observed):
         self._tell()
 
     def zoom(self, frame: int) -> None:
-        """Put a frame of what is shown at the top, a folded one with all that it stands for; the top one: go up.
+        """Make a frame the root, a folded frame with all its callees; for the root, go up.
 
-        A number that is no frame's is let pass: the browser may speak of a picture that is no more.
+        A number without a frame is ignored: the browser may refer to an older view.
         """
         frames = self.picture().frames
         if frame == 0:
@@ -151,23 +144,23 @@ class FlameGraph(Observed):
             self._set_root(rest_of(frames, frame, self.root) if folded else Root(int(frames.path[frame])))
 
     def up(self) -> None:
-        """Put the caller of what is at the top there, or what the folded frame was part of."""
+        """Make the caller of the root the root, or the frame that a folded one was part of."""
         if self.root.without:
             self._set_root(Root(self.root.path))
         elif self.root.path >= 0:
             self._set_root(Root(int(self.calls.parent[self.root.path])))
 
     def show_all(self) -> None:
-        """Show everything that the scope has."""
+        """Show the whole scope."""
         self._set_root(Root())
 
     def search(self, text: str, *, regex: bool = False) -> None:
-        """Highlight the frames whose names contain a text, or match a regular expression; an empty one: none.
+        """Highlight the frames that match a text or a regular expression; none for an empty text.
 
         Raises
         ------
         OptionsError
-            If the regular expression cannot be read; then nothing stands out.
+            If the regular expression is invalid; the highlights are removed.
         """
         self.text, self.regex, self._matches, self._found = "", regex, None, None
         try:
@@ -178,12 +171,12 @@ class FlameGraph(Observed):
             self._tell()
 
     def resize(self, pixels: int) -> None:
-        """Set how wide the picture is."""
+        """Set the width of the view."""
         self.pixels = min(max(pixels, 200), 8_000)
         self._tell()
 
     def point(self, frame: int) -> None:
-        """Move the cursor to a frame of what is shown."""
+        """Move the cursor to a frame."""
         if 0 <= frame < len(self.picture().frames):
             self.cursor = frame
             self._tell()
@@ -199,7 +192,7 @@ class FlameGraph(Observed):
         self.point(int(self.picture().frames.above[self.cursor]))
 
     def step_aside(self, by: int) -> None:
-        """Move the cursor to the next frame of its level: to the right, or by -1 to the left."""
+        """Move the cursor within its level: 1 to the right, -1 to the left."""
         frames = self.picture().frames
         level = np.flatnonzero(frames.depth == frames.depth[self.cursor])
         order = level[np.argsort(frames.left[level], kind="stable")]
@@ -208,7 +201,7 @@ class FlameGraph(Observed):
             self.point(int(order[at]))
 
     def next_match(self, by: int = 1) -> None:
-        """Move the cursor to the next frame that stands out, level by level, the first one after the last."""
+        """Move the cursor to the next match, level by level, and from the last to the first."""
         found, frames = self.found(), self.picture().frames
         if found is None or not found.lit.any():
             return
@@ -259,15 +252,7 @@ _ACTIONS: Mapping[str, Callable[[FlameGraph], object]] = {
 
 
 def press(flame: FlameGraph, key: str) -> bool:
-    """Do what a key stands for; give whether it stands for anything.
-
-    Parameters
-    ----------
-    flame
-        What is looked at.
-    key
-        The key's name as browsers give it: ``u``, ``ArrowDown`` ...
-    """
+    """Run the action of a key, by its browser name (``u``, ``ArrowDown`` ...); return whether it has one."""
     if key in ("ArrowUp", "ArrowDown"):
         inwards = (key == "ArrowDown") == (flame.orientation == "icicle")
         (flame.step_in if inwards else flame.step_out)()

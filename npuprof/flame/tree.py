@@ -1,4 +1,4 @@
-"""The call tree of a run: equal paths merged, from Python over operators and CANN calls down to kernels."""
+"""The call tree of a run: Python, operators, CANN calls and kernels, with equal paths merged."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from npuprof.analysis.correlation import LAYERS, Causes, causes
 from npuprof.arrays import Int64
 
 Weight: TypeAlias = Literal["host", "device", "count"]
-"""What a path is weighed by: time on host threads, time of its kernels on devices, or number of slices."""
+"""The weight of a path: time on host threads, time of its kernels on devices, or number of slices."""
 
 COLUMNS: Mapping[Weight, tuple[str, str]] = {
     "count": ("count", "total_count"),
     "host": ("self_host_ns", "host_ns"),
     "device": ("self_device_ns", "device_ns"),
 }
-"""The columns of a call tree that hold a weight: of the path itself, and with everything below it."""
+"""The self and the total column of each weight."""
 
 _UNNAMED = "(unnamed)"
 
@@ -31,25 +31,21 @@ _UNNAMED = "(unnamed)"
 def call_tree(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Merge all calls and kernels of a run by their path of names.
 
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name; ``python``, ``operators``, ``api``, ``kernels`` and ``links`` are read.
-
     Returns
     -------
     pandas.DataFrame
-        A row for each path, a caller right before all that is below it:
+        A row for each path, a caller directly before its callees:
 
-        * ``parent``: row of the caller, -1 at the top; ``depth``: 0 at the top;
-        * ``layer`` (python, operators, api or kernels) and ``name``;
-        * ``count``: slices of this path; ``self_host_ns``: time of theirs on their threads that no callee
-          accounts for; ``self_device_ns``: duration of the kernels (0 for host paths);
-        * ``total_count``, ``host_ns``, ``device_ns``: the same summed over the path and everything below it,
-          so the self values of a subtree add up to its root's totals exactly.
+        * ``parent``: row of the caller, -1 at the top; ``depth``: 0 at the top; * ``layer`` (python, operators, api or
+        kernels) and ``name``; * ``count``: slices of the path; ``self_host_ns``: their time outside callees;
+        ``self_device_ns``: duration of the
+          kernels (0 for host paths);
+        * ``total_count``, ``host_ns``, ``device_ns``: the sums over the path and its callees, to which the self values
+        add
+          up exactly.
 
-        Paths of different threads merge: host times add over threads. What a task queue ran on another
-        thread counts under the operator that enqueued it.
+        Paths of different threads are merged and their host times added. Calls from a task queue on another thread are
+        below the operator that enqueued them.
     """
     calls = merged_calls(tables)
     tree: pd.DataFrame = calls.labels.iloc[calls.label].reset_index(drop=True)
@@ -68,12 +64,10 @@ class Sums:
 
     Attributes
     ----------
-    own
-        Of the path itself, never negative.
-    total
-        Of the path and everything below it.
+    own, total
+        Without and with callees; never negative.
     callees
-        How many callees with any of it are below it. One longer than the paths: the last one counts those at the top.
+        Number of callees with weight. The last element, one more than the paths, counts paths at the top.
     """
 
     own: Int64
@@ -83,22 +77,18 @@ class Sums:
 
 @dataclass(frozen=True)
 class MergedCalls:
-    """The paths of a run, a caller right before all that is below it.
+    """The paths of a run, a caller directly before its callees.
 
     Attributes
     ----------
     parent, depth
-        For each path the row of its caller, -1 at the top, and how many callers it has.
+        The row of the caller, -1 at the top, and the number of callers.
     end
-        For each path the first row that is not below it.
+        The first row that is not below the path.
     label
-        For each path the row of its layer and name in `labels`.
-    labels
-        ``layer`` and ``name``.
+        The row of the path's layer and name in `labels`.
     host_path, kernel_path
         The path of each host slice, in the order of `causes`, and of each kernel.
-    causes
-        What called what.
     """
 
     parent: Int64
@@ -132,7 +122,7 @@ class MergedCalls:
         return str(self.layers[self.label[path]])
 
     def callers(self, path: int) -> list[int]:
-        """Return a path's callers, outermost first, and itself; nothing for -1."""
+        """Return a path's callers, outermost first, and the path; nothing for -1."""
         found: list[int] = []
         while path >= 0:
             found.append(path)
@@ -140,23 +130,11 @@ class MergedCalls:
         return found[::-1]
 
     def span(self, path: int) -> tuple[int, int]:
-        """Return the rows of everything below a path, or of everything for -1."""
+        """Return the rows below a path, or all for -1."""
         return (path + 1, int(self.end[path])) if path >= 0 else (0, len(self))
 
     def sums(self, slices: Int64, host_ns: Int64, kernels: Int64, kernel_ns: Int64) -> dict[Weight, Sums]:
-        """Sum up what each path has.
-
-        Parameters
-        ----------
-        slices
-            The host slices that count, rows in the order of `causes`.
-        host_ns
-            For every host slice what it has of its thread's time.
-        kernels
-            The kernels that count.
-        kernel_ns
-            The duration of every one of those.
-        """
+        """Sum the weights of selected host slices and kernels; `host_ns` is the self time of every host slice."""
         count, host, device = (np.zeros(len(self), np.int64) for _ in range(3))
         for paths in (self.host_path[slices], self.kernel_path[kernels]):
             count += np.bincount(paths, minlength=len(self))
@@ -165,7 +143,7 @@ class MergedCalls:
         return {"host": self._sums(host), "device": self._sums(device), "count": self._sums(count)}
 
     def whole(self, tables: Mapping[str, pd.DataFrame]) -> dict[Weight, Sums]:
-        """Sum up what each path has in the whole run."""
+        """Sum the weights of the whole run."""
         slices, kernels = np.arange(len(self.host_path)), np.arange(len(self.kernel_path))
         kernel_ns = tables["kernels"]["duration_ns"].to_numpy(np.int64)
         return self.sums(slices, self.causes.self_ns, kernels, kernel_ns)
@@ -207,7 +185,7 @@ def merged_calls(tables: Mapping[str, pd.DataFrame]) -> MergedCalls:
 
 @dataclass
 class _Growing:
-    """Nodes made so far, batch by batch, each batch below earlier ones."""
+    """Nodes in batches, each batch below earlier ones."""
 
     label_count: int
     parents: list[Int64] = field(default_factory=lambda: [np.zeros(0, np.int64)])
@@ -215,7 +193,7 @@ class _Growing:
     count: int = 0
 
     def add(self, above: Int64, codes: Int64) -> Int64:
-        """Make a node for each different pair of node above and label; give the node of each pair."""
+        """Make a node for each distinct pair of parent and label; return the node of each pair."""
         batch, keys = pd.factorize((above + 1) * self.label_count + codes)
         nodes = batch.astype(np.int64) + self.count
         self.parents.append(keys // self.label_count - 1)
@@ -236,7 +214,7 @@ def _name_codes(tables: Mapping[str, pd.DataFrame]) -> tuple[Int64, pd.DataFrame
 
 
 def _merge_host(grown: _Growing, callers: Int64, codes: Int64) -> Int64:
-    """Merge host slices one depth after the other; give the node of each slice."""
+    """Merge host slices depth by depth; return the node of each slice."""
     nodes = np.full(len(callers), -1, np.int64)
     for rows in _levels(_depths(callers)):
         above = callers[rows]
@@ -245,7 +223,7 @@ def _merge_host(grown: _Growing, callers: Int64, codes: Int64) -> Int64:
 
 
 def _levels(depths: Int64) -> Iterator[Int64]:
-    """Return the rows of each depth, 0 first."""
+    """Return the rows of each depth, from 0."""
     order = np.argsort(depths, kind="stable")
     bounds = np.flatnonzero(np.diff(depths[order], prepend=-1, append=-1))
     return (order[low:high] for low, high in pairwise(bounds))
@@ -262,7 +240,7 @@ def _depths(parents: Int64) -> Int64:
 
 
 def _sizes(parents: Int64, depths: Int64) -> Int64:
-    """Count each row and everything below it."""
+    """Return the number of rows in each subtree."""
     sizes = np.ones(len(parents), np.int64)
     for rows in list(_levels(depths))[:0:-1]:
         np.add.at(sizes, parents[rows], sizes[rows])
@@ -270,7 +248,7 @@ def _sizes(parents: Int64, depths: Int64) -> Int64:
 
 
 def _places(parents: Int64, depths: Int64, sizes: Int64) -> Int64:
-    """Return the place of each row: a caller is right before all that is below it, and siblings keep their order."""
+    """Return the position of each row: a caller directly before its callees, siblings in order."""
     places = np.zeros(len(parents), np.int64)
     for level, rows in enumerate(_levels(depths)):
         first = places[parents[rows]] + 1 if level else np.zeros(len(rows), np.int64)

@@ -25,7 +25,7 @@ TITLES: Mapping[Weight, str] = {
     "device": "device time",
     "count": "number of calls and kernels",
 }
-"""What each weight is called."""
+"""The title of each weight."""
 
 _SHARED: Mapping[Weight, str] = {**TITLES, "count": "all calls and kernels"}
 _TIMES: tuple[Weight, ...] = ("host", "device")
@@ -40,15 +40,7 @@ _LAYER_WORDS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Frames and all that is to be told of them.
-
-    Attributes
-    ----------
-    calls, sums, weight, scope, root
-        What is looked at: paths, what they have of each weight in the scope, and the path at the top.
-    frames
-        What is shown of it.
-    """
+    """Frames of a view, with the paths, weights and scope that they show."""
 
     calls: MergedCalls
     sums: Mapping[Weight, Sums]
@@ -59,11 +51,11 @@ class Picture:
 
     @property
     def whole(self) -> int:
-        """What all of the scope has of the weight."""
+        """The weight of the whole scope."""
         return int(self.sums[self.weight].own.sum())
 
     def name(self, frame: int) -> str:
-        """Return a frame's name, whole and not escaped."""
+        """Return a frame's name, not escaped."""
         folded, path = int(self.frames.folded[frame]), int(self.frames.path[frame])
         if folded:
             return f"({folded:,} more)"
@@ -72,19 +64,19 @@ class Picture:
         return self.calls.name(path) if path >= 0 else "all"
 
     def layer(self, frame: int) -> str:
-        """Return a frame's layer; empty where it is no path of its own."""
+        """Return a frame's layer; empty for a folded frame and the whole tree."""
         path = int(self.frames.path[frame])
         if path < 0 or self.frames.folded[frame] or (frame == 0 and self.root.without):
             return ""
         return self.calls.layer(path)
 
     def look(self, frame: int) -> tuple[str, str]:
-        """Return a frame's colour, and that of text upon it."""
+        """Return a frame's colour and text colour."""
         layer = self.layer(frame)
         return _look(layer, self.name(frame)) if layer else (FAINT, FOREGROUND)
 
     def facts(self, frame: int) -> list[str]:
-        """Return a frame's amounts, a line each; nothing that is told comes from the recording."""
+        """Return a frame's amounts as lines, without text from the recording."""
         frames = self.frames
         lines = [amount_text(int(frames.total[frame]), self.weight)]
         if layer := self.layer(frame):
@@ -113,7 +105,7 @@ class Picture:
         return "<br>".join([f"<b>{label(self.name(frame), longest)}</b>", *self.facts(frame)])
 
     def found(self, found: Found) -> str:
-        """Return how many frames match and what they account for; nothing that is told comes from the recording."""
+        """Return the number of matches and their share, without text from the recording."""
         if not found.frames:
             return "no match"
         number = f"{count_text(found.frames)} frame{'s' if found.frames != 1 else ''}"
@@ -131,12 +123,12 @@ def _look(layer: str, name: str) -> tuple[str, str]:
 
 
 def amount_text(amount: int, weight: Weight) -> str:
-    """Write what a frame has of a weight."""
+    """Format an amount of a weight."""
     return count_text(amount) if weight == "count" else duration_text(amount)
 
 
 def scope_text(scope: Scope) -> str:
-    """Return what part of the run is looked at; empty for all of it."""
+    """Return the scope as text; empty for the whole run."""
     parts = [("step", scope.step), ("thread", scope.thread)]
     return ", ".join(f"{what} {number}" for what, number in parts if number is not None)
 
@@ -145,7 +137,7 @@ MATCH = "#d55e00"
 """Outline of a frame that matches the search."""
 
 MOST_BYTES = 300_000
-"""About the most that the answer to a zoom takes; the narrowest frames' hover texts give way."""
+"""Approximate maximum size of a zoom's answer; hover texts of the narrowest frames are dropped first."""
 
 _ROOM_FOR_HOVER = 220_000
 _LONGEST_NAME = 80
@@ -161,22 +153,16 @@ _MOST_LABELS = 400
 
 @dataclass(frozen=True)
 class FlameView:
-    """What is drawn, frame by frame and label by label.
+    """The numbers and texts of a drawn view.
 
     Attributes
     ----------
-    level
-        The level of each frame, 0 for the root.
     left, width
-        From where to where it reaches, in parts of the root.
-    colour, opacity, outline, outline_width
-        How it looks; one outline may be that of all.
-    hover
-        What the pointer shows; escaped.
-    label_level, label_left, label, ink
-        Names on what is wide enough; escaped.
-    levels
-        How many levels there are.
+        Horizontal extent of each frame, as parts of the root.
+    outline
+        The outline colour of each frame, or of all.
+    hover, label
+        Escaped texts; labels only on frames that are wide enough.
     """
 
     level: npt.NDArray[np.float32]
@@ -195,7 +181,7 @@ class FlameView:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes to send: arrays as they are, texts as JSON."""
+        """Approximate size to send: arrays as they are, texts as JSON."""
         arrays = sum(value.nbytes for value in vars(self).values() if isinstance(value, np.ndarray))
         texts = (
             *self.hover,
@@ -208,17 +194,7 @@ class FlameView:
 
 
 def flame_view(picture: Picture, found: Found | None, pixels: int) -> FlameView:
-    """Return where the frames lie, how they look and what they tell.
-
-    Parameters
-    ----------
-    picture
-        The frames.
-    found
-        What a search found in them; None without one.
-    pixels
-        How wide the figure is.
-    """
+    """Return the positions, colours and texts of frames in a figure of this width."""
     frames = picture.frames
     count = len(frames)
     left, width = frames.left, frames.total / max(int(frames.total[0]), 1)
@@ -248,7 +224,7 @@ def flame_view(picture: Picture, found: Found | None, pixels: int) -> FlameView:
 
 
 def _label(name: str, pixels: float, *, whole: bool) -> str:
-    """Return as much of a name as there is room for, or all of it or nothing; escaped."""
+    """Return the part of a name that fits, escaped; with `whole`, all of it or nothing."""
     wide = 2 if any(letter >= _WIDE_CHARACTER for letter in name) else 1
     characters = int(pixels / (_CHARACTER_PIXELS * wide) - 1)
     if characters < (len(name) if whole else min(len(name), _LEAST_CHARACTERS)):
@@ -257,7 +233,7 @@ def _label(name: str, pixels: float, *, whole: bool) -> str:
 
 
 def _hover(picture: Picture, pixels: Float64) -> list[str]:
-    """Return all of the widest frames, and the names of the others that the pointer can find."""
+    """Return the full texts of the widest frames, and the names of other frames that the pointer can hit."""
     texts = [""] * len(pixels)
     room = _ROOM_FOR_HOVER
     for frame in np.argsort(-pixels, kind="stable").tolist():
