@@ -1,1 +1,1 @@
-"""Exports: one module a format, each from the tables of a run to text; they show nothing by themselves."""
+"""Exports: functions from the tables of a run to text, a module for each format."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 LIMIT_BYTES = 900_000
-"""Room for both figures in a saved notebook: the report is at most 1 MB with its text."""
+"""Maximum size of both figures in a saved notebook: a report has at most 1 MB with its text."""
 
 # Bars, nodes and characters of a name, from all that is readable down to what fits whatever the names hold.
 _DETAILS = ((2000, 2000, 60), (2000, 1000, 32), (1000, 600, 24), (500, 300, 16), (200, 50, 8))
@@ -43,17 +43,10 @@ _DETAILS = ((2000, 2000, 60), (2000, 1000, 32), (1000, 600, 24), (500, 300, 16),
 def report_figures(
     tables: Mapping[str, pd.DataFrame], info: Info, *, limit_bytes: int = LIMIT_BYTES
 ) -> tuple[go.Figure, go.Figure]:
-    """Draw the timeline and the flame graph of a run so that together they fit.
+    """Draw the timeline and the flame graph, of host time or for a run without host slices of device time.
 
-    The flame graph is of host time, or of device time for a run without host slices.
-
-    Parameters
-    ----------
-    tables, info
-        What to draw.
-    limit_bytes
-        The most that both may take in a saved notebook. Fewer bars and shorter names are tried until they
-        fit; the coarsest form (about 100 kB) is given whatever the limit.
+    Bars and names are reduced until both figures fit into `limit_bytes` of a saved notebook; the minimum is about 100
+    kB.
     """
     weight: Weight = "host" if any(len(tables[name]) for name in ("python", "operators", "api")) else "device"
     for bars, nodes, name in _DETAILS:
@@ -86,19 +79,10 @@ REPORT = "npuprof-report"
 
 
 def report_html(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice) -> str:
-    """Write what ran where, the verdict, key figures, tables and notes as a fragment for a notebook.
+    """Return origin, verdict, key figures, tables and notes as a fragment for a notebook.
 
-    Styles are inline and take the colours of the notebook's theme; there is no script. Every text from the
-    recording is escaped and cut, so the fragment stays below 100 kB.
-
-    Parameters
-    ----------
-    summary, info
-        What to write.
-    notes
-        The notes' table: ``severity, source, message, count``.
-    advice
-        The findings; the first few are shown.
+    Styles are inline, with the colours of the notebook's theme; there is no script. Every text from the recording is
+    escaped and shortened, so the fragment stays below 100 kB. The first findings of the advice are shown.
     """
     return _framed(_overview(summary, info, advice) + _notes(notes))
 
@@ -112,34 +96,16 @@ def page_html(
     *,
     picture: str = "",
 ) -> str:
-    """Write a page of its own: the report and its figures with plotly.js inside (about 5 MB).
+    """Return a self-contained page with the report and figures by title, plotly.js included (about 5 MB).
 
-    The page refers to nothing outside itself, and its content security policy lets the browser enforce that.
-
-    Parameters
-    ----------
-    summary, info, notes, advice
-        As for :func:`report_html`.
-    figures
-        Figures by title, in the order to show them.
-    picture
-        An SVG document for a browser that runs no scripts.
+    The page refers to nothing outside itself, which its content security policy enforces. `picture` is an SVG document
+    for browsers without scripts.
     """
     return _page(_framed(_overview(summary, info, advice)), info, notes, figures, picture)
 
 
 def set_page_html(runs: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure]) -> str:
-    """Write a page of a set of runs, as :func:`page_html` does of one.
-
-    Parameters
-    ----------
-    runs
-        The table of the runs, as HTML.
-    info
-        What is known of all of them.
-    notes, figures
-        As for :func:`page_html`.
-    """
+    """Return the page of a set of runs, as :func:`page_html` of a run; `runs` is their table as HTML."""
     return _page(_framed(_head(info)) + runs, info, notes, figures)
 
 
@@ -243,7 +209,7 @@ def _figures(summary: Summary) -> str:
 
 
 def _device_bar(device: DeviceTimes) -> str:
-    """Draw how a device spent its time as one bar with its legend."""
+    """Return the breakdown of a device's time as a bar with a legend."""
     if not device.span_ns:
         return ""
     shares = [(PART_LABELS[part], time, PARTS[part]) for part, time in shown_parts(device)]

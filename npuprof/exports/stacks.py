@@ -1,4 +1,4 @@
-"""Stacks as folded text, one path of calls a line, as flame graph tools take them.
+"""Stacks as folded text, a call path on each line, for flame graph tools.
 
 Source: the Ascend PyTorch Profiler guide (export_stacks).
 """
@@ -25,23 +25,21 @@ _OWN = re.compile(rf"(?:^|[/\\]){_PACKAGE.name}[/\\]([\w/\\]+\.py)\(\d+\): ")
 
 
 def folded_stacks(tables: Mapping[str, pd.DataFrame], metric: Metric = "self_cpu_time_total") -> Iterator[str]:
-    """Yield the lines: the names from the outermost call inwards, joined by ``;``, a space, whole microseconds.
+    """Yield lines of names from the outermost call inwards, joined by ``;``, a space, and whole microseconds.
 
-    Python functions of npuprof's own, which a framework's tracer records as any other, have no frame: their time is
-    their callers'.
+    Functions of npuprof, which a framework's tracer records as well, have no frame: their time belongs to their
+    callers.
 
     Parameters
     ----------
-    tables
-        Every table of the schema by name.
     metric
-        ``self_cpu_time_total`` weighs each path with the time of its threads that no callee accounts for,
-        ``self_npu_time_total`` with the device time of the kernels that it launched.
+        The weight of a path: ``self_cpu_time_total`` is the time of its threads outside callees,
+        ``self_npu_time_total`` the device time of the kernels that it launched.
 
     Yields
     ------
     str
-        A path whose weight is not 0, each once, heaviest first, without a line end. Microseconds are rounded half up.
+        A path with weight, each once, heaviest first, without a line end. Microseconds are rounded half up.
 
     Raises
     ------
@@ -71,14 +69,11 @@ def _path(node: int, parents: list[int], names: list[str]) -> Iterator[str]:
 
 
 def _is_own(name: str) -> bool:
-    """Return whether a name is that of a function of npuprof: ``<somewhere>/npuprof/session/session.py(240): step``."""
-    found = _OWN.search(name)
-    return found is not None and (_PACKAGE / found[1]).is_file()
+    """Return whether a name is a function of npuprof: ``<somewhere>/npuprof/session/session.py(240): step``."""
+    match = _OWN.search(name)
+    return match is not None and (_PACKAGE / match[1]).is_file()
 
 
 def _safe(name: str) -> str:
-    """Keep a name from ending a frame or a line, and from acting on a terminal.
-
-    A space is allowed, for the weight is what follows the last one.
-    """
+    """Return a name that cannot end a frame or a line, or control a terminal; spaces are allowed."""
     return " ".join(plain_line(name).replace(";", ",").split()) or "(unnamed)"

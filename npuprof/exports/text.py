@@ -16,10 +16,10 @@ from npuprof.info import Info
 from npuprof.quantities import ABSENT, count, duration, printable, share, size
 
 SIMULATED = "SIMULATED NPU"
-"""Stands in plain sight of every report of a run that an embedded simulator produced."""
+"""Mark of a simulated run in every report."""
 
 DEVICE_TIME = "Device time"
-"""What the title of the table of devices begins with."""
+"""Prefix of the title of the table of devices."""
 
 MOST_FINDINGS = 3
 """How many findings a report shows; ``run.advice()`` has all of them."""
@@ -29,19 +29,7 @@ _MOST_DEVICES = 64
 
 @dataclass(frozen=True)
 class Grid:
-    """A small table of finished texts.
-
-    Attributes
-    ----------
-    title
-        What it shows.
-    headings
-        One for each column.
-    rows
-        Texts, as many in each as there are headings.
-    numeric
-        How many columns from the right hold quantities, to be aligned at the right.
-    """
+    """A small table of formatted text, with `numeric` right-aligned columns at its right."""
 
     title: str
     headings: Sequence[str]
@@ -50,7 +38,7 @@ class Grid:
 
 
 def origin(info: Info) -> list[str]:
-    """Return what ran where: chip, devices, rank, level, collector, source and start, as far as they are known."""
+    """Return chip, devices, rank, level, collector, source and start, as far as they are known."""
     devices = ", ".join(map(str, info.devices))
     level = info.options.get("level")
     parts = [
@@ -66,18 +54,18 @@ def origin(info: Info) -> list[str]:
 
 
 def key_figures(summary: Summary) -> list[tuple[str, str]]:
-    """Return the figures of the whole run by name; those that the run does not tell are dashes."""
-    one = summary.devices[0] if len(summary.devices) == 1 else None
+    """Return the figures of the run by name; unknown figures are dashes."""
+    device = summary.devices[0] if len(summary.devices) == 1 else None
     peak = summary.memory_peaks["allocated_bytes"].max() if len(summary.memory_peaks) else None
     figures = [("wall time", duration(summary.wall_ns))]
     if len(summary.devices) < 2:
         figures += [
-            ("computing", _with_share(one, None if one is None else one.computing_ns)),
+            ("computing", _with_share(device, None if device is None else device.computing_ns)),
             (
                 "communication alone",
-                _with_share(one, summary.communication_ns if one is None else one.communication_ns),
+                _with_share(device, summary.communication_ns if device is None else device.communication_ns),
             ),
-            ("device idle", _with_share(one, None if one is None else one.idle_ns)),
+            ("device idle", _with_share(device, None if device is None else device.idle_ns)),
         ]
     figures += [("kernels", count(summary.counts["kernels"])), ("CANN calls", count(summary.counts["api"]))]
     if peak is not None:
@@ -88,22 +76,19 @@ def key_figures(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _of_host(summary: Summary, figures: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Put the host's figures in the place of the dashes of a device that there was none of."""
+    """Replace the dashes of an absent device by the host's figures."""
     host = summary.host
     times = f"{duration(host.operators_ns)} ({share(host.operators_ns, summary.wall_ns)} of the wall time)"
-    own = [
+    of_host = [
         ("operators", count(host.operators)),
         ("time in operators", times if host.operators is not None else ABSENT),
         ("Python calls", count(host.python)),
     ]
-    return [figure for figure in (figures[0], *own, *figures[1:]) if figure[1] != ABSENT]
+    return [figure for figure in (figures[0], *of_host, *figures[1:]) if figure[1] != ABSENT]
 
 
 def grids(summary: Summary) -> list[Grid]:
-    """Return the tables of a report: devices, the ops with the most time, the longest kernels, the top CANN calls.
-
-    Of a run without a device, these are the operators and the Python functions with the most time, and CANN calls.
-    """
+    """Return the tables of a report: devices, operators, kernels, CANN calls, and Python functions without a device."""
     some = [_devices(summary.devices), _top_ops(summary), _longest_kernels(summary)]
     some += [
         _of_callers(summary.host.top_operators, "operator"),
@@ -114,7 +99,7 @@ def grids(summary: Summary) -> list[Grid]:
 
 
 def note_rows(notes: pd.DataFrame, most: int) -> list[tuple[str, str, str]]:
-    """Return severity, source and message (with its number of times) of the gravest `most` notes."""
+    """Return severity, source and message, with its count, of the most severe notes."""
     gravity = notes["severity"].map({"error": 0, "warning": 1, "info": 2}).to_numpy()
     columns = (notes[name].tolist() for name in ("severity", "source", "message", "count"))
     rows = list(zip(*columns, strict=True))
@@ -239,22 +224,10 @@ _MOST_NOTES = 20
 
 
 def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice) -> str:
-    """Write the verdict, the key figures, the longest kernels and the notes of a run.
+    """Return the verdict, key figures, tables and notes of a run as text without a trailing newline.
 
-    Parameters
-    ----------
-    summary, info
-        What to write.
-    notes
-        The notes' table: ``severity, source, message, count``.
-    advice
-        The findings; the first :data:`MOST_FINDINGS` are written.
-
-    Returns
-    -------
-    str
-        Lines without a trailing newline. Columns are aligned as a terminal shows them, wide characters
-        included; control characters of names are spaces.
+    Columns are aligned by terminal width, also of wide characters; control characters in names become spaces. The first
+    :data:`MOST_FINDINGS` findings of the advice are included.
     """
     simulated = [SIMULATED] if info.simulated else []
     lines = [printable(" · ".join(["npuprof", *([info.name] if info.name else []), *simulated]), _LONGEST_LINE)]
@@ -284,7 +257,7 @@ def _table(grid: Grid) -> list[str]:
 
 
 def _aligned(rows: Sequence[Sequence[str]], numeric: int) -> list[str]:
-    """Pad cells to their column's width; the last `numeric` columns to the right."""
+    """Pad cells to their column's width; the last `numeric` columns are right-aligned."""
     cells = [[printable(cell, _LONGEST_CELL) for cell in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
     first_numeric = len(widths) - numeric
@@ -298,7 +271,7 @@ def _aligned(rows: Sequence[Sequence[str]], numeric: int) -> list[str]:
 
 
 def _width(text: str) -> int:
-    """Count the columns that a terminal gives a text."""
+    """Return the number of terminal columns of a text."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     marks = sum(unicodedata.combining(character) > 0 for character in text)
     return len(text) + wide - marks

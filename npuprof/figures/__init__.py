@@ -1,1 +1,1 @@
-"""Figures: functions from the tables of a run to plotly figures; plotly is imported when one is made."""
+"""Figures: functions from the tables of a run to plotly figures; plotly is imported with the first figure."""

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 UNNAMED = "(unnamed)"
-"""What stands for a name that the recording does not hold."""
+"""Text for an absent name."""
 
 
 def label(name: object, longest: int) -> str:
-    """Return a name for a figure: at most `longest` characters, control characters as spaces, markup escaped.
+    """Return a name as text of a figure: at most `longest` characters, without control characters, escaped.
 
     Plotly reads a subset of HTML in every text, and formulas between dollar signs where MathJax is loaded.
     """
@@ -30,12 +30,12 @@ def label(name: object, longest: int) -> str:
 
 
 def moment(epoch_ns: int) -> str:
-    """Write a moment of UTC to the nanosecond; integer arithmetic only."""
+    """Format a moment of UTC to the nanosecond, in integer arithmetic."""
     return f"{np.datetime64(epoch_ns, 'ns')}".replace("T", " ") + " UTC"
 
 
 AXIS = {"gridcolor": FAINT, "zeroline": False, "linecolor": FAINT, "automargin": True}
-"""Every axis of a chart; a figure adds its own."""
+"""Options of every axis."""
 
 _HEIGHT = 420
 _LONGEST_LINE = 52  # what fits a notebook in half a window
@@ -45,15 +45,7 @@ _LINE_PIXELS = 14
 def chart(title: str, info: Info, *, subtitle: str = "", height: int = _HEIGHT) -> go.Figure:
     """Make a figure without traces: title, margins and colours for light and dark themes.
 
-    Parameters
-    ----------
-    title, subtitle
-        What it shows; a text from a recording must have gone through :func:`npuprof.figures.chart.label`. A long
-        subtitle is broken at its dots into lines.
-    info
-        What is known of the run; a simulated one says so in the title.
-    height
-        In pixels.
+    Text from a recording must have passed :func:`label`. A long subtitle is broken at its dots into lines.
     """
     import plotly.graph_objects as go
 
@@ -87,15 +79,7 @@ def chart(title: str, info: Info, *, subtitle: str = "", height: int = _HEIGHT) 
 
 
 def nothing(title: str, info: Info, why: str) -> go.Figure:
-    """Make the figure of a run that lacks what would be drawn.
-
-    Parameters
-    ----------
-    title, info
-        As for :func:`chart`.
-    why
-        What is missing and what to collect to have it; lines are parted by ``<br>``.
-    """
+    """Make the figure of a run without data; `why` says what to collect, with ``<br>`` between lines."""
     figure = chart(title, info, height=200)
     figure.add_annotation(text=why, showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper", font={"size": 13})
     figure.update_layout(xaxis={"visible": False}, yaxis={"visible": False})
@@ -113,7 +97,7 @@ def _lines(subtitle: str) -> list[str]:
 
 
 def spread(values: list[Any], most: int) -> list[Any]:
-    """Choose at most so many of a list, evenly, the first and the last among them."""
+    """Return at most so many elements, evenly, with the first and the last."""
     if len(values) <= most:
         return values
     return [values[place * (len(values) - 1) // (most - 1)] for place in range(most)]

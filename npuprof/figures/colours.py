@@ -1,4 +1,4 @@
-"""Colours of slices: one hue for each family of work, told apart by colour-blind readers, with stable shades.
+"""Colours of slices: a hue for each family of work, in stable shades, for colour-blind readers too.
 
 The hues are those of Okabe and Ito, `Color Universal Design`_; they are legible on white and on black.
 
@@ -30,14 +30,14 @@ MODEBAR: Mapping[str, object] = {
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of work that shares a hue and an entry of the legend."""
+    """A kind of work with a hue and a legend entry."""
 
     label: str
     colour: str
     ink: str = "#111111"
-    """Colour of text upon it."""
+    """Text colour."""
     outline: str = ""
-    """Colour of its slices' outlines where it is another one, to part slices that follow without a gap."""
+    """Outline colour if it differs, to separate adjacent slices."""
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -52,7 +52,7 @@ FAMILIES: Mapping[str, Family] = {
     "wait": Family("waiting", "#c8c8c8"),
     "computing": Family("device computes", "#3a8fb7"),
 }
-"""Every family by key, in the order of the legend."""
+"""The families by key, in legend order."""
 
 PARTS: Mapping[str, str] = {
     "computing": FAMILIES["computing"].colour,
@@ -73,7 +73,7 @@ _MOVEMENT = re.compile(
 
 
 def device_family(op_type: str, task_type: str, name: str) -> str:
-    """Choose the family of a device task: by its op type when it has one, else by its name and task type."""
+    """Return the family of a device task: by its op type, else by its name and task type."""
     if _WAIT.search(task_type):
         return "wait"
     text = op_type or f"{name} {task_type}"
@@ -85,7 +85,7 @@ def device_family(op_type: str, task_type: str, name: str) -> str:
 
 
 def shade(family: str, name: str) -> str:
-    """Return the family's colour, a little lighter for some names; a name has one shade in every run."""
+    """Return the family's colour, lighter for some names; a name has the same shade in every run."""
     white = _SHADES[zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(_SHADES)]
     colour = FAMILIES[family].colour
     channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))

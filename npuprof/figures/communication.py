@@ -1,4 +1,4 @@
-"""Communication: what went between which ranks, how long operators waited, how fast links were by packet size."""
+"""Figures of communication: traffic between ranks, time of collectives, bandwidth of links by packet size."""
 
 from __future__ import annotations
 
@@ -45,19 +45,17 @@ _LONGEST_NAME = 32
 
 
 def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", max_ranks: int = 64) -> go.Figure:
-    """Draw what went from each rank (down) to each other (across) as a heat map.
+    """Draw the traffic from each rank (rows) to each other (columns) as a heat map.
 
     Parameters
     ----------
     traffic
-        As :func:`npuprof.analysis.traffic.rank_traffic` returns it.
-    info
-        What is known of the run.
+        The result of :func:`npuprof.analysis.traffic.rank_traffic`.
     value
-        What the colours mean: ``size`` (10**6 bytes), ``time`` (of all transfers, which may run side by side) or
+        The quantity of the colours: ``size`` (10**6 bytes), ``time`` (the sum over all transfers, which may overlap) or
         ``bandwidth`` (bytes over that time).
     max_ranks
-        The most ranks on either side; of more those that move most are drawn and the title says so.
+        Maximum number of ranks on each axis; of more ranks those with the most traffic are drawn, as the title says.
 
     Raises
     ------
@@ -123,14 +121,14 @@ def _cells(traffic: pd.DataFrame, ranks: list[str], value: Value) -> tuple[list[
         down, across = place[source], place[target]
         speed = moved / time if time else None
         cells[down][across] = {"size": moved / 1e6, "time": time / 1e6, "bandwidth": speed}[value]
-        told = [
+        lines = [
             f"<b>{label(source, 12)} to {label(target, 12)}</b>",
             f"{size(round(moved))} in {duration(round(time))}",
             "" if speed is None else f"{speed:,.2f} GB/s",
             label(links, 60),
             f"{count(tasks)} transfers" if tasks else "",
         ]
-        hover[down][across] = "<br>".join(filter(None, told))
+        hover[down][across] = "<br>".join(filter(None, lines))
     return cells, hover
 
 
@@ -183,13 +181,13 @@ def plot_collectives(times: pd.DataFrame, packets: pd.DataFrame, info: Info, *, 
 
 
 def _folded(times: pd.DataFrame) -> pd.DataFrame:
-    """Keep the longest operators and make one row of the others."""
+    """Keep the longest operators and sum the others in one row."""
     if len(times) <= _MOST_GROUPS:
         return times
     rest = times.iloc[_MOST_GROUPS - 1 :]
     sums = rest[["count", "transit_ns", "wait_ns", "other_ns", "total_ns"]].sum()
-    one = pd.DataFrame([{"group": "", "op_type": f"({len(rest):,} more)", "known": True, **sums.to_dict()}])
-    joined: pd.DataFrame = pd.concat([times.iloc[: _MOST_GROUPS - 1], one], ignore_index=True)
+    rest_row = pd.DataFrame([{"group": "", "op_type": f"({len(rest):,} more)", "known": True, **sums.to_dict()}])
+    joined: pd.DataFrame = pd.concat([times.iloc[: _MOST_GROUPS - 1], rest_row], ignore_index=True)
     return joined
 
 
@@ -205,10 +203,10 @@ def _bars(bars: pd.DataFrame, unit_ns: int) -> list[Any]:
     for column, (name, colour) in looks.items():
         rows = bars[[column, "total_ns", "count"]].itertuples(index=False)
         hover = [
-            f"<b>{title}</b><br>{name}: {duration(int(own))}"
-            f"{f' ({share(int(own), int(whole))} of its time)' if known else ''}<br>{count(int(number))} operators, "
+            f"<b>{title}</b><br>{name}: {duration(int(part))}"
+            f"{f' ({share(int(part), int(whole))} of its time)' if known else ''}<br>{count(int(number))} operators, "
             f"{duration(int(whole))} in all"
-            for title, (own, whole, number) in zip(names, rows, strict=True)
+            for title, (part, whole, number) in zip(names, rows, strict=True)
         ]
         traces.append(
             go.Bar(
@@ -225,7 +223,7 @@ def _bars(bars: pd.DataFrame, unit_ns: int) -> list[Any]:
 
 
 def _bar_names(bars: pd.DataFrame) -> list[str]:
-    """Name the bars; equal names on a category axis would be one bar."""
+    """Return distinct names of bars: equal names on a category axis would be one bar."""
     names: list[str] = []
     for row in bars.itertuples(index=False):
         group = f"<br>{label(row.group, 14)}" if row.group else ""  # below each other they leave room for the bars
@@ -257,8 +255,8 @@ def _points(packets: pd.DataFrame, max_points: int) -> list[Any]:
                     "line": {"width": 0.5, "color": FAINT},
                 },
                 hovertext=[
-                    f"{size(round(one))}: {speed:,.2f} GB/s, {count(round(times))} times"
-                    for one, speed, times in values
+                    f"{size(round(packet))}: {speed:,.2f} GB/s, {count(round(times))} times"
+                    for packet, speed, times in values
                 ],
                 hovertemplate="%{hovertext}<extra>%{fullData.name}</extra>",
             )

@@ -1,4 +1,4 @@
-"""Sampled values over time: frequency, memory, caches, links and the host, under the timeline's time axis."""
+"""Sampled counters over time, on the timeline's time axis: frequency, memory, caches, links and the host."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LONGEST_NAME = 40
 
 @dataclass(frozen=True)
 class _Panel:
-    """Lines of one unit and one part of the machine."""
+    """Counters of one unit and one part of the machine."""
 
     title: str
     unit: str
@@ -55,19 +55,17 @@ def plot_counters(
 
     Parameters
     ----------
-    tables, info
-        What to draw.
     counters
-        Beginnings of counters' names, such as ``["HBM", "PCIe post"]``, in the order of panels. By default the
-        frequency and use of the cores, memory, caches, links, and what the host's CPU, memory, disk and network did.
+        Prefixes of counter names, such as ``["HBM", "PCIe post"]``, in the order of panels. By default frequency and
+        use of the cores, memory, caches, links, and the host's CPU, memory, disk and network.
     max_points
-        The most points of one line, at least 4; its peaks and troughs are kept.
+        Maximum number of points of a line, at least 4; peaks and troughs are kept.
 
     Returns
     -------
     plotly.graph_objects.Figure
-        Over the time of :func:`npuprof.timeline.figure.timeline`: same zero, same unit. Of more than 8 lines in a
-        panel those of the highest mean are drawn and the title tells how many there are; so for more than 10 panels.
+        Zero and unit of time are those of :func:`npuprof.timeline.figure.timeline`. Of more than 8 lines in a panel
+        those with the highest mean are drawn, as the title says; of more than 10 panels the first.
     """
     from plotly.subplots import make_subplots
 
@@ -81,7 +79,7 @@ def plot_counters(
         names = ", ".join(label(name, _LONGEST_NAME) for name in samples["counter"].unique()[:8])
         return nothing(_TITLE, info, f"none of the counters asked for was sampled<br>there are: {names}")
     drawn = panels[:_MOST_PANELS]
-    axis = time_axis(tables, np.concatenate([rows["time_ns"].to_numpy() for one in drawn for _, rows in one.lines]))
+    axis = time_axis(tables, np.concatenate([rows["time_ns"].to_numpy() for panel in drawn for _, rows in panel.lines]))
     frame = chart(
         _TITLE, info, subtitle=_subtitle(samples, panels, counters), height=110 + _PANEL_PIXELS * max(len(drawn), 2)
     )
@@ -105,7 +103,7 @@ def plot_counters(
 
 
 def _panels(samples: pd.DataFrame, wanted: Sequence[str], *, plain: bool) -> list[_Panel]:
-    """Sort the counters into panels; side values beside an average are left out of a plain figure."""
+    """Group the counters into panels; minima and maxima are left out of a plain figure."""
     names = samples["counter"].astype(str)
     panels = []
     for beginning in dict.fromkeys(wanted):
@@ -138,7 +136,7 @@ def _name(key: tuple[Any, ...], *, several: bool) -> str:
 
 
 def _panel_title(panel: _Panel) -> str:
-    """Name the panel and, with their colours, its lines."""
+    """Return the title of a panel, with a coloured legend of its lines."""
     folded = f" · the {len(panel.lines)} highest of {len(panel.lines) + panel.folded}" if panel.folded else ""
     title = label(panel.title, _LONGEST_NAME)
     names = [name.removeprefix(title).strip() for name, _ in panel.lines]

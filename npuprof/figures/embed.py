@@ -1,4 +1,4 @@
-"""Figures as JSON, for a notebook's output or a page of their own, and how large they become there."""
+"""Figures as JSON, for a notebook's output or a self-contained page, and their size there."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ CONFIG: Mapping[str, Any] = {
     "responsive": True,
     "showSendToCloud": False,  # what was profiled stays on this machine
 }
-"""How plotly.js shows every figure."""
+"""Options of plotly.js for every figure."""
 
 
 def mimebundle(figure: go.Figure) -> dict[str, Any]:
-    """Return a figure as the output that Jupyter front ends draw with their own plotly.js."""
+    """Return a figure in the output format that Jupyter front ends draw with plotly.js."""
     return {MIMETYPE: {**json.loads(figure.to_json()), "config": dict(CONFIG)}}
 
 
 def saved_bytes(figure: go.Figure) -> int:
-    """Measure a figure in a saved notebook, which spreads JSON over indented lines, one element each."""
+    """Return the size of a figure in a saved notebook, with an element of JSON on each line."""
     notebook = {"cells": [{"outputs": [{"data": mimebundle(figure)}]}]}
     return len(json.dumps(notebook, indent=1, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 def library() -> str:
-    """Return plotly.js, whole, as one script element."""
+    """Return a script element with plotly.js."""
     from plotly.offline import get_plotlyjs
 
     return f"<script>{get_plotlyjs()}</script>"
 
 
 def element(figure: go.Figure, element_id: str, title: str) -> str:
-    """Return the elements that draw a figure on a page which holds :func:`library`.
+    """Return the elements that draw a figure on a page with :func:`library`.
 
     No text in the figure can end the script element: ``<``, ``>`` and ``&`` are written as escapes of JSON.
     """

@@ -1,4 +1,4 @@
-"""A plotly figure that leaves something in a saved notebook where no plotly is drawn: a picture, or else its name."""
+"""A plotly figure with a fallback for viewers without plotly: an SVG, or its name as text."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _AS_DATA = frozenset({"plotly_mimetype", "plotly_mimetype+notebook", "jupyterlab
 
 
 class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no annotations
-    """A figure like any other, whose output in a notebook holds more than the figure.
+    """A figure with a fallback in its notebook output.
 
-    A front end shows one form of an output: the figure where it has a renderer of plotly, else the picture or the
-    words. A copy of it has no picture, and what restyles the figure does not restyle the picture.
+    A viewer shows one format of an output: the figure if it has a plotly renderer, else the picture or the text. A copy
+    has no picture, and changes of the figure do not change the picture.
 
     Parameters
     ----------
     *arguments, **options
-        What a figure takes.
+        As for a plotly figure.
     name
-        What the figure is called where it cannot be shown.
+        The text of the fallback.
     picture
-        Draws the picture, an SVG document, when the figure is shown.
+        Draws an SVG document, when the figure is shown.
     """
 
     def __init__(

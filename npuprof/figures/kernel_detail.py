@@ -1,4 +1,4 @@
-"""One kernel in detail: how busy each pipe of its cores was, and how near it came to the chip's limits."""
+"""A kernel in detail: utilisation of its pipes, and its point on the roofline."""
 
 from __future__ import annotations
 
@@ -40,23 +40,21 @@ _POINT_PIXELS = 13
 def plot_kernel(
     tables: Mapping[str, pd.DataFrame], info: Info, row: int, *, limits: ChipLimits | None = None
 ) -> go.Figure:
-    """Draw how much of its time each pipe of a kernel was busy, and its place on the roofline.
+    """Draw the utilisation of each pipe of a kernel, and its point on the roofline.
 
     Parameters
     ----------
-    tables, info
-        What to draw.
     row
-        Which row of ``kernels``, counted from 0; ``run.summary.longest_kernels.row`` has some.
+        Row of ``kernels``, from 0; see ``run.summary.longest_kernels.row``.
     limits
-        What the chip can do, as for :func:`npuprof.figures.roofline.plot_roofline`.
+        As for :func:`npuprof.figures.roofline.plot_roofline`.
 
     Returns
     -------
     plotly.graph_objects.Figure
-        A bar for each pipe and kind of core, in percent of the cycles of that core. A run with other metrics than
-        PipeUtilization shows those of their shares that it has. Pipes work side by side: the bars have no sum. Below,
-        the kernel's point against the chip's limits, where its operations and bytes are known.
+        A bar for each pipe and kind of core, in percent of that core's cycles; with metrics other than PipeUtilization,
+        a bar for each of their ratios. Pipes work concurrently: the bars have no sum. The roofline is drawn if
+        operations and bytes are known.
 
     Raises
     ------
@@ -96,7 +94,7 @@ def plot_kernel(
 
 
 def _frame(kernel: pd.Series, info: Info, pipes: int, *, with_point: bool) -> go.Figure:
-    """Make a figure with room for the bars, and below for the roofline if there is a point on it."""
+    """Make a figure for the bars, and for the roofline if there is a point on it."""
     from plotly.subplots import make_subplots
 
     heights = [_PIPE_PIXELS * max(pipes, 4), *([_ROOFLINE_PIXELS] if with_point else [])]
@@ -113,8 +111,8 @@ def _frame(kernel: pd.Series, info: Info, pipes: int, *, with_point: bool) -> go
 
 
 def _shares(kernel: pd.Series) -> dict[tuple[str, str], float]:
-    """Return the share of each core and pipe in percent: of the pipes where there are any, else of what was counted."""
-    found: dict[tuple[str, str], float] = {}
+    """Return the busy percentage by core and pipe; without pipes, of all recorded ratios."""
+    ratios: dict[tuple[str, str], float] = {}
     for core in _CORES:
         cycles = kernel.get(f"{core}_total_cycles")
         if cycles is not None and not pd.isna(cycles) and not int(cycles):
@@ -123,9 +121,9 @@ def _shares(kernel: pd.Series) -> dict[tuple[str, str], float]:
             if column.startswith(f"{core}_") and column.endswith(_RATIO):
                 value = kernel[column]
                 if not pd.isna(value) and np.isfinite(float(value)):
-                    found[core, column.removeprefix(f"{core}_").removesuffix(_RATIO)] = 100 * float(value)
-    pipes = {key: value for key, value in found.items() if key[1] in _PIPES}
-    chosen = pipes or found
+                    ratios[core, column.removeprefix(f"{core}_").removesuffix(_RATIO)] = 100 * float(value)
+    pipes = {key: value for key, value in ratios.items() if key[1] in _PIPES}
+    chosen = pipes or ratios
     return dict(sorted(chosen.items(), key=lambda item: _order(item[0][1])))
 
 
@@ -138,21 +136,21 @@ def _bars(shares: Mapping[tuple[str, str], float], kernel: pd.Series) -> list[An
 
     bars = []
     for core, (name, colour) in _CORES.items():
-        own = {pipe: value for (which, pipe), value in shares.items() if which == core}
-        if not own:
+        of_core = {pipe: value for (which, pipe), value in shares.items() if which == core}
+        if not of_core:
             continue
         hover = [
             f"<b>{label(pipe, 40)}</b> {_MEANINGS.get(pipe, '')}<br>{value:.1f} % of the {name}'s cycles"
             f"{_time(kernel, core, pipe)}"
-            for pipe, value in own.items()
+            for pipe, value in of_core.items()
         ]
         bars.append(
             go.Bar(
                 name=name,
                 orientation="h",
-                y=[_place(pipe) for pipe in own],
-                x=list(own.values()),
-                text=[f"{value:.1f} %" for value in own.values()],
+                y=[_place(pipe) for pipe in of_core],
+                x=list(of_core.values()),
+                text=[f"{value:.1f} %" for value in of_core.values()],
                 textposition="outside",
                 cliponaxis=False,
                 marker={"color": colour, "line": {"width": 0}},
@@ -174,7 +172,7 @@ def _time(kernel: pd.Series, core: str, pipe: str) -> str:
 
 
 def _facts(kernel: pd.Series) -> str:
-    """Return which kernel it is, in one line."""
+    """Return a kernel's name, type, duration, blocks and shapes on one line."""
     blocks = kernel.get("block_num")
     parts = [
         label(kernel["name"], 48),

@@ -1,4 +1,4 @@
-"""Memory over time: what was allocated, reserved and active, its peaks, what lay idle and what leaks."""
+"""Memory over time: allocated, reserved and active, with peaks, fragmentation and leaks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SIZES = {
     "allocated_bytes": ("allocated", FAMILIES["matrix"].colour, 2.5),
     "active_bytes": ("active", FAMILIES["operator"].colour, 1.0),
 }
-"""Name, colour and width of each line; what is active is mostly what is allocated, and drawn upon it."""
+"""Name, colour and width of each line; active memory is mostly equal to allocated memory, and drawn on it."""
 
 _UNUSED = FAMILIES["vector"].colour
 _UNRELEASED = FAMILIES["communication"].colour
@@ -42,7 +42,7 @@ _LONGEST_NAME = 40
 
 @dataclass(frozen=True)
 class _Series:
-    """The samples of one component on one device; `number` counts them, `rows` are in the order of time."""
+    """The samples of one component on one device, in the order of time."""
 
     rank: int | None
     device: int | None
@@ -64,24 +64,21 @@ class _Series:
 
 
 def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: int = 1_000) -> go.Figure:
-    """Draw the samples of the table ``memory`` as steps, with their peaks, and what was reserved and not allocated.
+    """Draw the samples of the table ``memory`` as steps, with their peaks, and fragmentation.
 
     Parameters
     ----------
-    tables, info
-        What to draw; the names of operators come from ``allocations``.
     max_points
-        The most points of one line, at least 4; its peaks and troughs are kept.
+        Maximum number of points of a line, at least 4; peaks and troughs are kept.
 
     Returns
     -------
     plotly.graph_objects.Figure
-        Above, a line for each device, component and size that was sampled, in MiB over the timeline's time; a star
-        marks the highest allocation and tells which operators' blocks were alive then. Where memory leaks, another
-        line sums up the blocks that stay (:func:`npuprof.analysis.memory_peak.memory_leaks`). Below, fragmentation:
-        what was reserved and not allocated. Of more than 12 components those that hold most are drawn. A click in the
-        legend shows what the driver's modules, the program or the device hold as a whole, beside which allocators would
-        look flat.
+        Above, a line for each device, component and sampled size, in MiB over the timeline's time; a star marks the
+        highest allocation, with the operators of its blocks. Where memory leaks, another line is the sum of the blocks
+        that stay (:func:`npuprof.analysis.memory_peak.memory_leaks`). Below, fragmentation: memory that was reserved
+        and not allocated. Of more than 12 components the largest are drawn. Totals of driver modules, the program and
+        the device are shown by a click in the legend: allocators would look flat beside them.
     """
     from plotly.subplots import make_subplots
 
@@ -117,7 +114,7 @@ def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
 
 
 def _chosen(every: list[_Series]) -> list[_Series]:
-    """Choose what is drawn: the fullest, and few of those that are drawn at a click only."""
+    """Return the series to draw: the largest, and a few of those that the legend hides."""
     shown = [series for series in every if not series.hidden][:_MOST_SERIES]
     return shown + [series for series in every if series.hidden][: min(_MOST_HIDDEN, _MOST_SERIES - len(shown))]
 
@@ -131,21 +128,21 @@ def _frame(info: Info, drawn: list[_Series], number: int) -> go.Figure:
 
 
 def _series(memory: pd.DataFrame) -> list[_Series]:
-    """Return every component of every device and rank, the fullest first, what is drawn at a click last."""
+    """Return the series of every device and rank, the largest first, hidden ones last."""
     ranked = memory if "rank" in memory else memory.assign(rank=np.nan)
     groups: Any = ranked.groupby(["rank", "device_id", "component"], observed=True, dropna=False, sort=True)
-    found = []
+    sampled = []
     for (rank, device, component), rows in groups:
         peaks = [int(rows[name].max()) for name in _SIZES if rows[name].notna().any()]
         name = component if isinstance(component, str) else ""
         if peaks:
             ordered = rows.sort_values("time_ns", kind="stable")
-            found.append((_number(rank), _number(device), name, ordered, max(peaks)))
-    allocators = any(one[3]["allocated_bytes"].notna().any() for one in found)
-    found.sort(key=lambda one: (one[2].endswith(_MODULE), allocators and one[2] in _WHOLE, -one[4]))
+            sampled.append((_number(rank), _number(device), name, ordered, max(peaks)))
+    allocators = any(each[3]["allocated_bytes"].notna().any() for each in sampled)
+    sampled.sort(key=lambda each: (each[2].endswith(_MODULE), allocators and each[2] in _WHOLE, -each[4]))
     return [
         _Series(rank, device, name, rows, at, peak, name.endswith(_MODULE) or (allocators and name in _WHOLE))
-        for at, (rank, device, name, rows, peak) in enumerate(found)
+        for at, (rank, device, name, rows, peak) in enumerate(sampled)
     ]
 
 
@@ -185,7 +182,7 @@ def _line(name: str, times: Int64, sizes: Int64, axis: TimeAxis, most: int, look
 
 
 def _peak(series: _Series, allocations: pd.DataFrame, axis: TimeAxis) -> Iterator[Any]:
-    """Mark the highest allocation, with the operators whose blocks were alive then."""
+    """Mark the highest allocation, with the operators of its blocks."""
     import plotly.graph_objects as go
 
     sampled = series.rows[series.rows["allocated_bytes"].notna()]
@@ -193,14 +190,14 @@ def _peak(series: _Series, allocations: pd.DataFrame, axis: TimeAxis) -> Iterato
         return
     times, sizes = _columns(sampled, "allocated_bytes")
     top = int(sizes.argmax())
-    told = [f"<b>{series.title}: peak {size(int(sizes[top]))}</b>", *_alive(allocations, int(times[top]), series)]
+    lines = [f"<b>{series.title}: peak {size(int(sizes[top]))}</b>", *_alive(allocations, int(times[top]), series)]
     yield go.Scatter(
         name=f"{series.title}, peak",
         x=axis.places(times[top : top + 1]),
         y=sizes[top : top + 1] / _MIB,
         mode="markers",
         marker={"symbol": "star", "size": 11, "color": _SIZES["allocated_bytes"][1]},
-        hovertext=["<br>".join(told)],
+        hovertext=["<br>".join(lines)],
         hovertemplate="%{hovertext}<extra></extra>",
         showlegend=False,
     )
@@ -210,8 +207,8 @@ def _alive(allocations: pd.DataFrame, time_ns: int, series: _Series) -> Iterator
     if not len(allocations):
         yield "no allocations were recorded: which operators held it is not known"
         return
-    own = allocations if series.rank is None else allocations[(allocations["rank"] == series.rank).fillna(value=False)]
-    alive = alive_at(own, time_ns, series.device)
+    held = allocations if series.rank is None else allocations[(allocations["rank"] == series.rank).fillna(value=False)]
+    alive = alive_at(held, time_ns, series.device)
     yield f"blocks of this run alive then: {size(int(alive['size_bytes'].sum()))}"
     for row in alive.head(_MOST_NAMED).itertuples(index=False):
         yield f"{label(row.name, _LONGEST_NAME)}: {size(int(row.size_bytes))} in {count(int(row.blocks))}"
@@ -230,14 +227,16 @@ def _fragmentation(series: _Series, axis: TimeAxis, max_points: int) -> Iterator
 
 
 def _leaked_line(blocks: pd.DataFrame, axis: TimeAxis, max_points: int) -> Any:
-    """Sum up the blocks that leak, each at the moment of its allocation; hovering names it."""
+    """Sum leaked blocks, each from the moment of its allocation, with its name in the hover text."""
     times = blocks["allocated_ns"].to_numpy(np.int64)
     total = np.cumsum(blocks["size_bytes"].to_numpy(np.int64))
     heights: Float64 = total / _MIB
     line = _line("leaked, in sum", times, total, axis, max_points, _LEAKED)
     points = thinned(heights, max_points)
     names, sizes = blocks["name"].to_numpy(object)[points], blocks["size_bytes"].to_numpy()[points]
-    line.hovertext = [f"{label(name, _LONGEST_NAME)}, {size(int(one))}" for name, one in zip(names, sizes, strict=True)]
+    line.hovertext = [
+        f"{label(name, _LONGEST_NAME)}, {size(int(size_bytes))}" for name, size_bytes in zip(names, sizes, strict=True)
+    ]
     line.hovertemplate = "%{hovertext}<br>%{y:,.1f} MiB leaked by now<extra></extra>"
     return line
 

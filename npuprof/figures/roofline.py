@@ -1,4 +1,4 @@
-"""The roofline of a run: how near kernels come to what the chip can compute and what its memory can deliver."""
+"""The roofline: kernels against the limits of compute and of memory bandwidth."""
 
 from __future__ import annotations
 
@@ -31,30 +31,28 @@ _GIGA = 1e9
 _SCALE: Mapping[str, Any] = {"type": "log", "exponentformat": "power", "dtick": 1}
 X_AXIS: Mapping[str, Any] = {**_SCALE, "title_text": "operations per byte"}
 Y_AXIS: Mapping[str, Any] = {**_SCALE, "title_text": "operations per second"}
-"""The axes of a roofline."""
+"""Options of the axes."""
 
 
 def plot_roofline(
     tables: Mapping[str, pd.DataFrame], info: Info, *, limits: ChipLimits | None = None, max_points: int = 300
 ) -> go.Figure:
-    """Draw operations a second over operations a byte, a point for kernels of one type and shapes.
+    """Draw operations per second over operations per byte, a point for kernels of one type and shapes.
 
     Parameters
     ----------
-    tables, info
-        What to draw.
     limits
-        What the chip can do; by default what the kernels' counters and the name in ``info.chip`` tell
-        (:func:`npuprof.analysis.chip_limits.measured_limits`). Without any, the points are drawn without a roof.
+        The limits of the chip; by default those of the kernels' counters and of ``info.chip``
+        (:func:`npuprof.analysis.chip_limits.measured_limits`). Without limits, there is no roof.
     max_points
-        The most points: those with the most time. The title tells how much of the time of all kernels they have.
+        Maximum number of points: the kernels with the most time. The title has their share of the time of all kernels.
 
     Returns
     -------
     plotly.graph_objects.Figure
-        Both axes logarithmic, the points' area after their time in all. A full mark is of counters, a hollow one is
-        estimated from shapes: operations of the operator's definition, and every operand moved once. Kernels without
-        operations, such as copies, have no place on it and are left out.
+        Both axes are logarithmic; the area of a point is its total time. A full mark is from counters, a hollow mark is
+        an estimate from shapes: operations by the operator's definition, and every operand moved once. Kernels without
+        operations, such as copies, are left out.
 
     Raises
     ------
@@ -78,23 +76,13 @@ def plot_roofline(
 
 
 def placeable(work: pd.DataFrame) -> pd.DataFrame:
-    """Choose the kernels that have a place on a roofline: those with operations, bytes and time."""
+    """Return the kernels with operations, bytes and time."""
     chosen: pd.DataFrame = work[((work["flops"] > 0) & (work["bytes"] > 0) & (work["mean_ns"] > 0)).to_numpy(bool)]
     return chosen
 
 
 def placed(points: pd.DataFrame, whole: int, limits: ChipLimits | None) -> list[Any]:
-    """Make the traces of a roofline: the chip's limits, where they are known, and the kernels.
-
-    Parameters
-    ----------
-    points
-        Rows of :func:`npuprof.analysis.kernel_work.kernel_work` that have a place, at least one.
-    whole
-        Nanoseconds of all kernels of the run.
-    limits
-        What the chip can do.
-    """
+    """Return the traces of kernels, at least one, and of the chip's limits; `whole` is the time of all kernels."""
     intensity = points["flops"].to_numpy(np.float64) / points["bytes"].to_numpy(np.float64)
     speed = points["flops"].to_numpy(np.float64) / points["mean_ns"].to_numpy(np.float64) * _GIGA
     roofs = _roofs(limits, float(intensity.min()), float(intensity.max())) if limits is not None else []
@@ -102,7 +90,7 @@ def placed(points: pd.DataFrame, whole: int, limits: ChipLimits | None) -> list[
 
 
 def _roofs(limits: ChipLimits, least: float, most: float) -> list[Any]:
-    """Draw what memory allows, up to the peak of the cube and of the vector cores."""
+    """Return the limits of memory bandwidth and of the peak of cube and vector cores."""
     import plotly.graph_objects as go
 
     roofs = []
@@ -138,8 +126,8 @@ def _traces(
 ) -> list[Any]:
     import plotly.graph_objects as go
 
-    op_types = [one if isinstance(one, str) else "" for one in points["op_type"].to_numpy(object)]
-    families = np.array([device_family(one, "", one) for one in op_types])
+    op_types = [op_type if isinstance(op_type, str) else "" for op_type in points["op_type"].to_numpy(object)]
+    families = np.array([device_family(op_type, "", op_type) for op_type in op_types])
     counted = ((points["flops_from"] == COUNTED) & (points["bytes_from"] == COUNTED)).to_numpy(bool)
     total = points["total_ns"].to_numpy(np.float64)
     width = _LEAST + (_MOST - _LEAST) * np.sqrt(total / max(total.max(), 1.0))

@@ -1,4 +1,4 @@
-"""Where the time of each step went: computing, communication that shows, bubbles and free time, for every rank."""
+"""The breakdown of steps: computing, communication that is not overlapped, bubbles and free time, for every rank."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
                 y=values / unit_ns,
                 marker={"color": PARTS[part], "line": {"width": 0}},
                 hovertext=[
-                    f"<b>{where}</b><br>{name}: {duration(own)} ({share(own, whole)} of the step)"
-                    for where, own, whole in rows
+                    f"<b>{where}</b><br>{name}: {duration(part)} ({share(part, whole)} of the step)"
+                    for where, part, whole in rows
                 ],
                 hovertemplate="%{hovertext}<extra></extra>",
             )
@@ -85,7 +85,7 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
 
 
 def _chosen(parts: pd.DataFrame, max_bars: int) -> pd.DataFrame:
-    """Order the rows by step, then rank or device, and keep what may be drawn of them."""
+    """Order the rows by step, then rank or device, and select the rows to draw."""
     keys = ["rank", "device_id"]
     ordered = parts.reset_index(drop=True)
     ordered = ordered.assign(at=ordered.groupby(keys, dropna=False).cumcount())
@@ -100,14 +100,14 @@ def _chosen(parts: pd.DataFrame, max_bars: int) -> pd.DataFrame:
 
 def _places(drawn: pd.DataFrame) -> dict[str, Any]:
     steps = ["no step" if pd.isna(step) else f"step {step}" for step in drawn["step"]]
-    whose = [
+    places = [
         f"rank {rank}" if not pd.isna(rank) else "" if pd.isna(device) else f"NPU {device}"
         for rank, device in zip(drawn["rank"], drawn["device_id"], strict=True)
     ]
-    hover = [f"{step}, {who}" if who else step for step, who in zip(steps, whose, strict=True)]
+    hover = [f"{step}, {who}" if who else step for step, who in zip(steps, places, strict=True)]
     if drawn.duplicated(["step", "rank", "device_id"]).any():  # two rows of one place would be stacked upon each other
-        whose = [f"{who} · {at + 1}" for who, at in zip(whose, drawn["at"], strict=True)]
-    return {"step": steps, "place": whose, "hover": hover, "several": len(set(whose)) > 1}
+        places = [f"{who} · {at + 1}" for who, at in zip(places, drawn["at"], strict=True)]
+    return {"step": steps, "place": places, "hover": hover, "several": len(set(places)) > 1}
 
 
 def _subtitle(parts: pd.DataFrame, drawn: pd.DataFrame) -> str:

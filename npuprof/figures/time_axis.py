@@ -14,18 +14,7 @@ from npuprof.arrays import Float64, Int64
 
 
 def thinned(values: Float64, most: int) -> Int64:
-    """Choose at most so many points of a line, keeping the ends and the least and greatest of each stretch.
-
-    Parameters
-    ----------
-    values
-        The line's values, in the order of time; those that are no number never count as extremes.
-    most
-        The most points; at least 4.
-
-    Returns
-    -------
-    Positions, ascending; all of them where they are few enough.
+    """Return the positions of at most `most` points: the ends, and minimum and maximum of each interval, never NaN.
 
     Raises
     ------
@@ -53,21 +42,13 @@ _UNITS = ((10_000_000_000, 1_000_000_000, "s"), (2_000_000, 1_000_000, "ms"), (2
 
 
 def unit_of(span_ns: int) -> tuple[int, str]:
-    """Return the unit that a stretch of time is shown in: its nanoseconds and its sign."""
+    """Return the unit for an interval: its nanoseconds and its symbol."""
     return next((size, name) for least, size, name in _UNITS if span_ns >= least)
 
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """Where times lie on the axis.
-
-    Attributes
-    ----------
-    first_ns, last_ns
-        What it spans, epoch nanoseconds.
-    unit_ns, unit
-        What it counts in.
-    """
+    """A range in epoch nanoseconds, and its unit."""
 
     first_ns: int
     last_ns: int
@@ -75,32 +56,22 @@ class TimeAxis:
     unit: str
 
     def places(self, times_ns: Int64) -> npt.NDArray[np.float64]:
-        """Return moments as numbers on the axis; the subtraction is of integers."""
+        """Return moments as positions on the axis, by integer subtraction."""
         places: npt.NDArray[np.float64] = (times_ns - self.first_ns) / self.unit_ns
         return places
 
     @property
     def look(self) -> dict[str, Any]:
-        """What plotly is told of the axis."""
+        """Plotly options of the axis."""
         span = max(self.last_ns - self.first_ns, 1) / self.unit_ns
         return {"range": [0, span], "ticksuffix": f" {self.unit}", "exponentformat": "none"}
 
 
 def time_axis(tables: Mapping[str, pd.DataFrame], samples_ns: Int64) -> TimeAxis:
-    """Choose the axis of a figure of samples.
+    """Return the time axis of a figure of samples.
 
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    samples_ns
-        When the samples were taken; at least one.
-
-    Returns
-    -------
-    The timeline's own axis where two samples lie on it, so that both figures can be laid above each other. With
-    its zero but as long as the samples need where they lie elsewhere, and from the first sample in a run that has
-    no slices.
+    It is the timeline's axis if two samples lie on it, so that the figures align; otherwise it is extended to the last
+    sample. For a run without slices, it begins at the first sample.
     """
     frames = [tables[name] for name in _DRAWN if len(tables[name])]
     spans = [(frame["start_ns"].to_numpy(np.int64), frame["duration_ns"].to_numpy(np.int64)) for frame in frames]

@@ -127,7 +127,7 @@ def fold(calls: MergedCalls, sums: Sums, root: Root, most: int, levels: int | No
 def rest_of(frames: Frames, frame: int, root: Root) -> Root:
     """Return the root of the callees in a folded frame."""
     caller = int(frames.above[frame])
-    shown = [int(frames.path[one]) for one in frames.below(caller) if not frames.folded[one]]
+    shown = [int(frames.path[each]) for each in frames.below(caller) if not frames.folded[each]]
     return Root(int(frames.path[frame]), (*(root.without if caller == 0 else ()), *shown))
 
 
@@ -151,14 +151,14 @@ def _ranks(ranked: Int64, parents: Int64, root: int) -> Int64:
     """Return the rank of each path's caller, from 1; 0 is the root."""
     order = np.argsort(ranked)
     at = np.searchsorted(ranked[order], parents)
-    found: Int64 = np.where(parents == root, 0, np.append(order, 0)[at] + 1)
-    return found
+    ranks: Int64 = np.where(parents == root, 0, np.append(order, 0)[at] + 1)
+    return ranks
 
 
 def _depths(above: Int64) -> Int64:
     depths = [0]
-    for one in above.tolist():
-        depths.append(depths[one] + 1)
+    for caller in above.tolist():
+        depths.append(depths[caller] + 1)
     return np.array(depths, np.int64)
 
 

@@ -59,22 +59,22 @@ def scoped(calls: MergedCalls, tables: Mapping[str, pd.DataFrame], scope: Scope)
     start = _host(tables, "start_ns")
     kernels = tables["kernels"]
     chosen, chosen_kernels = np.ones(len(start), bool), np.ones(len(kernels), bool)
-    own = calls.causes.self_ns
+    self_ns = calls.causes.self_ns
     if scope.step is not None:
         _demand(scope.step, steps(tables), "step")
         windows = _windows(tables["steps"], scope.step)
-        own = own_ns(_covered(windows, start + duration) - _covered(windows, start), calls.causes.holders)
+        self_ns = own_ns(_covered(windows, start + duration) - _covered(windows, start), calls.causes.holders)
         chosen = _inside(windows, start)
         chosen_kernels = _of_step(kernels, scope.step, calls.causes.launchers, chosen, windows)
     if scope.thread is not None:
         _demand(scope.thread, threads(tables), "thread")
         on_thread = _host(tables, "thread_id") == scope.thread
         chosen = chosen & on_thread
-        own = np.where(on_thread, own, 0)
+        self_ns = np.where(on_thread, self_ns, 0)
         chosen_kernels = chosen_kernels & _launched(calls, on_thread)
     rows = np.flatnonzero(chosen_kernels)
     kernel_ns = kernels["duration_ns"].to_numpy(np.int64)[rows]
-    return calls.sums(np.flatnonzero(chosen), own, rows, kernel_ns)
+    return calls.sums(np.flatnonzero(chosen), self_ns, rows, kernel_ns)
 
 
 def _host(tables: Mapping[str, pd.DataFrame], column: str) -> Int64:
@@ -84,15 +84,15 @@ def _host(tables: Mapping[str, pd.DataFrame], column: str) -> Int64:
 def _demand(number: int, known: list[int], what: str) -> None:
     if number in known:
         return
-    told = ", ".join(map(str, known[:_MOST_TOLD])) + (" ..." if len(known) > _MOST_TOLD else "")
-    raise OptionsError(f"the run has no {what} {number}; it has {told or 'none'}")
+    listed = ", ".join(map(str, known[:_MOST_TOLD])) + (" ..." if len(known) > _MOST_TOLD else "")
+    raise OptionsError(f"the run has no {what} {number}; it has {listed or 'none'}")
 
 
 def _windows(steps: pd.DataFrame, number: int) -> tuple[Int64, Int64]:
     """Return the disjoint intervals of a step, which several devices may record."""
-    own = steps[(steps["step"] == number).fillna(value=False).to_numpy(bool)]
-    starts = own["start_ns"].to_numpy(np.int64)
-    return union(starts, starts + own["duration_ns"].to_numpy(np.int64))
+    rows = steps[(steps["step"] == number).fillna(value=False).to_numpy(bool)]
+    starts = rows["start_ns"].to_numpy(np.int64)
+    return union(starts, starts + rows["duration_ns"].to_numpy(np.int64))
 
 
 def _covered(windows: tuple[Int64, Int64], moments: Int64) -> Int64:
@@ -115,10 +115,10 @@ def _inside(windows: tuple[Int64, Int64], moments: Int64) -> Bools:
 def _of_step(kernels: pd.DataFrame, number: int, launchers: Int64, begun: Bools, windows: tuple[Int64, Int64]) -> Bools:
     """Return which kernels belong to a step; `begun` are host slices that began in it."""
     known = kernels["step"].notna().to_numpy(bool)
-    told = (kernels["step"] == number).fillna(value=False).to_numpy(bool)
+    recorded = (kernels["step"] == number).fillna(value=False).to_numpy(bool)
     launched = np.append(begun, False)[launchers]  # the last one is for -1: it is not known what launched it
     meanwhile = _inside(windows, kernels["start_ns"].to_numpy(np.int64))
-    chosen: Bools = np.where(known, told, np.where(launchers >= 0, launched, meanwhile))
+    chosen: Bools = np.where(known, recorded, np.where(launchers >= 0, launched, meanwhile))
     return chosen
 
 

@@ -90,11 +90,11 @@ def path_called(calls: MergedCalls, sums: Sums, names: str | Sequence[str]) -> i
 
 def _widest_called(calls: MergedCalls, sums: Sums, paths: Int64, name: str, where: str) -> int:
     by_width = paths[np.argsort(-sums.total[paths], kind="stable")]
-    found = by_width[(calls.names == name)[calls.label[by_width]]]
-    if len(found):
-        return int(found[0])
-    told = dict.fromkeys(printable(calls.name(path), _LONGEST_TOLD) for path in by_width[:_MOST_TOLD].tolist())
-    raise OptionsError(f"there is no frame {name!r} {where}; the widest are {', '.join(told) or '(none)'}")
+    matches = by_width[(calls.names == name)[calls.label[by_width]]]
+    if len(matches):
+        return int(matches[0])
+    widest = dict.fromkeys(printable(calls.name(path), _LONGEST_TOLD) for path in by_width[:_MOST_TOLD].tolist())
+    raise OptionsError(f"there is no frame {name!r} {where}; the widest are {', '.join(widest) or '(none)'}")
 
 
 def _union(calls: MergedCalls, sums: Sums, paths: Int64) -> int:
@@ -112,8 +112,8 @@ def _hidden(calls: MergedCalls, frames: Frames, low: int, lit: Bools) -> Bools:
     end = np.where(frames.path >= 0, calls.end[frames.path], len(calls)) - low if len(calls) else start + 1
     start[0], end[0] = 0, len(lit)
     within = before[np.clip(end, 0, len(lit))] - before[np.clip(start, 0, len(lit))]
-    own = np.where(itself & (np.arange(len(frames)) > 0), lit[np.clip(start, 0, len(lit) - 1)], 0) if len(lit) else 0
-    left = within - own
+    alone = np.where(itself & (np.arange(len(frames)) > 0), lit[np.clip(start, 0, len(lit) - 1)], 0) if len(lit) else 0
+    left = within - alone
     below = np.flatnonzero(itself)[1:]
     np.subtract.at(left, frames.above[below], within[below])
     hidden = np.zeros(len(frames), bool)

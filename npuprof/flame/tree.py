@@ -51,10 +51,10 @@ def call_tree(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     tree: pd.DataFrame = calls.labels.iloc[calls.label].reset_index(drop=True)
     tree = tree.assign(parent=calls.parent, depth=calls.depth)[["parent", "depth", "layer", "name"]]
     sums = calls.whole(tables)
-    for weight, (own, _) in COLUMNS.items():
-        tree[own] = sums[weight].own
-    for weight, (_, total) in COLUMNS.items():
-        tree[total] = sums[weight].total
+    for weight, (self_column, _) in COLUMNS.items():
+        tree[self_column] = sums[weight].own
+    for weight, (_, total_column) in COLUMNS.items():
+        tree[total_column] = sums[weight].total
     return tree
 
 
@@ -123,11 +123,11 @@ class MergedCalls:
 
     def callers(self, path: int) -> list[int]:
         """Return a path's callers, outermost first, and the path; nothing for -1."""
-        found: list[int] = []
+        chain: list[int] = []
         while path >= 0:
-            found.append(path)
+            chain.append(path)
             path = int(self.parent[path])
-        return found[::-1]
+        return chain[::-1]
 
     def span(self, path: int) -> tuple[int, int]:
         """Return the rows below a path, or all for -1."""
@@ -148,21 +148,21 @@ class MergedCalls:
         kernel_ns = tables["kernels"]["duration_ns"].to_numpy(np.int64)
         return self.sums(slices, self.causes.self_ns, kernels, kernel_ns)
 
-    def _sums(self, own: Int64) -> Sums:
-        before = np.concatenate([[0], np.cumsum(own)])
+    def _sums(self, amounts: Int64) -> Sums:
+        before = np.concatenate([[0], np.cumsum(amounts)])
         total = before[self.end] - before[:-1]
         callees = np.bincount(np.where(self.parent >= 0, self.parent, len(self))[total > 0], minlength=len(self) + 1)
-        return Sums(own, total, callees)
+        return Sums(amounts, total, callees)
 
 
 def merged_calls(tables: Mapping[str, pd.DataFrame]) -> MergedCalls:
     """Merge all calls and kernels of a run by their path of names; see :func:`call_tree`."""
-    found = causes(tables)
+    causes_of_slices = causes(tables)
     codes, labels = _name_codes(tables)
-    host = len(found.callers)
+    host = len(causes_of_slices.callers)
     grown = _Growing(len(labels))
-    nodes = _merge_host(grown, found.callers, codes[:host])
-    launchers = found.launchers
+    nodes = _merge_host(grown, causes_of_slices.callers, codes[:host])
+    launchers = causes_of_slices.launchers
     above = np.where(launchers >= 0, nodes[launchers], -1) if host else np.full(len(launchers), -1, np.int64)
     kernel_nodes = grown.add(above, codes[host:])
     parent, label = np.concatenate(grown.parents), np.concatenate(grown.labels)
@@ -179,7 +179,7 @@ def merged_calls(tables: Mapping[str, pd.DataFrame]) -> MergedCalls:
         labels=labels,
         host_path=place[nodes],
         kernel_path=place[kernel_nodes],
-        causes=found,
+        causes=causes_of_slices,
     )
 
 

@@ -212,7 +212,7 @@ def flame_view(picture: Picture, found: Found | None, pixels: int) -> FlameView:
         width=width,
         colour=[colour for colour, _ in looks],
         opacity=np.where(lit, 1.0, _PALE).astype(np.float32),
-        outline=[MATCH if one else FAINT for one in outlined.tolist()] if outlined.any() else FAINT,
+        outline=[MATCH if is_outlined else FAINT for is_outlined in outlined.tolist()] if outlined.any() else FAINT,
         outline_width=np.where(outlined, 2.0, np.where(width * pixels > _LEAST_OUTLINED, 0.5, 0)).astype(np.float32),
         hover=_hover(picture, width * pixels),
         label_level=frames.depth[labelled].astype(np.float32),

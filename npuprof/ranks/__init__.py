@@ -1,1 +1,1 @@
-"""Many runs at once: which ranks there are, whose clocks they kept, and reading them in processes side by side."""
+"""Several ranks: which exist, their clocks, and reading them in parallel processes."""

@@ -1,13 +1,13 @@
-"""Whose clock each run kept, and how far apart clocks of different hosts were, as far as the files tell.
+"""Clocks of runs, and estimated offsets between the clocks of hosts.
 
-Every time is UTC as the run's own host kept it. Runs of one host share its clock: their times fit as they are. They are
-known by the host's name or, where no file tells one, by the moment at which the host was started, which
-``profiler_info*.json`` implies: the difference of the UTC and the monotonic time of the recording's end.
+Every time is UTC by the clock of the run's host. Runs of a host share its clock: their times need no correction. Runs
+are assigned to hosts by host name, else by the boot time, which is the difference of UTC and monotonic time at the end
+of the recording in ``profiler_info*.json``.
 
-No file tells how far the clocks of two hosts were apart. All there is are collectives: an all-reduce, an all-gather, a
-reduce-scatter, an all-to-all or a barrier ends on all of its ranks at about the same time. The median difference of the
-ends that two hosts recorded is therefore an **estimate**, no better than these ends coincide and wrong if the ranks did
-not record the same steps. It is told, and applied only where it is asked for.
+No file has the offset between the clocks of two hosts. An all-reduce, all-gather, reduce-scatter, all-to-all or barrier
+ends on all ranks at about the same time, so the median difference of their ends is an **estimate** of the offset. It is
+no more accurate than these ends coincide, and wrong if the ranks recorded different steps. It is reported, and applied
+only on request.
 
 Source: sources/RESULTS.md sections 1.1 and 2.2.
 """
@@ -36,30 +36,20 @@ _TOGETHER = r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier"
 
 @dataclass(frozen=True)
 class Boot:
-    """When a run's host was started, by its clocks at the end of the recording."""
+    """The boot time of a run's host, by its clocks at the end of the recording."""
 
     started_ns: int
     told_ns: int
 
     def fits(self, other: Boot) -> bool:
-        """Return whether this may be the same start of the same host."""
+        """Return whether both may be the same boot of the same host."""
         allowed = _SAME_START_NS + abs(self.told_ns - other.told_ns) * _DRIFT
         return abs(self.started_ns - other.started_ns) <= allowed
 
 
 @dataclass(frozen=True)
 class Offset:
-    """How far a clock is ahead of the one that it is compared with.
-
-    Attributes
-    ----------
-    nanoseconds
-        What to subtract from its times.
-    collectives
-        How many operators this is the median of.
-    spread_ns
-        The median distance of their differences from it.
-    """
+    """The lead of a clock over the reference: median over `collectives`, with the median deviation `spread_ns`."""
 
     nanoseconds: int
     collectives: int
@@ -67,10 +57,10 @@ class Offset:
 
 
 def boot_of(path: Path) -> Boot | None:
-    """Read when the host of a framework's result was started; None where its files do not tell."""
+    """Return the boot time of a framework result's host; None if its files do not have it."""
     layout = find_torch(path) or find_database(path)
-    told = load(layout.profiler_info, Notes()) if layout else {}
-    begin, end = told.get("start_info"), told.get("end_info")
+    metadata = load(layout.profiler_info, Notes()) if layout else {}
+    begin, end = metadata.get("start_info"), metadata.get("end_info")
     if not isinstance(begin, dict) or not isinstance(end, dict):
         return None
     utc, monotonic = end.get("collectionTimeEnd"), end.get("MonotonicTimeEnd")
@@ -80,7 +70,7 @@ def boot_of(path: Path) -> Boot | None:
 
 
 def same_clocks(hosts: Sequence[str | None], boots: Sequence[Boot | None]) -> list[int | None]:
-    """Return the number of each run's clock, which others may share; None where nothing is known of it."""
+    """Return the number of each run's clock; runs of a host share it, None is unknown."""
     number: list[int | None] = [None] * len(hosts)
     by_host: dict[str, int] = {}
     count = 0
@@ -94,42 +84,34 @@ def same_clocks(hosts: Sequence[str | None], boots: Sequence[Boot | None]) -> li
             number[at] = number[before]
         elif host is not None or boot is not None:
             number[at], count = count, count + 1
-        if host is not None and (found := number[at]) is not None:
-            by_host[host] = found
+        if host is not None and (clock := number[at]) is not None:
+            by_host[host] = clock
         before = at if boot is not None else before
     return number
 
 
 def offsets(communication: Mapping[int, Sequence[pd.DataFrame]], reference: int) -> dict[int, Offset]:
-    """Estimate how far clocks are ahead of the reference clock.
+    """Estimate the lead of clocks over a reference clock, from the table ``communication`` of each run by clock.
 
-    Parameters
-    ----------
-    communication
-        The table ``communication`` of each run, by the number of its clock.
-    reference
-        The clock to compare with; one that shares no collective with it is compared by way of others.
-
-    Returns
-    -------
-    An estimate for each clock that enough collectives, ending close enough together, connect with the reference.
+    A clock without collectives in common with the reference is compared by way of others; a clock without enough
+    collectives that end close together has no estimate.
     """
     ends = {clock: _ends(frames) for clock, frames in communication.items()}
-    found = {reference: Offset(0, 0, 0)}
+    known_offsets = {reference: Offset(0, 0, 0)}
     reached = [reference]
     while reached:
         known = reached.pop(0)
-        for clock in sorted(set(ends) - set(found)):
+        for clock in sorted(set(ends) - set(known_offsets)):
             estimate = _estimate(ends[known], ends[clock])
             if estimate is not None:
-                base = found[known]
-                found[clock] = Offset(
+                base = known_offsets[known]
+                known_offsets[clock] = Offset(
                     base.nanoseconds + estimate.nanoseconds,
                     estimate.collectives,
                     base.spread_ns + estimate.spread_ns,
                 )
                 reached.append(clock)
-    return found
+    return known_offsets
 
 
 def clock_table(
@@ -138,28 +120,29 @@ def clock_table(
     boots: Sequence[Boot | None],
     communication: Sequence[pd.DataFrame],
 ) -> pd.DataFrame:
-    """Return whose clock each run kept and how far it was ahead of the first run's; a row for each run.
+    """Return a row for each run with its clock and its offset from the first run's clock.
 
     Returns
     -------
-    rank, host, clock, offset_ns, basis (``same clock``, ``estimate`` or ``unknown``), collectives, spread_ns.
+    pandas.DataFrame
+        rank, host, clock, offset_ns, basis (``same clock``, ``estimate`` or ``unknown``), collectives, spread_ns.
     """
     known = same_clocks(hosts, boots)
-    own = [len(known) + row if clock is None else clock for row, clock in enumerate(known)]  # nobody else's
+    clocks = [len(known) + row if clock is None else clock for row, clock in enumerate(known)]  # nobody else's
     by_clock: dict[int, list[pd.DataFrame]] = {}
-    for clock, operators in zip(own, communication, strict=True):
+    for clock, operators in zip(clocks, communication, strict=True):
         by_clock.setdefault(clock, []).append(operators)
-    found = offsets(by_clock, own[0]) if own else {}
-    told = [found.get(clock) for clock in own]
+    by_offset = offsets(by_clock, clocks[0]) if clocks else {}
+    estimates = [by_offset.get(clock) for clock in clocks]
     frame: pd.DataFrame = pd.DataFrame(
         {
             "rank": _whole(ranks),
             "host": list(hosts),
             "clock": _whole(known),
-            "offset_ns": _whole([one.nanoseconds if one else None for one in told]),
-            "basis": pd.Categorical([_basis(one) for one in told]),
-            "collectives": _whole([one.collectives if one else None for one in told]),
-            "spread_ns": _whole([one.spread_ns if one else None for one in told]),
+            "offset_ns": _whole([estimate.nanoseconds if estimate else None for estimate in estimates]),
+            "basis": pd.Categorical([_basis(estimate) for estimate in estimates]),
+            "collectives": _whole([estimate.collectives if estimate else None for estimate in estimates]),
+            "spread_ns": _whole([estimate.spread_ns if estimate else None for estimate in estimates]),
         }
     )
     return frame
@@ -181,19 +164,19 @@ def _same(boot: Boot, other: Boot | None, host: str | None, other_host: str | No
 
 
 def _ends(frames: Sequence[pd.DataFrame]) -> pd.Series[int]:
-    """Return when each collective ended by a clock, the latest of its ranks; its key is name, group and occurrence."""
+    """Return the latest end of each collective by name, group and occurrence."""
     parts = []
     for frame in frames:
         names = frame["name"].astype(object)
         chosen = names.astype("string").str.contains(_TOGETHER, case=False, na=False).to_numpy(np.bool_)
-        own = frame.loc[chosen, ["start_ns"]].assign(
+        rows = frame.loc[chosen, ["start_ns"]].assign(
             name=names[chosen],
             group=_shared_groups(frame.loc[chosen, "group"]),
             end=frame["start_ns"] + frame["duration_ns"],
         )
-        own = own.sort_values("start_ns", kind="stable")
-        own["occurrence"] = own.groupby(["name", "group"], dropna=False).cumcount()
-        parts.append(own)
+        rows = rows.sort_values("start_ns", kind="stable")
+        rows["occurrence"] = rows.groupby(["name", "group"], dropna=False).cumcount()
+        parts.append(rows)
     if not parts:
         return cast("pd.Series[int]", pd.Series([], dtype="int64"))
     ends: Any = pd.concat(parts).groupby(["name", "group", "occurrence"], dropna=False)["end"].max()
@@ -201,7 +184,7 @@ def _ends(frames: Sequence[pd.DataFrame]) -> pd.Series[int]:
 
 
 def _shared_groups(groups: pd.Series[str]) -> pd.Series[str]:
-    """Keep the names of groups that mean the same on every rank; ``Group 0`` is the first of a rank's own."""
+    """Keep group names with the same meaning on every rank; ``Group 0`` is each rank's first group."""
     texts = groups.astype(object)
     shared = texts.astype("string").str.fullmatch(r"\d{6,}").fillna(False).to_numpy(np.bool_)
     kept: pd.Series[str] = texts.where(shared, "")

@@ -1,4 +1,4 @@
-"""One run of a set: loaded, failed or not read."""
+"""A run of a set: loaded, failed or not read."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from npuprof.sources.selection import Selection
 
 @dataclass
 class Entry:
-    """One run of the set: loaded, failed or not read, which its outcome alone tells.
+    """A run of the set.
 
     Attributes
     ----------
     run, selection
-        What is read, and what of it is wanted.
+        The run, and the selected part of it.
     info
-        What its small files tell.
+        The metadata from its small files.
     undescribed
-        Why they tell nothing; empty where they do.
+        The error that prevented reading the metadata, if any.
     outcome
-        What came of reading it; None as long as it has not been read to its end.
+        The profile or failure; None before the run is read.
     """
 
     run: Run
@@ -40,24 +40,24 @@ class Entry:
 
     @property
     def is_cluster(self) -> bool:
-        """Whether it is what the vendor's tool made of all ranks."""
+        """Whether it is the vendor's analysis of all ranks."""
         return self.run.source.of_many_runs or self.info.source == CLUSTER_ANALYSIS  # which was saved
 
     @property
     def profile(self) -> Profile | None:
-        """Its tables, once they were read."""
+        """The profile, once read."""
         return self.outcome if isinstance(self.outcome, Profile) else None
 
     @property
     def problem(self) -> str:
-        """Why it cannot be read or described; empty where it can."""
+        """The reason why it cannot be read or described; empty without one."""
         if isinstance(self.outcome, Failure):
             return self.outcome.problem
         return self.undescribed if self.outcome is None else ""
 
     @property
     def known(self) -> Info:
-        """What is known by now: a run that was read tells more."""
+        """The most complete metadata."""
         return self.info if self.profile is None else self.profile.info
 
     @property
@@ -69,7 +69,7 @@ class Entry:
 
 
 def describe(run: Run, selection: Selection | None) -> Entry:
-    """Make the entry of a run, with what its small files tell."""
+    """Make the entry of a run, with the metadata from its small files."""
     try:
         info = run.describe()
     except (SourceError, OSError) as error:
@@ -86,7 +86,7 @@ def read(entry: Entry) -> Profile:
     Raises
     ------
     SourceError
-        If nothing of it can be read.
+        If it cannot be read.
     """
     if entry.profile is not None:
         return entry.profile
@@ -101,7 +101,7 @@ def read(entry: Entry) -> Profile:
 
 
 def read_or_none(entry: Entry) -> Profile | None:
-    """Read a run; why one cannot be read becomes its outcome."""
+    """Read a run; a failure becomes its outcome."""
     try:
         return read(entry)
     except SourceError:
@@ -120,12 +120,12 @@ def _keep(entry: Entry, profile: Profile) -> Profile:
 
 
 def read_apart(entries: Sequence[Entry], processes: int) -> None:
-    """Read runs side by side in processes of their own.
+    """Read runs in parallel processes.
 
     Raises
     ------
     NoProcessesError
-        If there can be none; runs that were read until then stay.
+        If no process can be started; runs that were read before stay.
     """
     tasks = [
         Task(entry.run.source.name, entry.run.path.absolute(), None if entry.is_cluster else entry.selection)

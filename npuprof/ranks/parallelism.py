@@ -1,4 +1,4 @@
-"""How much there is to read, and how many processes that is worth here."""
+"""The number of processes that read runs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from npuprof.sources.files.memory_limit import free_memory
 
 MAX_PROCESSES = 16
 WORTH_BYTES = 160 << 20
-"""What processes must save together: each takes over half a second to start, in which some 60 MB could be read."""
+"""Minimum saving: a process takes over half a second to start, in which some 60 MB could be read."""
 
 _MEMORY_FACTOR = 5  # a timeline of 200 MB takes some 820 MB at most while it is read
 _CGROUP = Path("/sys/fs/cgroup")
 
 
 def processes_for(sizes: Sequence[int]) -> int:
-    """Return how many processes to read runs of these sizes with; 1 means to read them here, one after another.
+    """Return the number of processes for runs of these sizes; 1 is to read them in this process.
 
-    No more than there are runs and cores, nor than fit into half of the free memory together.
+    It is at most the number of runs and of cores, and fits into half of the free memory.
     """
     if len(sizes) < 2:
         return 1
@@ -33,7 +33,7 @@ def processes_for(sizes: Sequence[int]) -> int:
 
 
 def cores() -> int:
-    """Count the cores that this process may use: of its affinity, and of its container's quota."""
+    """Return the number of usable cores, by CPU affinity and container quota."""
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system

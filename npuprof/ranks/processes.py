@@ -1,7 +1,7 @@
-"""Runs decoded side by side, in processes of loky.
+"""Decode runs in parallel, in processes of loky.
 
-A process of loky is a new interpreter: it shares no threads and no NPU runtime with a kernel, as one of ``fork`` would,
-and does not run the user's ``__main__`` again, which in a script without a guard would train again.
+A loky process is a new interpreter: it shares no threads and no NPU runtime with a kernel, as a ``fork`` would, and
+does not run the user's ``__main__`` again, which in a script without a guard would train again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Failure:
 
 
 class Processes:
-    """Up to so many processes, each decoding one run at a time; at the end of the context they are gone.
+    """At most so many processes, each of which decodes a run at a time; they end with the context.
 
     Raises
     ------
@@ -82,8 +82,8 @@ class Processes:
     def decode(self, tasks: Sequence[Task]) -> Generator[tuple[int, Decoded | Failure], None, None]:
         """Yield the position and outcome of each task as it completes.
 
-        When a process dies, the tasks without an outcome are decoded one at a time, so that a run which needs more
-        memory than there is fails alone. Close the generator, or leave the context, to end early.
+        When a process dies, the remaining tasks are decoded singly, so that only a run that exceeds the memory fails.
+        Close the generator, or leave the context, to end early.
         """
         left = dict(enumerate(tasks))
         try:
@@ -95,8 +95,8 @@ class Processes:
                 try:
                     yield from self._outcomes({position: task}, 1)
                 except TerminatedWorkerError as error:
-                    told = f"{task.path} could not be read: {_fate(error)}; load it by itself to try again"
-                    yield position, Failure(told)
+                    problem = f"{task.path} could not be read: {_fate(error)}; load it by itself to try again"
+                    yield position, Failure(problem)
 
     def _outcomes(self, tasks: Mapping[int, Task], most: int) -> Generator[tuple[int, Decoded | Failure], None, None]:
         environment = {**dict.fromkeys(_ONE_THREAD, "1"), **{name: "" for name in ASKING if name in os.environ}}
@@ -129,7 +129,7 @@ class Processes:
 
 
 def outcome_of(task: Task) -> Decoded | Failure:
-    """Return a decoded run, or why it could not be read."""
+    """Return a decoded run, or the reason why it could not be read."""
     try:
         return decode_run(Run(source_named(task.source), task.path), task.selection)
     except SourceError as error:
@@ -139,16 +139,15 @@ def outcome_of(task: Task) -> Decoded | Failure:
 
 
 def unexpected(path: Path, error: Exception) -> str:
-    """Return the message for an error that no reader expects."""
-    told = f"{path} could not be read ({type(error).__name__}: {error}): load it by itself to see where it fails"
-    return encodable(told)
+    """Return the message for an unexpected error."""
+    problem = f"{path} could not be read ({type(error).__name__}: {error}): load it by itself to see where it fails"
+    return encodable(problem)
 
 
 def _end_trackers(trackers: Iterable[Any]) -> None:
-    """End the processes that were started to look after the pools' semaphores.
+    """End the resource trackers that were started for the pools; a tracker that ran before belongs to the user.
 
-    They ignore the signal by which a kernel asks its children to end, and would hold up its shutdown until it is
-    killed, without what it does at its end. One that ran before is the user's.
+    They ignore the signal by which a kernel asks its children to end, and would delay its shutdown until it is killed.
     """
     gc.collect()  # the pools' semaphores, which are given back first
     for tracker in trackers:

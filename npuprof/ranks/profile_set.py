@@ -1,4 +1,4 @@
-"""A set of profiles: the runs below one directory, one entry a rank and session, read when they are asked for."""
+"""A set of profiles: the runs below a directory, a row for each rank and session, read on demand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,13 @@ from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_non
 from npuprof.ranks.figures import SetFigures
 from npuprof.ranks.parallelism import processes_for
 from npuprof.ranks.processes import NoProcessesError
-from npuprof.ranks.rank_discovery import host_of, in_words, place_of_ranks, ranks_moving, ranks_told
+from npuprof.ranks.rank_discovery import (
+    communicating_ranks,
+    formatted_ranks,
+    host_of,
+    places_of_ranks,
+    referenced_ranks,
+)
 from npuprof.ranks.together import Part, labelled, nothing, together
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
@@ -43,29 +49,27 @@ _MAX_SHOWN = 40
 
 
 class ProfileSet(SetFigures, Exports):
-    """The runs below one directory.
+    """The runs below a directory.
 
-    ``runs[rank]`` is the :class:`~npuprof.profiles.Profile` of a rank, ``runs.at(row)`` that of a row of
-    :attr:`info`; iterating gives every profile that can be read, :meth:`table` a table of all of them. Each is read
-    once, when it is first asked for; what needs all of them reads them side by side, see :meth:`read`.
+    ``runs[rank]`` is the :class:`~npuprof.profiles.Profile` of a rank, ``runs.at(row)`` that of a row of :attr:`info`;
+    iteration yields all readable profiles, :meth:`table` stacks a table of all. Each run is read at first use; methods
+    that need all runs read them in parallel, see :meth:`read`.
 
-    What the vendor's tool made of all ranks (``cluster_analysis_output``) is in the set too, as the last rows of
-    :attr:`info` and as :attr:`cluster`; it is no rank, and its rows are in no stacked table, where they would count
-    what the ranks have a second time.
+    The vendor's analysis of all ranks (``cluster_analysis_output``) is in the set too, as the last rows of :attr:`info`
+    and as :attr:`cluster`. It is no rank, and not in stacked tables, where it would count the ranks' data twice.
 
-    Times of runs of one host fit as they are. How far the clocks of several hosts were apart no file tells;
-    :meth:`clocks` estimates it.
+    Times of runs of a host need no correction. :meth:`clocks` estimates the offset between hosts.
 
     Parameters
     ----------
     root
         The directory.
     runs
-        What was recognised below it.
+        The runs below it.
     problems
-        What was left out while looking, in plain words.
+        Messages of the search for runs.
     selection
-        What of each run is wanted; all of it where it is not given.
+        The selected part of each run; by default all.
     """
 
     def __init__(
@@ -79,8 +83,7 @@ class ProfileSet(SetFigures, Exports):
     def info(self) -> pd.DataFrame:
         """A row for each run, by rank and start: rank, path, front_end, source, host, started, state and problem.
 
-        `state` is ``found`` before a run was read, then ``loaded`` or ``failed``; `path` is below the directory;
-        `host` is absent where no file tells it.
+        `state` is ``found`` before a run is read, then ``loaded`` or ``failed``; `path` is relative to the directory.
         """
         started = [entry.info.started_ns for entry in self._entries]
         frame: pd.DataFrame = pd.DataFrame(
@@ -104,7 +107,7 @@ class ProfileSet(SetFigures, Exports):
 
     @property
     def failed(self) -> dict[int | str, str]:
-        """Why runs could not be read, by rank, or by path where no rank is known; those not read yet are not here."""
+        """The reason of each failure, by rank, or by path for an unknown rank; unread runs are not included."""
         return {
             _below(entry.run, self.root) if entry.info.rank is None else entry.info.rank: entry.problem
             for entry in self._entries
@@ -113,32 +116,32 @@ class ProfileSet(SetFigures, Exports):
 
     @property
     def cluster(self) -> Profile | None:
-        """The vendor's analysis of all ranks, if there is one that can be read; of several, the first by path."""
+        """The vendor's analysis of all ranks, if it can be read; of several, the first by path."""
         profiles = (read_or_none(entry) for entry in self._entries if entry.is_cluster)
         return next((profile for profile in profiles if profile is not None), None)
 
     @property
     def absent(self) -> list[int]:
-        """The ranks without a run, of those that any file tells of.
+        """The ranks without a run that any file refers to.
 
-        These are told by the world's size, a group, a higher number, the vendor's matrix of communication, and, of runs
-        that were read, by what they sent.
+        Sources are the world size, groups, higher ranks, the vendor's communication matrix, and transfers of runs that
+        were read.
         """
-        told = set().union(*(ranks_told(entry.info) for entry in self._entries))
-        return sorted((told | self._summed | ranks_moving(self._runs_read())) - set(self.ranks))
+        referenced = set().union(*(referenced_ranks(entry.info) for entry in self._entries))
+        return sorted((referenced | self._summed | communicating_ranks(self._runs_read())) - set(self.ranks))
 
     @cached_property
     def _summed(self) -> set[int]:
-        """The ranks in the vendor's matrices of communication, which need not be read as a whole for that."""
-        own = [entry for entry in self._entries if not entry.is_cluster]
-        return ranks_moving(Decoded(info=entry.info, statistics=vendor_matrix(entry.run.path)) for entry in own)
+        """The ranks in the vendor's communication matrices, which are read without the rest of the runs."""
+        runs = [entry for entry in self._entries if not entry.is_cluster]
+        return communicating_ranks(Decoded(info=entry.info, statistics=vendor_matrix(entry.run.path)) for entry in runs)
 
     def _runs_read(self) -> list[Profile]:
         return [entry.profile for entry in self._entries if entry.profile is not None and not entry.is_cluster]
 
     @property
     def notes(self) -> pd.DataFrame:
-        """What was left out while looking, which ranks are absent or failed: severity, source, message, count."""
+        """Problems of the search, absent and failed ranks: severity, source, message, count."""
         notes = Notes()
         for problem in self._problems:
             notes.warning(self.root.name, problem)
@@ -146,7 +149,7 @@ class ProfileSet(SetFigures, Exports):
         for rank in absent[:_MAX_SHOWN]:
             notes.warning(f"rank {rank}", "there is no run of this rank")
         if absent[_MAX_SHOWN:]:
-            notes.warning("ranks", f"there are no runs of these ranks either: {in_words(absent[_MAX_SHOWN:])}")
+            notes.warning("ranks", f"there are no runs of these ranks either: {formatted_ranks(absent[_MAX_SHOWN:])}")
         clocks = {host for host in self._hosts() if host is not None}
         if len(clocks) > 1:
             notes.info(
@@ -164,7 +167,7 @@ class ProfileSet(SetFigures, Exports):
         Raises
         ------
         SourceError
-            If nothing of it can be read; :attr:`failed` has the reason from then on.
+            If it cannot be read; :attr:`failed` has the reason from then on.
         OptionsError
             If there is no such row.
         """
@@ -173,20 +176,17 @@ class ProfileSet(SetFigures, Exports):
         return read(self._entries[row])
 
     def read(self, processes: int | None = None) -> ProfileSet:
-        """Read every run that was not read yet; what cannot be read is told in :attr:`failed`, the others are there.
-
-        A call that is interrupted leaves the rest for the next one.
+        """Read all unread runs; failures are in :attr:`failed`. After an interrupt, the next call reads the rest.
 
         Parameters
         ----------
         processes
-            How many processes to read with, 1 for none beside this one. By default as many as there are cores, and
-            room for in the free memory; only this one where there is so little to read that starting others would
-            take longer.
+            Number of processes, 1 for this process only. By default the number of cores, as far as the free memory
+            allows, or 1 if the start of processes would take longer than reading.
 
         Returns
         -------
-        The set itself.
+        The set.
 
         Raises
         ------
@@ -208,14 +208,12 @@ class ProfileSet(SetFigures, Exports):
         return self
 
     def clocks(self) -> pd.DataFrame:
-        """Return whose clock each run kept, and estimate how far apart clocks were; reads every run.
+        """Return the clock of each run, and estimated offsets between clocks; reads every run.
 
-        Returns
-        -------
-        A row for each run, numbered as in :attr:`info`: rank, host, `clock` (a number that runs of one host share,
-        absent where nothing is known), `offset_ns` (how far it was ahead of the first run's clock; absent where that
-        cannot be told), `basis` (``same clock``, ``estimate`` or ``unknown``), and of an estimate the number of
-        `collectives` and their `spread_ns`; see :mod:`npuprof.ranks.clocks` for what it is worth.
+        Returns ------- A row for each run, as in :attr:`info`: rank, host, `clock` (a number that runs of a host share,
+        absent if unknown), `offset_ns` (lead over the first run's clock, absent if unknown), `basis` (``same clock``,
+        ``estimate`` or ``unknown``), and for an estimate the number of `collectives` and their `spread_ns`; see
+        :mod:`npuprof.ranks.clocks` for its accuracy.
         """
         entries = [entry for entry in self.read()._entries if not entry.is_cluster]
         return clock_table(
@@ -226,18 +224,17 @@ class ProfileSet(SetFigures, Exports):
         )
 
     def table(self, name: str, *, align: bool = False) -> pd.DataFrame:
-        """Stack one table of every run that can be read, with the columns `rank`, `run`, `host` and `device_id`.
+        """Stack a table of all readable runs, with the columns `rank`, `run`, `host` and `device_id`.
 
-        `run` is a row of :attr:`info`. Rows of a run keep their order: numbers of rows, as in ``links``, count within
-        it. A table of the host's gets the device of its run, if that has one alone.
+        `run` is the row of :attr:`info`. Rows of a run keep their order: row numbers, as in ``links``, are within a
+        run. A host table has the device of its run, if there is only one.
 
         Parameters
         ----------
         name
             The table.
         align
-            Whether to take off the times what :meth:`clocks` estimates their clock to be ahead. Times of a clock
-            without an estimate stay as they are.
+            Whether to subtract the offsets of :meth:`clocks`; times without an estimate stay unchanged.
 
         Raises
         ------
@@ -273,10 +270,10 @@ class ProfileSet(SetFigures, Exports):
 
     @property
     def launches(self) -> pd.DataFrame:
-        """Each kernel of every run with what launched it, see :attr:`Profile.launches`; with `rank` and `run`."""
+        """The launches of every run with `rank` and `run`, see :attr:`Profile.launches`."""
         frames = [
             run.launches.assign(rank=pd.array([run.info.rank] * len(run.launches), "Int64"), run=row)
-            for row, run in self._own_runs()
+            for row, run in self._read_runs()
         ]
         return stacked(frames) if frames else Profile(Decoded()).launches.assign(rank=pd.array([], "Int64"), run=0)
 
@@ -290,23 +287,23 @@ class ProfileSet(SetFigures, Exports):
         """
         chosen = checked_keys(keys)
         empty = Profile(Decoded())
-        rows = [kernel_rows(run.tables, run.launches, chosen, run.info.rank) for _, run in self._own_runs()]
+        rows = [kernel_rows(run.tables, run.launches, chosen, run.info.rank) for _, run in self._read_runs()]
         return sums(stacked(rows or [kernel_rows(empty.tables, empty.launches, chosen)]), chosen)
 
-    def _own_runs(self) -> Iterator[tuple[int, Profile]]:
-        """Yield every run that can be read with its row of :attr:`info`, but no vendor's analysis of all ranks."""
+    def _read_runs(self) -> Iterator[tuple[int, Profile]]:
+        """Yield the row and the profile of every readable run, without the vendor's analysis of all ranks."""
         for row, entry in enumerate(self.read()._entries):
             if entry.profile is not None and not entry.is_cluster:
                 yield row, entry.profile
 
     def _merged_tables(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
         ahead = self.clocks()["offset_ns"].dropna().to_dict()
-        return together([Part(run, ahead.get(row, 0)) for row, run in self._own_runs()], apart=apart)
+        return together([Part(run, ahead.get(row, 0)) for row, run in self._read_runs()], apart=apart)
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:
-        """Save every run below one directory, each as :meth:`Profile.to_parquet` does, which ``load_set`` opens again.
+        """Save every run below a directory, as :meth:`Profile.to_parquet`; ``load_set`` opens it again.
 
-        :meth:`save` is another name of it. A run that cannot be read is not saved, of which a warning tells.
+        :meth:`save` is another name of it. A warning names runs that cannot be read.
 
         Raises
         ------
@@ -329,8 +326,8 @@ class ProfileSet(SetFigures, Exports):
     save = to_parquet
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write one self-contained page with the runs, figures of all ranks together and the notes; return its path."""
-        on_host = any(len(run.tables[name]) for _, run in self._own_runs() for name in LAYERS)
+        """Write a self-contained page with the runs, figures of all ranks and the notes; return its path."""
+        on_host = any(len(run.tables[name]) for _, run in self._read_runs() for name in LAYERS)
         figures = {
             "Steps": self.plot_steps(),
             "Communication matrix": self.plot_communication_matrix(),
@@ -346,7 +343,7 @@ class ProfileSet(SetFigures, Exports):
         return set_page_html(self._repr_html_(), self._merged_info(), self.notes, figures)
 
     def explore(self) -> Widget:
-        """Make the explorer of the set: any of its runs, and steps and communication of all ranks."""
+        """Make the explorer of the set: each run, and figures of all ranks."""
         return interactive.explorer(self)
 
     def __len__(self) -> int:
@@ -368,19 +365,19 @@ class ProfileSet(SetFigures, Exports):
         KeyError
             If the rank has no run.
         SourceError
-            If nothing of its run can be read.
+            If its run cannot be read.
         """
-        own = [entry for entry in self._entries if entry.info.rank == rank]
-        if not own:
+        of_rank = [entry for entry in self._entries if entry.info.rank == rank]
+        if not of_rank:
             raise KeyError(
                 f"rank {rank} has no run here; there are {self.ranks or 'none with a known rank: use at(row)'}"
             )
-        return read(own[-1])
+        return read(of_rank[-1])
 
     def __repr__(self) -> str:
         shown = self.info.head(_MAX_SHOWN).to_string()
         more = f"\n... and {len(self) - _MAX_SHOWN} more" if len(self) > _MAX_SHOWN else ""
-        absent = f"\nabsent ranks: {in_words(self.absent)}" if self.absent else ""
+        absent = f"\nabsent ranks: {formatted_ranks(self.absent)}" if self.absent else ""
         return plain_lines(f"{len(self)} runs below {self.root}\n{shown}{more}{absent}")
 
     def _repr_html_(self) -> str:
@@ -388,16 +385,17 @@ class ProfileSet(SetFigures, Exports):
 
         shown = self.info.head(_MAX_SHOWN).to_html(escape=True, border=0)
         more = f"<p>... and {len(self) - _MAX_SHOWN} more</p>" if len(self) > _MAX_SHOWN else ""
-        absent = f"<p>absent ranks: {in_words(self.absent)}</p>" if self.absent else ""
+        absent = f"<p>absent ranks: {formatted_ranks(self.absent)}</p>" if self.absent else ""
         head = f"<p>{len(self)} runs below {escape(encodable(str(self.root)))}</p>"
         return f'<div class="{AS_TEXT}">{head}{shown}{more}{absent}</div>'
 
     def _hosts(self) -> list[str | None]:
-        """Return the host of each row of `info`: of the run's own files, or of an analysis of all ranks."""
-        places = place_of_ranks(entry.info for entry in self._entries if entry.is_cluster)
-        told = (host_of(entry.known) or places.get(entry.info.rank, {}).get("host") for entry in self._entries)
+        """Return the host of each row of `info`, from its files or from an analysis of all ranks."""
+        places = places_of_ranks(entry.info for entry in self._entries if entry.is_cluster)
+        names = (host_of(entry.known) or places.get(entry.info.rank, {}).get("host") for entry in self._entries)
         return [
-            None if entry.is_cluster or not host else str(host) for entry, host in zip(self._entries, told, strict=True)
+            None if entry.is_cluster or not host else str(host)
+            for entry, host in zip(self._entries, names, strict=True)
         ]
 
 

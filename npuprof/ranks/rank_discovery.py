@@ -1,4 +1,4 @@
-"""Which ranks a job had: what the files of its runs tell of ranks beside their own.
+"""The ranks of a job, from references in the files of its runs.
 
 Source: sources/RESULTS.md sections 1.1, 4 and 6.
 """
@@ -15,11 +15,8 @@ from npuprof.sources.global_ranks import Run, global_ranks_of, groups_of, world_
 _HOST_KEYS = ("host", "hostname")
 
 
-def ranks_told(info: Info) -> set[int]:
-    """Return every rank that a run or an analysis of a cluster tells of.
-
-    They come from the world's size, from the groups of ranks that talk to each other, and from its own rank.
-    """
+def referenced_ranks(info: Info) -> set[int]:
+    """Return all ranks that a run or a cluster analysis refers to: by world size, groups and its rank."""
     metadata = info.metadata
     ranks = set(global_ranks_of([info.rank]))
     if info.source == CLUSTER_ANALYSIS:  # elsewhere the metadata may be its user's
@@ -30,26 +27,26 @@ def ranks_told(info: Info) -> set[int]:
     return set(range(max(ranks, default=-1) + 1))  # ranks are numbered from 0
 
 
-def ranks_moving(runs: Iterable[Run]) -> set[int]:
-    """Return every rank of the job that takes part in the transfers of some runs, as far as these tell."""
+def communicating_ranks(runs: Iterable[Run]) -> set[int]:
+    """Return all ranks in the transfers of some runs."""
     groups = groups_of(run for run in runs if run.info.rank is not None)
     return {rank for members in groups.members.values() for rank in members.values()}
 
 
 def host_of(info: Info) -> str | None:
-    """Return the name of the host that a run was recorded on, where a file tells it."""
+    """Return the host of a run; None if no file has it."""
     return next((info.environment[key] for key in _HOST_KEYS if info.environment.get(key)), None)
 
 
-def place_of_ranks(clusters: Iterable[Info]) -> dict[int | None, dict[str, Any]]:
-    """Return host and device of each rank, as analyses of the whole cluster tell them."""
-    told = [info.metadata.get("rank_devices") for info in clusters]
-    places = [one for devices in told if isinstance(devices, list) for one in devices if isinstance(one, dict)]
-    return {one["rank"]: one for one in places if isinstance(one.get("rank"), int)}
+def places_of_ranks(clusters: Iterable[Info]) -> dict[int | None, dict[str, Any]]:
+    """Return host and device of each rank, from analyses of the whole cluster."""
+    lists = [info.metadata.get("rank_devices") for info in clusters]
+    places = [each for devices in lists if isinstance(devices, list) for each in devices if isinstance(each, dict)]
+    return {each["rank"]: each for each in places if isinstance(each.get("rank"), int)}
 
 
-def in_words(ranks: Iterable[int], limit: int = 40) -> str:
-    """Write ranks as ``0-3, 7``, the first of them where there are many stretches."""
+def formatted_ranks(ranks: Iterable[int], limit: int = 40) -> str:
+    """Format ranks as ``0-3, 7``, with a limited number of intervals."""
     stretches: list[list[int]] = []
     for rank in sorted(ranks):
         if stretches and rank == stretches[-1][1] + 1:

@@ -1,1 +1,1 @@
-"""The timeline: which slices are drawn on which lanes, at what level of detail; its state, figure and SVG."""
+"""The timeline: slices on lanes at a bounded level of detail; state, figure and SVG."""

@@ -1,4 +1,4 @@
-"""Which operators allocated blocks of memory, so that a block can be shown where time is shown."""
+"""The operators that allocated blocks of memory, and the lifetime of blocks."""
 
 from __future__ import annotations
 
@@ -11,19 +11,9 @@ from npuprof.arrays import Int64
 
 
 def allocating(tables: Mapping[str, pd.DataFrame], blocks: Int64) -> Int64:
-    """Find the operators in which blocks were allocated: those of the block's name that ran at that moment.
+    """Return the rows of ``operators`` that allocated some rows of ``allocations``, ascending.
 
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    blocks
-        Rows of ``allocations``, counted from 0.
-
-    Returns
-    -------
-    Rows of ``operators``, each once, ascending; of calls that are nested in each other the innermost. Blocks whose
-    operator was not recorded have none.
+    An operator allocated a block if it has the block's name and ran at that moment; of nested calls the innermost.
     """
     operators = tables["operators"]
     some = tables["allocations"].iloc[blocks]
@@ -44,32 +34,18 @@ def allocating(tables: Mapping[str, pd.DataFrame], blocks: Int64) -> Int64:
     wanted = wanted[wanted["name"].notna() & (wanted["at"] >= 0)]
     if not len(calls) or not len(wanted):
         return np.zeros(0, np.int64)
-    found = pd.merge_asof(
+    calls_of_blocks = pd.merge_asof(
         wanted.astype({"name": str}).sort_values("at", kind="stable"),
         calls.astype({"name": str}).sort_values("at", kind="stable"),
         on="at",
         by="name",
     )
-    inside = found["end"].notna() & (found["at"] <= found["end"])
-    return np.unique(found.loc[inside, "row"].to_numpy(np.int64))
+    inside = calls_of_blocks["end"].notna() & (calls_of_blocks["at"] <= calls_of_blocks["end"])
+    return np.unique(calls_of_blocks.loc[inside, "row"].to_numpy(np.int64))
 
 
 def lifetime(allocations: pd.DataFrame, blocks: Int64, end_ns: int) -> tuple[int, int] | None:
-    """Return the stretch from the first allocation of some blocks to the last release.
-
-    Parameters
-    ----------
-    allocations
-        The table of that name.
-    blocks
-        Its rows, counted from 0.
-    end_ns
-        The end of the run, to which those live that were not released.
-
-    Returns
-    -------
-    Epoch nanoseconds; None where no block tells when it was allocated.
-    """
+    """Return the interval from the first allocation to the last release, or `end_ns`; None for unknown allocations."""
     some = allocations.iloc[blocks]
     begun = some["allocated_ns"].dropna()
     if not len(begun):

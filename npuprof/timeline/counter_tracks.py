@@ -1,4 +1,4 @@
-"""Counters as lines below the slices: a window's samples, thinned to what a picture can show."""
+"""Counter tracks: the samples of a window as lines below the slices."""
 
 from __future__ import annotations
 
@@ -12,24 +12,14 @@ from npuprof.arrays import Float64, Int64
 from npuprof.figures.time_axis import thinned
 
 MOST_LINES = 8
-"""How many counters are drawn; the tab of counters has them all."""
+"""Maximum number of counters; the Counters tab has all."""
 
 _MOST_POINTS = 300
 
 
 @dataclass(frozen=True)
 class Line:
-    """One sampled counter.
-
-    Attributes
-    ----------
-    title, unit
-        What it is called, not escaped, and what its values are.
-    time_ns
-        When it was sampled, epoch nanoseconds, ascending.
-    value
-        What was sampled; finite.
-    """
+    """A sampled counter, with ascending times in epoch nanoseconds and finite values."""
 
     title: str
     unit: str
@@ -38,11 +28,11 @@ class Line:
 
     @property
     def top(self) -> float:
-        """The value that reaches the upper edge of the line's lane."""
+        """The value at the top of the track."""
         return max(float(self.value.max()), 1e-300)
 
     def within(self, start_ns: int, end_ns: int) -> tuple[Int64, Float64]:
-        """Return the samples of a window, and one on either side of it, thinned to a few hundred."""
+        """Return the samples of a window, and the nearest on both sides, thinned to a few hundred."""
         low = max(int(np.searchsorted(self.time_ns, start_ns, side="left")) - 1, 0)
         high = int(np.searchsorted(self.time_ns, end_ns, side="right")) + 1
         kept = thinned(self.value[low:high], _MOST_POINTS)
@@ -50,21 +40,21 @@ class Line:
 
 
 def lines(counters: pd.DataFrame) -> list[Line]:
-    """Return the counters to draw: those that change most often, in the order of their names."""
+    """Return the counters with the most changes, by name."""
     known = counters[np.isfinite(counters["value"].to_numpy(np.float64))]
     if not len(known):
         return []
     keys = ["counter", "instance", "device_id", "unit"]
-    found: list[tuple[int, Line]] = []
+    ranked: list[tuple[int, Line]] = []
     for key, rows in known.groupby(keys, observed=True, dropna=False, sort=False):
         facts: Mapping[str, object] = dict(zip(keys, key, strict=True))
         order = np.argsort(rows["time_ns"].to_numpy(), kind="stable")
         value = rows["value"].to_numpy(np.float64)[order]
         unit = facts["unit"] if isinstance(facts["unit"], str) else ""
         line = Line(_title(facts), unit, rows["time_ns"].to_numpy()[order], value)
-        found.append((int(np.count_nonzero(np.diff(value))), line))
-    found.sort(key=lambda pair: -pair[0])
-    return sorted((line for _, line in found[:MOST_LINES]), key=lambda line: line.title)
+        ranked.append((int(np.count_nonzero(np.diff(value))), line))
+    ranked.sort(key=lambda pair: -pair[0])
+    return sorted((line for _, line in ranked[:MOST_LINES]), key=lambda line: line.title)
 
 
 def _title(facts: Mapping[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""The timeline of a run: host and device layers above each other, at most 2,000 bars whatever the run's size."""
+"""The timeline as a plotly figure of a bounded number of bars."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 FEWEST_SLICES = 200
-"""Every lane needs a bar, and there are fewer lanes than this."""
+"""Minimum number of bars: every lane needs a bar, and there are fewer lanes than this."""
 
 _LANE_PIXELS = 20
 
@@ -34,26 +34,22 @@ def timeline(
 ) -> go.Figure:
     """Draw steps, marks, Python, operators, CANN calls, streams, collectives and device use over time.
 
-    Where there are more slices than bars, short neighbours share a bar, paler the less it was busy, whose
-    hover text tells how many they are; long slices stay with their names.
+    Where there are more slices than bars, short adjacent slices share a bar, paler the less it was busy, with their
+    number in its hover text; long slices keep their names.
 
     Parameters
     ----------
-    tables
-        Every table of the schema by name.
-    info
-        What is known of the run; a simulated one says so in the title.
     start_ns, end_ns
-        Window in epoch nanoseconds: slices outside are left out, so those inside show in more detail.
+        Window in epoch nanoseconds: only slices in it are drawn, in more detail.
     max_slices
-        How many bars there may be; at least :data:`FEWEST_SLICES`.
+        Maximum number of bars; at least :data:`FEWEST_SLICES`.
     longest_name
-        Names are cut in the middle to this many characters.
+        Maximum length of a name; longer ones are shortened in the middle.
 
     Returns
     -------
     plotly.graph_objects.Figure
-        Times relative to the first slice or `start_ns`; the title has that moment in full.
+        Times are relative to the first slice or `start_ns`; the title has that moment in full.
 
     Raises
     ------

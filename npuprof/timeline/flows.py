@@ -1,4 +1,4 @@
-"""The arrows of one slice: what caused it, from Python down to the kernel, and what it caused."""
+"""Flow arrows of a slice: its causes, from Python down to the kernel, and its effects."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from npuprof.arrays import Int64
 from npuprof.timeline.slices import TABLES, Slices
 
 MOST_ARROWS = 60
-"""How many arrows are told of one slice, the earliest effects first."""
+"""Maximum number of arrows of a slice; the earliest effects come first."""
 
 _MOST_VISITED = 20_000  # callees that are looked at for the kernels of a slice that holds much of the run
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """A cause and its effect, both numbers of slices, and the kind: ``call`` or that of the recording's link."""
+    """A cause and its effect by slice number, and the kind: ``call``, or the kind of the recorded link."""
 
     cause: int
     effect: int
@@ -31,22 +31,14 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Arrows:
-    """The arrows of a slice.
-
-    Attributes
-    ----------
-    arrows
-        Causes first, from the slice upwards, then effects.
-    more
-        Whether there are more effects than are told.
-    """
+    """The arrows of a slice, causes upwards, then effects; `more` is whether some effects are left out."""
 
     arrows: tuple[Arrow, ...]
     more: bool
 
 
 class Relations:
-    """Causes and effects of slices; what takes a look at the whole run is found when it is first asked for."""
+    """Causes and effects of slices, computed at first use."""
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], slices: Slices) -> None:
         self._tables = tables
@@ -54,22 +46,22 @@ class Relations:
         self._thread = [tables[name]["thread_id"].to_numpy(np.int64) for name in LAYERS]
 
     def of(self, number: int) -> Arrows:
-        """Find the arrows of a slice."""
-        found = [Arrow(cause, effect, "call") for effect, cause in pairwise(self.causes(number))]
+        """Return the arrows of a slice."""
+        arrows = [Arrow(cause, effect, "call") for effect, cause in pairwise(self.causes(number))]
         effects, more = self._effects(number)
-        found += effects
-        told = {(arrow.cause, arrow.effect) for arrow in found}
-        found += [arrow for arrow in self._linked(number) if (arrow.cause, arrow.effect) not in told]
-        return Arrows(tuple(found[:MOST_ARROWS]), more or len(found) > MOST_ARROWS)
+        arrows += effects
+        pairs = {(arrow.cause, arrow.effect) for arrow in arrows}
+        arrows += [arrow for arrow in self._linked(number) if (arrow.cause, arrow.effect) not in pairs]
+        return Arrows(tuple(arrows[:MOST_ARROWS]), more or len(arrows) > MOST_ARROWS)
 
     def causes(self, number: int) -> list[int]:
-        """Return the slice and what caused it: for each layer and thread on the way up the innermost caller."""
+        """Return the slice and its causes: for each layer and thread on the way up the innermost caller."""
         chain: list[int] = []
         seen = set()
-        for one in self._above(number):
-            if (station := self._station(one)) not in seen:
+        for each in self._above(number):
+            if (station := self._station(each)) not in seen:
                 seen.add(station)
-                chain.append(one)
+                chain.append(each)
         return chain
 
     def caller(self, number: int) -> int | None:
@@ -109,7 +101,7 @@ class Relations:
         return self._causes.launchers[self._kernels]
 
     def _above(self, number: int) -> Iterator[int]:
-        """Yield the slice, its cause, that one's cause, and so on."""
+        """Yield the slice, its cause, the cause of that, and so on."""
         yield number
         table, row = self._slices.row(number)
         if table not in LAYERS:
@@ -139,7 +131,7 @@ class Relations:
         return host_row - self._causes.first_row[table] + self._slices.first[table]
 
     def _effects(self, number: int) -> tuple[list[Arrow], bool]:
-        """Find the kernels below a slice with the calls between; without kernels what it called elsewhere."""
+        """Return arrows to the kernels below a slice with the calls between; without kernels, to calls elsewhere."""
         top = self._host_row(number)
         if top is None:
             return [], False
@@ -148,49 +140,49 @@ class Relations:
         kernels = kernels[np.argsort(self._tables["kernels"]["start_ns"].to_numpy()[kernels], kind="stable")]
         ends = (kernels + self._slices.first["kernels"]).tolist()
         if not ends:
-            ends = [one for row in below.tolist() if self._station(one := self._number(row)) != self._station(number)]
-        found: dict[tuple[int, int], Arrow] = {}
+            ends = [each for row in below.tolist() if self._station(each := self._number(row)) != self._station(number)]
+        arrows: dict[tuple[int, int], Arrow] = {}
         for end in ends:
-            if len(found) >= MOST_ARROWS:
-                return list(found.values()), True
+            if len(arrows) >= MOST_ARROWS:
+                return list(arrows.values()), True
             chain = self.causes_below(end, number)
             for effect, cause in pairwise(chain):
-                found.setdefault((cause, effect), Arrow(cause, effect, "call"))
-        return list(found.values()), more
+                arrows.setdefault((cause, effect), Arrow(cause, effect, "call"))
+        return list(arrows.values()), more
 
     def causes_below(self, number: int, top: int) -> list[int]:
-        """Return what lies between a slice and one of its causes, both included, as :meth:`causes` does."""
+        """Return the chain from a slice up to a given cause, both included, as :meth:`causes` does."""
         chain: list[int] = []
         seen = {self._station(top)}
-        for one in self._above(number):
-            if one == top:
+        for each in self._above(number):
+            if each == top:
                 break
-            if (station := self._station(one)) not in seen:
+            if (station := self._station(each)) not in seen:
                 seen.add(station)
-                chain.append(one)
+                chain.append(each)
         return [*chain, top]
 
     def _below(self, top: int) -> tuple[Int64, bool]:
-        """Return a host row and all that it called, directly or not."""
-        found = level = np.array([top])
-        while len(level) and len(found) <= _MOST_VISITED:
+        """Return a host row and all rows that it called, directly or not."""
+        visited = level = np.array([top])
+        while len(level) and len(visited) <= _MOST_VISITED:
             level = _of_callers(self._callees, self._sorted_callers, level)
-            found = np.concatenate([found, level])
-        return found[:_MOST_VISITED], len(found) > _MOST_VISITED
+            visited = np.concatenate([visited, level])
+        return visited[:_MOST_VISITED], len(visited) > _MOST_VISITED
 
     def _linked(self, number: int) -> list[Arrow]:
-        """Return what the recording itself links a slice with, directly."""
+        """Return the recorded links of a slice."""
         links = self._tables["links"]
         table, row = self._slices.row(number)
         touching = np.zeros(len(links), bool)
         for end in ("source", "target"):
             touching |= (links[f"{end}_row"].to_numpy() == row) & (links[f"{end}_table"] == table).to_numpy()
-        found = []
+        arrows = []
         for link in links[touching].iloc[:MOST_ARROWS].itertuples(index=False):
             ends = [self._linked_slice(link, end) for end in ("source", "target")]
             if ends[0] is not None and ends[1] is not None:
-                found.append(Arrow(ends[0], ends[1], str(link.kind)))
-        return found
+                arrows.append(Arrow(ends[0], ends[1], str(link.kind)))
+        return arrows
 
     def _linked_slice(self, link: object, end: str) -> int | None:
         table, row = getattr(link, f"{end}_table"), int(getattr(link, f"{end}_row"))
@@ -203,7 +195,7 @@ def _first(numbers: Iterator[int], most: int) -> Iterator[int]:
 
 
 def _of_callers(ordered: Int64, callers: Int64, wanted: Int64) -> Int64:
-    """Return the rows of `ordered` whose caller, in `callers`, is one of those wanted."""
+    """Return the rows of `ordered` with a caller, in `callers`, among `wanted`."""
     low = np.searchsorted(callers, wanted, side="left")
     high = np.searchsorted(callers, wanted, side="right")
     lengths = high - low

@@ -1,4 +1,4 @@
-"""What the keys do to a timeline, with and without a browser."""
+"""Keyboard actions of the timeline."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from npuprof.timeline.state import Timeline
 
 CLOSER, FARTHER = 0.5, 2.0
-"""How much of the window is shown after one step closer, and one back."""
+"""Zoom factors of a step in and a step out."""
 
 SHIFT = 0.25
-"""By which part of its length one step moves the window."""
+"""The part of the window's length by which a step moves it."""
 
 _ACTIONS: Mapping[str, Callable[[Timeline], object]] = {
     "w": lambda timeline: timeline.zoom(CLOSER),
@@ -30,15 +30,7 @@ _ACTIONS: Mapping[str, Callable[[Timeline], object]] = {
 
 
 def press(timeline: Timeline, key: str) -> bool:
-    """Do what a key stands for; give whether it stands for anything.
-
-    Parameters
-    ----------
-    timeline
-        What is looked at.
-    key
-        The key's name as browsers give it: ``w``, ``ArrowLeft`` ...
-    """
+    """Run the action of a key, by its browser name (``w``, ``ArrowLeft`` ...); return whether it has one."""
     action = _ACTIONS.get(key if len(key) > 1 else key.lower())
     if action is None:
         return False

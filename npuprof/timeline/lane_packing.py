@@ -1,4 +1,7 @@
-"""Lane packing: slices of a track on lanes without overlap, and the bars that a timeline draws for them."""
+"""Lane packing: slices of a track on lanes without overlap, and the bars of a timeline.
+
+Nested calls are placed by depth; slices that overlap otherwise, such as tasks of a stream, on the first free lane.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,16 @@ from npuprof.timeline.layers import Layer
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars in the order of lane and start; each stands for one slice or for several. Arrays of one length.
+    """Bars in the order of lane and start; each is a slice or several adjacent slices. Arrays of one length.
 
     Attributes
     ----------
-    lane
-        Which lane; bars of one lane do not overlap.
     start_ns, end_ns
-        From the first start to the last end of the slices it stands for.
+        From the first start to the last end of the slices; bars of a lane do not overlap.
     count, busy_ns
-        How many slices, and the sum of their durations.
-    row
-        The longest of them.
-    longest_ns
-        Its duration.
+        Number of slices, and the sum of their durations.
+    row, longest_ns
+        The longest slice and its duration.
     """
 
     lane: Int64
@@ -42,20 +41,20 @@ class Bars:
 
     @classmethod
     def of_slices(cls, lane: Int64, start_ns: Int64, duration_ns: Int64, row: Int64) -> Bars:
-        """Make a bar for each slice, in the order of lane and start; the slices come ordered by start."""
+        """Make a bar for each slice, in the order of lane and start; the slices are ordered by start."""
         order = np.argsort(lane.astype(np.int16), kind="stable")  # linear: NumPy sorts 16 bits by radix
         start, duration = start_ns[order], duration_ns[order]
         return cls(lane[order], start, start + duration, np.ones_like(start), duration, row[order], duration)
 
     @classmethod
     def joined(cls, parts: list[Bars]) -> Bars:
-        """Put bars of ascending lanes one after the other."""
+        """Concatenate bars of ascending lanes."""
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns)) if parts else cls(*[np.zeros(0, np.int64)] * 7)
 
 
 def merged(bars: Bars, begins: Int64) -> Bars:
-    """Merge consecutive bars into groups that begin at the positions `begins` (the first is 0)."""
+    """Merge consecutive bars into groups that begin at the positions `begins`, of which the first is 0."""
     if not len(bars):
         return bars
     longest = np.maximum.reduceat(bars.longest_ns, begins)
@@ -75,21 +74,14 @@ def merged(bars: Bars, begins: Int64) -> Bars:
 
 
 LEFT_OVER = -1
-"""The lane of a slice for which there was no room in the lanes allowed."""
+"""The lane of a slice without room on the allowed lanes."""
 
 
 @dataclass(frozen=True)
 class Lane:
-    """A row of the picture.
+    """A row of the timeline.
 
-    Attributes
-    ----------
-    layer
-        Index of its layer.
-    place
-        Its position on the axis, downwards from 0; layers stand a little apart.
-    title
-        What the axis says beside it; empty below a track's first lane.
+    `place` is its position downwards from 0, with gaps between layers; the title is empty below a track's first lane.
     """
 
     layer: int
@@ -98,10 +90,7 @@ class Lane:
 
 
 def tracks(layer: Layer) -> list[tuple[Bars, str]]:
-    """Return the bars of each track of a layer, lanes counted from 0, with the track's title.
-
-    The ``row`` of a bar is the number of its longest slice.
-    """
+    """Return the bars and the title of each track of a layer, lanes from 0; a bar's row is its longest slice."""
     start, duration, number = layer.column("start_ns"), layer.column("duration_ns"), layer.slices
     codes, keys = layer.tracks()
     order = time_order(start, start + duration)
@@ -146,30 +135,17 @@ def _in_lanes(start: Int64, duration: Int64, row: Int64, most: int) -> Bars:
 
 
 def _folded(start: Int64, duration: Int64, row: Int64, lane: int) -> Bars:
-    """Put slices on one lane whatever they do: those that overlap become one bar."""
+    """Put slices on one lane; slices that overlap become one bar."""
     bars = Bars.of_slices(np.full(len(start), lane, np.int64), start, duration, row)
     cluster = clusters(bars.start_ns, bars.end_ns)
     return merged(bars, np.flatnonzero(np.diff(cluster, prepend=-1)))
 
 
 def assign(start_ns: Int64, end_ns: Int64, most: int) -> Int64:
-    """Assign each slice a lane that is free when it starts.
+    """Assign each slice a lane that is free at its start: nested slices get their depth, others lanes side by side.
 
-    Properly nested slices so get their depth. Slices that overlap without nesting, as device tasks of one
-    stream do, get lanes side by side.
-
-    Parameters
-    ----------
-    start_ns, end_ns
-        Slices of one track, ordered by start, and the longer first at one start. A slice of no duration
-        takes part as if it lasted 1 ns.
-    most
-        How many lanes there may be.
-
-    Returns
-    -------
-    numpy.ndarray
-        A lane below `most` for each slice, or :data:`LEFT_OVER` for one that starts while as many others run.
+    Slices are of one track, ordered by start, and the longer first at equal starts; an empty slice counts as 1 ns.
+    :data:`LEFT_OVER` is the lane of a slice that starts while `most` others run.
     """
     end_ns = np.maximum(end_ns, start_ns + 1)
     # Slices that began earlier less those that have ended: the depth, wherever slices nest.
@@ -182,7 +158,7 @@ def assign(start_ns: Int64, end_ns: Int64, most: int) -> Int64:
 
 
 def clusters(start_ns: Int64, end_ns: Int64) -> Int64:
-    """Return the number of each slice's group: slices linked by overlaps. They come ordered by start."""
+    """Return the number of each slice's cluster of overlapping slices, which are ordered by start."""
     if not len(start_ns):
         return np.zeros(0, np.int64)
     latest_end = np.maximum.accumulate(end_ns)
@@ -191,7 +167,7 @@ def clusters(start_ns: Int64, end_ns: Int64) -> Int64:
 
 
 def _tangled(start_ns: Int64, end_ns: Int64, lanes: Int64) -> Int64:
-    """Find the rows of all clusters in which two slices of one lane overlap."""
+    """Return the rows of all clusters in which slices of a lane overlap."""
     order = np.argsort(lanes, kind="stable")
     same_lane = lanes[order][1:] == lanes[order][:-1]
     conflict = same_lane & (start_ns[order][1:] < end_ns[order][:-1])
@@ -204,7 +180,7 @@ def _tangled(start_ns: Int64, end_ns: Int64, lanes: Int64) -> Int64:
 
 
 def _first_free(start_ns: Int64, end_ns: Int64, most: int) -> Int64:
-    """Fill one lane after the other with the first slice, the first that starts after its end, and so on."""
+    """Fill lanes in turn: the first slice, the first after its end, and so on."""
     lanes = np.full(len(start_ns), LEFT_OVER, np.int64)
     left = np.arange(len(start_ns))
     for lane in range(most):
@@ -217,7 +193,7 @@ def _first_free(start_ns: Int64, end_ns: Int64, most: int) -> Int64:
 
 
 def _chain(start_ns: Int64, end_ns: Int64) -> Bools:
-    """Mark the first slice and everything reached from it by "the next that starts at or after my end".
+    """Mark the first slice and all that follow by "the next that starts at or after my end".
 
     The jumps double each round, so a chain of n slices takes log2(n) rounds and no loop over rows.
     """

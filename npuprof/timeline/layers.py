@@ -1,4 +1,4 @@
-"""The layers of a timeline, from steps down to the device's overlap, their tracks, and their groups in the explorer."""
+"""The layers of a timeline and their tracks, from steps down to the device, and their groups in the explorer."""
 
 from __future__ import annotations
 
@@ -18,23 +18,21 @@ Key: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Layer:
-    """Slices that are drawn together, and how they are told apart.
+    """Slices that are drawn together, divided into tracks.
 
     Attributes
     ----------
-    title
-        What the axis calls the layer.
     kind
-        The family of colours (:data:`npuprof.figures.colours.FAMILIES`), or ``device`` or ``overlap``, which
-        choose one for each slice.
+        The colour family (:data:`npuprof.figures.colours.FAMILIES`), or ``device`` or ``overlap``, with a family for
+        each slice.
     frames
-        Tables whose rows are drawn, counted on from one to the next.
+        Tables with the rows to draw, numbered through.
     slices
         The number of each row, unique among all layers; see :class:`npuprof.timeline.slices.Slices`.
     by
         Columns that divide the rows into tracks; none for a single track.
     most_tracks, most_lanes
-        How many tracks, and lanes in each, are drawn in full; the rest is folded, never left out.
+        Maximum number of tracks, and of lanes in each; the rest is folded.
     """
 
     title: str
@@ -46,12 +44,12 @@ class Layer:
     most_lanes: int = 2
 
     def column(self, name: str) -> Int64:
-        """Return a column of integers over all frames."""
+        """Return an integer column of all frames."""
         parts = [whole_numbers(frame[name]) for frame in self.frames]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def within(self, start_ns: int | None, end_ns: int | None) -> Layer:
-        """Keep only slices that touch the window."""
+        """Return the layer with the slices that touch a window."""
         if start_ns is None and end_ns is None:
             return self
         touching = [_touches(frame, start_ns, end_ns) for frame in self.frames]
@@ -59,12 +57,12 @@ class Layer:
         return replace(self, frames=frames, slices=self.slices[np.concatenate(touching)])
 
     def rows(self, chosen: Bools, title: str) -> Layer:
-        """Return the chosen rows as a layer of their own; the layer has one frame."""
+        """Return selected rows as a layer, with a new title; the layer has one frame."""
         (frame,) = self.frames
         return replace(self, title=title, frames=(frame[chosen],), slices=self.slices[chosen])
 
     def tracks(self) -> tuple[Int64, list[Key]]:
-        """Return each row's track, and the key of every track in the order of keys."""
+        """Return the track of each row, and the sorted keys of all tracks."""
         rows = sum(len(frame) for frame in self.frames)
         codes = np.zeros(rows, np.int64)
         keys: list[Key] = [()]
@@ -75,7 +73,7 @@ class Layer:
         return codes, keys
 
     def track_title(self, key: Key, keys: list[Key]) -> str:
-        """Name a track on the axis; what all tracks share is left out."""
+        """Return the title of a track, without the parts that all tracks share."""
         words = {"rank": "rank", "thread_id": "thread", "device_id": "device", "stream_id": "stream"}
         parts = [
             f"{words[name]} {'?' if value < 0 else value}"
@@ -99,7 +97,7 @@ def _touches(frame: pd.DataFrame, start_ns: int | None, end_ns: int | None) -> n
 
 
 def layers(slices: Slices) -> list[Layer]:
-    """Return the layers of a run, or of all ranks where the tables tell the rank of each row, from top to bottom."""
+    """Return the layers of a run, or of all ranks for tables with a rank column, from top to bottom."""
     rank = ("rank",) if "rank" in slices.tables["kernels"] else ()
     thread, device = (*rank, "thread_id"), (*rank, "device_id")
     streams, numbers = _device_slices(slices)
@@ -122,7 +120,7 @@ def layers(slices: Slices) -> list[Layer]:
 
 
 def _device_slices(slices: Slices) -> tuple[tuple[pd.DataFrame, ...], Int64]:
-    """Return all kernels, and those tasks that are not among them, with their numbers."""
+    """Return all kernels and the tasks that are no kernels, with their numbers."""
     kernels, tasks = slices.tables["kernels"], slices.tables["tasks"]
     if not len(tasks):
         return (kernels,), slices.of_table("kernels")
@@ -143,7 +141,7 @@ def _task_keys(frame: pd.DataFrame) -> npt.NDArray[np.uint64]:
 
 
 def whole_numbers(column: pd.Series) -> Int64:
-    """Return a column of integers; -1 where a value is absent."""
+    """Return an integer column; -1 for absent values."""
     values: Int64 = (
         column.array.to_numpy(np.int64, na_value=-1) if column.dtype == "Int64" else column.to_numpy(np.int64)
     )
@@ -151,7 +149,7 @@ def whole_numbers(column: pd.Series) -> Int64:
 
 
 def _busy(overlap: pd.DataFrame) -> Bools:
-    """Return the rows that share device time without overlap; free time is where nothing is drawn."""
+    """Return the rows that share device time without overlap; free time is not drawn."""
     return overlap["kind"].isin(["computing", "communication_not_overlapped"]).to_numpy()
 
 
@@ -163,14 +161,14 @@ _QUEUES = ("enqueue", "dequeue")
 
 @dataclass(frozen=True)
 class Group:
-    """Layers that belong together, such as all CANN levels; shown or hidden as one."""
+    """Layers that are shown or hidden together, such as all CANN levels."""
 
     title: str
     layers: tuple[Layer, ...]
 
 
 def groups(slices: Slices) -> list[Group]:
-    """Return the groups that a run has, from top to bottom."""
+    """Return the groups of a run, from top to bottom."""
     table_of: Mapping[str, tuple[str, Callable[[Layer, Slices], list[Layer]]]] = {
         "steps": ("Steps", _whole),
         "marks": ("Marks", _whole),
@@ -181,15 +179,15 @@ def groups(slices: Slices) -> list[Group]:
         "collectives": ("Communication", _communication),
         "busy": ("Overlap", _whole),
     }
-    found = []
+    groups_of_run = []
     for layer in layers(slices):
         title, divide = table_of[layer.title]
         parts = [part for part in divide(layer, slices) if len(part.slices)]
         if queues := tuple(part for part in parts if part.title == "queue"):
-            found.append(Group("Queues", queues))
+            groups_of_run.append(Group("Queues", queues))
         if others := tuple(part for part in parts if part.title != "queue"):
-            found.insert(len(found) - bool(queues), Group(title, others))
-    return found
+            groups_of_run.insert(len(groups_of_run) - bool(queues), Group(title, others))
+    return groups_of_run
 
 
 def _whole(layer: Layer, _: Slices) -> list[Layer]:
@@ -223,12 +221,12 @@ def _planes(slices: Slices) -> list[Layer]:
     layer = Layer("planes", "communication", (tasks,), numbers, ("device_id",), most_tracks=8, most_lanes=2)
     plane = whole_numbers(tasks["plane_id"])
     used = np.unique(plane)[:_MOST_NAMED].tolist()
-    named = [layer.rows(plane == one, f"plane {one}" if one >= 0 else "no plane") for one in used]
+    named = [layer.rows(plane == number, f"plane {number}" if number >= 0 else "no plane") for number in used]
     return [*named, layer.rows(~np.isin(plane, used), "other planes")]
 
 
 def _by_name(layer: Layer, names: pd.Series, title: str) -> list[Layer]:
-    """Divide a layer by a column of names, those with the most rows for themselves."""
+    """Divide a layer by a column of names, with a layer for each of the most frequent."""
     counts = names.value_counts()
     common = [name for name in counts.index[:_MOST_NAMED] if counts[name]]
     if len(common) < 2:

@@ -1,4 +1,8 @@
-"""Level of detail: any window of a timeline of millions of slices, in a bounded number of bars."""
+"""Level of detail: any window of a timeline of millions of slices, in a bounded number of bars and a few milliseconds.
+
+The slices of a lane are in the order of time and do not overlap. Number and time of the slices of a bar are differences
+of running sums, and the longest comes from block maxima. A build takes a sort; a window costs as much as it shows.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,7 @@ _BLOCK = 16
 
 
 class Maxima:
-    """Maxima of blocks of 16 values, of blocks of 16 blocks, and so on: a 15th more memory than the values.
-
-    Parameters
-    ----------
-    values
-        Any number; kept, not copied.
-    """
+    """Maxima of blocks of 16 values, of blocks of 16 blocks, and so on: a 15th more memory than the values."""
 
     def __init__(self, values: Int64) -> None:
         self._levels = [values]
@@ -32,41 +30,27 @@ class Maxima:
             self._levels.append(np.maximum.reduceat(below, np.arange(0, len(below), _BLOCK)))
 
     def at_least(self, least: int, first: Int64, last: Int64) -> Int64:
-        """Return the positions of all values of at least `least` in stretches.
+        """Return the ascending positions of all values of at least `least` in intervals.
 
-        Parameters
-        ----------
-        least
-            What a value must reach.
-        first, last
-            Where each stretch begins, and where it is over; ascending, none empty, none overlapping another.
-
-        Returns
-        -------
-        Positions, ascending. The work grows with their number, not with the length of the stretches.
+        The intervals from `first` to before `last` are ascending, non-empty and disjoint. The cost grows with the
+        number of positions, not with the length of the intervals.
         """
         top = len(self._levels) - 1
-        found = np.arange(len(self._levels[top]))
+        blocks = np.arange(len(self._levels[top]))
         for level in range(top, -1, -1):
             if level < top:
-                found = (found[:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
-                found = found[found < len(self._levels[level])]
-            found = found[self._levels[level][found] >= least]
+                blocks = (blocks[:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
+                blocks = blocks[blocks < len(self._levels[level])]
+            blocks = blocks[self._levels[level][blocks] >= least]
             size = _BLOCK**level
-            stretch = np.searchsorted(last, found * size, side="right")
+            stretch = np.searchsorted(last, blocks * size, side="right")
             inside = stretch < len(last)
-            inside[inside] = first[stretch[inside]] < (found[inside] + 1) * size
-            found = found[inside]
-        return found
+            inside[inside] = first[stretch[inside]] < (blocks[inside] + 1) * size
+            blocks = blocks[inside]
+        return blocks
 
     def greatest(self, first: Int64, last: Int64) -> Int64:
-        """Return the position of the greatest value of each stretch.
-
-        Parameters
-        ----------
-        first, last
-            Where each stretch begins, and where it is over; none is empty, and they may overlap.
-        """
+        """Return the position of the maximum of each interval; intervals are non-empty and may overlap."""
         best = self._levels[0][first]
         place, height = first.copy(), np.zeros(len(first), np.int64)
         low, high = first, last
@@ -79,15 +63,15 @@ class Maxima:
             inner_high = high if top else np.maximum(high // _BLOCK * _BLOCK, inner_low)
             for begin, end in ((low, inner_low), (inner_high, high)):
                 rows = np.flatnonzero(open_ & (begin < end))
-                at, found = _widest(values, begin[rows], end[rows])
-                more = found > best[rows]
+                at, values_found = _widest(values, begin[rows], end[rows])
+                more = values_found > best[rows]
                 rows = rows[more]
-                best[rows], place[rows], height[rows] = found[more], at[more], level
+                best[rows], place[rows], height[rows] = values_found[more], at[more], level
             low, high = inner_low // _BLOCK, inner_high // _BLOCK
         return self._descended(place, height)
 
     def _descended(self, place: Int64, height: Int64) -> Int64:
-        """Turn blocks into the positions of their greatest values."""
+        """Turn blocks into the positions of their maxima."""
         for level in range(len(self._levels) - 1, 0, -1):
             rows = np.flatnonzero(height == level)
             begin = place[rows] * _BLOCK
@@ -98,7 +82,7 @@ class Maxima:
 
 
 def _widest(values: Int64, begin: Int64, end: Int64) -> tuple[Int64, Int64]:
-    """Return the greatest of at most 16 values for each row: where it is, and what."""
+    """Return position and value of the maximum of at most 16 values for each row."""
     if not len(begin):
         return begin, begin
     places = np.minimum(begin[:, None] + np.arange(_BLOCK), end[:, None] - 1)
@@ -109,26 +93,21 @@ def _widest(values: Int64, begin: Int64, end: Int64) -> tuple[Int64, Int64]:
 
 
 MOST_BARS = 2000
-"""How many bars a window is shown in: more make a picture slow without telling more."""
+"""Maximum number of bars of a window: more make it slow without more information."""
 
 _GAP = 0.45  # between two layers, in lanes
 _LAST_SHIFT = 62  # stretches of 2**62 ns, 146 years: whatever is left is one bar a side of the epoch
 
 
 class WindowIndex:
-    """All slices of a run on their lanes, built once and asked for one window after the other.
-
-    Parameters
-    ----------
-    layers
-        From top to bottom.
+    """All slices of a run on their lanes, built once and queried by window.
 
     Attributes
     ----------
     lanes
-        Every lane with its place on the axis; ``lane.layer`` counts `layers`.
+        All lanes with their places; ``lane.layer`` is an index of the layers.
     slices
-        How many slices there are in all.
+        Total number of slices.
     """
 
     def __init__(self, layers: Sequence[Layer]) -> None:
@@ -154,14 +133,14 @@ class WindowIndex:
 
     @cached_property
     def span(self) -> tuple[int, int] | None:
-        """The first start and the last end, epoch nanoseconds; None without any slice."""
+        """The first start and the last end, epoch nanoseconds; None without slices."""
         if not len(self._start):
             return None
         return int(self._start.min()), int(self._end.max())
 
     @property
     def height(self) -> float:
-        """How far down the lanes reach."""
+        """The bottom of the last lane."""
         return self.lanes[-1].place + 1 if self.lanes else 0.0
 
     def within(
@@ -173,28 +152,23 @@ class WindowIndex:
         most: int = MOST_BARS,
         shown: npt.NDArray[np.bool_] | None = None,
     ) -> Bars:
-        """Return what a window shows.
+        """Return the bars of a window, by lane and start; their ``row`` is the number of the longest slice.
 
-        A slice that is long for the window is a bar of its own. Shorter ones that follow each other share one
-        for each stretch of time; stretches are powers of two in length and have fixed places, so that bars do
-        not change when the window moves.
+        A slice that is long for the window has a bar. Shorter adjacent slices share a bar for each interval of time;
+        intervals have lengths of powers of two and fixed positions, so bars do not change as the window moves.
 
         Parameters
         ----------
         start_ns, end_ns
-            Epoch nanoseconds, both included: every slice that touches the window is in exactly one bar, and no
-            other is. Of slices folded on one lane because they overlap, all that are linked are in one bar.
+            Epoch nanoseconds, both included: every slice that touches the window is in exactly one bar. Overlapping
+            slices that are folded on a lane are in one bar.
         pixels
-            How wide the picture is: slices that are narrower share bars even where there are few. None for a picture
-            that is enlarged later: slices share bars only where not all of them fit.
+            Width of the picture: narrower slices share bars. With None, slices share bars only if there are more than
+            `most`.
         most
-            How many bars there may be; at least one a lane.
+            Maximum number of bars, at least the number of lanes.
         shown
-            Which lanes to look at; all of them by default.
-
-        Returns
-        -------
-        Bars in the order of lane and start; their ``row`` is the number of the longest slice.
+            The lanes to include; by default all.
 
         Raises
         ------
@@ -226,7 +200,7 @@ class WindowIndex:
         return self._bars(cuts, np.minimum(np.append(cuts[1:], len(self._start)), lane_end))
 
     def held(self, bars: Bars, elements: Int64) -> Int64:
-        """Count for each bar of a window how many of some elements, in ascending order, it stands for."""
+        """Return for each bar of a window the number of elements in it; the elements are ascending."""
         first, last = np.empty(len(bars), np.int64), np.empty(len(bars), np.int64)
         for lane in np.unique(bars.lane).tolist():
             low, high = int(self._bounds[lane]), int(self._bounds[lane + 1])
@@ -238,24 +212,24 @@ class WindowIndex:
         return np.searchsorted(elements, last) - np.searchsorted(elements, first)
 
     def elements_of(self, slices: Int64) -> Int64:
-        """Return the elements that slices are drawn as, ascending; those that are folded in others are left out."""
+        """Return the ascending elements of slices, without slices that are folded in others."""
         places = self._places[slices[slices < len(self._places)]]
         return np.unique(places[places >= 0])
 
     def lane_of(self, element: int) -> int:
-        """Return the lane of an element, as :meth:`element_of` numbers them."""
+        """Return the lane of an element."""
         return int(np.searchsorted(self._bounds, element, side="right")) - 1
 
     def element_of(self, slice_number: int) -> int:
-        """Find where a slice is drawn as itself or as the longest of what is folded with it; -1 if it is not."""
+        """Return the element of a slice, drawn as itself or as the longest of a folded bar; -1 for others."""
         return int(self._places[slice_number]) if 0 <= slice_number < len(self._places) else -1
 
     def slice_at(self, element: int) -> int:
-        """Return the number of the slice that an element is, or of the longest in it."""
+        """Return the number of an element's slice, or of the longest in it."""
         return int(self._slice[element])
 
     def holding(self, lanes: Sequence[int], start_ns: int, end_ns: int) -> int:
-        """Find the element of one of the lanes that covers a stretch of time; -1 if there is none."""
+        """Return the element of the lanes that covers an interval; -1 without one."""
         for lane in lanes:
             low, high = int(self._bounds[lane]), int(self._bounds[lane + 1])
             at = low + int(np.searchsorted(self._start[low:high], start_ns, side="right")) - 1
@@ -264,7 +238,7 @@ class WindowIndex:
         return -1
 
     def beside(self, element: int, step: int) -> int:
-        """Return the element before (-1) or after (+1) on the same lane; the same one at the lane's end."""
+        """Return the previous (-1) or next (+1) element of the lane; at its end the same element."""
         lane = self.lane_of(element)
         low, high = int(self._bounds[lane]), int(self._bounds[lane + 1])
         return min(max(element + step, low), high - 1)
@@ -284,7 +258,7 @@ class WindowIndex:
         return first, last
 
     def _cuts(self, first: Int64, last: Int64, start_ns: int, end_ns: int, shift: int) -> Int64:
-        """Return where bars begin when stretches are 2**shift ns long."""
+        """Return where bars begin for intervals of 2**shift ns."""
         edges = np.arange((start_ns >> shift) + 1, (end_ns >> shift) + 1) << shift
         parts = [first]
         for low, high in zip(first.tolist(), last.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""What a range of time holds: its span, how busy each device was, and the kernels that took most of it."""
+"""The summary of a range of time: busy time of each device, and the kernels with the most time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npuprof.arrays import Int64
 
 @dataclass(frozen=True)
 class TopKernel:
-    """The kernels of one name in a range: how many touch it, and their time within it."""
+    """The kernels of one name in a range: their number, and their time within it."""
 
     name: str
     count: int
@@ -23,18 +23,16 @@ class TopKernel:
 
 @dataclass(frozen=True)
 class Readout:
-    """A range, summed up.
+    """The summary of a range.
 
     Attributes
     ----------
-    start_ns, end_ns
-        The range, epoch nanoseconds.
     busy_ns
-        For each device the time in the range in which it ran a kernel or a collective.
+        For each device the time with a kernel or a collective.
     kernels
-        How many kernels touch the range.
+        Number of kernels that touch the range.
     top
-        Those names with the most time in it, the greatest first. What lies outside is not counted.
+        The names with the most time in the range, greatest first.
     """
 
     start_ns: int
@@ -45,22 +43,12 @@ class Readout:
 
     @property
     def span_ns(self) -> int:
-        """How long the range is."""
+        """The length of the range."""
         return self.end_ns - self.start_ns
 
 
 def readout(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int, *, top: int = 5) -> Readout:
-    """Sum a range up.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name; ``kernels`` and ``communication`` are read.
-    start_ns, end_ns
-        The range, epoch nanoseconds.
-    top
-        How many names to list.
-    """
+    """Return the summary of a range, with the `top` names."""
     devices: dict[int, list[tuple[Int64, Int64]]] = {}
     for name in ("kernels", "communication"):
         rows, low, high = _clipped(tables[name], start_ns, end_ns)
@@ -77,7 +65,7 @@ def readout(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int, *, t
 
 
 def _clipped(frame: pd.DataFrame, start_ns: int, end_ns: int) -> tuple[Int64, Int64, Int64]:
-    """Return the rows that touch a range, and what of them lies in it."""
+    """Return the rows that touch a range, clipped to it."""
     start, duration = frame["start_ns"].to_numpy(), frame["duration_ns"].to_numpy()
     rows = np.flatnonzero((start <= end_ns) & (start + duration >= start_ns))
     return rows, np.maximum(start[rows], start_ns), np.minimum(start[rows] + duration[rows], end_ns)
@@ -93,8 +81,8 @@ def _top(names: pd.Series, rows: Int64, time_ns: Int64, top: int) -> tuple[TopKe
     counts = np.diff(np.append(begins, len(order)))
     ranked = np.argsort(-sums, kind="stable")[:top]
     categories = names.cat.categories
-    found = codes[order][begins]
+    heads = codes[order][begins]
     return tuple(
-        TopKernel(str(categories[found[at]]) if found[at] >= 0 else "", int(counts[at]), int(sums[at]))
+        TopKernel(str(categories[heads[at]]) if heads[at] >= 0 else "", int(counts[at]), int(sums[at]))
         for at in ranked.tolist()
     )

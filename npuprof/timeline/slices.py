@@ -24,7 +24,7 @@ TABLES = (
     *("steps", "marks", "python", "operators", "api"),
     *("kernels", "tasks", "communication", "communication_tasks", "overlap"),
 )
-"""The tables whose rows are slices, in the order of their numbers."""
+"""The tables with slices, in the order of their numbers."""
 
 NAME_COLUMNS: Mapping[str, str] = {
     **{name: "name" for name in TABLES if name != "steps"},
@@ -32,7 +32,7 @@ NAME_COLUMNS: Mapping[str, str] = {
     "communication_tasks": "task_type",
     "overlap": "kind",
 }
-"""The column that names a table's slices; steps have numbers instead."""
+"""The column with the names of a table's slices; steps have numbers instead."""
 
 _FAMILIES: Mapping[str, str] = {
     "steps": "step",
@@ -49,13 +49,7 @@ _UNITS: Mapping[str, Callable[[int], str]] = {"_ns": duration_text, "_bytes": si
 
 
 class Slices:
-    """Numbers for the rows of all tables of slices: those of one table follow those of the one before.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    """
+    """Consecutive numbers for the rows of all tables with slices."""
 
     def __init__(self, tables: Mapping[str, pd.DataFrame]) -> None:
         self.tables = tables
@@ -82,26 +76,26 @@ class Slices:
         return self.names(np.array([number]))[0]
 
     def names(self, numbers: Int64) -> list[str]:
-        """Return the slices' names as the recording has them, empty where it has none; not escaped."""
+        """Return the recorded names of slices, empty for absent ones; not escaped."""
         return self._each(numbers, _names)
 
     def families(self, numbers: Int64) -> list[str]:
-        """Return the family of colours of each slice (:data:`npuprof.figures.colours.FAMILIES`)."""
+        """Return the colour family of each slice (:data:`npuprof.figures.colours.FAMILIES`)."""
         return self._each(numbers, _families)
 
     def facts(self, numbers: Int64) -> list[list[str]]:
-        """Return lines that tell more of each slice: shapes, stack, use of the units; not escaped."""
+        """Return detail lines of each slice: shapes, stack, use of the units; not escaped."""
         return self._each(numbers, _facts)
 
     def details(self, number: int) -> list[tuple[str, str]]:
-        """Return everything that is known of a slice as pairs of a column and its value as text; not escaped."""
+        """Return all columns of a slice with their values as text; not escaped."""
         table, row = self.row(number)
         values = self.tables[table].iloc[row]
         said = [(str(column), _text(str(column), value)) for column, value in values.items() if not _absent(value)]
         return [("table", f"{table}, row {row:,}"), *said]
 
     def _each(self, numbers: Int64, say: Callable[[str, pd.DataFrame], list[_Said]]) -> list[_Said]:
-        """Ask for the slices of one table at a time; only their rows are looked at."""
+        """Apply a function to the slices of each table; only their rows are read."""
         said: dict[int, _Said] = {}
         table_of = np.searchsorted(self._bounds, numbers, side="right") - 1
         for code in np.unique(table_of).tolist():
@@ -150,7 +144,7 @@ def _facts(_table: str, rows: pd.DataFrame) -> list[list[str]]:
 
 
 def _units_used(columns: list[str], used: np.ndarray[Any, np.dtype[np.float64]]) -> list[str]:
-    """Return in one line which units a kernel used most."""
+    """Return a line with the most used units of a kernel."""
     positive = [(part, column) for part, column in zip(used.tolist(), columns, strict=True) if part > 0]
     ranked = sorted(positive, key=lambda pair: -pair[0])
     words = [f"{column.removesuffix('_ratio').replace('_', ' ')} {100 * part:.0f} %" for part, column in ranked]
@@ -177,19 +171,7 @@ _SEARCHED = ("marks", "python", "operators", "api", "kernels", "tasks", "communi
 
 @dataclass(frozen=True)
 class Matches:
-    """What was found.
-
-    Attributes
-    ----------
-    text
-        What was searched for.
-    slices
-        Numbers of the slices, in the order of their starts.
-    start_ns
-        Their starts, epoch nanoseconds.
-    total_ns
-        The sum of their durations.
-    """
+    """The slices that match a search, ordered by start, and the sum of their durations."""
 
     text: str
     slices: Int64
@@ -201,23 +183,14 @@ class Matches:
 
 
 def search(slices: Slices, text: str, *, regex: bool = False, hidden: Int64 | None = None) -> Matches:
-    """Find all slices whose name contains a text, whatever the case of its letters.
+    """Return all slices with a name that contains a text, ignoring case, or matches a regular expression.
 
-    Parameters
-    ----------
-    slices
-        Where to search.
-    text
-        What to search for; nothing matches an empty one.
-    regex
-        Whether it is a regular expression.
-    hidden
-        Rows of ``tasks`` that are shown as kernels and are not to be found twice.
+    `hidden` are rows of ``tasks`` that are shown as kernels, and are not to match twice.
 
     Raises
     ------
     OptionsError
-        If the regular expression cannot be read; the message says where.
+        If the regular expression is invalid; the message has the position.
     """
     numbers, starts, total = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
     for table in _SEARCHED if text else ():
@@ -234,13 +207,13 @@ def search(slices: Slices, text: str, *, regex: bool = False, hidden: Int64 | No
 
 
 def _matching(names: pd.Series, text: str, *, regex: bool) -> npt.NDArray[np.bool_]:
-    """Look at each distinct name once."""
+    """Match each distinct name once."""
     distinct, folded = names.cat.categories.tolist(), text.upper()
-    found = (
+    matches = (
         contains_pattern(distinct, text)
         if regex
         else [isinstance(name, str) and folded in name.upper() for name in distinct]
     )
-    of_code = np.array([*found, False], bool)  # the last one is for the code -1, an absent name
+    of_code = np.array([*matches, False], bool)  # the last one is for the code -1, an absent name
     matching: npt.NDArray[np.bool_] = of_code[names.cat.codes.to_numpy()]
     return matching

@@ -1,4 +1,4 @@
-"""The state of a timeline that is looked at: window, selection, matches; a widget only shows it."""
+"""The state of a timeline view: window, selection, matches; a widget only displays it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _GAP = 0.45
 
 @dataclass(frozen=True)
 class Row:
-    """A lane or a line as the axis shows it: its place, downwards from 0, and its title (not escaped)."""
+    """A titled lane or track on the axis, downwards from 0; the title is not escaped."""
 
     place: float
     title: str
@@ -39,40 +39,33 @@ class Row:
 
 @dataclass(frozen=True)
 class Point:
-    """Where an arrow begins or ends."""
+    """An end of an arrow."""
 
     time_ns: int
     place: float
 
 
 class Timeline(Observed):
-    """What of a run is looked at, and what there is to see.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    info
-        What is known of the run.
+    """The timeline of a run as the user sees it.
 
     Attributes
     ----------
     groups
-        The groups of lanes that the run has.
+        The groups of lanes.
     lines
-        The counters that are drawn below them.
+        The counter tracks below them.
     whole
-        The stretch from the first slice to the last, epoch nanoseconds; times are shown since its start.
+        From the first slice to the last, epoch nanoseconds; times are shown relative to its start.
     window
-        What is visible.
+        The visible range.
     pixels
-        How wide the picture is.
+        The width of the view.
     selected
-        Number of the selected slice; None if none is.
+        Number of the selected slice, if any.
     marked
-        A range that was chosen by hand; None if none was.
+        A range that the user selected, if any.
     matches
-        What the last search found; None without one.
+        The matches of the current search, if any.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], info: Info) -> None:
@@ -109,19 +102,19 @@ class Timeline(Observed):
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to see at all."""
+        """Whether there is neither a slice nor a counter."""
         return not self._index.lanes and not self.lines
 
     # What there is to see
 
     def bars(self) -> Bars:
-        """Find the bars of the window and a little on either side of it, to be there while it is moved."""
+        """Return the bars of the window and of a margin on both sides, for moves of the window."""
         start, end = self.window
         margin = (end - start) // 4
         return self._index.within(start - margin, end + margin, pixels=self.pixels * 3 // 2, shown=self._lanes_shown)
 
     def view(self) -> View:
-        """Return how the bars of the window look; those are what :meth:`select_bar` counts."""
+        """Return the drawn bars of the window, in the numbering of :meth:`select_bar`."""
         self._shown = bars = self.bars()
         lit = None if self.matches is None else self._index.held(bars, self._found) > 0
         return view(
@@ -136,7 +129,7 @@ class Timeline(Observed):
 
     @property
     def rows(self) -> list[Row]:
-        """The lanes that the axis names."""
+        """The titled lanes."""
         shown = self._lanes_shown
         return [
             Row(float(self._places[at]), lane.title)
@@ -146,42 +139,42 @@ class Timeline(Observed):
 
     @property
     def line_rows(self) -> list[Row]:
-        """Where the lines lie: the place of each one's upper edge, and its title."""
+        """The position of the upper edge of each counter track, and its title."""
         top = self._lanes_height
         return [Row(top + at * (_LINE_HEIGHT + _GAP), line.title) for at, line in enumerate(self.lines)]
 
     @property
     def height(self) -> float:
-        """How far down the lanes and lines reach."""
+        """The bottom of lanes and counter tracks."""
         return self._lanes_height + len(self.lines) * (_LINE_HEIGHT + _GAP)
 
     def line(self, at: int) -> tuple[Int64, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return one line in the window: times, places on the axis, and values."""
-        one = self.lines[at]
-        time_ns, value = one.within(*self.window)
-        return time_ns, self.line_rows[at].place + _LINE_HEIGHT * (1 - np.clip(value / one.top, 0, 1)), value
+        """Return a counter track in the window: times, positions on the axis, and values."""
+        track = self.lines[at]
+        time_ns, value = track.within(*self.window)
+        return time_ns, self.line_rows[at].place + _LINE_HEIGHT * (1 - np.clip(value / track.top, 0, 1)), value
 
     def readout(self) -> Readout:
-        """Sum up what was marked, or else what is visible."""
+        """Return the summary of the marked or else the visible range."""
         return readout(self.tables, *(self.marked or self.window))
 
     def arrows(self) -> tuple[list[tuple[Point, Point]], Arrows]:
-        """Return the arrows of the selected slice, and where those are drawn whose ends both are."""
+        """Return the arrows of the selected slice, and the positions of arrows with two visible ends."""
         if self.selected is None:
             return [], Arrows((), more=False)
         if self._related is None or self._related[0] != self.selected:
             self._related = self.selected, self.relations.of(self.selected)
-        found = self._related[1]
+        arrows = self._related[1]
         drawn = []
-        for arrow in found.arrows:
+        for arrow in arrows.arrows:
             places = self.place_of(arrow.cause), self.place_of(arrow.effect)
             if places[0] is not None and places[1] is not None:
                 (start, end), (effect, _) = self.slices.span(arrow.cause), self.slices.span(arrow.effect)
                 drawn.append((Point(max(start, min(end, effect)), places[0]), Point(effect, places[1])))
-        return drawn, found
+        return drawn, arrows
 
     def place_of(self, number: int) -> float | None:
-        """Return the place on the axis of a slice's lane; None where it is hidden or not drawn."""
+        """Return the position of a slice's lane; None for a hidden one."""
         element = self._element(number)
         lane = self._index.lane_of(element) if element >= 0 else -1
         return float(self._places[lane]) if lane >= 0 and self._lanes_shown[lane] else None
@@ -189,7 +182,7 @@ class Timeline(Observed):
     # What is looked at
 
     def show(self, start_ns: int, end_ns: int) -> None:
-        """Make a window visible; it is kept within the run, and as long as it can be shown."""
+        """Make a range visible, within the run and the limits of zoom."""
         low, high = min(start_ns, end_ns), max(start_ns, end_ns)
         span = self.whole[1] - self.whole[0]
         length = min(max(high - low, _LEAST_NS), span + span // 10)
@@ -204,19 +197,19 @@ class Timeline(Observed):
         self.show(*self.whole)
 
     def zoom(self, factor: float, centre_ns: int | None = None) -> None:
-        """Show `factor` times as much, around a moment or the window's middle."""
+        """Scale the window by `factor`, around a moment or its middle."""
         start, end = self.window
         centre = start + (end - start) // 2 if centre_ns is None else centre_ns
         self.show(centre - round((centre - start) * factor), centre + round((end - centre) * factor))
 
     def pan(self, part: float) -> None:
-        """Move the window by a part of its length; to the left if it is negative."""
+        """Move the window by a part of its length, to the left for negative parts."""
         start, end = self.window
         shift = round((end - start) * part)
         self.show(start + shift, end + shift)
 
     def zoom_to_selection(self) -> None:
-        """Show what is marked, or the selected slice with a little around it; else the whole run."""
+        """Show the marked range, or the selected slice with a margin; else the whole run."""
         if self.marked is not None:
             self.show(*self.marked)
         elif self.selected is not None:
@@ -227,7 +220,7 @@ class Timeline(Observed):
             self.show_all()
 
     def mark(self, start_ns: int, end_ns: int) -> None:
-        """Choose a range to be summed up."""
+        """Mark a range, for its summary."""
         self.marked = min(start_ns, end_ns), max(start_ns, end_ns)
         self._tell()
 
@@ -241,7 +234,7 @@ class Timeline(Observed):
     # What is selected
 
     def select(self, number: int | None) -> None:
-        """Select a slice, and bring it into the window; None selects none."""
+        """Select a slice, and bring it into the window; None clears the selection."""
         self.selected, self.marked = number, None
         if number is not None:
             start, end = self.slices.span(number)
@@ -253,7 +246,7 @@ class Timeline(Observed):
         self._tell()
 
     def select_bar(self, at: int) -> None:
-        """Select what a bar of the last view stands for: its slice, or the stretch of time of several."""
+        """Select the slice of a bar of the last view, or mark the range of several slices."""
         if not 0 <= at < len(self._shown):
             return
         bars = self._shown
@@ -264,7 +257,7 @@ class Timeline(Observed):
             self.mark(int(bars.start_ns[at]), int(bars.end_ns[at]))
 
     def step(self, by: int) -> None:
-        """Select the slice before (-1) or after (+1) the selected one on its lane; without one, move the window."""
+        """Select the previous (-1) or next (+1) slice of the lane; without a selection, move the window."""
         element = self._element(self.selected) if self.selected is not None else -1
         if element < 0:
             self.pan(_PAN * by)
@@ -273,16 +266,16 @@ class Timeline(Observed):
 
     def step_to_cause(self) -> None:
         """Select the cause of the selected slice, if it has one."""
-        if self.selected is not None and (found := self.relations.caller(self.selected)) is not None:
-            self.select(found)
+        if self.selected is not None and (cause := self.relations.caller(self.selected)) is not None:
+            self.select(cause)
 
     def step_to_effect(self) -> None:
         """Select the first effect of the selected slice, if it has one."""
-        if self.selected is not None and (found := self.relations.callee(self.selected)) is not None:
-            self.select(found)
+        if self.selected is not None and (effect := self.relations.callee(self.selected)) is not None:
+            self.select(effect)
 
     def clear(self) -> None:
-        """Select nothing, and forget the matches."""
+        """Clear selection and search."""
         self.selected = self.marked = self.matches = None
         self._match = -1
         self._tell()
@@ -290,19 +283,19 @@ class Timeline(Observed):
     # What is searched for
 
     def search(self, text: str, *, regex: bool = False) -> int:
-        """Find slices by name, pale all others, and give how many there are; an empty text ends the search.
+        """Search slices by name, fade all others, and return the number of matches; an empty text ends the search.
 
         Raises
         ------
         OptionsError
-            If the regular expression cannot be read.
+            If the regular expression is invalid.
         """
         matches = search(self.slices, text, regex=regex, hidden=self._tasks_not_drawn) if text else None
         self._light(matches)
         return 0 if matches is None else len(matches)
 
     def light_up(self, table: str, rows: Int64, text: str) -> None:
-        """Highlight slices as if they had been searched for: those of a row of another view, called `text`."""
+        """Highlight rows of a table as if `text` were a search for them."""
         frame = self.tables[table]
         rows = np.asarray(rows, np.int64)
         start = frame["start_ns"].to_numpy()[rows]
@@ -311,9 +304,9 @@ class Timeline(Observed):
         self._light(Matches(text, rows[order] + self.slices.first[table], start[order], total))
 
     def next_match(self, by: int = 1) -> int | None:
-        """Select the next (+1) or previous (-1) match; give its place among them, from 0, or None if there are none.
+        """Select the next (+1) or previous (-1) match; return its index, or None without matches.
 
-        The first one is the nearest from the selected slice or the window's start on.
+        The first match is the nearest after the selected slice or the window's start.
         """
         if self.matches is None or not len(self.matches):
             return None
@@ -372,7 +365,7 @@ class Timeline(Observed):
 
     @cached_property
     def _placing(self) -> tuple[npt.NDArray[np.float64], float]:
-        """Where each lane lies when hidden groups leave no gaps, and how far down the last one reaches."""
+        """The position of each lane without gaps for hidden groups, and the bottom of the last."""
         places, place, layer = np.zeros(len(self._index.lanes)), 0.0, -1
         for at, lane in enumerate(self._index.lanes):
             if not self._lanes_shown[at]:

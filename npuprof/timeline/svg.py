@@ -1,6 +1,6 @@
-"""The timeline as a plain SVG: for viewers that draw no plotly, such as nbviewer, and with no script in it.
+"""The timeline as a plain SVG without scripts, for viewers without plotly such as nbviewer.
 
-It holds no reference to anything outside itself, and takes colours that are legible on white and on black.
+It refers to nothing outside itself; its colours are legible on white and on black.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from npuprof.timeline.slices import TABLES
 from npuprof.timeline.view import Picture, picture
 
 LIMIT_BYTES = 100_000
-"""The most that the picture takes."""
+"""Maximum size of the SVG."""
 
 # Bars, characters of a name, and whether hovering tells of a bar: from the finest down to what always fits.
 _DETAILS = ((400, 40, True), (250, 24, True), (200, 12, False))
@@ -34,7 +34,7 @@ _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True)
 class _Scale:
-    """Where moments lie: nanoseconds since the first, to pixels; what reaches out of the window ends at its edge."""
+    """Pixels of moments since the first; moments outside the window lie at its edge."""
 
     first_ns: int
     span_ns: int
@@ -48,20 +48,8 @@ def timeline_svg(
 ) -> str:
     """Draw the timeline of a run as an SVG document.
 
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    info
-        What is known of the run; a simulated one says so in the title.
-    start_ns, end_ns
-        Window in epoch nanoseconds, which is the width of the picture: slices outside are left out.
-
-    Returns
-    -------
-    str
-        At most :data:`LIMIT_BYTES` as UTF-8: with fewer bars and shorter names for runs whose names are long. The
-        lanes and colours are those of :func:`npuprof.timeline.figure.timeline`.
+    Lanes and colours are those of :func:`npuprof.timeline.figure.timeline`; the SVG has at most :data:`LIMIT_BYTES` as
+    UTF-8, with fewer bars and shorter names for runs with long names. Slices outside the window are left out.
     """
     text = ""
     for bars, longest_name, hover in _DETAILS:
@@ -132,8 +120,8 @@ def _bar(
     x, y = scale.x(start_ns), _TOP + place * _LANE
     width = max(scale.x(start_ns + length_ns) - x, 0.6)
     faint = "" if opacity == 1 else f' opacity="{opacity:.2f}"'
-    told = re.sub(r"</?b>", "", hover).replace("<br>", ", ")  # this module's own markup: the rest was escaped before
-    title = f"<title>{told}</title>" if told else ""
+    text = re.sub(r"</?b>", "", hover).replace("<br>", ", ")  # this module's own markup: the rest was escaped before
+    title = f"<title>{text}</title>" if text else ""
     drawn = f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="14" fill="{colour}"{faint}>{title}</rect>'
     # An escape such as &lt; is one character on the screen.
     if not name or len(re.sub(r"&[^;]+;", "x", name)) * _CHARACTER > width - 4:
@@ -148,7 +136,7 @@ def _axis(scale: _Scale, bottom: int) -> Iterator[str]:
     unit_ns, unit = unit_of(scale.span_ns)
     rough = scale.span_ns / unit_ns / 10
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next((one * power for one in _STEPS if one * power >= rough), 10 * power)
+    step = next((factor * power for factor in _STEPS if factor * power >= rough), 10 * power)
     decimals = max(0, -math.floor(math.log10(step)))
     for number in range(int(scale.span_ns / unit_ns / step) + 1):
         x = scale.x(round(number * step * unit_ns))

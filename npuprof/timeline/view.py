@@ -26,17 +26,7 @@ _FACT_LENGTH = 90
 
 @dataclass(frozen=True)
 class Looks:
-    """Names, colours and opacity of bars; names are those of their longest slices, not escaped.
-
-    Attributes
-    ----------
-    names, families
-        See :class:`npuprof.timeline.slices.Slices`.
-    colours
-        The shade of each bar.
-    opacity
-        Paler where a bar of several slices was not busy all the time.
-    """
+    """Names, colour families, colours and opacity of bars; the name is that of the longest slice, not escaped."""
 
     names: list[str]
     families: list[str]
@@ -45,7 +35,7 @@ class Looks:
 
 
 def looks(bars: Bars, slices: Slices) -> Looks:
-    """Return how bars look; their rows are numbers of `slices`."""
+    """Return names and colours of bars; their rows are numbers of `slices`."""
     names, families = slices.names(bars.row), slices.families(bars.row)
     pairs = list(zip(families, names, strict=True))
     shades = {pair: shade(*pair) for pair in set(pairs)}
@@ -63,18 +53,9 @@ def hover_texts(
     lengths: tuple[int, ...] = _NAME_LENGTHS,
     most_facts: int | None = None,
 ) -> list[str]:
-    """Return a text for each bar: what and when, and of the longest slices all facts that there is room for.
+    """Return a text for each bar: name and time, and for the longest slices the facts for which there is room.
 
-    Parameters
-    ----------
-    bars, names, slices
-        Bars and the names of their slices.
-    first_ns
-        The moment that times count from, epoch nanoseconds.
-    lengths
-        To how many characters a name is cut: the first at which all texts fit.
-    most_facts
-        How many facts of a slice are shown; all of them by default.
+    Names are cut to the first of `lengths` at which all texts fit; `most_facts` limits the facts of a slice.
     """
     for longest in lengths:
         labels = {name: label(name or None, longest) for name in set(names)}
@@ -114,19 +95,7 @@ _FACTS = 1  # shapes; a saved notebook has no room for stacks
 
 @dataclass(frozen=True)
 class Picture:
-    """Bars on lanes, and the window that they fill.
-
-    Attributes
-    ----------
-    lanes
-        Every lane with its place on the axis.
-    bars
-        The bars; ``bars.lane`` counts `lanes`.
-    slices
-        What the bars stand for.
-    first_ns, last_ns
-        The window, epoch nanoseconds; bars may reach out of it.
-    """
+    """Bars on lanes, and their window in epoch nanoseconds; bars may extend beyond it."""
 
     lanes: list[Lane]
     bars: Bars
@@ -136,26 +105,26 @@ class Picture:
 
     @property
     def height(self) -> float:
-        """How far down the lanes reach."""
+        """The bottom of the last lane."""
         return self.lanes[-1].place + 1
 
     @property
     def places(self) -> list[float]:
-        """The place of each bar's lane on the axis."""
+        """The position of each bar's lane."""
         return [self.lanes[lane].place for lane in self.bars.lane.tolist()]
 
     @property
     def shared(self) -> tuple[int, int] | None:
-        """How many slices are drawn as how many bars; None where each slice has its own."""
+        """The number of slices and of bars; None if each slice has a bar."""
         count, bars = int(self.bars.count.sum()), len(self.bars)
         return None if count == bars else (count, bars)
 
     def looks(self) -> Looks:
-        """Return names, colours and opacity of the bars."""
+        """Return names and colours of the bars."""
         return looks(self.bars, self.slices)
 
     def labels(self, names: list[str], longest: int) -> list[str]:
-        """Return the escaped names of the widest bars of one slice, and an empty text for the others."""
+        """Return the escaped names of the widest bars of one slice, and an empty text for others."""
         length = np.where(self.bars.count == 1, self.bars.end_ns - self.bars.start_ns, -1)
         widest = np.argsort(-length, kind="stable")[:_NAMED_BARS]
         texts = [""] * len(names)
@@ -164,26 +133,12 @@ class Picture:
         return texts
 
     def hover(self, names: list[str], longest: int) -> list[str]:
-        """Return what the pointer shows over each bar."""
+        """Return the hover text of each bar."""
         return hover_texts(self.bars, names, self.slices, self.first_ns, lengths=(longest,), most_facts=_FACTS)
 
 
 def picture(tables: Mapping[str, pd.DataFrame], start_ns: int | None, end_ns: int | None, most: int) -> Picture | None:
-    """Lay out the slices that touch a window, in at most so many bars where each lane has one.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    start_ns, end_ns
-        The window, epoch nanoseconds; from the first slice, and to the last, where absent.
-    most
-        How many bars there may be.
-
-    Returns
-    -------
-    None where no slice touches the window.
-    """
+    """Return the bars of a window, at most `most` where the lanes allow; None if no slice touches it."""
     slices = Slices(tables)
     index = WindowIndex([part for layer in layers(slices) if len((part := layer.within(start_ns, end_ns)).slices)])
     if index.span is None:
@@ -195,7 +150,7 @@ def picture(tables: Mapping[str, pd.DataFrame], start_ns: int | None, end_ns: in
 
 
 MOST_BYTES = 300_000
-"""The most that the answer to a zoom may take; the hover texts give way."""
+"""Maximum size of a zoom's answer; hover texts are shortened first."""
 
 _PALE = 0.25
 _MOST_LABELS = 150
@@ -205,20 +160,16 @@ _LEAST_CHARACTERS = 6  # of a name that is cut; shorter ones are shown where all
 
 @dataclass(frozen=True)
 class View:
-    """What is drawn, bar by bar and label by label. Times are seconds since the run's first slice.
+    """The numbers and texts of drawn bars and labels. Times are seconds since the run's first slice.
 
     Attributes
     ----------
-    place, base_s, width_s
-        Where each bar lies.
     colour
-        Its colour, as text: plotly.js takes four times as long to draw numbers of a colour scale.
+        As text: plotly.js takes four times as long for numbers of a colour scale.
     opacity
-        Paler where a bar that stands for several slices was not busy all the time.
-    hover
-        What the pointer shows; escaped.
-    label_place, label_s, label, ink
-        Names on what is wide enough; escaped.
+        Lower for a bar of several slices that was not busy all the time.
+    hover, label
+        Escaped texts; labels only on bars that are wide enough.
     """
 
     place: npt.NDArray[np.float32]
@@ -234,7 +185,7 @@ class View:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes to send: arrays as they are, texts as JSON."""
+        """Approximate size to send: arrays as they are, texts as JSON."""
         arrays = sum(value.nbytes for value in vars(self).values() if isinstance(value, np.ndarray))
         texts = sum(
             len(text.encode("utf-8", "surrogatepass")) + 3
@@ -253,25 +204,7 @@ def view(
     pixels: int,
     lit: Bools | None = None,
 ) -> View:
-    """Return where the bars of a window lie, how they look and what they tell.
-
-    Parameters
-    ----------
-    bars
-        At most a few thousand; their rows are numbers of `slices`.
-    places
-        The place of each lane on the axis.
-    slices
-        What the slices are called.
-    window
-        What is visible, epoch nanoseconds; bars may lie or reach outside.
-    first_ns
-        The moment that times count from.
-    pixels
-        How wide the picture is.
-    lit
-        Which bars stand out; the others are pale. All are alike without it.
-    """
+    """Return positions, colours and texts of the bars of a window; bars that are not `lit` are pale."""
     look = looks(bars, slices)
     names = look.names
     low = np.maximum(bars.start_ns, window[0])

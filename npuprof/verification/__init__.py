@@ -1,4 +1,8 @@
-"""``npuprof doctor --verify``: check that recordings of this machine decode to what was run."""
+"""``npuprof doctor --verify``: check that recordings of this machine decode to the work that was run.
+
+Each ready front end profiles a small known workload in a separate process; the raw data is decoded, checked, and
+compared row by row with the vendor's export if its tool is installed. Without an NPU, the simulated one is verified.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ _URL_LOGIN = re.compile(r"(\w+://)[^/\s@]+@")
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that matter to profiling, without those that may be secret."""
+    """Return the variables that affect profiling, without possible secrets."""
     return {
         name: value
         for name, value in sorted(variables.items())
@@ -40,7 +44,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def write(output: Path, plain: Mapping[str, Any]) -> Path:
-    """Write the file, with the user's home, name and host taken out of every text."""
+    """Write the report, without the user's home, name and host."""
     path = output / f"npuprof-verification_{time.strftime('%Y%m%d_%H%M%S')}_{os.getpid()}.json"
     atomic.write(path, json.dumps(_without_names(dict(plain)), indent=1).encode())
     return path
@@ -70,14 +74,14 @@ _PREFIX = "front end "
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of it.
+    """The result of a verification.
 
     Attributes
     ----------
     passed
-        Whether every check of every front end that is there holds.
+        Whether all checks of all ready front ends passed.
     text
-        The verdict in words.
+        The verdict as a sentence.
     report
         The file to attach to a bug report.
     """
@@ -88,19 +92,19 @@ class Verdict:
 
 
 def verify(output: Path = DEFAULT_OUTPUT, tell: Callable[[str], object] = print) -> Verdict:
-    """Verify every front end that this machine has.
+    """Verify every front end of this machine.
 
     Parameters
     ----------
     output
-        The directory that recordings and the report go to.
+        The directory for recordings and the report.
     tell
-        Called with each line of what is found, as it is found.
+        Called with each line of output.
 
     Raises
     ------
     NpuprofError
-        If nothing can be written to the directory.
+        If the directory is not writable.
     """
     try:
         output.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -138,7 +142,7 @@ def verify(output: Path = DEFAULT_OUTPUT, tell: Callable[[str], object] = print)
 
 
 def _present(findings: list[Finding]) -> list[str]:
-    """Return the front ends that are ready; the simulated one where no native one is."""
+    """Return the ready front ends; the simulated one only without a native one."""
     ready = [
         finding.subject.removeprefix(_PREFIX)
         for finding in findings
@@ -155,7 +159,7 @@ def _on_npu(findings: list[Finding], name: str) -> bool:
 
 
 def _verify_apart(name: str, output: Path) -> dict[str, Any]:
-    """Verify one front end in a process of its own, whose end is no end of ours."""
+    """Verify a front end in a separate process, which may crash."""
     variables = {**machine.of_own_process(), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     variables.pop("PROFILING_MODE", None)
     if name == "msprof":

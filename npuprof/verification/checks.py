@@ -23,29 +23,19 @@ _MOST_NOTES = 20
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at; `passed` is None where it could not be."""
+    """The result of a check; `passed` is None if it was skipped."""
 
     name: str
     passed: bool | None
     detail: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a form that JSON can hold."""
+        """Return the check as plain data for JSON."""
         return asdict(self)
 
 
 def examine(run: Profile, recording: Recording, workload: Workload) -> list[Check]:
-    """Judge a run of a known workload.
-
-    Parameters
-    ----------
-    run
-        What was decoded.
-    recording
-        What the collector told.
-    workload
-        What was run.
-    """
+    """Check the profile and the recording of a known workload."""
     return [
         Check("collected", not recording.problems, "; ".join(recording.problems) or "no problem was told"),
         _decoded(run),
@@ -60,20 +50,20 @@ def examine(run: Profile, recording: Recording, workload: Workload) -> list[Chec
 def _decoded(run: Profile) -> Check:
     notes = run.notes
     wrong = notes[notes["severity"] == "error"]
-    told = [f"{row.source}: {row.message}" for row in notes.head(_MOST_NOTES).itertuples()]
-    return Check("decoded", wrong.empty, " | ".join(told) or "no note")
+    messages = [f"{row.source}: {row.message}" for row in notes.head(_MOST_NOTES).itertuples()]
+    return Check("decoded", wrong.empty, " | ".join(messages) or "no note")
 
 
 def _counts(table: str, frame: pd.DataFrame, column: str, expected: Mapping[str, int]) -> list[Check]:
     checks = []
     for word, least in expected.items():
-        found = int(frame[column].astype(str).str.contains(word, regex=False).sum())
-        checks.append(Check(f"{table} of {word}", found >= least, f"{found} found, {least} were launched"))
+        recorded = int(frame[column].astype(str).str.contains(word, regex=False).sum())
+        checks.append(Check(f"{table} of {word}", recorded >= least, f"{recorded} found, {least} were launched"))
     return checks
 
 
 def _times(run: Profile, recording: Recording) -> list[Check]:
-    """Look at the device's times: within the recording, not negative, one after the other on each stream."""
+    """Check the device's times: within the recording, not negative, in order on each stream."""
     kernels = run.kernels if len(run.kernels) else run.tasks
     if kernels.empty:
         return []
@@ -130,7 +120,7 @@ _SHOWN = 5
 
 
 def export(tool: Path, directory: Path) -> Check:
-    """Export raw data, beside which it writes its result."""
+    """Export raw data by the vendor's tool, which writes its result into the same directory."""
     try:
         done = subprocess.run(  # noqa: S603 - the vendor's tool, on what was just recorded
             [str(tool), "--export=on", f"--output={directory}"],
@@ -146,13 +136,7 @@ def export(tool: Path, directory: Path) -> Check:
 
 
 def compare(directory: Path) -> list[Check]:
-    """Compare what is decoded of a ``PROF_*`` directory with the result that lies in it.
-
-    Returns
-    -------
-    list of Check
-        One for each table that the result has: how many rows are equal, and the first that are not.
-    """
+    """Compare the raw data of a ``PROF_*`` directory with the export in it, by table and row."""
     try:
         ours, theirs = load(directory, source="raw"), load(directory, source="parsed")
     except NpuprofError as error:
@@ -174,21 +158,21 @@ def _table(ours: Profile, theirs: Profile, name: str) -> Check:
     different: list[str] = []
     rows: set[int] = set()
     for column in columns:
-        for row, (one, other) in enumerate(zip(_plain(mine[column]), _plain(vendor[column]), strict=True)):
-            if not _same(one, other, counted=column.startswith(_COUNTED)):
+        for row, (left, right) in enumerate(zip(_plain(mine[column]), _plain(vendor[column]), strict=True)):
+            if not _same(left, right, counted=column.startswith(_COUNTED)):
                 rows.add(row)
-                different.append(f"row {row} {column}: ours {one!r}, the vendor's {other!r}")
-    told = f"{len(mine) - len(rows)} of {len(mine)} rows are equal in {len(columns)} columns"
+                different.append(f"row {row} {column}: ours {left!r}, the vendor's {right!r}")
+    equal = f"{len(mine) - len(rows)} of {len(mine)} rows are equal in {len(columns)} columns"
     if untold:
-        told += f" (the export does not tell {', '.join(untold)})"
-    return Check(f"{name} as the vendor's", not different, "; ".join([told, *different[:_SHOWN]]))
+        equal += f" (the export does not tell {', '.join(untold)})"
+    return Check(f"{name} as the vendor's", not different, "; ".join([equal, *different[:_SHOWN]]))
 
 
-def _same(one: Any, other: Any, *, counted: bool) -> bool:
-    if one == other or (counted and one is None and other == 0):  # a core that wrote nothing: absent, or zeros
+def _same(mine: Any, vendor: Any, *, counted: bool) -> bool:
+    if mine == vendor or (counted and mine is None and vendor == 0):  # a core that wrote nothing: absent, or zeros
         return True
-    if isinstance(one, float) and isinstance(other, (int, float)):
-        return math.isclose(one, other, rel_tol=1e-12, abs_tol=_ROUNDED)
+    if isinstance(mine, float) and isinstance(vendor, (int, float)):
+        return math.isclose(mine, vendor, rel_tol=1e-12, abs_tol=_ROUNDED)
     return False
 
 

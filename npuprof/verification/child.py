@@ -1,4 +1,4 @@
-"""Verifies one front end in a process of its own: ``python -m npuprof.verification.child NAME OUTPUT ANSWER``."""
+"""Verify a front end in a separate process: ``python -m npuprof.verification.child NAME OUTPUT ANSWER``."""
 
 from __future__ import annotations
 
@@ -17,20 +17,7 @@ _MOST_FILES = 500
 
 
 def verify_one(collector: str, output: Path) -> dict[str, Any]:
-    """Record a known workload with a front end, decode it, and judge it.
-
-    Parameters
-    ----------
-    collector
-        The front end's name.
-    output
-        The directory that the recording goes to.
-
-    Returns
-    -------
-    dict
-        What was run, the checks, and the facts of the run, in a form that JSON can hold.
-    """
+    """Record a known workload with a front end, decode and check it; return checks and facts for JSON."""
     workload = workloads.choose(collector)
     answer: dict[str, Any] = {"collector": collector, "workload": workload.name, "checks": []}
     checks: list[Check] = []

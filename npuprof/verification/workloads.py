@@ -1,6 +1,6 @@
-"""Small known workloads, one for each way of using the device: what is recorded of them can be judged.
+"""Small known workloads, so that their recordings can be checked.
 
-Each is a few matrix products and additions; pyACL alone, which has no operators ready to run, copies memory instead.
+Each has a few matrix products and additions; pyACL, which has no ready-made operators, copies memory instead.
 """
 
 from __future__ import annotations
@@ -21,20 +21,15 @@ _COPY_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Workload:
-    """What is run, and what must be recorded of it.
+    """A workload and the minimum content of its recording.
 
     Attributes
     ----------
-    name
-        What it is made with.
     prepare
-        Makes all that is slow the first time, and gives the function to record.
-    kernels
-        How many kernels there are at least, by a part of their operator type.
-    operators
-        How many framework operators there are at least, by a part of their name.
-    tasks
-        How many device tasks there are at least, by a part of their type.
+        Runs all slow initialisation and returns the function to record.
+    kernels, operators, tasks
+        Minimum number of kernels by part of their operator type, of framework operators by part of their name, and of
+        device tasks by part of their type.
     """
 
     name: str
@@ -138,7 +133,7 @@ _SPECIAL: Mapping[str, Mapping[str, Any]] = {
 
 
 def choose(collector: str) -> Workload:
-    """Return the workload that fits a front end and this machine."""
+    """Return the workload for a front end on this machine."""
     if collector == "kineto":
         return TORCH_CPU
     if collector == "mindspore" and import_module("mindspore").get_context("device_target") == "CPU":
@@ -152,6 +147,6 @@ def choose(collector: str) -> Workload:
 
 
 def options_for(collector: str, output: str) -> Options:
-    """Return the options of a run: level 1 with markers, and a framework's operators but not npuprof's own sampler."""
+    """Return the options of a verification: level 1 with markers, framework operators and no sampled stacks."""
     plain: dict[str, Any] = {"collector": collector, "output": output, "name": f"verify {collector}"}
     return Options.from_dict({**plain, **_SPECIAL.get(collector, {"activities": "npu"})})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from npuprof.info import Info
-from npuprof.ranks.rank_discovery import host_of, in_words, place_of_ranks, ranks_told
+from npuprof.ranks.rank_discovery import formatted_ranks, host_of, places_of_ranks, referenced_ranks
 
 
 @pytest.mark.parametrize(
@@ -22,15 +22,15 @@ from npuprof.ranks.rank_discovery import host_of, in_words, place_of_ranks, rank
     ],
 )
 def test_every_rank_that_is_told_of_is_known(info: Info, count: int) -> None:
-    assert ranks_told(info) == set(range(count))
+    assert referenced_ranks(info) == set(range(count))
 
 
 @pytest.mark.parametrize("wrong", [None, "4", True, -1, 10**12, {"size": 4}])
 def test_other_values_tell_nothing(wrong: Any) -> None:
     groups = {"g": {"global_ranks": [wrong]}, "h": wrong, "i": {"global_ranks": wrong}}
     told = {"distributed_args": {"world_size": wrong}, "parallel_group_info": groups}
-    assert not ranks_told(Info(metadata=told))
-    assert not ranks_told(Info(metadata={"distributed_args": wrong, "parallel_group_info": wrong}))
+    assert not referenced_ranks(Info(metadata=told))
+    assert not referenced_ranks(Info(metadata={"distributed_args": wrong, "parallel_group_info": wrong}))
 
 
 def test_hosts_are_those_that_files_tell() -> None:
@@ -41,11 +41,11 @@ def test_hosts_are_those_that_files_tell() -> None:
         None,
     ]
     told = {"rank_devices": [{"rank": 3, "device": 1, "host": "b"}, "x", {"rank": None}]}
-    assert place_of_ranks([Info(), Info(metadata=told)]) == {3: {"rank": 3, "device": 1, "host": "b"}}
+    assert places_of_ranks([Info(), Info(metadata=told)]) == {3: {"rank": 3, "device": 1, "host": "b"}}
 
 
 def test_ranks_are_written_as_stretches() -> None:
-    assert in_words([7, 0, 1, 2, 9]) == "0-2, 7, 9"
-    assert in_words([]) == ""
-    assert in_words(range(0, 200, 2), limit=3) == "0, 2, 4, ..."
-    assert in_words(range(1_000_000)) == "0-999999"
+    assert formatted_ranks([7, 0, 1, 2, 9]) == "0-2, 7, 9"
+    assert formatted_ranks([]) == ""
+    assert formatted_ranks(range(0, 200, 2), limit=3) == "0, 2, 4, ..."
+    assert formatted_ranks(range(1_000_000)) == "0-999999"
