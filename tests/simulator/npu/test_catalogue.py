@@ -40,7 +40,7 @@ def test_a_ufunc_and_its_operator_of_torch_become_the_same_kernel(name: str, see
         (lambda x: np.sort(x), "sort"),
         (lambda x: np.argsort(x), "argsort"),
         (lambda x: x.take([2, 0], axis=0), "index_select"),
-        (lambda x: np.take_along_axis(x, npu.array([[0, 1, 0]] * 4), 1), "gather"),
+        (lambda x: np.take_along_axis(x, npu.array([[0, 1, 0]] * 4), 1), "gather"),  # type: ignore[arg-type]  # by protocol
         (lambda x: np.diagonal(x), "diagonal_copy"),
         (lambda x: np.nonzero(x), "nonzero"),
         (lambda x: np.where(x, x, x), "where"),
