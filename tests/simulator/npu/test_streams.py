@@ -109,7 +109,7 @@ def test_a_stream_that_is_gone_says_so(machine: Simulator, seen: Witness) -> Non
         npu.ones(4)
     other = npu.Stream()
     simulator.configure(devices=1)
-    with npu.stream(other), pytest.raises(RuntimeError, match="make a new one"):
+    with npu.stream(other), pytest.raises(RuntimeError, match="make a new stream"):
         npu.ones(4)
 
 
