@@ -32,7 +32,9 @@ _CLOSE = """async own => {
 # What the cells of one notebook made must not be there for those of the next.
 _FORGET = """async () => {
     const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
-    if (kernel.status !== 'idle') await kernel.interrupt();
+    // Widgets are answered while a cell runs, and the kernel says idle after each answer: the cell's prompt knows.
+    const running = [...document.querySelectorAll('.jp-Notebook .jp-InputPrompt')].some(p => p.innerText.includes('*'));
+    if (running || kernel.status !== 'idle') await kernel.interrupt();
     await kernel.requestExecute({code: 'import ipywidgets\\nipywidgets.Widget.close_all()', silent: true}).done;
     await kernel.requestExecute({code: '%reset -f', silent: true}).done;
 }"""
