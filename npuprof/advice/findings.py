@@ -117,13 +117,17 @@ class Advice:
             "simulated": self._facts.info.simulated,
             "step_ns": self.step_ns,
             "steps": len(self._facts.counted),
-            "parts_ns": {name: self._facts.per_step(parts) for name, parts in _PARTS.items()},
+            "parts_ns": self.parts(),
             "findings": findings,
         }
 
     def to_json(self) -> str:
         """Return :meth:`to_dict` as JSON."""
         return json.dumps(self.to_dict(), indent=2)
+
+    def parts(self) -> dict[str, int]:
+        """Return the nanoseconds of a step by part, the three idle parts as one: the median over the steps."""
+        return {name: self._facts.per_step(parts) for name, parts in _PARTS.items()}
 
     def headline(self) -> str:
         """Return how long a step is, and of how many steps."""
@@ -142,8 +146,7 @@ class Advice:
 
     def verdict(self) -> str:
         """Return one line: how long a step is, and the shares of its parts."""
-        times = {name: self._facts.per_step(parts) for name, parts in _PARTS.items()}
-        shares = [f"{name} {share(time, self.step_ns)}" for name, time in times.items() if time]
+        shares = [f"{name} {share(time, self.step_ns)}" for name, time in self.parts().items() if time]
         return "   ".join([self.headline(), *shares])
 
     def lines(self, most: int | None = None) -> list[str]:

@@ -9,6 +9,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
+from npuprof import quantities
 from npuprof.errors import CollectorError, OptionsError, SessionBusyError, SessionError
 from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_arguments
 from npuprof.notebook.controller import Cell, Controller, kept_when_interrupted
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from npuprof.session.session import Session
 
 _NAME = "npuprof"
-_COMMANDS = ("start", "stop", "status", "last", "load", "run", "panel")
+_COMMANDS = ("start", "stop", "status", "last", "assert", "load", "run", "panel")
 
 
 def _show(session: Session) -> None:
@@ -99,7 +100,8 @@ class NpuprofMagics(Magics):
         choices=_COMMANDS,
         default="status",
         help="start or stop collecting by hand, across cells; show the panel that does; tell the status (the "
-        "default); show the report of the last run again; load a recording, a result or one file and show its report; "
+        "default); show the report of the last run again; fail the cell unless the last run keeps to limits, as "
+        "`%%npuprof assert step < 160ms and idle < 30%%`; load a recording, a result or one file and show its report; "
         "or run a script under msprof, as `%%npuprof run [options] script.py [its arguments]`.",
     )
     @argument("path", nargs="?", help="What to load.")
@@ -114,12 +116,12 @@ class NpuprofMagics(Magics):
         if word == PRIVATE_WORD:
             self._begin_cell(rest)
             return
-        if word in ("run", "load"):  # these have words of their own
-            (self._run if word == "run" else self._load)(rest)
+        if word in ("run", "load", "assert"):  # these have words of their own
+            {"run": self._run, "load": self._load, "assert": self._assert}[word](rest)
             return
         words = parse(self.npuprof_line.parser, line)
         command, path = words.pop("command"), words.pop("path")
-        if command in ("run", "load"):
+        if command in ("run", "load", "assert"):
             raise UsageError(f"options of {command} come after `{command}`: %npuprof {command} --... PATH")
         if path is not None:
             raise UsageError(f"%npuprof {command} takes no path: leave {path!r} out")
@@ -160,6 +162,17 @@ class NpuprofMagics(Magics):
         from npuprof.session.mixins import last
 
         _report(last())
+
+    def _assert(self, line: str) -> None:
+        from npuprof.session.gates import require
+
+        try:
+            compared = require(line)
+        except OptionsError as error:
+            raise UsageError(str(error)) from None
+        for one in compared:
+            sides = [quantities.duration(round(side)) for side in (one.left_ns, one.right_ns)]
+            print(plain_lines(f"npuprof: {one.text}: {sides[0]} against {sides[1]}"))  # noqa: T201 - to the user
 
     def _run(self, line: str) -> None:
         from npuprof.notebook.arguments import parse_run

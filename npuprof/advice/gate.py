@@ -1,0 +1,172 @@
+"""Gates: ``step < 160ms and idle < 30%``, a small grammar over the parts of a step."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from npuprof.advice.findings import Advice
+from npuprof.errors import NpuprofError, OptionsError
+from npuprof.quantities import duration
+
+_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_OPERATORS: Mapping[str, Callable[[Fraction, Fraction], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>\d{1,18}(?:\.\d{1,18})?)\s*(?P<unit>ns|us|µs|ms|s|%)?(?![\w.])"
+    r"|(?P<name>[a-z_]+)|(?P<sign><=|>=|==|!=|[<>*]))"
+)
+_LONGEST = 1_000
+_EXAMPLE = "step < 160ms and idle < 30%"
+
+
+class GateError(NpuprofError, AssertionError):
+    """A gate failed: the message has its figures."""
+
+
+@dataclass(frozen=True)
+class _Value:
+    """One side of a comparison: nanoseconds, or a plain number, which only multiplies; `text` is how it is written."""
+
+    text: str
+    nanoseconds: Fraction | None
+    factor: Fraction | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison of a gate, with the figures of a run.
+
+    Attributes
+    ----------
+    text
+        How it is written.
+    left_ns, right_ns
+        Its sides in nanoseconds.
+    holds
+        Whether it is true.
+    """
+
+    text: str
+    left_ns: Fraction
+    right_ns: Fraction
+    holds: bool
+
+
+def figures(advice: Advice) -> dict[str, int]:
+    """Return the names that a gate may use of one run, in nanoseconds per step: ``step`` and the parts of a step."""
+    return {"step": advice.step_ns, **advice.parts()}
+
+
+def check(text: str, names: Mapping[str, int]) -> list[Comparison]:
+    """Evaluate a gate.
+
+    Parameters
+    ----------
+    text
+        Comparisons joined by ``and``: names, times such as ``160ms``, percentages of the step such as ``30%``, and
+        products with a plain number, such as ``best * 1.05``.
+    names
+        Nanoseconds by name; ``step`` must be there for percentages.
+
+    Returns
+    -------
+    list[Comparison]
+        Every comparison, in order.
+
+    Raises
+    ------
+    OptionsError
+        If the text is no gate, or uses a name that there is not.
+    """
+    if len(text) > _LONGEST:
+        raise OptionsError(f"a gate has at most {_LONGEST:,} characters, and this one has {len(text):,}")
+    return [_comparison(part, names) for part in re.split(r"\band\b", text)]
+
+
+def require(text: str, names: Mapping[str, int]) -> list[Comparison]:
+    """Evaluate a gate as :func:`check` does, and raise if it does not hold.
+
+    Raises
+    ------
+    GateError
+        With the figures of every comparison that is false.
+    OptionsError
+        As :func:`check`.
+    """
+    compared = check(text, names)
+    failed = [one for one in compared if not one.holds]
+    if failed:
+        told = "; ".join(f"{one.text}: {_written(one.left_ns)} against {_written(one.right_ns)}" for one in failed)
+        raise GateError(f"the gate does not hold: {told}")
+    return compared
+
+
+def _written(nanoseconds: Fraction) -> str:
+    return duration(round(nanoseconds))
+
+
+def _comparison(text: str, names: Mapping[str, int]) -> Comparison:
+    tokens = _tokens(text)
+    signs = [place for place, token in enumerate(tokens) if token["sign"] in _OPERATORS]
+    if len(signs) != 1:
+        raise _wrong(text, "needs one comparison before and after each `and`")
+    left, right = (_side(part, text, names) for part in (tokens[: signs[0]], tokens[signs[0] + 1 :]))
+    if left.nanoseconds is None or right.nanoseconds is None:
+        raise _wrong(text, "needs times on both sides: a plain number needs a unit (ns, us, ms, s, or % of the step)")
+    holds = _OPERATORS[tokens[signs[0]]["sign"] or ""](left.nanoseconds, right.nanoseconds)
+    return Comparison(" ".join(text.split()), left.nanoseconds, right.nanoseconds, holds)
+
+
+def _tokens(text: str) -> list[dict[str, str | None]]:
+    tokens, place = [], 0
+    while text[place:].strip():
+        match = _TOKEN.match(text, place)
+        if match is None:
+            raise _wrong(text, f"cannot be read from {text[place:].strip()[:20]!r} on")
+        tokens.append(match.groupdict())
+        place = match.end()
+    return tokens
+
+
+def _side(tokens: list[dict[str, str | None]], text: str, names: Mapping[str, int]) -> _Value:
+    values = [_value(token, text, names) for token in tokens[::2]]
+    if not values or len(tokens) % 2 == 0 or any(token["sign"] != "*" for token in tokens[1::2]):
+        raise _wrong(text, "needs a name, a time, or a product with a number on each side")
+    nanoseconds: Fraction | None = None
+    factor = Fraction(1)
+    for value in values:
+        if value.nanoseconds is None:
+            factor *= value.factor or 0
+        elif nanoseconds is None:
+            nanoseconds = value.nanoseconds
+        else:
+            raise _wrong(text, "may multiply a time with plain numbers only")
+    return _Value(text, None if nanoseconds is None else nanoseconds * factor, factor)
+
+
+def _value(token: dict[str, str | None], text: str, names: Mapping[str, int]) -> _Value:
+    number, unit, name = token["number"], token["unit"], token["name"]
+    if number is not None:
+        if unit is None:
+            return _Value(number, None, Fraction(number))
+        whole = Fraction(names["step"], 100) if unit == "%" else Fraction(_UNITS[unit])
+        return _Value(number, Fraction(number) * whole)
+    if name is None:
+        raise _wrong(text, "needs a name, a time, or a product with a number on each side")
+    if name not in names:
+        raise OptionsError(f"a gate knows no {name!r}; its names are {', '.join(names)}")
+    return _Value(name, Fraction(names[name]))
+
+
+def _wrong(text: str, why: str) -> OptionsError:
+    return OptionsError(f"{' '.join(text.split())!r} is no gate: it {why}. Such as: {_EXAMPLE}")

@@ -1,0 +1,58 @@
+"""Gates over the runs of this process: ``last <= best * 1.05``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from npuprof.errors import SessionError, SourceError
+from npuprof.session.history import EndedRun, ended_runs
+from npuprof.session.mixins import last
+
+if TYPE_CHECKING:
+    from npuprof.advice.gate import Comparison
+    from npuprof.profiles import Profile
+
+
+def require(text: str) -> list[Comparison]:
+    """Check a gate against the newest finished run.
+
+    Parameters
+    ----------
+    text
+        See :func:`npuprof.advice.gate.check`. Besides ``step`` and the parts of a step there are ``last``, the step of
+        the newest run, and ``best``, the shortest step of all runs of this process that can be read.
+
+    Raises
+    ------
+    GateError
+        If it does not hold, with the figures.
+    OptionsError
+        If the text is no gate.
+    SessionError
+        If no run has finished, or the newest one has no device time.
+    """
+    from npuprof.advice import gate
+
+    advice = last().advice()
+    if not advice.step_ns:
+        raise SessionError("the last run has no step and no device time: there is nothing to compare")
+    names = {**gate.figures(advice), "last": advice.step_ns}
+    if re.search(r"\bbest\b", text):
+        steps = [run.advice().step_ns for run in map(_profile, ended_runs()) if run is not None]
+        names["best"] = min([advice.step_ns, *filter(None, steps)])
+    return gate.require(text, names)
+
+
+def _profile(run: EndedRun) -> Profile | None:
+    """Return the profile of a run, read again where nothing refers to it any more; None if it cannot be read."""
+    from npuprof.loading import open_path
+    from npuprof.profiles import Profile
+
+    if run.profile is not None:
+        return run.profile
+    try:
+        read = open_path(run.directory)
+    except (SourceError, OSError):
+        return None
+    return read if isinstance(read, Profile) else None

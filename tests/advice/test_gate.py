@@ -1,0 +1,82 @@
+"""Gates over the figures of a step."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from npuprof.advice.gate import GateError, check, require
+from npuprof.errors import NpuprofError, OptionsError
+
+NAMES = {"step": 200_000_000, "idle": 50_000_000, "last": 210_000_000, "best": 200_000_000}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("step < 200ms", [False]),
+        ("step <= 200ms", [True]),
+        ("step == 0.2 s and idle < 30%", [True, True]),
+        ("idle<25%", [False]),
+        ("idle >= 25 %", [True]),
+        ("last <= best * 1.05", [True]),
+        ("last <= 1.04 * best", [False]),
+        ("200000us > idle and idle != 0ns", [True, True]),
+    ],
+)
+def test_comparisons_of_times_and_shares(text: str, holds: list[bool]) -> None:
+    assert [one.holds for one in check(text, NAMES)] == holds
+
+
+def test_a_gate_that_fails_has_its_figures() -> None:
+    with pytest.raises(GateError, match=r"idle < 20%: 50.0 ms against 40.0 ms$"):
+        require("step < 1s and idle < 20%", NAMES)
+    assert issubclass(GateError, AssertionError)
+    assert len(require("step < 1s and idle < 50%", NAMES)) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "step",
+        "step < ",
+        "step < 5",
+        "step < idle < 2s",
+        "step < 1s or idle < 2s",
+        "step < 1s and",
+        "step < idle * best",
+        "step < * 2",
+        "__import__('os')",
+        "step.real < 1s",
+        "step < 1e9ns",
+        "step < 1.2.3s",
+        "step < 1s" + " " * 2_000,
+        "stop < 1s",
+    ],
+)
+def test_what_is_no_gate_is_refused(text: str) -> None:
+    with pytest.raises(OptionsError):
+        check(text, NAMES)
+
+
+def test_an_unknown_name_lists_those_there_are() -> None:
+    with pytest.raises(OptionsError, match="knows no 'stop'; its names are step, idle, last, best"):
+        check("stop < 1s", NAMES)
+
+
+@given(st.integers(0, 10**15), st.integers(0, 10**6), st.sampled_from(["ns", "us", "ms"]))
+def test_times_are_compared_exactly(step_ns: int, limit: int, unit: str) -> None:
+    (one,) = check(f"step < {limit}{unit}", {"step": step_ns})
+    limit_ns = limit * {"ns": 1, "us": 1_000, "ms": 1_000_000}[unit]
+    assert (one.left_ns, one.right_ns, one.holds) == (Fraction(step_ns), Fraction(limit_ns), step_ns < limit_ns)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_gate_or_refused(text: str) -> None:
+    with suppress(NpuprofError):
+        assert check(text, NAMES)
