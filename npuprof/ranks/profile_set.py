@@ -20,6 +20,7 @@ from npuprof.analysis.correlation import LAYERS
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.notes import Notes
 from npuprof.profiles import Exports, Profile, new_directory, written
+from npuprof.ranks.answers import SetAnswers
 from npuprof.ranks.clocks import boot_of, clock_table
 from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
 from npuprof.ranks.figures import SetFigures
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 _MAX_SHOWN = 40
 
 
-class ProfileSet(SetFigures, Exports):
+class ProfileSet(SetAnswers, SetFigures, Exports):
     """The runs below a directory.
 
     ``runs[rank]`` is the :class:`~npuprof.profiles.Profile` of a rank, ``runs.at(row)`` that of a row of :attr:`info`;

@@ -1,0 +1,218 @@
+"""What a job of several ranks would take if something were faster: its collectives played again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.analysis.rank_waits import waits
+from npuprof.arrays import Int64
+from npuprof.errors import NpuprofError
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+_TOLERANCE = 0.01  # of the window: what the replay of the unchanged job may miss
+
+
+@dataclass(frozen=True)
+class Job:
+    """The collectives of a job on one clock, ready to be played again.
+
+    Attributes
+    ----------
+    ranks
+        The ranks, in order.
+    rows
+        As :func:`npuprof.analysis.rank_waits.waits` returns them, with ``own_ns`` (time of the rank since the end of
+        its collective before), ordered by rank and start.
+    start_ns, end_ns
+        First start and last end of all collectives.
+    """
+
+    ranks: tuple[int, ...]
+    rows: pd.DataFrame
+    start_ns: int
+    end_ns: int
+
+    @property
+    def window_ns(self) -> int:
+        """Time from the first start to the last end."""
+        return self.end_ns - self.start_ns
+
+
+def job(communication: pd.DataFrame) -> Job:
+    """Prepare the collectives of all ranks.
+
+    Parameters
+    ----------
+    communication
+        Stacked ``communication`` tables, see :func:`npuprof.analysis.rank_waits.collectives`.
+
+    Raises
+    ------
+    NpuprofError
+        If there is no collective with a rank and a group.
+    """
+    rows = waits(communication).sort_values(["rank", "start_ns"], kind="stable").reset_index(drop=True)
+    if not len(rows):
+        raise NpuprofError("no rank has a collective with a group: load the ranks of one job, collected at level 1")
+    starts = rows["start_ns"].to_numpy(np.int64)
+    ends = starts + rows["wait_ns"].to_numpy(np.int64) + rows["moving_ns"].to_numpy(np.int64)
+    rank = rows["rank"].to_numpy(np.int64)
+    first = np.append(True, rank[1:] != rank[:-1])
+    before = np.where(first, starts.min(), np.append(0, ends[:-1]))
+    prepared = rows.assign(own_ns=starts - before)
+    return Job(tuple(sorted(set(rank.tolist()))), prepared, int(starts.min()), int(ends.max()))
+
+
+def replay(played: Job, own_ns: Floats | Int64, moving_ns: Mapping[int, float] | Floats | Int64) -> float:
+    """Return the window of a job with other times, in nanoseconds.
+
+    Each rank runs its collectives in the recorded order. It arrives at one its own time after the end of the one
+    before; the collective ends when its last member has arrived and the data has moved.
+
+    Parameters
+    ----------
+    played
+        The job.
+    own_ns
+        Time of each row's rank before it arrives.
+    moving_ns
+        Time of each operator to move data, by number of the operator.
+
+    Raises
+    ------
+    NpuprofError
+        If the ranks run the collectives of a group in orders that block each other.
+    """
+    place = np.searchsorted(np.array(played.ranks), played.rows["rank"].to_numpy(np.int64))
+    op = played.rows["op"].to_numpy(np.int64)
+    begin = np.searchsorted(place, np.arange(len(played.ranks)))
+    end = np.append(begin[1:], len(op))
+    members = np.bincount(op)
+    moving = np.asarray([moving_ns[number] for number in range(len(members))], np.float64)
+    own = np.asarray(own_ns, np.float64)
+    clock, at = np.zeros(len(played.ranks)), begin.copy()
+    while True:
+        active = np.flatnonzero(at < end)
+        if not len(active):
+            return float(clock.max())
+        rows = at[active]
+        current, inverse, count = np.unique(op[rows], return_inverse=True, return_counts=True)
+        ready = count == members[current]
+        if not ready.any():
+            row = played.rows.iloc[int(rows[0])]
+            raise NpuprofError(
+                f"the ranks cannot be played again: {row['op_type']} {row['k']} of group {row['group']} on rank "
+                f"{row['rank']} waits for a member that never comes to it"
+            )
+        chosen = ready[inverse]
+        arrive = clock[active] + own[rows]
+        latest = np.full(len(current), -np.inf)
+        np.maximum.at(latest, inverse, arrive)
+        finished = latest + moving[current]
+        clock[active[chosen]] = finished[inverse[chosen]]
+        at[active[chosen]] += 1
+
+
+def recorded_moving(played: Job) -> Floats:
+    """Return the time of each operator to move data: the least duration of its members."""
+    durations = (played.rows["wait_ns"] + played.rows["moving_ns"]).to_numpy(np.float64)
+    least = np.full(int(played.rows["op"].max()) + 1, np.inf)
+    np.minimum.at(least, played.rows["op"].to_numpy(np.int64), durations)
+    return least
+
+
+def what_if(
+    communication: pd.DataFrame,
+    *,
+    transfer: float = 1.0,
+    rank: Mapping[int, float] | None = None,
+    balance: Literal["stages"] | None = None,
+) -> pd.Series[float]:
+    """Predict the time of a job if something were faster.
+
+    Parameters
+    ----------
+    communication
+        Stacked ``communication`` tables, see :func:`npuprof.analysis.rank_waits.collectives`.
+    transfer
+        Factor on the time that data moves; 0 for links without limits.
+    rank
+        Factors on the own time of ranks, the time outside collectives.
+    balance
+        ``stages`` scales every rank's own time to the mean of all of them.
+
+    Returns
+    -------
+    pandas.Series
+        ``window_ns`` as recorded, ``replayed_ns`` unchanged, ``predicted_ns``, and ``gain_ns``.
+
+    Raises
+    ------
+    NpuprofError
+        If the unchanged job cannot be played again to within 1 % of the recorded window, so that no prediction holds.
+    """
+    played = job(communication)
+    own, moving = played.rows["own_ns"].to_numpy(np.float64), recorded_moving(played)
+    unchanged = replay(played, own, moving)
+    if abs(unchanged - played.window_ns) > _TOLERANCE * played.window_ns:
+        raise NpuprofError(
+            f"the replay of the unchanged job takes {unchanged / 1e6:.2f} ms, and {played.window_ns / 1e6:.2f} ms were "
+            "recorded: nothing can be predicted from it"
+        )
+    ranks = played.rows["rank"].to_numpy(np.int64)
+    for one, factor in (rank or {}).items():
+        own = np.where(ranks == one, own * factor, own)
+    if balance is not None:
+        sums = played.rows["own_ns"].groupby(ranks).sum()
+        own = own * (float(sums.mean()) / sums.reindex(ranks).to_numpy(np.float64))
+    predicted = replay(played, own, moving * transfer)
+    times: pd.Series[float] = pd.Series(
+        {
+            "window_ns": float(played.window_ns),
+            "replayed_ns": unchanged,
+            "predicted_ns": predicted,
+            "gain_ns": unchanged - predicted,
+        }
+    )
+    return times
+
+
+def critical_path(communication: pd.DataFrame) -> pd.DataFrame:
+    """Return what the time of a job consists of: own time of the rank that arrives last, and transfers.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``rank``, ``kind`` (``own`` or ``transfer``), ``op_type``, ``group``, ``start_ns`` and ``duration_ns``, in order
+        of time; durations add up to the window of the job.
+    """
+    played = job(communication)
+    rows = played.rows
+    starts = rows["start_ns"].to_numpy(np.int64)
+    ends = starts + rows["wait_ns"].to_numpy(np.int64) + rows["moving_ns"].to_numpy(np.int64)
+    ranks, ops = rows["rank"].to_numpy(np.int64), rows["op"].to_numpy(np.int64)
+    by_op = pd.Series(np.arange(len(rows))).groupby(ops)
+    last_of = {op: max(members, key=lambda row: (starts[row], -ranks[row])) for op, members in by_op.groups.items()}
+    path: list[tuple[int, str, int, int, int]] = []
+    row, until = int(np.argmax(ends)), played.end_ns
+    while until > played.start_ns:
+        arrival = int(last_of[ops[row]])
+        begin = min(int(starts[arrival]), until)
+        path.append((int(ranks[row]), "transfer", row, begin, until - begin))
+        previous = arrival - 1 if arrival and ranks[arrival - 1] == ranks[arrival] else None
+        before = played.start_ns if previous is None else min(int(ends[previous]), begin)
+        path.append((int(ranks[arrival]), "own", arrival, before, begin - before))
+        if previous is None:
+            break
+        row, until = previous, before
+    frame: pd.DataFrame = pd.DataFrame(path[::-1], columns=["rank", "kind", "row", "start_ns", "duration_ns"])
+    told = rows.iloc[frame["row"].to_numpy(np.int64)][["op_type", "group"]].reset_index(drop=True)
+    joined: pd.DataFrame = pd.concat([frame[["rank", "kind"]], told, frame[["start_ns", "duration_ns"]]], axis=1)
+    return joined

@@ -1,0 +1,86 @@
+"""What a set of ranks answers: where steps went, who waited for whom, and what the job would take otherwise."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+import pandas as pd
+
+from npuprof.profiles import Profile
+
+
+class SetAnswers(ABC):
+    """Answers about the job that the ranks of a set ran."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Profile]: ...
+
+    @abstractmethod
+    def table(self, name: str, *, align: bool = False) -> pd.DataFrame:
+        """Stack one table of every run."""
+
+    def breakdown(self) -> pd.DataFrame:
+        """Return where the time of each step of each rank went; see :meth:`npuprof.profiles.Profile.breakdown`."""
+        frames = [frame for run in self if len(frame := run.breakdown())]
+        joined: pd.DataFrame = (
+            pd.concat(frames, ignore_index=True)
+            if frames
+            else pd.DataFrame(columns=["rank", "device_id", "step", "part", "cause", "duration_ns"])
+        )
+        return joined
+
+    def waits(self) -> pd.DataFrame:
+        """Return how long each rank waited in each collective, and for which rank.
+
+        See :func:`npuprof.analysis.rank_waits.waits`.
+        """
+        from npuprof.analysis.rank_waits import waits
+
+        return waits(self.table("communication"))
+
+    def what_if(
+        self,
+        *,
+        transfer: float = 1.0,
+        rank: Mapping[int, float] | None = None,
+        balance: Literal["stages"] | None = None,
+    ) -> pd.Series[float]:
+        """Predict the time of the job if something were faster, by playing its collectives again.
+
+        Parameters
+        ----------
+        transfer
+            Factor on the time that data moves: 0 for links without limits, 0.8 for links 25 % faster.
+        rank
+            Factors on the time of ranks outside collectives: ``{17: 0.92}``.
+        balance
+            ``stages`` gives every rank the mean of these times.
+
+        Returns
+        -------
+        pandas.Series
+            ``window_ns`` as recorded, ``replayed_ns`` unchanged, ``predicted_ns``, and ``gain_ns``.
+
+        Raises
+        ------
+        NpuprofError
+            If the unchanged job cannot be played again to within 1 % of what was recorded.
+
+        See Also
+        --------
+        npuprof.analysis.rank_replay.what_if
+        """
+        from npuprof.analysis.rank_replay import what_if
+
+        return what_if(self.table("communication"), transfer=transfer, rank=rank, balance=balance)
+
+    def critical_path(self) -> pd.DataFrame:
+        """Return what the time of the job consists of; durations add up to it exactly.
+
+        See :func:`npuprof.analysis.rank_replay.critical_path`.
+        """
+        from npuprof.analysis.rank_replay import critical_path
+
+        return critical_path(self.table("communication"))

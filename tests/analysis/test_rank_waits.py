@@ -1,0 +1,154 @@
+"""Collectives joined across ranks: clocks, waits, what-if and the critical path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import npuprof
+from npuprof.analysis.rank_replay import critical_path, job, recorded_moving, replay, what_if
+from npuprof.analysis.rank_waits import clock_offsets, collectives, waits
+from npuprof.errors import NpuprofError
+from tests.budget import examples
+
+_BASE = 1_763_600_000_000_000_123
+
+
+def rows(*events: tuple[int, str, int, int], op_type: str = "hcom_allReduce_", count: int = 1) -> pd.DataFrame:
+    """Collectives of rank, group, start and end."""
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "rank": pd.array([event[0] for event in events], "Int64"),
+            "step": pd.array([None] * len(events), "Int64"),
+            "group": [event[1] for event in events],
+            "op_type": op_type,
+            "count": count,
+            "start_ns": np.array([event[2] for event in events], np.int64) + _BASE,
+            "duration_ns": np.array([event[3] - event[2] for event in events], np.int64),
+        }
+    )
+    return frame
+
+
+def synchronised(own: list[list[int]], moving: list[int]) -> pd.DataFrame:
+    """A job in which every rank takes part in every collective, from the times of each rank before each of them."""
+    events, clock = [], 0
+    for segments, transfer in zip(own, moving, strict=True):
+        arrive = [clock + segment for segment in segments]
+        end = max(arrive) + transfer
+        events += [(rank, "g", start, end) for rank, start in enumerate(arrive)]
+        clock = end
+    return rows(*events)
+
+
+@pytest.fixture(scope="module")
+def llm(samples: Path) -> pd.DataFrame:
+    """The collectives of four ranks: two pipeline stages of two."""
+    runs = npuprof.load_set(samples / "torch_npu/llm_4ranks")
+    return runs.table("communication")
+
+
+def test_the_clocks_of_real_ranks(llm: pd.DataFrame) -> None:
+    offsets = clock_offsets(collectives(llm))
+    assert [offsets[rank] / 1e3 for rank in range(4)] == pytest.approx([0, -1.5, -25.4, 1.0], abs=0.15)
+
+
+def test_the_waits_of_real_ranks(llm: pd.DataFrame) -> None:
+    found = waits(llm)
+    sums = found.groupby("rank")[["wait_ns", "moving_ns"]].sum() / 1e6
+    assert sums["wait_ns"].tolist() == pytest.approx([318.29, 339.87, 175.75, 159.67], abs=0.01)
+    assert sums["moving_ns"].between(101.8, 101.9).all()
+    blame = found[found["wait_ns"] > 0].groupby(["rank", "last_rank"])["wait_ns"].sum() / 1e6
+    assert blame.round(1).to_dict() == {
+        (0, 2): 316.1,
+        (0, 3): 2.2,
+        (1, 0): 11.4,
+        (1, 3): 328.5,
+        (2, 0): 157.3,
+        (2, 3): 18.4,
+        (3, 1): 159.7,
+    }
+
+
+def test_what_real_ranks_would_gain(llm: pd.DataFrame) -> None:
+    unchanged = what_if(llm) / 1e6
+    assert unchanged["window_ns"] == pytest.approx(796.81, abs=0.01)
+    assert unchanged["replayed_ns"] == pytest.approx(796.75, abs=0.01)
+    assert unchanged["gain_ns"] == 0
+    assert what_if(llm, transfer=0)["gain_ns"] / 1e6 == pytest.approx(101.8, abs=0.05)
+    assert what_if(llm, transfer=1 / 1.25)["gain_ns"] / 1e6 == pytest.approx(20.4, abs=0.05)
+    assert what_if(llm, balance="stages")["gain_ns"] / 1e6 == pytest.approx(32.0, abs=0.05)
+
+
+def test_the_critical_path_of_real_ranks(llm: pd.DataFrame) -> None:
+    path = critical_path(llm)
+    assert path["duration_ns"].sum() == job(llm).window_ns
+    own = path[path["kind"] == "own"].groupby("rank")["duration_ns"].sum() / 1e6
+    assert own[2] + own[3] == pytest.approx(521.4, abs=0.1)
+    assert own[0] + own[1] == pytest.approx(173.6, abs=0.1)
+    assert path.loc[path["kind"] == "transfer", "duration_ns"].sum() / 1e6 == pytest.approx(101.9, abs=0.1)
+
+
+_jobs = st.integers(2, 4).flatmap(
+    lambda ranks: st.lists(
+        st.tuples(st.lists(st.integers(0, 500), min_size=ranks, max_size=ranks), st.integers(0, 90)),
+        min_size=1,
+        max_size=8,
+    )
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(30))
+@given(_jobs)
+def test_a_job_that_is_played_again_takes_as_long(steps: list[tuple[list[int], int]]) -> None:
+    played = job(synchronised([own for own, _ in steps], [moving for _, moving in steps]))
+    times = played.rows["own_ns"].to_numpy(np.int64)
+    assert replay(played, times, recorded_moving(played)) == played.window_ns
+    path = critical_path(synchronised([own for own, _ in steps], [moving for _, moving in steps]))
+    assert path["duration_ns"].sum() == played.window_ns
+    assert (path["duration_ns"] >= 0).all()
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(30))
+@given(_jobs, st.integers(-5_000, 5_000))
+def test_a_clock_that_is_ahead_changes_no_wait(steps: list[tuple[list[int], int]], ahead: int) -> None:
+    recorded = synchronised([own for own, _ in steps], [moving for _, moving in steps])
+    shifted = recorded.assign(start_ns=recorded["start_ns"] + ahead * (recorded["rank"] == 1).astype("int64"))
+    assert clock_offsets(collectives(shifted))[1] == ahead
+    assert waits(shifted)["wait_ns"].tolist() == waits(recorded)["wait_ns"].tolist()
+
+
+def test_a_slow_rank_is_predicted_as_if_it_were_not() -> None:
+    slow = synchronised([[100, 150, 100]] * 5, [10] * 5)
+    fast = synchronised([[100, 100, 100]] * 5, [10] * 5)
+    predicted = what_if(slow, rank={1: 100 / 150})
+    # The first stretch of the job begins at its first arrival: what came before is not recorded.
+    assert predicted["predicted_ns"] - 50 * 2 / 3 <= job(fast).window_ns <= predicted["predicted_ns"]
+
+
+def test_an_operator_with_one_profiled_member_has_no_wait() -> None:
+    (one,) = waits(rows((3, "g", 0, 25))).to_dict("records")
+    assert (one["wait_ns"], one["moving_ns"], one["last_rank"]) == (0, 25, 3)
+
+
+def test_operators_of_a_group_whose_types_differ_are_matched_by_type() -> None:
+    reduces = rows((0, "g", 0, 10), (0, "g", 40, 50), (1, "g", 0, 10))
+    gathers = rows((0, "g", 20, 30), (1, "g", 20, 30), op_type="hcom_allGather_")
+    found = collectives(pd.concat([reduces, gathers], ignore_index=True))
+    assert found.groupby("op")["op_type"].nunique().max() == 1
+    assert sorted(found["members"]) == [1, 2, 2, 2, 2]
+
+
+def test_ranks_that_block_each_other_are_refused_with_the_operator() -> None:
+    crossed = rows((0, "a", 0, 30), (0, "b", 40, 50), (1, "b", 0, 30), (1, "a", 40, 50))
+    with pytest.raises(NpuprofError, match="waits for a member that never comes"):
+        what_if(crossed)
+    with pytest.raises(NpuprofError, match="no rank has a collective"):
+        what_if(crossed[:0])
