@@ -40,6 +40,15 @@ class SetAnswers(ABC):
 
         return waits(self.table("communication"))
 
+    def blame(self) -> pd.DataFrame:
+        """Return whose own time the waits of all ranks come from, through all ranks that waited in between.
+
+        See :func:`npuprof.analysis.rank_blame.blame`.
+        """
+        from npuprof.analysis.rank_blame import blame
+
+        return blame(self.table("communication"))
+
     def what_if(
         self,
         *,

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import npuprof
+from npuprof.analysis.rank_blame import blame
 from npuprof.analysis.rank_replay import critical_path, job, recorded_moving, replay, what_if
 from npuprof.analysis.rank_waits import clock_offsets, collectives, waits
 from npuprof.errors import NpuprofError
@@ -94,6 +95,25 @@ def test_the_critical_path_of_real_ranks(llm: pd.DataFrame) -> None:
     assert path.loc[path["kind"] == "transfer", "duration_ns"].sum() / 1e6 == pytest.approx(101.9, abs=0.1)
 
 
+def test_whose_own_time_the_waits_of_real_ranks_come_from(llm: pd.DataFrame) -> None:
+    found = blame(llm)
+    assert found.groupby("rank")["wait_ns"].sum().tolist() == waits(llm).groupby("rank")["wait_ns"].sum().tolist()
+    own = found[found["cause"] == "own"].groupby("root_rank")["wait_ns"].sum() / 1e6
+    assert own.tolist() == pytest.approx([178.1, 154.9, 304.7, 355.8], abs=0.1)
+    assert found.loc[found["cause"] == "moving", "wait_ns"].sum() / 1e6 == pytest.approx(0.1, abs=0.05)
+
+
+def test_a_wait_that_is_passed_on_is_the_root_causes() -> None:
+    # Rank 2 is slow and lets rank 1 wait, which is therefore late where rank 0 waits for it.
+    events = rows((1, "b", 10, 110), (2, "b", 100, 110), (0, "a", 20, 130), (1, "a", 120, 130), (0, "c", 0, 5))
+    clocked = pd.concat([events, rows((1, "c", 0, 5), (2, "c", 0, 5))], ignore_index=True)
+    found = blame(clocked)
+    sums = found.groupby(["rank", "root_rank"])["wait_ns"].sum()
+    assert sums[1, 2] == 90
+    assert (sums[0, 2], sums.get((0, 1), 0)) == (90, 0)  # rank 1 is late by its wait, and by the 10 ns of "b" itself
+    assert found.loc[(found["rank"] == 0) & (found["cause"] == "moving"), "wait_ns"].tolist() == [10]
+
+
 _jobs = st.integers(2, 4).flatmap(
     lambda ranks: st.lists(
         st.tuples(st.lists(st.integers(0, 500), min_size=ranks, max_size=ranks), st.integers(0, 90)),
@@ -113,6 +133,10 @@ def test_a_job_that_is_played_again_takes_as_long(steps: list[tuple[list[int], i
     path = critical_path(synchronised([own for own, _ in steps], [moving for _, moving in steps]))
     assert path["duration_ns"].sum() == played.window_ns
     assert (path["duration_ns"] >= 0).all()
+    events = synchronised([own for own, _ in steps], [moving for _, moving in steps])
+    told = blame(events).groupby("rank")["wait_ns"].sum()
+    waited = waits(events).groupby("rank")["wait_ns"].sum()
+    assert told.to_dict() == waited[waited > 0].to_dict()
 
 
 @pytest.mark.slow
