@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,10 @@ SAMPLES = Path(os.environ.get("NPUPROF_SAMPLES", Path(__file__).parents[2] / "sh
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the fast lane try few examples, unless a profile is asked for."""
+    """Let the fast lane try few examples, unless a profile is asked for; let interrupts arrive."""
+    # A shell ignores SIGINT for what it starts in the background, and so would every kernel and process of the tests.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     asked = config.getoption("--hypothesis-profile", default=None)
     settings.load_profile(asked or ("fast" if config.option.markexpr == _FAST else budget.USUAL))
 

@@ -1,4 +1,4 @@
-"""The breakdown of steps: computing, communication that is not overlapped, bubbles and free time, for every rank."""
+"""The breakdown of steps: computing, waiting, moving data, copies and idle time, for every rank."""
 
 from __future__ import annotations
 
