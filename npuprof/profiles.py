@@ -129,7 +129,7 @@ class Profile(ProfileFigures, Exports):
         """Where each nanosecond of each step went; see :mod:`npuprof.analysis.accounting`."""
         from npuprof.analysis.accounting import account
 
-        return account(self.tables, self.info.rank)
+        return account(self.tables, self.info.rank, self.info.selection)
 
     def breakdown(self) -> pd.DataFrame:
         """Return where the time of each step went: rank, device_id, step, part, cause and duration_ns.

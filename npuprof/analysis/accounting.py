@@ -13,6 +13,7 @@ from npuprof.analysis.idle_causes import UNKNOWN, idle_causes, unmeasured_causes
 from npuprof.analysis.intervals import Spans, covering, intersection, pieces, subtract, union
 from npuprof.analysis.step_windows import Basis, StepWindows, step_windows
 from npuprof.arrays import Bools, Int64
+from npuprof.info import Selected
 
 PARTS = ("computing", "waiting", "moving", "communication", "copy", "idle_head", "idle_inside", "idle_tail")
 """Disjoint parts of a step, in this order.
@@ -88,7 +89,9 @@ class Accounting:
         return wide
 
 
-def account(tables: Mapping[str, pd.DataFrame], rank: int | None = None) -> Accounting:
+def account(
+    tables: Mapping[str, pd.DataFrame], rank: int | None = None, selection: Selected | None = None
+) -> Accounting:
     """Attribute each nanosecond of each step of each device to one part and one cause.
 
     Parameters
@@ -97,8 +100,13 @@ def account(tables: Mapping[str, pd.DataFrame], rank: int | None = None) -> Acco
         Every table of the schema by name.
     rank
         The rank of the run, for the ``rank`` column.
+    selection
+        What of the run was asked for: steps are cut at its bounds.
     """
     windows = {device: step_windows(tables, device) for device in _devices(tables)}
+    bounds = (selection or {}).get("start_ns"), (selection or {}).get("end_ns")
+    if bounds != (None, None):
+        windows = {device: own.clipped(*bounds) for device, own in windows.items()}
     times = _vendor_rows(tables["step_times"])
     known = times["device_id"].fillna(next(iter(windows), -1))  # a run of one device need not number it
     devices = [device for device, own in windows.items() if own.basis != "run" or not (known == device).any()]

@@ -46,6 +46,15 @@ class StepWindows:
         """All stretches."""
         return self.starts, self.ends
 
+    def clipped(self, start_ns: int | None, end_ns: int | None) -> StepWindows:
+        """Return the windows cut at the bounds of a selection."""
+        low = np.iinfo(np.int64).min if start_ns is None else start_ns
+        high = np.iinfo(np.int64).max if end_ns is None else end_ns
+        starts, ends = np.clip(self.starts, low, high), np.clip(self.ends, low, high)
+        kept = ends > starts
+        steps, owner = np.unique(self.owner[kept], return_inverse=True)
+        return StepWindows(self.steps[steps], starts[kept], ends[kept], owner.astype(np.int64), self.basis)
+
     def durations(self) -> Int64:
         """Return the length of each step in nanoseconds."""
         lengths = np.zeros(len(self.steps), np.int64)

@@ -138,7 +138,7 @@ def summarise(tables: Mapping[str, pd.DataFrame], info: Info, *, top: int = 5) -
     counted = ("kernels", "tasks", "api", "operators", "communication", "steps")
     return Summary(
         wall_ns=_wall_ns(tables, info),
-        devices=device_times(account(tables), by_rank="rank" in tables["step_times"]),
+        devices=device_times(account(tables, selection=info.selection), by_rank="rank" in tables["step_times"]),
         communication_ns=_communication_ns(tables["communication"]),
         counts={name: len(tables[name]) or None for name in counted},
         top_ops=top_ops(tables["kernels"], top),
