@@ -29,6 +29,7 @@ _EXACT = pa.decimal128(30, _FRACTION_DIGITS)  # times a multiplier of 7 digits, 
 _MULTIPLIER = pa.decimal128(7, 0)
 _PLAIN = rf"^-?(?:[0-9]{{1,18}}(?:\.[0-9]{{0,{_FRACTION_DIGITS}}})?|\.[0-9]{{1,{_FRACTION_DIGITS}}})$"
 _PLACES = {1: 0, 1000: 3, 1_000_000: 6}  # by multiplier: decimal places that it makes whole
+_MOST_CHARACTERS = 38  # of more digits than a decimal has, Arrow keeps the lowest 128 bits and says nothing
 _MAX = np.iinfo(np.int64).max
 _DECIMAL = re.compile(r"[+-]?(?=[0-9.])([0-9]{0,40})(?:\.([0-9]{0,60}))?(?:[eE]([+-]?[0-9]{1,2}))?", re.ASCII)
 
@@ -82,6 +83,8 @@ def _by_arrow(column: Any, multiplier: int) -> tuple[Int64, Bools] | None:
     """Return values and validity as :func:`scaled`; None if any text is no decimal by Arrow's rules, or may be none."""
     data = characters(column)
     if len(data) and int(data.max()) >= ord("E"):  # Arrow accepts any exponent, and hexadecimal integers
+        return None
+    if (pc.max(pc.binary_length(column)).as_py() or 0) > _MOST_CHARACTERS:
         return None
     units = _units(column, multiplier)
     if units is None:

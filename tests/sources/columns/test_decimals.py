@@ -148,3 +148,9 @@ def test_plain_decimals_are_left_to_arrow(
     values, valid = scaled_column(pa.array(texts, pa.string()), multiplier)
     assert values.tolist() == expected
     assert valid.tolist() == [text is not None for text in texts]
+
+
+@pytest.mark.parametrize("text", ["1" + "0" * 400, "-1" + "0" * 44, "9" * 39, "1" + "0" * 38 + ".5"])
+def test_a_number_of_more_digits_than_a_decimal_has_is_none(text: str) -> None:
+    values, valid = scaled([text, "7.5"], 1000)
+    assert (values.tolist(), valid.tolist()) == ([0, 7500], [False, True])
