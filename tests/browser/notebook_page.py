@@ -215,6 +215,8 @@ class Desk:
     def _new_page(self) -> Any:
         page = self._context.new_page()
         page.goto(f"{self._lab.url}/lab?token={TOKEN}&reset")
-        page.wait_for_function("() => window.jupyterapp")
-        _ask(page, "() => jupyterapp.restored")
+        # Also over a page that JupyterLab opens once more, as it does when it forgets a workspace.
+        page.wait_for_function(
+            "() => window.jupyterapp?.restored.then(() => true)", timeout=pace.milliseconds(_WAIT_MS)
+        )
         return page

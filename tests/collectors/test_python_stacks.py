@@ -48,6 +48,7 @@ def test_a_running_function_is_seen_below_its_caller(stacks: PythonStacks, tmp_p
     assert f"test_python_stacks.py({line}): inner" in set(table["name"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("early", [True, False], ids=["started before", "started after"])
 def test_threads_are_followed(stacks: PythonStacks, tmp_path: Path, early: bool) -> None:
     ready, leave, ids = threading.Event(), threading.Event(), []
@@ -76,6 +77,7 @@ def test_threads_are_followed(stacks: PythonStacks, tmp_path: Path, early: bool)
     assert seen["depth"].tolist() == [0]  # threading's own frames are left out
 
 
+@pytest.mark.slow
 def test_a_thread_that_threading_does_not_know_has_pythons_ident_and_is_told(
     stacks: PythonStacks, tmp_path: Path
 ) -> None:
@@ -124,6 +126,7 @@ def test_an_exception_of_the_user_passes_through(stacks: PythonStacks, tmp_path:
     assert "fails" in functions(table_of(stacks, tmp_path))
 
 
+@pytest.mark.slow
 def test_nothing_of_the_user_is_kept_alive(stacks: PythonStacks) -> None:
     class Precious:
         pass
@@ -170,6 +173,7 @@ def test_it_starts_in_one_thread_and_stops_in_another(stacks: PythonStacks) -> N
     assert problems == [[]]
 
 
+@pytest.mark.slow
 def test_it_can_be_started_and_stopped_a_hundred_times(stacks: PythonStacks) -> None:
     before = threading.active_count()
     for _ in range(100):
@@ -181,7 +185,9 @@ def test_it_can_be_started_and_stopped_a_hundred_times(stacks: PythonStacks) -> 
 def test_a_second_stop_says_the_same_and_a_stop_without_start_nothing(stacks: PythonStacks) -> None:
     assert stacks.stop() == []
     stacks.start()
-    assert stacks.stop() == stacks.stop() == []
+    problems = stacks.stop()
+    assert stacks.stop() == problems
+    assert failures(problems) == []
 
 
 def test_wrong_order_is_refused(stacks: PythonStacks, tmp_path: Path) -> None:
@@ -224,6 +230,7 @@ def test_full_memory_ends_the_sampling_and_is_told(
     assert stacks.sample_count == 1
 
 
+@pytest.mark.slow
 def test_deep_recursion_is_cut_and_told(stacks: PythonStacks, tmp_path: Path) -> None:
     def deep(left: int) -> None:
         if left:

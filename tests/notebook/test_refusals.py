@@ -14,7 +14,7 @@ _LACKING = {
     "acl": ("--modules", "CANN's operators only"),
     "simulator": ("--dvpp", "no such hardware"),
     "torch_npu": ("--devices 0", "the device that the process uses"),
-    "mindspore": ("--memory --memory-freq 20", "a rate of its own"),
+    "mindspore": ("--memory --memory-freq 20", "a fixed rate"),
     "tensorflow": ("--op-attr", "no operator attributes"),
     "msprof": ("--devices 0", "the device that the process uses"),
     "kineto": ("--activities cpu --storage-limit 500", "knows no NPU"),
