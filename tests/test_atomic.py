@@ -96,6 +96,7 @@ def test_a_process_without_descriptors_is_told_as_that(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", [False, True])
 def test_a_profile_is_saved_as_a_whole_into_a_new_or_an_empty_directory(
     profile: Profile, tmp_path: Path, there: bool, monkeypatch: pytest.MonkeyPatch

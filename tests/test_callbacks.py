@@ -110,6 +110,7 @@ def test_the_steps_between_two_are_profiled(with_mindspore: bool, tmp_path: Path
     assert (len(fifth.kernels), set(fifth.kernels["step"])) == (5, {5})
 
 
+@pytest.mark.slow
 def test_the_epochs_between_two_are_profiled(with_mindspore: bool, tmp_path: Path) -> None:
     callback = callbacks.StopAtEpoch(2, 3, **_simulated(tmp_path))
     assert isinstance(callback, Callback) == with_mindspore
@@ -117,6 +118,7 @@ def test_the_epochs_between_two_are_profiled(with_mindspore: bool, tmp_path: Pat
     assert len(callback.profiler.result.kernels) == 4 + 6
 
 
+@pytest.mark.slow
 def test_steps_that_are_counted_by_the_epoch_are_profiled_from_the_first_that_is_seen(tmp_path: Path) -> None:
     callback = callbacks.StopAtStep(3, 5, **_simulated(tmp_path))
     train(3, 4, callback, sunk=True)
@@ -183,6 +185,7 @@ def test_a_profiler_and_options_are_refused_together() -> None:
         callbacks.StopAtStep(1, 2, npuprof.profile(), level=0)
 
 
+@pytest.mark.slow
 def test_a_file_asks_for_steps_while_the_training_runs(with_mindspore: bool, tmp_path: Path) -> None:
     callback = callbacks.DynamicMonitor(tmp_path / "cfg", collector="simulator")
     assert isinstance(callback, Callback) == with_mindspore

@@ -48,6 +48,7 @@ def test_open_reads_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err.startswith("npuprof: --steps is '3;4'; give numbers or ranges")
 
 
+@pytest.mark.slow
 def test_a_path_that_cannot_be_opened_is_one_line_and_status_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,6 +56,7 @@ def test_a_path_that_cannot_be_opened_is_one_line_and_status_1(
     assert capsys.readouterr().err.startswith(f"npuprof: {tmp_path / 'missing'} does not exist")
 
 
+@pytest.mark.slow
 def test_advise_is_a_gate_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = str(Profile(Decoded(factories.profile(60), factories.info())).save(tmp_path / "saved"))
     advice = Profile(Decoded(factories.profile(60), factories.info())).advice()

@@ -133,6 +133,7 @@ def test_a_path_that_cannot_be_read_is_told(odd: Path) -> None:
     _sound(caught.value)
 
 
+@pytest.mark.slow
 def test_a_recording_under_such_a_name(odd: Path, tmp_path: Path) -> None:
     with npuprof.profile(collector="simulator", output=odd, stacks=True) as profiling:
         sum(range(1000))
@@ -161,6 +162,7 @@ def test_what_no_encoding_takes_is_shown_as_its_number(text: str, shown: str) ->
     assert encodable(text) == shown
 
 
+@pytest.mark.slow
 def test_notes_hold_only_what_a_file_takes(tmp_path: Path) -> None:
     notes = npuprof.load(small_trace().write(tmp_path / "t.json"))._notes
     notes.warning("a\udcff", "b\ud800")

@@ -12,6 +12,7 @@ import npuprof
 _HEAVY = ("pandas", "plotly", "ipywidgets", "pyarrow", "msgspec", "pyinstrument", "torch", "numpy")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", ["import npuprof", "import npuprof; npuprof.Options(); npuprof.Session"])
 def test_importing_loads_nothing_heavy(statement: str) -> None:
     program = f"{statement}\nimport sys\nprint([name for name in {_HEAVY!r} if name in sys.modules])"

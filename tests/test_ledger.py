@@ -76,6 +76,7 @@ def test_an_input_that_fails_leaves_out_what_is_in_no_table() -> None:
     assert notes.ledger.to_frame()["left_out"].tolist() == [5]
 
 
+@pytest.mark.slow
 def test_ledgers_add_up_and_inputs_are_bounded() -> None:
     first, second = Notes(), Notes()
     for notes in (first, second):

@@ -98,6 +98,7 @@ def test_a_domain_that_is_no_text_is_refused() -> None:
         npuprof.mark("tick", domain)
 
 
+@pytest.mark.slow
 def test_markers_come_back_with_domains_and_the_devices_times(tmp_path: Path) -> None:
     import npuprof.simulator.acl as acl
     from npuprof.simulator import npu

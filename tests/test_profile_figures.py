@@ -73,6 +73,7 @@ def test_each_is_a_figure_that_shows_nothing_by_itself_and_is_small(name: str, l
         assert figure.layout.annotations[0].text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _FIGURES)
 def test_each_suits_light_and_dark_themes_and_offers_no_upload(name: str) -> None:
     layout = getattr(profile(50), name)(**_FIGURES[name]).layout
@@ -92,6 +93,7 @@ def parameters(drawing: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _FIGURES)
 def test_each_shows_the_parameters_of_the_function_that_draws_and_hands_them_on(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -36,6 +36,7 @@ def test_every_table_is_an_attribute(profile: Profile) -> None:
     assert all(len(getattr(empty, name)) == 0 for name in tables.NAMES)
 
 
+@pytest.mark.slow
 def test_a_saved_profile_loads_the_same(profile: Profile, tmp_path: Path) -> None:
     loaded = npuprof.load(profile.save(tmp_path / "saved"))
     for name in tables.NAMES:
@@ -52,6 +53,7 @@ def test_saving_over_something_is_refused(profile: Profile, tmp_path: Path) -> N
         profile.save(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut json", "other json", "cut table", "other table", "no notes"])
 def test_a_damaged_profile_says_so(profile: Profile, tmp_path: Path, damage: str) -> None:
     saved = profile.save(tmp_path / "saved")
@@ -70,6 +72,7 @@ def test_a_damaged_profile_says_so(profile: Profile, tmp_path: Path, damage: str
         npuprof.load(saved)
 
 
+@pytest.mark.slow
 def test_a_table_of_more_rows_than_fit_into_memory_is_refused(
     profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,11 +103,13 @@ def test_the_page_is_one_file_that_refers_to_nothing_else(profile: Profile, tmp_
     assert "<link" not in page
 
 
+@pytest.mark.slow
 def test_shown_as_text_and_html_it_says_what_ran(profile: Profile) -> None:
     assert "training step" in repr(profile)
     assert "training step" in profile._repr_html_()
 
 
+@pytest.mark.slow
 def test_figures_are_plotly_figures(profile: Profile) -> None:
     import plotly.graph_objects as go
 

@@ -98,6 +98,7 @@ FILES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("write", "name"), FILES)
 def test_loading_tells_how_far_it_is(tmp_path: Path, write: Callable[[Path], Path], name: str) -> None:
     told: list[Progress] = []
@@ -112,6 +113,7 @@ def test_loading_tells_how_far_it_is(tmp_path: Path, write: Callable[[Path], Pat
     assert [one.done for one in in_bytes] == sorted(one.done for one in in_bytes)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("write", "name"), FILES)
 def test_an_interrupt_ends_the_loading_and_leaves_nothing(

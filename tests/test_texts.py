@@ -51,6 +51,7 @@ def test_errors_and_warnings_are_plain() -> None:
     assert_plain("".join(OptionsError(HOSTILE)._render_traceback_()))
 
 
+@pytest.mark.slow
 def test_folded_stacks_and_summaries_are_plain(tmp_path: Path) -> None:
     made = factories.profile(6, kernel_names=(NAME,))
     made["python"] = made["python"].assign(name=tables.categorical(np.zeros(len(made["python"]), np.int64), [NAME]))

@@ -87,6 +87,7 @@ def test_metrics_at_level_0_are_refused_where_the_vendor_drops_them() -> None:
         profile(level=0, aic_metrics="ArithmeticUtilization")
 
 
+@pytest.mark.slow
 def test_a_trace_is_exported_under_a_name_of_ones_own() -> None:
     with profile() as prof:
         train_one_step(3)
@@ -95,6 +96,7 @@ def test_a_trace_is_exported_under_a_name_of_ones_own() -> None:
     assert sum(name == str(prof.result.kernels["name"].iloc[0]) for name in names) == 3
 
 
+@pytest.mark.slow
 def test_some_epochs_between_start_and_stop() -> None:
     prof = profile()
     for epoch in range(3):
@@ -151,6 +153,7 @@ def test_metadata_is_written_beside_the_result() -> None:
     assert written == {"test_key1": "test_value1", "test_key2": [1, 2, 3]}
 
 
+@pytest.mark.slow
 def test_stacks_are_exported_for_flame_graphs() -> None:
     with profile() as prof, npuprof.range("forward"):
         train_one_step(3)
@@ -159,6 +162,7 @@ def test_stacks_are_exported_for_flame_graphs() -> None:
     assert stacks.read_text()
 
 
+@pytest.mark.slow
 def test_a_training_that_a_file_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npuprof.dynamic.monitor._CHEAP_NS", 1 << 62)  # a busy machine makes looks slow, and so seldom
     npuprof.dynamic.init("profiler_config_path", keys="torch_npu", collector="simulator")
@@ -183,6 +187,7 @@ def test_a_training_that_a_file_profiles(monkeypatch: pytest.MonkeyPatch) -> Non
 # mindspore.Profiler
 
 
+@pytest.mark.slow
 def test_a_training_between_profiler_and_analyse() -> None:
     with profile(level=0, activities="cpu,npu", aic_metrics="none", output="profiler_data") as profiler:
         train_one_step(2)
@@ -210,6 +215,7 @@ class _OwnCallback:
             self.profiler.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "kernels"), [("cur_step_num", 2 + 3 + 4 + 5), ("cur_epoch_num", 2 + 3 + 4 + 5)])
 def test_callbacks_of_ones_own_start_and_stop(count: str, kernels: int) -> None:
     callback = _OwnCallback(count, 2, 5)
@@ -225,6 +231,7 @@ def test_callbacks_of_ones_own_start_and_stop(count: str, kernels: int) -> None:
         assert chosen.steps["step"].tolist() == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_loop_that_starts_and_stops_by_its_index() -> None:
     profiler = profile(start_profile=False)
     for index in range(30):
@@ -237,6 +244,7 @@ def test_a_loop_that_starts_and_stops_by_its_index() -> None:
     assert len(profiler.result.kernels) == 10
 
 
+@pytest.mark.slow
 def test_results_are_analysed_offline() -> None:
     for _ in range(2):
         with profile(output="./profiling_path"):
@@ -258,6 +266,7 @@ def test_the_variable_of_the_page_is_understood() -> None:
     assert told
 
 
+@pytest.mark.slow
 def test_a_file_of_the_page_profiles_the_tenth_step() -> None:
     callback = callbacks.DynamicMonitor(cfg_path="./dyn_cfg", output_path="./dynprof_data", collector="simulator")
     asked = {
@@ -294,6 +303,7 @@ def model(tmp_path: Path) -> int:
     return model_id
 
 
+@pytest.mark.slow
 def test_a_model_is_profiled_with_samples_of_the_memory(model: int) -> None:
     with profile(level=2, aic_metrics="ArithmeticUtilization", memory=True, memory_freq=15, l2=True, hccl=True) as prof:
         assert acl.mdl.execute(model, 0, 0) == 0
@@ -301,6 +311,7 @@ def test_a_model_is_profiled_with_samples_of_the_memory(model: int) -> None:
     assert len(prof.result.memory) + len(prof.result.counters)
 
 
+@pytest.mark.slow
 def test_events_are_marked_alone_and_on_a_stream(model: int) -> None:
     stream, _ = acl.rt.create_stream()
     with profile() as prof:
@@ -355,6 +366,7 @@ def test_a_second_start_and_a_stop_before_any_are_runtime_errors_as_documented()
         prof.step()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [4, 5, 8])
 def test_too_few_steps_for_the_schedule_are_told_with_the_number_that_it_needs(steps: int) -> None:
     # skip_first + (wait + warmup + active) * repeat

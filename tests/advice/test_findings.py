@@ -23,6 +23,8 @@ from npuprof.profiles import Profile
 from tests import factories
 from tests.analysis.test_accounting import table
 
+pytestmark = pytest.mark.slow
+
 
 def advice(**tables: pd.DataFrame) -> Advice:
     run = factories.all_tables(**tables)
@@ -75,6 +77,7 @@ def test_a_rank_of_kernels_alone_is_not_called_host_bound(samples: Path) -> None
     assert [one.rule for one in advice] == ["layout_and_casts"]
 
 
+@pytest.mark.slow
 def test_a_device_that_waits_for_the_host_is_host_bound() -> None:
     kernels = table("kernels", [(0, 20), (50, 20), (90, 10)])
     calls = table("operators", [(20, 30)])
@@ -115,6 +118,7 @@ def test_only_time_in_which_data_moves_counts_as_exposed_communication(moving: i
     assert found["waiting"].cost_ns == 50 - moving
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task_type", "state"), [("AI_CPU", "fires"), ("AICPU", "fires"), ("AI_CORE", "clean")])
 def test_kernels_of_the_ai_cpu_are_found(task_type: str, state: str) -> None:
     kernels = table("kernels", [(0, 40)], task_type=task_type)
@@ -147,6 +151,7 @@ def test_short_kernels_matter_where_the_host_is_late() -> None:
     assert busy["small_kernels"].state == "clean"
 
 
+@pytest.mark.slow
 def test_the_first_step_is_in_no_figure_if_there_are_others() -> None:
     steps = table("steps", [(0, 900), (900, 100), (1000, 110), (1110, 100)])
     kernels = table("kernels", [(0, 900), (900, 90), (1000, 90), (1110, 90)])

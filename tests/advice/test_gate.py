@@ -69,6 +69,7 @@ def test_an_unknown_name_lists_those_there_are() -> None:
         check("stop < 1s", NAMES)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**15), st.integers(0, 10**6), st.sampled_from(["ns", "us", "ms"]))
 def test_times_are_compared_exactly(step_ns: int, limit: int, unit: str) -> None:
     (one,) = check(f"step < {limit}{unit}", {"step": step_ns})
@@ -76,6 +77,7 @@ def test_times_are_compared_exactly(step_ns: int, limit: int, unit: str) -> None
     assert (one.left_ns, one.right_ns, one.holds) == (Fraction(step_ns), Fraction(limit_ns), step_ns < limit_ns)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_any_text_is_a_gate_or_refused(text: str) -> None:
     with suppress(NpuprofError):

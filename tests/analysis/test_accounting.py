@@ -63,6 +63,7 @@ def by_step(accounting: Accounting) -> dict[tuple[int, str, str], int]:
     return {(step, part, cause): time for step, part, cause, time in zip(*columns, strict=True)}
 
 
+@pytest.mark.slow
 @given(_windows, _spans, _spans, _spans, _spans, _spans, _spans)
 def test_each_moment_of_each_step_is_counted_once(
     windows: _Pairs, computing: _Pairs, collectives: _Pairs, moves: _Pairs, copies: _Pairs, syncs: _Pairs, calls: _Pairs
@@ -178,6 +179,7 @@ def test_a_run_without_steps_has_one_window_of_all_its_slices() -> None:
     assert steps["step"].isna().all()
 
 
+@pytest.mark.slow
 def test_each_device_has_its_own_account_of_the_same_steps() -> None:
     kernels = pd.concat([table("kernels", [(0, 30)]), table("kernels", [(10, 10)], device_id=1)])
     run = factories.all_tables(steps=table("steps", [(0, 50)]), kernels=kernels.astype({"name": "category"}))
@@ -245,6 +247,7 @@ def test_a_run_without_a_device_has_no_account() -> None:
 _AS_MS = ("computing", "waiting", "moving", "communication", "copy", "idle_head", "idle_inside", "idle_tail")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "duration_ms", "parts_ms"),
     [
@@ -262,6 +265,7 @@ def test_steps_of_real_runs(samples: Path, name: str, duration_ms: float, parts_
     assert [row[part] / 1e6 for part in _AS_MS] == pytest.approx(parts_ms, abs=0.001 if "level" in name else 0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "causes_ms"),
     [

@@ -24,6 +24,7 @@ def profile(tables: dict[str, pd.DataFrame]) -> Profile:
     return Profile(Decoded(tables, factories.info(rank=3), Notes()))
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(KEYS), min_size=1, max_size=4, unique=True), st.integers(0, 40))
 def test_tables_by_any_keys_are_of_all_kernels(keys: list[Key], count: int) -> None:
     run = profile(factories.profile(count) if count else factories.all_tables())
@@ -37,6 +38,7 @@ def test_tables_by_any_keys_are_of_all_kernels(keys: list[Key], count: int) -> N
     assert {str(table[name].dtype) for name in ("total_ns", "mean_ns", "median_ns", "p95_ns", "max_ns")} == {"int64"}
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=60))
 def test_median_and_p95_are_times_that_occurred_in_integers(durations: list[int]) -> None:
     tables = factories.profile(len(durations))
@@ -70,6 +72,7 @@ def test_a_wrong_key_lists_those_that_exist() -> None:
     assert get_args(Key) == KEYS
 
 
+@pytest.mark.slow
 def test_a_real_runs_tables_have_the_backward_pass_under_its_forward_lines(samples: Path) -> None:
     run = npuprof.load(samples / "torch_npu" / "text" / "level1" / "rank0_ascend_pt")
     whole = int(run.kernels["duration_ns"].sum())
@@ -82,6 +85,7 @@ def test_a_real_runs_tables_have_the_backward_pass_under_its_forward_lines(sampl
     assert not operators["op"].astype(str).str.startswith("aclnn").any()
 
 
+@pytest.mark.slow
 def test_ranks_of_a_set_are_a_key(samples: Path) -> None:
     runs = npuprof.load_set(samples / "torch_npu" / "llm_4ranks")
     table = runs.by("rank", "op_type")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from npuprof.analysis import comparison
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
@@ -29,6 +31,7 @@ def test_a_run_without_kernels_has_none() -> None:
     assert compared["after_count"].sum() == 10
 
 
+@pytest.mark.slow
 def test_key_figures_that_a_run_does_not_tell_are_absent() -> None:
     figures = comparison.key_figures(_run(0).summary, _run(20).summary).set_index("figure")
     assert figures["before_ns"].isna()["device idle"]

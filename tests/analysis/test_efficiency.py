@@ -110,6 +110,7 @@ def test_more_blocks_than_cores_are_several_rounds() -> None:
     assert limits.name == "as Ascend 910B2"
 
 
+@pytest.mark.slow
 def test_without_counters_the_name_tells_and_without_a_name_nothing_does() -> None:
     kernels = factories.profile(20)["kernels"]
     assert measured_limits(kernels, "Ascend 910_9362")[0] is LIMITS["ascend9109362"]
@@ -119,6 +120,7 @@ def test_without_counters_the_name_tells_and_without_a_name_nothing_does() -> No
     assert "not known" in table.attrs["notes"][0]
 
 
+@pytest.mark.slow
 def test_rows_are_of_all_kernels_and_a_wrong_choice_is_told() -> None:
     run = factories.profile(50)
     for each in ("shapes", "kernel"):
@@ -145,6 +147,7 @@ def test_more_than_the_roof_is_told() -> None:
     assert row["note"] == "shape or peak is wrong"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rank", "best", "mean"), [(0, 217.2, 186.5), (2, 231.7, 152.4)])
 def test_the_products_of_real_ranks(rank: int, best: float, mean: float, samples: Path) -> None:
     run = npuprof.load(samples / "torch_npu" / "llm_4ranks" / f"rank_{rank}_ascend_pt")
@@ -160,6 +163,7 @@ def test_the_products_of_real_ranks(rank: int, best: float, mean: float, samples
     assert large["bytes_per_s"].between(0.58e12, 0.80e12).all()
 
 
+@pytest.mark.slow
 def test_convolutions_of_a_real_run_have_no_padded_channels(samples: Path) -> None:
     run = npuprof.load(samples / "torch_npu" / "text" / "level1" / "rank0_ascend_pt")
     table = run.efficiency()

@@ -56,6 +56,7 @@ def test_a_run_with_a_device_is_told_by_its_device() -> None:
     assert "operator" not in [grid.headings[0] for grid in grids(summary)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["mindspore/cpu/case_cpu", "torch_npu/host_only_raw"])
 def test_real_runs_without_a_device_have_no_dash(samples: Path, folder: str) -> None:
     summary = npuprof.load(next((samples / folder).iterdir())).summary

@@ -89,6 +89,7 @@ def test_what_is_no_shape_is_not_read_as_one(text: object) -> None:
     assert shapes(text) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metrics", "flops_from", "bytes_from"),
     [

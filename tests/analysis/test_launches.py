@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import npuprof
 from npuprof import tables
@@ -108,6 +109,7 @@ def test_stacks_and_modules_of_operators_tell_where_no_python_call_does() -> Non
     assert joined["module"].tolist()[:2] == ["Net/Linear_0"] * 2
 
 
+@pytest.mark.slow
 def test_every_kernel_is_a_row_so_that_sums_hold() -> None:
     for count in (0, 1, 500):
         run = Profile(Decoded(factories.profile(count) if count else factories.all_tables(), factories.info(), Notes()))
@@ -121,6 +123,7 @@ def test_every_kernel_is_a_row_so_that_sums_hold() -> None:
         assert told == int(kernels["duration_ns"].sum())
 
 
+@pytest.mark.slow
 def test_links_of_damaged_files_end(tmp_path: Path) -> None:
     wild = [
         link("forward_backward", ("operators", 4), ("operators", 1)),
@@ -133,6 +136,7 @@ def test_links_of_damaged_files_end(tmp_path: Path) -> None:
     assert len(npuprof.load(saved).launches) == len(run["kernels"])
 
 
+@pytest.mark.slow
 def test_real_results_name_the_line_and_the_module_of_forward_and_backward_kernels(samples: Path) -> None:
     """The training loop of this sample calls the model in line 354 of its script and nothing else on the device."""
     folder = samples / "torch_npu" / "text" / "level1"

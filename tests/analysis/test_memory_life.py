@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ def allocations(blocks: list[_Block]) -> pd.DataFrame:
     )
 
 
+@pytest.mark.slow
 @given(_blocks, st.integers(0, 20))
 def test_sums_of_what_is_alive_balance(blocks: list[_Block], moment: int) -> None:
     alive = alive_at(allocations(blocks), moment, 0)

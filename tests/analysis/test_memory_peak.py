@@ -44,6 +44,7 @@ def sample(time_ns: int, allocated: int) -> pd.DataFrame:
     return tables.build("memory", {**columns, "allocated_bytes": [allocated], "reserved_bytes": [allocated]})
 
 
+@pytest.mark.slow
 def test_owners_have_the_line_the_operator_and_what_was_there_before() -> None:
     run = training()
     run["allocations"] = blocks(("aten::addmm", 40, 100, None), ("aten::mm", 30, 650, None), ("old", 7, None, 900))
@@ -56,6 +57,7 @@ def test_owners_have_the_line_the_operator_and_what_was_there_before() -> None:
     assert int(owners["size_bytes"].sum()) == 100
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(1, 1 << 40), st.integers(0, 50), st.integers(1, 50)), min_size=1, max_size=30),
     st.booleans(),
@@ -76,6 +78,7 @@ def test_a_run_without_memory_has_no_owners_and_cannot_tell_of_leaks() -> None:
     assert memory_leaks(factories.all_tables()).attrs["state"] == "cannot tell"
 
 
+@pytest.mark.slow
 def test_a_floor_that_grows_over_three_steps_leaks_and_the_gradients_of_the_last_do_not() -> None:
     leak = [("leak", 10, 100 * step + 5, None) for step in range(4)]
     gradients = [("grad", 50, 100 * step + 6, 100 * step + 106 if step < 3 else None) for step in range(4)]
@@ -95,6 +98,7 @@ def test_a_floor_that_grew_once_and_stays_is_no_leak() -> None:
     assert not len(memory_leaks(factories.all_tables(steps=steps(5), allocations=grown)))
 
 
+@pytest.mark.slow
 def test_the_peaks_of_real_runs(samples: Path) -> None:
     whole = npuprof.load(samples / "torch_npu" / "llm_4ranks" / "rank_0_ascend_pt").memory_peak()
     before = whole[whole["category"] == "allocated before this run"]["size_bytes"].sum()

@@ -48,6 +48,7 @@ def in_flame_graph(pattern: str) -> None:
     matching(merged_calls(factories.profile(6, kernel_names=(NAME,))), pattern, regex=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", EXPLODING)
 @pytest.mark.parametrize("place", [in_table, in_text_column, in_timeline, in_flame_graph])
 def test_an_expression_that_would_explode_is_answered(place: Callable[[str], None], pattern: str) -> None:

@@ -82,6 +82,7 @@ def test_lines_tell_files_of_one_name_apart_and_claim_no_line_that_is_an_entranc
     assert list(lines(places).isna()) == [False, False, False, True]
 
 
+@pytest.mark.slow
 def test_copies_and_synchronisations_of_a_real_run_have_the_line_that_called(samples: Path) -> None:
     run = npuprof.load(samples / "torch_npu" / "text" / "level1" / "rank0_ascend_pt")
     rows = np.flatnonzero(run.api["name"].astype(str).str.contains("Synchronize").to_numpy(bool))

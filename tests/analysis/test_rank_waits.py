@@ -17,6 +17,8 @@ from npuprof.analysis.rank_waits import clock_offsets, collectives, waits
 from npuprof.errors import NpuprofError
 from tests.budget import examples
 
+pytestmark = pytest.mark.slow
+
 _BASE = 1_763_600_000_000_000_123
 
 
@@ -86,6 +88,7 @@ def test_what_real_ranks_would_gain(llm: pd.DataFrame) -> None:
     assert what_if(llm, balance="stages")["gain_ns"] / 1e6 == pytest.approx(32.0, abs=0.05)
 
 
+@pytest.mark.slow
 def test_the_critical_path_of_real_ranks(llm: pd.DataFrame) -> None:
     path = critical_path(llm)
     assert path["duration_ns"].sum() == job(llm).window_ns
@@ -95,6 +98,7 @@ def test_the_critical_path_of_real_ranks(llm: pd.DataFrame) -> None:
     assert path.loc[path["kind"] == "transfer", "duration_ns"].sum() / 1e6 == pytest.approx(101.9, abs=0.1)
 
 
+@pytest.mark.slow
 def test_whose_own_time_the_waits_of_real_ranks_come_from(llm: pd.DataFrame) -> None:
     found = blame(llm)
     assert found.groupby("rank")["wait_ns"].sum().tolist() == waits(llm).groupby("rank")["wait_ns"].sum().tolist()
@@ -123,7 +127,6 @@ _jobs = st.integers(2, 4).flatmap(
 )
 
 
-@pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(_jobs)
 def test_a_job_that_is_played_again_takes_as_long(steps: list[tuple[list[int], int]]) -> None:
@@ -139,7 +142,6 @@ def test_a_job_that_is_played_again_takes_as_long(steps: list[tuple[list[int], i
     assert told.to_dict() == waited[waited > 0].to_dict()
 
 
-@pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(_jobs, st.integers(-5_000, 5_000))
 def test_a_clock_that_is_ahead_changes_no_wait(steps: list[tuple[list[int], int]], ahead: int) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import npuprof
 from npuprof import tables
@@ -46,6 +47,7 @@ def test_many_steps_have_a_median_and_outliers_by_number() -> None:
     assert set(table.index) <= {"step", *PARTS}
 
 
+@pytest.mark.slow
 def test_the_parts_of_equal_steps_add_up_and_few_steps_have_no_outliers() -> None:
     table = run_of([1_000] * 4).step_statistics().set_index("part")
     assert int(table.loc["step", "median_ns"]) == int(table.drop("step")["median_ns"].sum()) == 1_000
@@ -67,6 +69,7 @@ def test_a_run_without_steps_is_one() -> None:
     assert not len(Profile(Decoded()).step_statistics())
 
 
+@pytest.mark.slow
 def test_the_steps_of_real_ranks(samples: Path) -> None:
     table = npuprof.load(samples / "torch_npu" / "text" / "level1" / "rank0_ascend_pt").step_statistics()
     told = pd.Series(table["median_ns"].to_numpy(), index=table["part"].astype(str))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from npuprof import tables
 from npuprof.analysis.step_windows import run_window
@@ -19,6 +20,7 @@ def test_the_parts_of_a_devices_time_add_up_to_its_span() -> None:
     assert device.where == "3 steps"
 
 
+@pytest.mark.slow
 def test_every_device_has_its_own_times() -> None:
     kernels = _kernels(np.array([5, 7, 9]))
     kernels["device_id"] = [3, 3, 1]
@@ -39,6 +41,7 @@ def test_what_a_run_does_not_have_is_absent_and_not_zero() -> None:
         assert frame.empty
 
 
+@pytest.mark.slow
 def test_wall_time_is_that_of_the_collection_when_known() -> None:
     run = factories.profile(10)
 

@@ -41,6 +41,7 @@ def test_the_line_makes_the_same_frame(view: View) -> None:
     pd.testing.assert_frame_equal(made, rows(view, frame, START_NS))
 
 
+@pytest.mark.slow
 @given(
     group=st.sampled_from([(), ("name",), ("op_type",), ("stream_id", "name")]),
     where=st.lists(

@@ -52,6 +52,7 @@ def tasks(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return tables.build("communication_tasks", columns)
 
 
+@pytest.mark.slow
 @given(_tasks)
 def test_parts_of_operators_balance_and_count_each_nanosecond_once(rows: list[tuple[int, int, int, str]]) -> None:
     durations = [100, 0, 40, 75]

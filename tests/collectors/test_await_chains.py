@@ -25,6 +25,7 @@ async def wait_while_idle(done: Callable[[], bool]) -> None:
         await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_idle_time_belongs_to_the_coroutine_that_awaits(stacks: PythonStacks, tmp_path: Path) -> None:
     async def leaf() -> None:
         await wait_while_idle(has_looked(stacks, 4))
@@ -45,6 +46,7 @@ def test_idle_time_belongs_to_the_coroutine_that_awaits(stacks: PythonStacks, tm
     assert "select" not in functions(own)
 
 
+@pytest.mark.slow
 def test_the_main_task_of_a_loop_in_another_thread_is_found(stacks: PythonStacks, tmp_path: Path) -> None:
     async def main() -> None:
         await wait_while_idle(has_looked(stacks, 4))
@@ -92,6 +94,7 @@ _GROUPED = pytest.param(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("awaiting", [_direct, _gathered, _waited, _limited, _shielded, _GROUPED])
 def test_a_running_task_belongs_to_the_coroutine_that_awaits_it(
     stacks: PythonStacks, tmp_path: Path, awaiting: Callable[[Awaitable[None]], Awaitable[None]]

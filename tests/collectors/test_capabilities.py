@@ -134,6 +134,7 @@ def _lowered(collector: str, options: Options) -> object:
             return tensorflow_options.build(options, training=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("collector", ["acl", "torch_npu", "mindspore", "msprof", "tensorflow"])
 @pytest.mark.parametrize("option", sorted(set(_ASKED) - {"level"}))
 def test_what_a_front_end_has_is_handed_on(collector: str, option: str) -> None:

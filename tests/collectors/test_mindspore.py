@@ -114,6 +114,7 @@ def test_a_run_is_started_and_ended_once_and_read_without_the_vendors_parser(
     assert prof.recording.problems == []
 
 
+@pytest.mark.slow
 def test_the_device_is_read_from_the_raw_data_inside_mindspores_directory(make_mindspore: Make, tmp_path: Path) -> None:
     make_mindspore(npu=SimulatorCollector())
     with npuprof.profile(collector="mindspore", output=tmp_path) as prof:

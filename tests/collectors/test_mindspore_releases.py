@@ -98,6 +98,7 @@ def test_markers_without_domains_are_told_once(make_mindspore: Make, tmp_path: P
     assert double.marks == [("plain", None), ("epoch", None)]
 
 
+@pytest.mark.slow
 def test_the_directory_of_the_oldest_releases_is_read(make_mindspore: Make, tmp_path: Path) -> None:
     make_mindspore(release="unlisted", npu=SimulatorCollector())
     with npuprof.profile(collector="mindspore", output=tmp_path) as prof:

@@ -163,6 +163,7 @@ def test_a_process_that_was_not_started_for_it_is_refused_with_the_reason(
         MsprofCollector().check(Options())
 
 
+@pytest.mark.slow
 def test_the_mode_is_that_of_the_environment_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     program = (
         "import os; os.environ['PROFILING_MODE'] = 'late'; "
@@ -198,6 +199,7 @@ def test_without_the_tool_the_front_end_is_absent(monkeypatch: pytest.MonkeyPatc
         MsprofCollector().check(Options())
 
 
+@pytest.mark.slow
 def test_a_session_attaches_collects_and_detaches(tool: Callable[..., Any], tmp_path: Path) -> None:
     called = tool()
     session = Session(Options(activities=("npu",), output=tmp_path / "out", collector="msprof"))
@@ -228,6 +230,7 @@ def test_a_warm_up_starts_the_tool_and_the_start_is_a_word_to_it(
     assert not [thread for thread in threading.enumerate() if thread.name == "npuprof-msprof"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "told"),
     [
@@ -251,6 +254,7 @@ def test_a_start_that_is_refused_leaves_nothing_running(
     assert not [thread for thread in threading.enumerate() if thread.name == "npuprof-msprof"]
 
 
+@pytest.mark.slow
 def test_an_error_line_that_is_no_answer_does_not_end_the_run(tool: Callable[..., Any], tmp_path: Path) -> None:
     tool(grumbles="no_msopprof")
     with Session(Options(activities=("npu",), output=tmp_path, collector="msprof")) as session:
@@ -260,6 +264,7 @@ def test_an_error_line_that_is_no_answer_does_not_end_the_run(tool: Callable[...
     assert len(session.result.kernels) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "told"),
     [
@@ -334,6 +339,7 @@ def test_a_script_is_run_with_its_arguments_and_recorded(
     assert ended_runs()[-1].directory == recording.directory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("set_ns", "told"), [(-3_600_000_000_000, "back by"), (3_600_000_000_000, "forward by")])
 def test_a_clock_that_is_set_while_a_program_runs_changes_no_duration(
     tool: Callable[..., Any], tmp_path: Path, script: Path, clock: FakeClock, set_ns: int, told: str
@@ -366,6 +372,7 @@ def test_a_program_that_never_uses_cann_is_told(tool: Callable[..., Any], tmp_pa
         run_application([str(script), "0"], Options(output=tmp_path / "out"))
 
 
+@pytest.mark.slow
 def test_a_program_that_takes_too_long_is_ended_with_what_it_runs(
     tool: Callable[..., Any], tmp_path: Path, script: Path
 ) -> None:

@@ -111,6 +111,7 @@ def test_the_window_is_asked_for_the_level_and_the_metrics(
     assert list(tensorflow.versions()) == [("npu_bridge", "npu_device")[version - 1]]
 
 
+@pytest.mark.slow
 def test_what_the_window_wrote_is_the_run(make: Make, tmp_path: Path) -> None:
     _, adapter = make()
     adapter.npu = SimulatorCollector()

@@ -56,6 +56,7 @@ def test_any_bytes_are_an_object_or_a_refusal(tmp_path_factory: Any, content: by
         assert isinstance(read_file(path)[0], dict)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", keys.DIALECTS)
 def test_a_damaged_field_is_told_or_refused(tmp_path: Path, dialect: str) -> None:
     path = tmp_path / "profiler_config.json"

@@ -134,6 +134,7 @@ def test_a_file_left_by_another_training_does_not_begin_now(collector: FakeColle
     assert "until it is changed" in log_of(file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "told"),
     [

@@ -48,6 +48,7 @@ def times(events: list[dict[str, Any]], process: str) -> list[tuple[int, int]]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "process"), [("api", "CANN"), ("tasks", "Ascend Hardware"), ("steps", "Steps"), ("marks", "Markers")]
 )
@@ -76,6 +77,7 @@ def test_the_devices_tasks_can_be_loaded_again(run: npuprof.Profile, tmp_path: P
     assert again.tasks[key].astype("int64").values.tolist() == run.tasks[key].astype("int64").values.tolist()
 
 
+@pytest.mark.slow
 def test_a_compressed_trace_holds_the_same(run: npuprof.Profile, tmp_path: Path) -> None:
     plain = run.to_chrome_trace(tmp_path / "trace.json").read_text()
     with gzip.open(run.to_chrome_trace(tmp_path / "trace.json.gz"), "rt") as file:

@@ -4,6 +4,8 @@ import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+import pytest
+
 from npuprof.analysis.summary import summarise
 from npuprof.exports.html import page_html, report_figures, report_html
 from npuprof.info import Info
@@ -44,6 +46,7 @@ def report(notes: Notes | None = None, **info: object) -> str:
     return report_html(summarise(run, about), about, (notes or Notes()).to_frame(), factories.advice(run, about))
 
 
+@pytest.mark.slow
 def test_a_kernel_named_script_shows_as_text() -> None:
     notes = Notes()
     notes.error(HOSTILE, HOSTILE)
@@ -57,6 +60,7 @@ def test_a_kernel_named_script_shows_as_text() -> None:
     assert not any(name.startswith("on") for name, _ in elements.attributes)
 
 
+@pytest.mark.slow
 def test_the_fragment_has_inline_styles_only_and_refers_to_nothing() -> None:
     fragment = report()
 
@@ -66,11 +70,13 @@ def test_the_fragment_has_inline_styles_only_and_refers_to_nothing() -> None:
     assert "var(--jp-ui-font-color1,inherit)" in fragment
 
 
+@pytest.mark.slow
 def test_no_name_is_read_as_a_formula() -> None:
     whole = ElementTree.fromstring(report(name="$x$ and \\(y\\)").replace("&nbsp;", " ").replace(" open ", ' open="" '))
     assert {"mathjax_ignore", "tex2jax_ignore"} <= set((whole.get("class") or "").split())
 
 
+@pytest.mark.slow
 def test_it_can_be_read_where_all_styles_are_stripped() -> None:
     bare = re.sub(r' (style|class)="[^"]*"', "", report())
     words = re.sub(r"<[^>]*>", "", re.sub(r"</?(div|tr|summary|details|table|td|th)[^>]*>", "\n", bare))
@@ -81,11 +87,13 @@ def test_it_can_be_read_where_all_styles_are_stripped() -> None:
     assert re.fullmatch(r"device 0, 3 steps, 2.40 ms: computing [\d.]+ % communication [\d.]+ % idle [\d.]+ %", bar)
 
 
+@pytest.mark.slow
 def test_simulated_stands_in_plain_sight_only_when_it_was() -> None:
     assert "SIMULATED NPU" in Elements(report()).text
     assert "SIMULATED" not in report(simulated=False)
 
 
+@pytest.mark.slow
 def test_it_holds_key_figures_kernels_and_notes() -> None:
     notes = Notes()
     notes.warning("stars_soc", "cut short", count=3)
@@ -112,6 +120,7 @@ def test_a_run_without_anything_still_has_a_report() -> None:
     assert "table" not in Elements(fragment).tags
 
 
+@pytest.mark.slow
 def test_the_page_is_complete_and_lets_nothing_in() -> None:
     about = factories.info(name=HOSTILE)
     run = factories.profile(60, kernel_names=(HOSTILE, "Add"))

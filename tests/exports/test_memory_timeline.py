@@ -42,6 +42,7 @@ def test_one_device_can_be_chosen_and_compressed(run: npuprof.Profile, tmp_path:
         assert list(json.load(file)) == ["npu:1 <b>GE</b>"]
 
 
+@pytest.mark.slow
 def test_a_page_shows_the_figure_with_names_escaped(run: npuprof.Profile, tmp_path: Path) -> None:
     page = run.to_memory_timeline(tmp_path / "memory.html").read_text(encoding="utf-8")
     assert "allocated" in page

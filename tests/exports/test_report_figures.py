@@ -24,6 +24,7 @@ def hostile_run() -> dict[str, pd.DataFrame]:
     return run
 
 
+@pytest.mark.slow
 def test_a_report_of_a_million_hostile_slices_is_below_one_megabyte(hostile_run: dict[str, pd.DataFrame]) -> None:
     info = factories.info(name="<" * 1_000_000, failed="E" * 1_000_000)
     notes = Notes()
@@ -38,6 +39,7 @@ def test_a_report_of_a_million_hostile_slices_is_below_one_megabyte(hostile_run:
     assert sum(map(saved_bytes, figures)) + len(text.encode()) <= 1_000_000
 
 
+@pytest.mark.slow
 def test_a_usual_run_is_shown_in_full() -> None:
     timeline, flamegraph = report_figures(factories.profile(60), factories.info())
 
@@ -45,6 +47,7 @@ def test_a_usual_run_is_shown_in_full() -> None:
     assert "host time" in flamegraph.layout.title.text
 
 
+@pytest.mark.slow
 def test_detail_goes_down_until_the_report_fits() -> None:
     run = factories.profile(6_000, kernel_names=[f"kernel_{i}" for i in range(3_000)])
 
@@ -54,6 +57,7 @@ def test_detail_goes_down_until_the_report_fits() -> None:
     assert len(small[0].data) > 3
 
 
+@pytest.mark.slow
 def test_a_run_without_host_slices_shows_device_time() -> None:
     kernels = factories.profile(20)["kernels"]
 

@@ -30,6 +30,7 @@ def weights(lines: list[str]) -> list[int]:
     return [int(line.rpartition(" ")[2]) for line in lines]
 
 
+@pytest.mark.slow
 def test_device_time_adds_up_to_that_of_the_kernels(run: npuprof.Profile) -> None:
     lines = list(folded_stacks(run.tables, "self_npu_time_total"))
     total_us = run.kernels["duration_ns"].sum() / 1_000
@@ -38,6 +39,7 @@ def test_device_time_adds_up_to_that_of_the_kernels(run: npuprof.Profile) -> Non
     assert weights(lines) == sorted(weights(lines), reverse=True)
 
 
+@pytest.mark.slow
 def test_host_time_adds_up_to_that_of_the_call_tree(run: npuprof.Profile) -> None:
     lines = list(folded_stacks(run.tables))
     assert sum(weights(lines)) * 1_000 == pytest.approx(call_tree(run.tables)["self_host_ns"].sum(), abs=1_000 * 200)

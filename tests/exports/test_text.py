@@ -3,6 +3,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+import pytest
+
 from npuprof.analysis.summary import summarise
 from npuprof.exports.text import summary_text
 from npuprof.info import Info
@@ -18,6 +20,7 @@ def written(
     return summary_text(summarise(run, about), about, (notes or Notes()).to_frame(), factories.advice(run, about))
 
 
+@pytest.mark.slow
 def test_the_first_lines_tell_what_ran_where() -> None:
     first, second, *_ = written().splitlines()
 
@@ -25,10 +28,12 @@ def test_the_first_lines_tell_what_ran_where() -> None:
     assert second == "Ascend 910B · device 0 · level 1 · collector simulator · started 2025-11-20 00:53:20 UTC"
 
 
+@pytest.mark.slow
 def test_a_real_run_is_not_called_simulated() -> None:
     assert "SIMULATED" not in written(simulated=False)
 
 
+@pytest.mark.slow
 def test_key_figures_and_tables_are_there() -> None:
     text = written()
 
@@ -39,6 +44,7 @@ def test_key_figures_and_tables_are_there() -> None:
     assert "aclrtMemcpyAsync" in text
 
 
+@pytest.mark.slow
 def test_one_kernel_is_not_called_several() -> None:
     text = written(names=("MatMul",), kernels=1)
 
@@ -47,6 +53,7 @@ def test_one_kernel_is_not_called_several() -> None:
     assert "1 kernels" not in text
 
 
+@pytest.mark.slow
 def test_columns_are_aligned_even_with_wide_and_combining_characters() -> None:
     lines = written(names=("矩阵乘", "e\u0301", "Add", "LayerNorm", "T")).splitlines()
     head = next(i for i, line in enumerate(lines) if line.startswith("kernel ") and "of kernel time" in line)
@@ -56,6 +63,7 @@ def test_columns_are_aligned_even_with_wide_and_combining_characters() -> None:
     assert all(row.endswith((" %", "of kernel time")) for row in rows)
 
 
+@pytest.mark.slow
 def test_names_cannot_control_the_terminal() -> None:
     text = written(names=("\x1b[2J", "a\nb", "c\rd", "\u202egnp", "n" * 500))
 
@@ -66,10 +74,12 @@ def test_names_cannot_control_the_terminal() -> None:
     assert max(map(len, text.splitlines())) <= 300
 
 
+@pytest.mark.slow
 def test_a_failed_cell_is_said() -> None:
     assert "The profiled code raised ValueError: no" in written(failed="ValueError: no")
 
 
+@pytest.mark.slow
 def test_notes_are_listed_the_gravest_first_and_counted_when_many() -> None:
     notes = Notes()
     notes.info("host", "fine")

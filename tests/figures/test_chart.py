@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from npuprof.figures.chart import chart, nothing, spread
 from npuprof.info import Info
 from tests import factories
 
 
+@pytest.mark.slow
 def test_a_long_subtitle_is_broken_at_its_dots() -> None:
     parts = ["word " * 8 + str(number) for number in range(4)]
     figure = chart("Title", factories.info(), subtitle=" · ".join(parts))

@@ -39,6 +39,7 @@ def shown(figure: Any) -> dict[str, Any]:
     return {trace.name: trace for trace in figure.data}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("value", "cell"), [("size", 2.0), ("time", 0.001), ("bandwidth", 2_000.0)])
 def test_a_cell_is_what_went_from_one_rank_to_another(value: Any, cell: float) -> None:
     figure = plot_traffic(rank_traffic(transfers(3), {}), factories.info(), value=value)
@@ -58,6 +59,7 @@ def test_pairs_without_traffic_are_empty_and_not_zero() -> None:
     assert [list(row) for row in heat.z] == [[None, 1.0], [None, None]]
 
 
+@pytest.mark.slow
 def test_of_many_ranks_those_that_move_most_are_drawn() -> None:
     figure = plot_traffic(rank_traffic(transfers(150), {}), Info(), max_ranks=16)
     assert list(figure.data[0].x) == [str(rank) for rank in range(134, 150)]
@@ -70,6 +72,7 @@ def test_a_value_that_is_none_is_refused() -> None:
         plot_traffic(rank_traffic(transfers(2), {}), Info(), value="speed")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_bars_are_as_long_as_the_operators_and_points_as_fast_as_the_links() -> None:
     run = transfers(3) | {"communication": factories.profile(50)["communication"]}
     run["communication_tasks"]["op_id"] = pd.array([0] * 9, "Int64")
@@ -83,6 +86,7 @@ def test_bars_are_as_long_as_the_operators_and_points_as_fast_as_the_links() -> 
     assert "10 operators" in figure.layout.title.text
 
 
+@pytest.mark.slow
 def test_where_waiting_is_not_known_it_says_so() -> None:
     figure = communication_of(factories.profile(50), Info(), {})
     assert "waiting is not known" in figure.layout.title.text
@@ -90,6 +94,7 @@ def test_where_waiting_is_not_known_it_says_so() -> None:
     assert "not recorded" in figure.layout.annotations[1].text
 
 
+@pytest.mark.slow
 def test_many_operators_and_sizes_stay_small_and_none_is_lost() -> None:
     count = 3_000
     operators = tables.build(

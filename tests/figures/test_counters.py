@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from npuprof import tables
 from npuprof.figures.counters import plot_counters
@@ -32,6 +33,7 @@ def counters(series: Sequence[tuple[str, str | None, str | None]], samples: int 
     )
 
 
+@pytest.mark.slow
 def test_panels_are_the_parts_of_the_machine_and_units() -> None:
     some = [
         ("HBM read", "0", "MB/s"),
@@ -46,6 +48,7 @@ def test_panels_are_the_parts_of_the_machine_and_units() -> None:
     assert "simulated" in figure.layout.title.text
 
 
+@pytest.mark.slow
 def test_its_time_is_the_timelines() -> None:
     run = factories.profile(20) | {"counters": counters([("HBM read", "0", "MB/s")])}
     figure, drawn = plot_counters(run, Info()), timeline(run, Info())
@@ -54,6 +57,7 @@ def test_its_time_is_the_timelines() -> None:
     assert list(figure.data[0].x)[:2] == [1.0, 11.0]  # the first slice began 1 us before the first sample
 
 
+@pytest.mark.slow
 def test_what_is_not_drawn_is_told_and_can_be_asked_for() -> None:
     some = [
         ("HBM read", "0", "MB/s"),
@@ -69,6 +73,7 @@ def test_what_is_not_drawn_is_told_and_can_be_asked_for() -> None:
     assert [line.name for line in asked.data] == ["QoS OTHERS", "PCIe post Tx", "PCIe post Tx max"]
 
 
+@pytest.mark.slow
 def test_of_many_instances_the_highest_are_drawn_and_counted() -> None:
     some = [("CPU Usage CPU", str(number), "%") for number in range(192)]
     figure = plot_counters(factories.all_tables(counters=counters(some, 2_000)), Info())
@@ -78,6 +83,7 @@ def test_of_many_instances_the_highest_are_drawn_and_counted() -> None:
     assert saved_bytes(figure) < 300_000
 
 
+@pytest.mark.slow
 def test_absent_values_are_no_points() -> None:
     some = counters([("HBM read", "0", "MB/s")], value=np.array([1.0, np.nan, 3.0, np.nan, 5.0]))
     assert list(plot_counters(factories.all_tables(counters=some), Info()).data[0].y) == [1.0, 3.0, 5.0]

@@ -4,11 +4,14 @@ import json
 from importlib import import_module
 from typing import Any
 
+import pytest
+
 from npuprof.exports.html import report_figures
 from npuprof.figures.embed import MIMETYPE, element, library, mimebundle, saved_bytes
 from tests import factories
 
 
+@pytest.mark.slow
 def test_the_output_of_a_figure_is_plotlys_mimetype_without_upload() -> None:
     timeline, _ = report_figures(factories.profile(5), factories.info())
 
@@ -19,6 +22,7 @@ def test_the_output_of_a_figure_is_plotlys_mimetype_without_upload() -> None:
     assert len(str(shown["layout"].get("template", ""))) < 100  # plotly's default one is 7 kB
 
 
+@pytest.mark.slow
 def test_no_name_can_end_the_script_that_holds_it() -> None:
     run = factories.profile(20, kernel_names=("</script><img src=x onerror=alert(1)>", "\u2028"))
     timeline, _ = report_figures(run, factories.info(name="</script><b>"))
@@ -38,6 +42,7 @@ def test_the_library_is_one_script() -> None:
     assert len(script) > 1_000_000
 
 
+@pytest.mark.slow
 def test_the_size_of_a_figure_is_what_a_saved_notebook_grows_by() -> None:
     nbformat: Any = import_module("nbformat")  # it has no annotations
     timeline, _ = report_figures(factories.profile(60, kernel_names=("矩阵乘", "Add")), factories.info())

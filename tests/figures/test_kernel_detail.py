@@ -40,6 +40,7 @@ def test_each_pipe_is_a_bar_in_the_order_of_the_pipes() -> None:
     assert "simulated" in figure.layout.title.text
 
 
+@pytest.mark.slow
 def test_its_place_on_the_roofline_is_below_where_shapes_allow() -> None:
     product = {
         "input_shapes": "32,64;64,128",

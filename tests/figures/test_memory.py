@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from npuprof import tables
 from npuprof.figures.embed import saved_bytes
@@ -43,6 +44,7 @@ def test_each_device_component_and_sampled_size_is_a_line() -> None:
     assert "simulated" in figure.layout.title.text
 
 
+@pytest.mark.slow
 def test_fragmentation_is_what_was_reserved_and_not_allocated() -> None:
     samples = memory([(0, 0, "PTA", 1 << 20, 4 << 20), (9, 0, "PTA", None, 4 << 20), (10, 0, "PTA", 3 << 20, 4 << 20)])
     line = drawn(plot_memory(factories.all_tables(memory=samples), Info()))["NPU 0 PTA, reserved − allocated"]
@@ -70,6 +72,7 @@ def test_the_peak_names_the_operators_that_were_alive() -> None:
     assert "leaked, in sum" not in drawn(figure)
 
 
+@pytest.mark.slow
 def test_memory_that_grows_from_step_to_step_is_a_line() -> None:
     at = np.arange(4, dtype=np.int64) * 100
     run = factories.profile(20)
@@ -87,11 +90,13 @@ def test_memory_that_grows_from_step_to_step_is_a_line() -> None:
     assert list(drawn(plot_memory(run, Info()))["leaked, in sum"].y) == [1.0, 2.0, 3.0, 4.0]
 
 
+@pytest.mark.slow
 def test_a_peak_without_allocations_says_that_they_are_not_known() -> None:
     figure = plot_memory(factories.profile(20), factories.info())
     assert "not known" in drawn(figure)["NPU 0 PTA, peak"].hovertext[0]
 
 
+@pytest.mark.slow
 def test_many_components_and_samples_stay_small() -> None:
     names = [f"MODULE{number} (module)" for number in range(200)] + ["PTA"]
     rows = [(time, 0, name, time % 977, 1_000) for name in names for time in range(0, 200, 10)]
@@ -110,6 +115,7 @@ def test_a_run_without_samples_says_what_to_collect() -> None:
     assert "memory=True" in figure.layout.annotations[0].text
 
 
+@pytest.mark.slow
 def test_what_the_device_holds_as_a_whole_does_not_flatten_the_allocators() -> None:
     rows = [
         (0, 0, "Device", None, 9 << 30),

@@ -78,6 +78,7 @@ def test_counted_points_are_full_and_estimated_ones_hollow() -> None:
     assert point.x[0] == pytest.approx(1e9 / 1_024e3)
 
 
+@pytest.mark.slow
 def test_of_many_kernels_those_with_the_most_time_are_drawn() -> None:
     figure = plot_roofline(run(3_000), Info(), max_points=200)
     assert len(points(figure).x) == 200

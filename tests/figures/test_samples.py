@@ -25,6 +25,7 @@ def run(request: pytest.FixtureRequest, samples: Path) -> Profile:
     return load(samples / request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", _METHODS)
 def test_every_figure_can_be_drawn_and_is_of_bounded_size(run: Profile, method: str) -> None:
     figure = getattr(run, method)()
@@ -32,6 +33,7 @@ def test_every_figure_can_be_drawn_and_is_of_bounded_size(run: Profile, method: 
     assert saved_bytes(figure) < 1_000_000
 
 
+@pytest.mark.slow
 def test_the_steps_are_as_long_as_the_vendor_says(samples: Path) -> None:
     run = load(samples / _TEXT)
     parts = run.accounting.by_part()
@@ -40,6 +42,7 @@ def test_the_steps_are_as_long_as_the_vendor_says(samples: Path) -> None:
     assert (parts["duration_ns"] - parts["idle_tail"]).to_numpy() == pytest.approx(vendor, abs=1_000)
 
 
+@pytest.mark.slow
 def test_the_star_is_at_the_highest_allocation(samples: Path) -> None:
     run = load(samples / _TEXT)
     stars = {trace.name: trace.y[0] for trace in run.plot_memory().data if trace.name.endswith(", peak")}
@@ -47,6 +50,7 @@ def test_the_star_is_at_the_highest_allocation(samples: Path) -> None:
     assert stars["NPU 0 PTA, peak"] == peaks["PTA"] / 2**20
 
 
+@pytest.mark.slow
 def test_the_bars_have_the_time_of_all_collectives(samples: Path) -> None:
     run = load(samples / _TEXT)
     bars = [trace for trace in run.plot_communication().data if trace.type == "bar"]
@@ -54,6 +58,7 @@ def test_the_bars_have_the_time_of_all_collectives(samples: Path) -> None:
     assert {trace.name for trace in run.plot_communication().data if trace.type == "scatter"} == {"HCCS", "ON_CHIP"}
 
 
+@pytest.mark.slow
 def test_memory_tells_what_lay_idle_and_calls_the_gradients_of_one_step_no_leak(samples: Path) -> None:
     run = load(samples / _TEXT)
     lines = {trace.name: trace for trace in run.plot_memory().data}
@@ -66,6 +71,7 @@ def test_memory_tells_what_lay_idle_and_calls_the_gradients_of_one_step_no_leak(
     assert "aten::" in told
 
 
+@pytest.mark.slow
 def test_counters_have_the_time_of_memory(samples: Path) -> None:
     run = load(samples / _TEXT)
     counters, memory = run.plot_counters(), run.plot_memory()
@@ -74,6 +80,7 @@ def test_counters_have_the_time_of_memory(samples: Path) -> None:
     assert {trace.name.partition(" ")[0] for trace in counters.data} >= {"AI", "HBM", "LLC"}
 
 
+@pytest.mark.slow
 def test_the_steps_of_all_ranks_stand_beside_each_other(samples: Path) -> None:
     runs = open_path(samples / "torch_npu/llm_pp2dp2")
     assert isinstance(runs, ProfileSet)
@@ -85,6 +92,7 @@ def test_the_steps_of_all_ranks_stand_beside_each_other(samples: Path) -> None:
         assert length == pytest.approx(stage[0], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_kernel_is_told_as_its_row_has_it(samples: Path) -> None:
     run = load(samples / "torch_npu/db/level1/rank1_ascend_pt")
     kernels = run.kernels

@@ -33,6 +33,7 @@ def many(count: int) -> dict[str, pd.DataFrame]:
     return factories.all_tables(step_times=tables.build("step_times", columns))
 
 
+@pytest.mark.slow
 def test_bars_are_as_long_as_the_steps() -> None:
     run = factories.profile(60)
     figure = plot_step_parts(account(run).by_part(), factories.info())

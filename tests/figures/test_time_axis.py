@@ -11,6 +11,7 @@ from npuprof.timeline.figure import timeline
 from tests import factories
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launches", [1, 20, 2_000])
 def test_it_is_the_timelines_own(launches: int) -> None:
     run = factories.profile(launches)

@@ -11,6 +11,8 @@ from npuprof.flame.view import MATCH
 from npuprof.info import Info
 from tests import factories
 
+pytestmark = pytest.mark.slow
+
 MANY_NAMES = tuple(f"kernel_{i}" for i in range(3_000))
 
 
@@ -46,6 +48,7 @@ def test_names_show_as_they_are_and_not_as_markup() -> None:
     assert "<script" not in text
 
 
+@pytest.mark.slow
 def test_a_simulated_run_says_so() -> None:
     assert "simulated NPU" in flamegraph(factories.profile(5), factories.info()).layout.title.text
     assert "simulated" not in flamegraph(factories.profile(5), factories.info(simulated=False)).layout.title.text
@@ -63,6 +66,7 @@ def test_a_step_and_a_thread_can_be_drawn_alone() -> None:
     assert not any("train.py" in label for label in both.data[0].labels)
 
 
+@pytest.mark.slow
 def test_a_part_of_the_run_without_the_weight_says_so() -> None:
     run = factories.profile(60)
     only_one = run["api"]["thread_id"] == 100
@@ -73,6 +77,7 @@ def test_a_part_of_the_run_without_the_weight_says_so() -> None:
     assert figure.layout.annotations[0].text == "no device time in thread 101"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("root", ["aten::linear", ["train.py(1): main", "train.py(20): step"]])
 def test_a_frame_can_be_put_at_the_top(root: str | list[str]) -> None:
     figure = flamegraph(factories.profile(60), Info(), root=root)
@@ -86,6 +91,7 @@ def test_a_frame_can_be_put_at_the_top(root: str | list[str]) -> None:
         flamegraph(factories.profile(60), Info(), root="none")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("orientation", "flip"), [("icicle", ""), ("flame", "y")])
 def test_callers_are_above_or_below(orientation: Orientation, flip: str) -> None:
     (trace,) = flamegraph(factories.profile(60), Info(), orientation=orientation).data

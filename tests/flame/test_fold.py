@@ -31,6 +31,7 @@ def check(frames: Frames, most: int) -> None:
     assert frames.own.sum() + frames.total[frames.folded > 0].sum() == frames.total[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300))
 @given(rows, st.integers(2, 45), st.one_of(st.none(), st.integers(1, 7)), st.integers(-1, 39))
 def test_own_shares_and_folded_frames_add_up_to_the_root(
@@ -53,6 +54,7 @@ def test_own_shares_and_folded_frames_add_up_to_the_root(
         assert set(shown) == {one for one in paths if sums.total[one] > 0}
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300))
 @given(rows, st.integers(4, 8), st.integers(0, 5))
 def test_the_rest_can_be_opened_until_nothing_is_left(given_rows: list[Row], most: int, seed: int) -> None:
@@ -79,6 +81,7 @@ def test_the_rest_can_be_opened_until_nothing_is_left(given_rows: list[Row], mos
         pytest.fail("there is always more")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", COLUMNS)
 @pytest.mark.parametrize("most", [3, 20, 2_000])
 def test_a_run_balances_whatever_is_folded(weight: str, most: int) -> None:

@@ -80,6 +80,7 @@ def test_steps_that_only_kernels_tell_of_are_offered() -> None:
     assert scoped(merged_calls(run), run, Scope(step=7))["count"].own.sum() == 1
 
 
+@pytest.mark.slow
 def test_what_a_queue_launched_counts_for_both_threads() -> None:
     operators = _operators([(0, 10, "add", 1), (2, 3, "Enqueue", 1), (20, 10, "Dequeue", 2)])
     run = factories.all_tables(
@@ -130,6 +131,7 @@ spans = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(spans, st.integers(1, 59))
 def test_any_calls_split_at_a_moment_keep_their_time(calls_given: list[tuple[int, int, str, int]], at: int) -> None:

@@ -13,6 +13,7 @@ from tests.budget import examples
 from tests.flame.trees import NAMES, Row, below, rows, tree
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300))
 @given(rows, st.integers(2, 12), st.integers(-1, 39), st.booleans())
 def test_the_share_is_that_of_the_union(given_rows: list[Row], most: int, path: int, is_rest: bool) -> None:

@@ -51,6 +51,7 @@ def _view(flame: FlameGraph) -> FlameView:
     return flame_view(flame.picture(), flame.found(), flame.pixels)
 
 
+@pytest.mark.slow
 def test_zooming_into_a_frame_brings_the_detail_that_was_folded(flame: FlameGraph) -> None:
     whole = _names(flame)
     assert len(whole) <= MOST_FRAMES
@@ -87,6 +88,7 @@ def test_the_rest_is_opened_by_a_click_and_left_again(flame: FlameGraph) -> None
     assert flame.path() == []
 
 
+@pytest.mark.slow
 def test_every_picture_balances(flame: FlameGraph) -> None:
     for step in (None, 1):
         for weight in flame.weights:
@@ -126,6 +128,7 @@ def test_a_step_is_told_from_the_whole(small: FlameGraph) -> None:
     assert small.picture().whole < whole / 2
 
 
+@pytest.mark.slow
 def test_only_weights_that_the_run_has_are_offered() -> None:
     kernels = factories.profile(5)["kernels"]
     assert FlameGraph(factories.all_tables(kernels=kernels), Info()).weights == ["device", "count"]
@@ -232,6 +235,7 @@ def test_frames_lie_within_their_caller_side_by_side(flame: FlameGraph) -> None:
         assert (left[row[1:]] >= (left + width)[row[:-1]] - 1e-9).all()
 
 
+@pytest.mark.slow
 def test_any_picture_is_a_small_answer_and_names_stay_text() -> None:
     name = "<img src=x onerror=alert(1)>$\\alpha$" * 20
     flame = FlameGraph(factories.profile(6_000, kernel_names=[f"{i}{name}" for i in range(6_000)]), factories.info())

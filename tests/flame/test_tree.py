@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from tests import factories
 from tests.budget import examples
 
 
+@pytest.mark.slow
 def test_kernels_hang_below_the_call_that_launched_them() -> None:
     tree = call_tree(factories.profile(60))
 
@@ -35,6 +37,7 @@ def test_the_host_time_of_a_run_is_that_of_its_outermost_slices() -> None:
     assert tree.query("depth == 0")["host_ns"].sum() == main + other_thread
 
 
+@pytest.mark.slow
 def test_equal_paths_merge_and_keep_their_count() -> None:
     tree = call_tree(factories.profile(600))
 
@@ -44,6 +47,7 @@ def test_equal_paths_merge_and_keep_their_count() -> None:
     assert not tree.duplicated(["parent", "layer", "name"]).any()
 
 
+@pytest.mark.slow
 def test_links_to_tasks_find_the_kernels_that_are_these_tasks() -> None:
     run = factories.profile(60)
     to_kernels = call_tree(run)
@@ -126,6 +130,7 @@ slices = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(slices, slices, st.lists(st.integers(-1, 30), max_size=12))
 def test_self_values_add_up_to_totals(

@@ -67,6 +67,7 @@ def test_nothing_installed_is_absent_with_the_way_to_get_it(install: Path) -> No
     assert all("install" in detail for _, detail in states.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "files", "seen"),
     [
@@ -122,6 +123,7 @@ def test_an_import_is_not_collected_from_whatever_the_environment_asks_for(monke
     assert facts == {"left": []}
 
 
+@pytest.mark.slow
 def test_an_import_that_hangs_ends(install: Path) -> None:
     put(install, {"acl.py": "import time; time.sleep(60)"})
     assert run_probe("import acl", 0.5) == ({}, "importing it took more than 0.5 s")

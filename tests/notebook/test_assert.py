@@ -48,6 +48,7 @@ def test_a_limit_that_does_not_hold_fails_the_cell(shell: InteractiveShell, caps
     assert "Traceback" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", ["", "step", "__import__('os').remove('x') < 1s", "--level 1"])
 def test_what_is_no_gate_is_wrong_usage(shell: InteractiveShell, gate: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert not shell.run_cell(f"%npuprof assert {gate}").success

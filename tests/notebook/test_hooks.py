@@ -64,6 +64,7 @@ def test_a_cells_run_ends_with_the_cell(harness: Harness, how: dict[str, bool]) 
     assert not harness.controller.collecting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{}, {"silent": True}])
 @pytest.mark.parametrize("inner", ["1", "", "  \n", "1 / 0", "%%time\n1", "import asyncio\nawait asyncio.sleep(0)"])
 @pytest.mark.parametrize("inner_silent", [False, True])
@@ -84,6 +85,7 @@ def test_the_run_of_an_inner_cell_ends_with_the_inner_cell(harness: Harness) -> 
     assert harness.ended == [""]
 
 
+@pytest.mark.slow
 def test_a_run_by_hand_is_not_ended_by_cells(harness: Harness) -> None:
     harness.run("%npuprof start", store_history=True)
     harness.run("1 / 0", store_history=True)
@@ -93,6 +95,7 @@ def test_a_run_by_hand_is_not_ended_by_cells(harness: Harness) -> None:
     assert harness.titles == ["%npuprof start in cell [1]"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:To exit")
 def test_what_the_cell_raised_is_told(harness: Harness) -> None:
     harness.run("%%npuprof\nraise KeyError('k')")

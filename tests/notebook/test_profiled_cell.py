@@ -8,7 +8,7 @@ import pytest
 
 from tests.notebook.kernel import Kernel
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 
 
 def test_the_value_is_kept_and_shown_before_the_report(kernel: Kernel) -> None:
@@ -21,6 +21,7 @@ def test_the_value_is_kept_and_shown_before_the_report(kernel: Kernel) -> None:
     assert kernel.evaluate(f"_, Out[{number}], _{number}") == "(42, 42, 42)"
 
 
+@pytest.mark.slow
 def test_a_semicolon_silences_the_value(kernel: Kernel) -> None:
     executed = kernel.run("%%npuprof\n40 + 2;")
     assert executed.status == "ok"
@@ -99,6 +100,7 @@ def test_an_interrupted_await_ends_the_cell_with_the_report(kernel: Kernel) -> N
     assert "nothing is collecting" in kernel.run("%npuprof").stream()
 
 
+@pytest.mark.slow
 def test_nothing_leaks_into_the_namespace(kernel: Kernel) -> None:
     known = "sorted(name for name in globals() if not name.startswith('_'))"
     before = kernel.evaluate(known)
@@ -106,6 +108,7 @@ def test_nothing_leaks_into_the_namespace(kernel: Kernel) -> None:
     assert kernel.evaluate(known) == before
 
 
+@pytest.mark.slow
 def test_text_in_a_string_is_untouched(kernel: Kernel) -> None:
     text = "'''\n%%npuprof\nx\n'''"
     executed = kernel.run(text)
@@ -134,6 +137,7 @@ def test_the_arguments_are_expanded_as_ipython_does(kernel: Kernel) -> None:
     assert kernel.evaluate("npuprof.last().info.name") == "'third try of 3'"
 
 
+@pytest.mark.slow
 def test_no_report_collects_in_silence(kernel: Kernel) -> None:
     executed = kernel.run("%%npuprof --no-report --name quiet\n42")
     assert executed.kinds == ["execute_result"]

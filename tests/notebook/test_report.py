@@ -79,6 +79,7 @@ def test_names_are_shown_as_text() -> None:
     assert evil in summary["text/plain"]
 
 
+@pytest.mark.slow
 def test_an_empty_run_is_shown() -> None:
     bundles = shown(Profile(Decoded(factories.all_tables(), factories.info(), Notes())))
     assert len(bundles) == 3
@@ -96,6 +97,7 @@ def fail(*arguments: object, **options: object) -> None:
     raise RuntimeError("no <figure>")
 
 
+@pytest.mark.slow
 def test_a_part_that_fails_costs_only_itself(run: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npuprof.exports.html.report_figures", fail)
     summary, figures = shown(run)

@@ -138,6 +138,7 @@ _ANY = st.recursive(
 _SOME_NAMES = sorted({name for given, *_ in (*_NAMES, *_TOLD) for name in given})
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(_SOME_NAMES), _ANY))
 def test_any_values_are_options_or_told(values: dict[str, Any]) -> None:
     options, told = read(json.dumps({"start": True, **values}))

@@ -22,6 +22,7 @@ def test_a_set_answers_about_its_job(samples: Path) -> None:
     assert runs.critical_path()["duration_ns"].sum() / 1e6 == pytest.approx(796.81, abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_set_without_steps_has_an_empty_breakdown(samples: Path) -> None:
     runs = npuprof.load_set(samples / "mindspore/cpu")
     assert runs.breakdown().columns.tolist() == ["rank", "device_id", "step", "part", "cause", "duration_ns"]

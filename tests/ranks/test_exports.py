@@ -30,6 +30,7 @@ def runs(tmp_path: Path) -> ProfileSet:
     return loaded
 
 
+@pytest.mark.slow
 def test_the_trace_of_a_set_has_processes_of_their_own_for_each_rank(runs: ProfileSet, tmp_path: Path) -> None:
     written = runs.to_chrome_trace(tmp_path / "all.json")
     events = json.loads(written.read_text())["traceEvents"]
@@ -48,6 +49,7 @@ def test_the_trace_of_a_set_has_processes_of_their_own_for_each_rank(runs: Profi
     assert all(len(ranks) == 1 for ranks in ranks_of_arrow.values())
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_set_is_by_rank(runs: ProfileSet, tmp_path: Path) -> None:
     series = json.loads(runs.to_memory_timeline(tmp_path / "memory.json").read_text())
     alone = json.loads(runs[0].to_memory_timeline(tmp_path / "one.json").read_text())

@@ -95,6 +95,7 @@ def test_ranks_of_groups_are_those_of_the_whole_job(samples: Path) -> None:
         assert not any(cell for row in (*own.z[:rank], *own.z[rank + 1 :]) for cell in row)
 
 
+@pytest.mark.slow
 def test_the_roofline_of_a_set_has_the_kernels_of_all_ranks(tmp_path: Path) -> None:
     for rank in range(3):
         product = {
@@ -122,6 +123,7 @@ def test_the_roofline_of_a_set_has_the_kernels_of_all_ranks(tmp_path: Path) -> N
     assert "limits of the Ascend 910B2" in figure.layout.title.text  # every rank has this chip
 
 
+@pytest.mark.slow
 def test_the_time_of_collectives_is_summed_over_the_ranks(tmp_path: Path) -> None:
     runs = ranks(tmp_path, 3)
     alone = {trace.name: np.array(trace.x, float) for trace in runs[0].plot_communication().data if trace.type == "bar"}
@@ -136,6 +138,7 @@ def test_the_time_of_collectives_is_summed_over_the_ranks(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.slow
 def test_a_set_without_collectives_says_what_to_collect(tmp_path: Path) -> None:
     for rank in range(2):
         Profile(Decoded(factories.all_tables(), factories.info(rank=rank), Notes())).save(tmp_path / f"rank{rank}")

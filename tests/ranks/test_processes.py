@@ -90,6 +90,7 @@ def test_leaving_early_ends_every_process(tmp_path: Path) -> None:
     assert _children() == before
 
 
+@pytest.mark.slow
 def test_where_no_process_can_be_started_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = _file(tmp_path / "a.csv")
     for wrong in ("", "/no/such/python"):
@@ -169,6 +170,7 @@ def test_an_interrupt_ends_the_processes(tmp_path: Path) -> None:
     assert ran.stdout.splitlines() == ["trained", "interrupted []"], ran.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="the system has no signal masks")
 def test_an_interrupt_while_processes_start_prints_nothing_of_theirs(tmp_path: Path) -> None:
     """Every process that is started gets the interrupt while its interpreter starts, as one of a terminal would."""

@@ -97,6 +97,7 @@ def test_a_stop_that_has_ended_holds_nothing_whatever_it_raised(slow: Slow, tmp_
     session(FakeCollector(), tmp_path).start().stop()
 
 
+@pytest.mark.slow
 def test_a_run_that_is_forgotten_is_stopped_by_whoever_forgets_it(slow: Slow, tmp_path: Path) -> None:
     """What collects garbage may hold a lock that the collector needs."""
     stopped_by: list[threading.Thread] = []

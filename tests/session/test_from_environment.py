@@ -152,6 +152,7 @@ def test_a_wrong_value_is_told_and_the_program_runs(tmp_path: Path, value: str, 
     assert told in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variables", [{}, {"NPUPROF_OPTIONS": ""}, {"MS_PROFILER_OPTIONS": ""}])
 def test_where_nothing_is_asked_for_nothing_is_imported_for_it(tmp_path: Path, variables: dict[str, str]) -> None:
     more = "import sys; print([name for name in sys.modules if 'from_env' in name or 'mindspore' in name])"

@@ -38,12 +38,14 @@ def test_each_run_goes_into_the_directory_with_its_tables(tmp_path: Path) -> Non
         assert len(npuprof.load(run / TABLES_DIRECTORY).kernels) == len(npuprof.load(run).kernels) == 1
 
 
+@pytest.mark.slow
 def test_without_a_directory_or_analysis_the_recording_stays_as_it_is(tmp_path: Path) -> None:
     prof = profiled(tmp_path, on_trace_ready=npuprof.trace_handler(analyse_flag=False))
     assert not (prof.recording.directory / TABLES_DIRECTORY).exists()
     assert len(prof.result.kernels) == 4
 
 
+@pytest.mark.slow
 def test_the_analysis_can_run_in_a_process_of_its_own(tmp_path: Path) -> None:
     prof = profiled(tmp_path, on_trace_ready=npuprof.trace_handler(async_mode=True))
     tables = prof.recording.directory / TABLES_DIRECTORY
@@ -70,6 +72,7 @@ def test_wrong_arguments_are_refused(wrong: dict[str, Any], told: str) -> None:
         npuprof.trace_handler(**wrong)
 
 
+@pytest.mark.slow
 def test_a_session_can_be_analysed_by_hand_with_chosen_steps(tmp_path: Path) -> None:
     prof = profiled(tmp_path)
     part = prof.analyse(step_list=[1, 2], pretty=True)
@@ -90,6 +93,7 @@ def test_a_second_analysis_saves_the_steps_that_it_was_asked_for(tmp_path: Path)
     assert [entry.name for entry in recording.glob(f"{TABLES_DIRECTORY}*")] == [TABLES_DIRECTORY]
 
 
+@pytest.mark.slow
 def test_an_analysis_of_the_same_steps_leaves_the_saved_tables(tmp_path: Path) -> None:
     recording = profiled(tmp_path).recording.directory
     npuprof.offline_analyse(recording, step_list=[1])
@@ -98,6 +102,7 @@ def test_an_analysis_of_the_same_steps_leaves_the_saved_tables(tmp_path: Path) -
     assert (recording / TABLES_DIRECTORY / "profile.json").stat().st_ino == before
 
 
+@pytest.mark.slow
 def test_an_analysis_ends_the_collection(tmp_path: Path) -> None:
     prof = npuprof.profile(collector="simulator", activities="npu", output=tmp_path)
     prof.start()
@@ -110,6 +115,7 @@ def test_an_analysis_ends_the_collection(tmp_path: Path) -> None:
     assert len(npuprof.load(prof.recording.directory / TABLES_DIRECTORY).kernels) == 1
 
 
+@pytest.mark.slow
 def test_an_analysis_while_a_schedule_waits_takes_the_newest_run_and_the_schedule_goes_on(tmp_path: Path) -> None:
     plan = npuprof.schedule(wait=1, active=1, repeat=2)
     with npuprof.profile(collector="simulator", activities="npu", output=tmp_path, schedule=plan) as prof:
@@ -125,6 +131,7 @@ def test_an_analysis_while_a_schedule_waits_takes_the_newest_run_and_the_schedul
     assert [run.steps["step"].tolist() for run in prof.results] == [[1], [3]]
 
 
+@pytest.mark.slow
 def test_an_analysis_of_another_path_leaves_the_session_alone(tmp_path: Path) -> None:
     earlier = profiled(tmp_path).recording.directory
     with npuprof.profile(collector="simulator", activities="npu", output=tmp_path / "own") as prof:
@@ -136,6 +143,7 @@ def test_an_analysis_of_another_path_leaves_the_session_alone(tmp_path: Path) ->
         prof.analyse(offline_path=tmp_path / "nothing")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("simplify", [True, False])
 def test_data_simplification_is_taken_and_deletes_nothing(tmp_path: Path, simplify: bool) -> None:
     recording = profiled(tmp_path).recording.directory

@@ -37,6 +37,7 @@ def test_ended_runs_are_kept_in_their_order(tmp_path: Path, clock: FakeClock) ->
     assert [run.stopped_ns - run.started_ns for run in runs] == [1_000_000] * 2
 
 
+@pytest.mark.slow
 def test_a_list_of_runs_keeps_no_tables_alive(tmp_path: Path, clock: FakeClock) -> None:
     session = _run(tmp_path, "one", clock)
     _run(tmp_path, "two", clock)  # the newest run is kept for last()

@@ -74,6 +74,7 @@ def test_the_steps_that_had_ended_are_there(killed: Profile) -> None:
     assert killed.info.metadata == {"epochs": 4}
 
 
+@pytest.mark.slow
 def test_the_markers_that_had_ended_are_there_once_with_their_domains(killed: Profile) -> None:
     marks = killed.marks
     assert sorted(marks["message"]) == [f"step {step}" for step in range(4)] + ["work"] * 4
@@ -88,6 +89,7 @@ def test_the_markers_that_had_ended_are_there_once_with_their_domains(killed: Pr
     assert not killed.notes["message"].str.contains("for an unknown reason").any()
 
 
+@pytest.mark.slow
 def test_the_python_stacks_are_there(killed: Profile) -> None:
     working = killed.python[killed.python["name"].astype(str).str.contains("in_training")]
     last = killed.steps.iloc[-1]
@@ -95,6 +97,7 @@ def test_the_python_stacks_are_there(killed: Profile) -> None:
     assert (working["start_ns"] + working["duration_ns"]).max() > last["start_ns"]  # samples in a row are one call
 
 
+@pytest.mark.slow
 def test_a_note_names_what_is_lost(killed: Profile) -> None:
     (told,) = killed.notes[killed.notes["source"] == "recording"].itertuples()
     assert told.severity == "warning"

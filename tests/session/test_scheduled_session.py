@@ -46,6 +46,7 @@ def test_each_cycle_is_a_run_of_its_active_steps(make_session: MakeSession) -> N
     assert not session.active
 
 
+@pytest.mark.slow
 def test_every_run_has_a_result_of_its_own(tmp_path: Path) -> None:
     from npuprof.simulator import npu
 
@@ -128,6 +129,7 @@ def test_a_warm_up_after_which_no_step_is_recorded_leaves_nothing(make_session: 
     make_session().start().stop()
 
 
+@pytest.mark.slow
 def test_a_session_that_is_forgotten_while_it_warms_up_gives_the_place_back(make_session: MakeSession) -> None:
     collector = FakeCollector()
     session = make_session(collector, schedule=schedule(wait=0, warmup=1, active=1)).start()

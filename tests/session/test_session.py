@@ -93,6 +93,7 @@ def test_starting_twice_is_refused_and_the_run_goes_on(make_session: MakeSession
     session.stop()
 
 
+@pytest.mark.slow
 def test_a_stopped_session_can_be_started_for_a_further_run(make_session: MakeSession) -> None:
     session = make_session()
     directories = {session.start().stop().directory for _ in range(3)}
@@ -198,6 +199,7 @@ def test_an_output_that_is_a_file_is_a_clear_error(make_session: MakeSession, tm
         make_session().start()
 
 
+@pytest.mark.slow
 def test_a_forgotten_session_is_stopped(make_session: MakeSession) -> None:
     collector = FakeCollector()
     make_session(collector).start()
@@ -217,6 +219,7 @@ def test_a_forked_child_leaves_the_parents_session_alone(make_session: MakeSessi
     session.stop()
 
 
+@pytest.mark.slow
 def test_the_end_of_the_process_stops_the_session(tmp_path: Path) -> None:
     program = (
         "from npuprof import Options, Session\n"
@@ -260,6 +263,7 @@ def test_starts_from_many_threads_give_one_session(make_session: MakeSession) ->
     started[0].stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("collector", "activities", "reason", "shown"),
     [
@@ -368,6 +372,7 @@ def test_cpu_alone_calls_no_native_profiler(tmp_path: Path, clock: FakeClock) ->
     assert not session.recording.simulated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("set_ns", "told"), [(-3_600_000_000_000, "back by 3,600 s"), (5_000_000_000, "forward by 5.00 s")]
 )

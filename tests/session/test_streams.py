@@ -54,6 +54,7 @@ def session(tmp_path: Path) -> Session:
     return Session(Options(collector="simulator", activities=("npu",), output=tmp_path / "out"), title="a test")
 
 
+@pytest.mark.slow
 def test_batches_hold_the_operators_of_each_execution(tmp_path: Path, model: int) -> None:
     before_ns = SystemClock().realtime_ns()
     with session(tmp_path).stream(model) as stream:
@@ -70,6 +71,7 @@ def test_batches_hold_the_operators_of_each_execution(tmp_path: Path, model: int
     assert stream.problems == []
 
 
+@pytest.mark.slow
 def test_rows_arrive_while_the_model_still_runs(tmp_path: Path, model: int) -> None:
     arrived = threading.Event()
     with session(tmp_path).stream([model], callback=lambda batch: arrived.set() if len(batch) else None) as stream:
@@ -80,6 +82,7 @@ def test_rows_arrive_while_the_model_still_runs(tmp_path: Path, model: int) -> N
     assert list(stream) == []
 
 
+@pytest.mark.slow
 def test_a_loop_over_batches_ends_when_another_thread_closes(tmp_path: Path, model: int) -> None:
     stream = session(tmp_path).stream(model)
 
@@ -94,6 +97,7 @@ def test_a_loop_over_batches_ends_when_another_thread_closes(tmp_path: Path, mod
     worker.join()
 
 
+@pytest.mark.slow
 def test_an_asynchronous_execution_is_described_when_it_has_run(tmp_path: Path, model: int) -> None:
     created, _ = acl.rt.create_stream()
     with session(tmp_path).stream(model) as stream:
@@ -101,6 +105,7 @@ def test_an_asynchronous_execution_is_described_when_it_has_run(tmp_path: Path, 
         assert len(stream.take(30)) == 6
 
 
+@pytest.mark.slow
 def test_collection_and_subscription_exclude_each_other(tmp_path: Path, model: int) -> None:
     with session(tmp_path).stream(model):
         with pytest.raises(SessionBusyError, match=r"a test streams operators.*EK0007.*close it first"):
@@ -113,6 +118,7 @@ def test_collection_and_subscription_exclude_each_other(tmp_path: Path, model: i
     assert running.recording.problems == []
 
 
+@pytest.mark.slow
 def test_what_pyacl_refuses_is_told_and_nothing_is_left(tmp_path: Path, model: int) -> None:
     with pytest.raises(CollectorError, match=r"model_subscribe\(77\) returned 100011 \(INVALID_MODEL_ID\)"):
         session(tmp_path).stream([model, 77])
@@ -123,12 +129,14 @@ def test_what_pyacl_refuses_is_told_and_nothing_is_left(tmp_path: Path, model: i
     acl.prof.finalize()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("models", [[], ()])
 def test_models_must_be_named(tmp_path: Path, models: Any) -> None:
     with pytest.raises(SessionError, match="ids of loaded models"):
         session(tmp_path).stream(models)
 
 
+@pytest.mark.slow
 def test_a_front_end_without_models_says_so(tmp_path: Path) -> None:
     from tests.fakes import FakeCollector
 
@@ -136,6 +144,7 @@ def test_a_front_end_without_models_says_so(tmp_path: Path) -> None:
         Session(Options(output=tmp_path), collector=FakeCollector()).stream(1)
 
 
+@pytest.mark.slow
 def test_a_forgotten_stream_ends_by_itself(tmp_path: Path, model: int) -> None:
     stream = session(tmp_path).stream(model)
     acl.mdl.execute(model, 0, 0)
@@ -145,6 +154,7 @@ def test_a_forgotten_stream_ends_by_itself(tmp_path: Path, model: int) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_closing_twice_closes_once(tmp_path: Path, model: int) -> None:
     stream = session(tmp_path).stream(model)
     stream.close()
@@ -152,6 +162,7 @@ def test_closing_twice_closes_once(tmp_path: Path, model: int) -> None:
     assert stream.problems == []
 
 
+@pytest.mark.slow
 def test_a_callback_that_fails_is_told_once_and_the_rows_are_kept(tmp_path: Path, model: int) -> None:
     calls: list[int] = []
 
@@ -169,6 +180,7 @@ def test_a_callback_that_fails_is_told_once_and_the_rows_are_kept(tmp_path: Path
     assert "ZeroDivisionError: of the user's" in stream.problems[0]
 
 
+@pytest.mark.slow
 def test_a_callback_may_close_the_stream_that_calls_it(tmp_path: Path, model: int) -> None:
     opened: list[Any] = []
     stream = session(tmp_path).stream(model, lambda batch: opened[0].close())
@@ -254,6 +266,7 @@ def other(**how: Any) -> Any:
     return made
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 5 * _ROW.size), max_size=8))
 @settings(max_examples=examples(20))
 def test_rows_are_the_same_however_the_pipe_is_cut(cuts: list[int]) -> None:
@@ -272,6 +285,7 @@ def test_rows_are_the_same_however_the_pipe_is_cut(cuts: list[int]) -> None:
     assert [row.duration_ns for row in stream.take(0)] == [10, 11, 12, 13, 14]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code_first", [False, True])
 @pytest.mark.parametrize("spelling", ["model_unsubscribe", "model_un_subscribe"])
 @pytest.mark.parametrize("closes", [False, True])
@@ -288,6 +302,7 @@ def test_every_order_and_spelling_is_understood(code_first: bool, spelling: str,
     assert stream.problems == []
 
 
+@pytest.mark.slow
 def test_a_number_of_a_file_that_the_library_closed_is_left_to_its_new_owner() -> None:
     module = other(code_first=False, spelling="model_unsubscribe")
     stream = ModelStream(module, [3], SystemClock())
@@ -310,6 +325,7 @@ def _silly_size(module: Any) -> None:
     module.prof.get_op_desc_size = lambda: (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", [_no_config, _no_size, _silly_size])
 def test_a_start_that_fails_closes_what_it_opened(spoil: Callable[[Any], None]) -> None:
     module = other(code_first=False, spelling="model_unsubscribe")
@@ -318,6 +334,7 @@ def test_a_start_that_fails_closes_what_it_opened(spoil: Callable[[Any], None]) 
         ModelStream(module, [3], SystemClock())
 
 
+@pytest.mark.slow
 def test_a_getter_that_fails_ends_the_stream_and_is_told() -> None:
     module = other(code_first=False, spelling="model_unsubscribe")
     module.prof.get_op_num = lambda data, size: (0, 100000)
@@ -327,6 +344,7 @@ def test_a_getter_that_fails_ends_the_stream_and_is_told() -> None:
     assert "get_op_num returned (0, 100000)" in stream.problems[0]
 
 
+@pytest.mark.slow
 def test_rows_that_nobody_takes_are_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npuprof.session.streams._MOST_ROWS", 3)
     stream = ModelStream(other(code_first=False, spelling="model_unsubscribe"), [3], SystemClock())
@@ -334,6 +352,7 @@ def test_rows_that_nobody_takes_are_bounded_and_counted(monkeypatch: pytest.Monk
     assert (len(stream.take(0)), stream.dropped) == (3, 2)
 
 
+@pytest.mark.slow
 def test_the_public_name_is_a_method_of_what_profile_gives(tmp_path: Path, model: int) -> None:
     with npuprof.profile(collector="simulator", output=tmp_path).stream(model) as stream:
         acl.mdl.execute(model, 0, 0)

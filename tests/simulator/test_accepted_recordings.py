@@ -124,6 +124,7 @@ def test_what_is_recorded_of_everything_has_the_accepted_form(
     rule(form, accepted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", [0x80, 0x801, 0x27, 0x12F], ids=hex)
 def test_a_recording_of_every_level_has_the_accepted_form(mask: int, record: Record, accepted: list[Form]) -> None:
     agree(Form(record(everything, mask)), accepted)
@@ -157,6 +158,7 @@ MARKED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", MARKED)
 def test_another_byte_in_a_record_is_noticed(stream: str, simulated: Path, accepted: list[Form]) -> None:
     (path,) = Form(simulated).slices[stream]
@@ -211,6 +213,7 @@ BREAKS: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", BREAKS.values(), ids=BREAKS)
 def test_another_form_is_noticed(broken: Callable[[Path], object], simulated: Path, accepted: list[Form]) -> None:
     broken(simulated)

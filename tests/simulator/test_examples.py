@@ -59,6 +59,7 @@ def _stamp(message: str) -> int:
     return stamp
 
 
+@pytest.mark.slow
 def test_a_models_run_is_collected(model: int, tmp_path: Path) -> None:
     mask = _API | _TIME | _AICPU | _METRICS | _L2 | _HCCL
     run = _profiled(model, tmp_path / "out", mask, lambda _, execute: execute())
@@ -98,6 +99,7 @@ def _range_across_threads(_: int, execute: Callable[[], None]) -> None:
     acl.prof.destroy_stamp(stamp)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("marking", "messages"),
     [

@@ -9,11 +9,14 @@ from collections.abc import Collection, Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from npuprof import simulator
 
 _ROOT = Path(simulator.__file__).parent
 
 
+@pytest.mark.slow
 def test_neither_numpy_nor_pandas_is_imported() -> None:
     code = "import sys, npuprof.simulator as s; s.current(); print(sorted({'numpy', 'pandas'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
@@ -31,6 +34,7 @@ def _imported(path: Path, modules: Collection[str]) -> Iterator[str]:
             yield str(node.value)
 
 
+@pytest.mark.slow
 def test_no_module_imports_itself_through_others() -> None:
     files = {}
     for path in _ROOT.rglob("*.py"):

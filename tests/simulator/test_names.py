@@ -17,6 +17,7 @@ def test_hashes_are_the_vendors(name: str, number: int) -> None:
     assert name_hash(name) == number
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_any_name_has_a_hash_of_64_bits_and_one_line(name: str) -> None:
     names = Names()

@@ -256,6 +256,7 @@ def test_the_same_work_on_the_same_clock_gives_the_same_bytes(record: Record, cl
     assert contents[0] == contents[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [0, 1, 2, 3, 4, 5, 6, 8])
 def test_every_metric_set_names_its_events_and_counts_within_reason(metric: int, record: Record) -> None:
     recording = record(everything, 0x27, metric)

@@ -75,6 +75,7 @@ def assert_only_now_broken(path: Path, rule: str, change: Callable[[], object]) 
         check(Recording(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stream", "offset", "code", "value", "rule"), WRITES)
 def test_a_wrong_value_is_noticed(stream: str, offset: int, code: str, value: int, rule: str, recording: Path) -> None:
     side, _, name = stream.partition(" ")
@@ -88,6 +89,7 @@ def test_a_wrong_value_is_noticed(stream: str, offset: int, code: str, value: in
     assert_only_now_broken(recording, rule, change)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "edit", "rule"), EDITS)
 def test_a_wrong_key_is_noticed(name: str, edit: Callable[[Any], object], rule: str, recording: Path) -> None:
     path = recording / name

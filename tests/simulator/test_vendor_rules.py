@@ -90,6 +90,7 @@ def nothing(_machine: Simulator) -> None:
 WORK = {work.__name__: work for work in (everything, several_streams_and_threads, wraps, marks, nothing)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", [0x80, 0x801, 0x27, 0x12F, ALL], ids=hex)
 @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
 def test_a_recording_keeps_the_rules(work: Callable[[Simulator], object], mask: int, record: Record) -> None:
@@ -102,6 +103,7 @@ def test_a_recording_of_several_devices_keeps_the_rules(record: Record) -> None:
     assert check(record(several_devices, ALL, devices=(0, 1), settings={3: "100"})).device_ids == [0, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [0, 1, 2, 3, 4, 5, 6, 8])
 def test_the_counters_of_every_metric_set_keep_the_rules(metric: int, record: Record) -> None:
     def work(machine: Simulator) -> None:
@@ -140,6 +142,7 @@ def test_task_ids_that_wrap_by_launches_keep_the_rules(record: Record) -> None:
     assert len(host_keys(recording, 0)) == 66_000
 
 
+@pytest.mark.slow
 def test_a_recording_made_in_bulk_keeps_the_rules(tmp_path: Path) -> None:
     check(synthesise(tmp_path, launches=1000, streams=3, threads=40))
 
@@ -159,6 +162,7 @@ def test_a_stream_id_that_comes_back_is_another_stream(record: Record) -> None:
     assert len(destroyed) == 3
 
 
+@pytest.mark.slow
 def test_threads_that_launch_while_recordings_start_and_stop(tmp_path: Path) -> None:
     machine = simulator.configure(clock=SystemClock(), devices=2)
     errors: list[BaseException] = []

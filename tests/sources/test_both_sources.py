@@ -17,6 +17,8 @@ import npuprof
 from npuprof.profiles import Profile
 from tests.sources.raw.conftest import raw_sample, writable_copy
 
+pytestmark = pytest.mark.slow
+
 _SAMPLES = ("minimal", "sliced_2k", "model_step", "everything")
 _CASES = [(name, "text") for name in _SAMPLES] + [(name, "db") for name in _SAMPLES if name != "model_step"]
 _GRAIN_NS = 128  # of the vendor's float64 epoch nanoseconds, rounded
@@ -162,6 +164,7 @@ def test_links_of_the_result_are_among_ours(case: tuple[str, Profile, Profile]) 
     assert pairs[1] <= pairs[0]
 
 
+@pytest.mark.slow
 def test_sampled_counters_of_the_result_are_among_ours(case: tuple[str, Profile, Profile]) -> None:
     _, ours, theirs = case
     assert len(theirs.counters)
@@ -172,6 +175,7 @@ def test_sampled_counters_of_the_result_are_among_ours(case: tuple[str, Profile,
     assert mine <= vendor  # the vendor repeats a change at the start and the end of the session
 
 
+@pytest.mark.slow
 def test_info_tells_the_same_run(case: tuple[str, Profile, Profile]) -> None:
     _, ours, theirs = case
     assert ours.info.devices == theirs.info.devices

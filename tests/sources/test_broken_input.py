@@ -93,6 +93,7 @@ def whole_result(root: Path) -> Path:
     return output
 
 
+@pytest.mark.slow
 def test_the_whole_result_has_nothing_to_note(tmp_path: Path) -> None:
     run = npuprof.load(whole_result(tmp_path))
     assert len(run.kernels) == 3
@@ -100,6 +101,7 @@ def test_the_whole_result_has_nothing_to_note(tmp_path: Path) -> None:
     assert not run.notes["message"].str.contains("cut|damaged|left out").any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("name", FILES)
 def test_a_broken_file_is_told_and_the_others_are_read(tmp_path: Path, name: str, damage: str) -> None:
@@ -118,6 +120,7 @@ def test_a_broken_file_is_told_and_the_others_are_read(tmp_path: Path, name: str
     assert all(len(frame) for other, frame in others.items() if other != name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("name", FILES)
 def test_a_broken_file_by_itself_is_noted_or_refused_with_help(tmp_path: Path, name: str, damage: str) -> None:
@@ -134,6 +137,7 @@ def test_a_broken_file_by_itself_is_noted_or_refused_with_help(tmp_path: Path, n
     assert HELP.search(told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spelling", ["1.23E+15", "1.76E+15", "1.76360000000010E+15", "#######", "########\t"])
 @pytest.mark.parametrize(
     ("name", "head", "row"),
@@ -209,6 +213,7 @@ def test_a_result_of_another_tool_is_named(tmp_path: Path) -> None:
         npuprof.load(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [*FILES, "profiler_info_0.json"])
 def test_any_file_may_be_missing(tmp_path: Path, missing: str) -> None:
     path = whole_result(tmp_path)
@@ -218,6 +223,7 @@ def test_any_file_may_be_missing(tmp_path: Path, missing: str) -> None:
     assert not (run.notes["severity"] == "error").any()
 
 
+@pytest.mark.slow
 def test_a_rank_that_failed_is_told_and_the_others_are_read(tmp_path: Path) -> None:
     for rank in range(3):
         whole_result(tmp_path / f"{rank}").rename(tmp_path / f"rank{rank}_ascend_pt")
@@ -234,6 +240,7 @@ def test_a_rank_that_failed_is_told_and_the_others_are_read(tmp_path: Path) -> N
     assert "is empty" in runs.failed[1]
 
 
+@pytest.mark.slow
 def test_a_directory_in_place_of_a_file_is_no_file(tmp_path: Path) -> None:
     path = whole_result(tmp_path)
     (path / "ASCEND_PROFILER_OUTPUT" / "op_statistic.csv").unlink()

@@ -17,6 +17,7 @@ from tests.campaign.fuzz.trial import Damaged, Trial
 _FINDS = [json.loads(line) for path in sorted(CORPUS.glob("*.jsonl")) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("find", _FINDS, ids=lambda find: f"{find['target']}: {find['signature']}"[:80])
 def test_a_find_stays_mended(find: dict[str, Any], tmp_path: Path) -> None:
     trial = Trial(find["target"], tmp_path, find["case"])
@@ -25,6 +26,7 @@ def test_a_find_stays_mended(find: dict[str, Any], tmp_path: Path) -> None:
     assert trial.changed() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", seeds.SEEDS)
 def test_loading_changes_no_file_and_adds_none(name: str, tmp_path: Path) -> None:
     path = seeds.write(name, tmp_path)
@@ -33,6 +35,7 @@ def test_loading_changes_no_file_and_adds_none(name: str, tmp_path: Path) -> Non
     assert interrupts.content(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_the_campaign_sees_a_crash_and_a_loss(tmp_path: Path) -> None:
     path = seeds.write("text", tmp_path)
     sound = oracle.reader(path)
@@ -56,6 +59,7 @@ def test_the_campaign_forgives_only_what_nothing_can_tell() -> None:
     assert not mutations.has_other_length("a", before, before.replace(b"3", b"x"))
 
 
+@pytest.mark.slow
 def test_the_campaign_sees_what_an_interrupt_harms(tmp_path: Path) -> None:
     done: list[str] = []
 

@@ -32,6 +32,7 @@ def _make(path: Path, kind: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
@@ -96,6 +97,7 @@ def test_a_directory_around_one_run_is_that_run(samples: Path) -> None:
     assert run.info.recording == next(around.glob("PROF_*"))
 
 
+@pytest.mark.slow
 def test_a_recording_without_its_own_file_is_read_as_far_as_it_goes_and_told(tmp_path: Path) -> None:
     synthesise(tmp_path / "run", launches=3)
     assert not npuprof.load(tmp_path / "run").notes["message"].str.contains("recording.json").any()

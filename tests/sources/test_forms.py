@@ -16,6 +16,8 @@ import pytest
 import npuprof
 from npuprof import tables
 
+pytestmark = pytest.mark.slow
+
 ALL = ["minimal", "sliced_2k", "everything"]
 NOT_TOLD = {
     ("database", "kernels", "cube_utilization_percent"),  # needs the number of cores, which a database lacks
@@ -96,6 +98,7 @@ def test_what_each_form_tells_exactly_is_the_same(samples: Path, sample: str, na
         assert own == cells["raw"], form
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sample", ALL)
 def test_counters_of_kernels_are_the_same_to_the_nanosecond(samples: Path, sample: str) -> None:
     found = {form: frame.sort_values("start_ns") for form, frame in _tables(_forms(samples, sample), "kernels").items()}
@@ -107,6 +110,7 @@ def test_counters_of_kernels_are_the_same_to_the_nanosecond(samples: Path, sampl
             np.testing.assert_allclose(other, raw, rtol=1e-3, atol=1.0 if name.endswith(("_ns", "_cycles")) else 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "database"])
 @pytest.mark.parametrize("sample", ALL)
 def test_a_counter_has_one_name_and_one_unit(samples: Path, sample: str, form: str) -> None:
@@ -120,6 +124,7 @@ def test_a_counter_has_one_name_and_one_unit(samples: Path, sample: str, form: s
         assert all(name.startswith(("CPU", "Memory", "Stars Chip Trans")) for name in lacking), lacking
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "database"])
 @pytest.mark.parametrize("sample", ALL)
 def test_counters_have_the_same_instances_and_values(samples: Path, sample: str, form: str) -> None:

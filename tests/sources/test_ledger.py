@@ -55,6 +55,7 @@ def _distinct_files(samples: Path) -> Iterator[Path]:
             yield path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preferred", [None, "raw", "parsed", "text", "db"])
 def test_every_run_of_every_sample_balances(samples: Path, preferred: Preference) -> None:
     gaps: dict[str, list[str]] = {}
@@ -68,6 +69,7 @@ def test_every_run_of_every_sample_balances(samples: Path, preferred: Preference
     assert not gaps
 
 
+@pytest.mark.slow
 def test_a_selected_part_of_every_sample_balances(samples: Path) -> None:
     gaps: dict[str, list[str]] = {}
     cut = 0
@@ -84,6 +86,7 @@ def test_a_selected_part_of_every_sample_balances(samples: Path) -> None:
     assert cut >= 5
 
 
+@pytest.mark.slow
 def test_every_file_of_the_samples_balances_by_itself(samples: Path) -> None:
     gaps: dict[str, list[str]] = {}
     for path in _distinct_files(samples):
@@ -124,6 +127,7 @@ def _warnings(run: npuprof.Profile) -> list[str]:
     return list(run.notes.loc[run.notes["severity"] != "info", "message"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", LOST)
 def test_what_a_timeline_loses_is_told(tmp_path: Path, what: str) -> None:
     event, words = LOST[what]

@@ -74,6 +74,7 @@ def test_whole_raw_data_is_shown_before_its_result(prof: Path) -> None:
     assert [detect(prof, preferred).found[0].source.name for preferred in ("raw", "parsed")] == ["raw", "msprof"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", _DAMAGE)
 def test_raw_data_that_lacks_something_gives_way_to_the_result_which_says_why(prof: Path, problem: str) -> None:
     _DAMAGE[problem](prof)
@@ -120,6 +121,7 @@ def torch_run(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_whole_raw_files_of_torch_npu_are_shown_with_the_sums_of_the_result(torch_run: Path) -> None:
     assert raw_problem(torch_run) == ""
     run = npuprof.load(torch_run)
@@ -151,6 +153,7 @@ def _rewrite(root: Path, given: dict[str, Any], **options: bool) -> None:
     (root / "profiler_info.json").write_text(json.dumps({**told, **given}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", _TORCH_DAMAGE)
 def test_raw_files_that_lack_something_give_way_to_the_result(torch_run: Path, problem: str) -> None:
     for name in ("torch.python_tracer_func", "torch.memory_usage"):
@@ -161,10 +164,12 @@ def test_raw_files_that_lack_something_give_way_to_the_result(torch_run: Path, p
     assert run.info.source == "torch_npu text result"
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_result_is_what_was_asked_for(torch_run: Path) -> None:
     assert npuprof.load(torch_run / "ASCEND_PROFILER_OUTPUT").info.source == "torch_npu text result"
 
 
+@pytest.mark.slow
 def test_raw_files_come_before_a_database_of_the_same_run_too(torch_run: Path) -> None:
     output = torch_run / "ASCEND_PROFILER_OUTPUT"
     shutil.rmtree(output)

@@ -32,6 +32,7 @@ def _edit(path: Path, **changes: Any) -> None:
     (path / "profile.json").write_text(json.dumps(plain))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kernels.parquet", "statistics/op_statistic.parquet"])
 def test_a_missing_file_is_named(path: Path, name: str) -> None:
     (path / name).unlink()
@@ -39,6 +40,7 @@ def test_a_missing_file_is_named(path: Path, name: str) -> None:
         npuprof.load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kernels.parquet", "statistics/op_statistic.parquet"])
 def test_a_file_of_another_profile_is_named(path: Path, tmp_path: Path, name: str) -> None:
     statistics = {"op_statistic": pd.DataFrame({"OP Type": ["Mul"], "Count": [1]})}
@@ -48,6 +50,7 @@ def test_a_file_of_another_profile_is_named(path: Path, tmp_path: Path, name: st
         npuprof.load(path)
 
 
+@pytest.mark.slow
 def test_a_file_that_was_added_is_noted(path: Path) -> None:
     shutil.copy(path / "steps.parquet", path / "step_times.parquet")
     run = npuprof.load(path)
@@ -55,6 +58,7 @@ def test_a_file_that_was_added_is_noted(path: Path) -> None:
     assert "step_times.parquet" in run.notes["source"].tolist()
 
 
+@pytest.mark.slow
 def test_a_profile_of_the_first_form_is_read_with_a_note(path: Path) -> None:
     _edit(path, version=1, files=None)
     run = npuprof.load(path)
@@ -63,6 +67,7 @@ def test_a_profile_of_the_first_form_is_read_with_a_note(path: Path) -> None:
     assert "without a list of its files" in run.notes["message"].iloc[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -79,6 +84,7 @@ def test_a_list_that_cannot_be_right_is_refused(path: Path, changes: dict[str, A
         npuprof.load(path)
 
 
+@pytest.mark.slow
 def test_every_row_is_accounted_for(path: Path) -> None:
     run = npuprof.load(path)
     rows = run.ledger.set_index("input")["in_tables"]

@@ -43,6 +43,7 @@ SUMMED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "head", "row"), [(name, *one) for name, files in TABLES.items() for one in files])
 def test_a_csv_fills_its_table(tmp_path: Path, name: str, head: str, row: str) -> None:
     path = tmp_path / "renamed.txt"
@@ -64,6 +65,7 @@ def test_a_summed_csv_is_kept_by_its_module(tmp_path: Path, name: str, head: str
     assert {key: len(frame) for key, frame in npuprof.load(path).statistics.items()} == {module: 1}
 
 
+@pytest.mark.slow
 def test_a_timeline_alone_tells_whether_a_framework_wrote_it(tmp_path: Path) -> None:
     torch = npuprof.load(small_trace().write(tmp_path / "a.json"))
     plain = npuprof.load(device_trace().write(tmp_path / "b.json"))
@@ -72,6 +74,7 @@ def test_a_timeline_alone_tells_whether_a_framework_wrote_it(tmp_path: Path) -> 
     assert plain.info.source == "single file, timeline"
 
 
+@pytest.mark.slow
 def test_communication_files_are_known_by_their_keys(tmp_path: Path) -> None:
     times = tmp_path / "a.json"
     times.write_text(json.dumps({"step1": {"p2p": {"hcom@1": {"Communication Time Info": {"Idle Time(ms)": 1}}}}}))
@@ -89,6 +92,7 @@ def test_a_file_with_only_a_header_has_no_rows_and_says_so(tmp_path: Path) -> No
     assert "no rows" in run.notes["message"].iloc[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"Name\0,b\n1,2\n", b'{"a": 1}', b"\x89PNG", b'"' * 300_000])
 def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.csv"

@@ -68,6 +68,7 @@ def stretches(run: Profile, count: int = 6) -> Iterator[tuple[int, int]]:
         yield edges[number * len(edges) // (count + 1)], edges[(number + 2) * len(edges) // (count + 2)]
 
 
+@pytest.mark.slow
 def test_rows_that_overlap_stay_with_what_launched_them(saved: Path) -> None:
     whole = npuprof.load(saved)
     for start, end in stretches(whole):
@@ -93,6 +94,7 @@ def test_rows_that_overlap_stay_with_what_launched_them(saved: Path) -> None:
         assert part.memory["time_ns"].tolist() == moments[(moments >= start) & (moments < end)].tolist()
 
 
+@pytest.mark.slow
 def test_what_a_call_from_before_launched_keeps_it(saved: Path) -> None:
     whole = npuprof.load(saved)
     link = whole.links[whole.links["kind"] == "api_task"].iloc[20]
@@ -103,6 +105,7 @@ def test_what_a_call_from_before_launched_keeps_it(saved: Path) -> None:
     assert ("api_task", ("api", *call.iloc[:2]), ("kernels", *task.iloc[:2])) in links_told(part)
 
 
+@pytest.mark.slow
 def test_intervals_of_device_time_are_cut_at_the_bounds(saved: Path) -> None:
     whole = npuprof.load(saved)
     start, end = list(stretches(whole))[2]
@@ -112,6 +115,7 @@ def test_intervals_of_device_time_are_cut_at_the_bounds(saved: Path) -> None:
     assert device.span_ns == end - start == part.summary.wall_ns
 
 
+@pytest.mark.slow
 def test_steps_keep_what_they_launched(saved: Path) -> None:
     whole = npuprof.load(saved)
     numbers = whole.steps["step"].tolist()
@@ -125,6 +129,7 @@ def test_steps_keep_what_they_launched(saved: Path) -> None:
     assert len(npuprof.load(saved, steps=numbers).kernels) == int(whole.kernels["step"].notna().sum())
 
 
+@pytest.mark.slow
 def test_a_saved_part_remembers_what_it_is(saved: Path, tmp_path: Path) -> None:
     start = factories.START_NS + 100_000
     part = npuprof.load(saved, start=pd.Timedelta(microseconds=100))
@@ -136,6 +141,7 @@ def test_a_saved_part_remembers_what_it_is(saved: Path, tmp_path: Path) -> None:
     assert "statistics without times are those of the whole run" in again.notes["message"].tolist()
 
 
+@pytest.mark.slow
 def test_a_stretch_in_which_nothing_happened_is_empty_and_says_when_the_run_was(saved: Path) -> None:
     whole = npuprof.load(saved)
     first = int(whole.python["start_ns"].min())
@@ -146,11 +152,13 @@ def test_a_stretch_in_which_nothing_happened_is_empty_and_says_when_the_run_was(
     assert npuprof.load(saved).info.selection == {}
 
 
+@pytest.mark.slow
 def test_a_run_without_the_step_names_those_it_has(saved: Path) -> None:
     with pytest.raises(SourceError, match="has no step 77; its steps are 0-"):
         npuprof.load(saved, steps=[0, 77])
 
 
+@pytest.mark.slow
 def test_a_set_passes_the_selection_on_and_tells_of_a_run_without_the_step(tmp_path: Path, saved: Path) -> None:
     run = npuprof.load(saved)
     run.save(tmp_path / "rank_0")
@@ -170,6 +178,7 @@ def test_steps_of_the_device_select_what_ran_in_them(tmp_path: Path, samples: Pa
     assert ((part.tasks["start_ns"] < step["start_ns"] + step["duration_ns"]) & (ends > step["start_ns"])).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("result", ["text", "db"])
 def test_parsed_results_take_the_same_selection(samples: Path, result: str) -> None:
     path = samples / "torch_npu" / result / "level1" / "rank0_ascend_pt"
@@ -183,6 +192,7 @@ def test_parsed_results_take_the_same_selection(samples: Path, result: str) -> N
     assert {link for link in links_told(stretch) if link[0] == "api_task"}
 
 
+@pytest.mark.slow
 def test_steps_that_only_rows_name_are_theirs(saved: Path, tmp_path: Path) -> None:
     run = npuprof.load(saved)
     run.tables["steps"] = tables.empty("steps")
@@ -192,6 +202,7 @@ def test_steps_that_only_rows_name_are_theirs(saved: Path, tmp_path: Path) -> No
     assert rows(part.kernels) == rows(run.kernels[run.kernels["step"] == number])
 
 
+@pytest.mark.slow
 def test_a_simulated_run_is_selected_by_time_since_its_beginning(tmp_path: Path) -> None:
     path = synthesise(tmp_path, launches=200)
     whole = npuprof.load(path)
@@ -239,6 +250,7 @@ def recorded(tmp_path: Path) -> Path:
     return recording.directory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [{"steps": 4}, {"steps": [0, 7]}, {"start": pd.Timedelta(microseconds=700)}])
 def test_a_part_of_a_recording_is_that_part_of_the_whole(recorded: Path, asked: dict[str, Any]) -> None:
     part, whole = both_ways(recorded, **asked)
@@ -248,6 +260,7 @@ def test_a_part_of_a_recording_is_that_part_of_the_whole(recorded: Path, asked: 
         assert set(part.kernels["step"]) == set(part.steps["step"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("through_queue", [False, True])
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_step_of_a_framework_keeps_the_kernels_that_it_asked_for(

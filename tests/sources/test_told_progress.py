@@ -65,6 +65,7 @@ def test_a_front_ends_folder_tells_the_bytes_of_each_file(tmp_path: Path, monkey
     assert {one.total for one in operators} == {size}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_interruptible")
 @pytest.mark.parametrize("write", FOLDERS)
 def test_an_interrupt_ends_the_reading_and_leaves_nothing(

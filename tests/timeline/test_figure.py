@@ -23,6 +23,7 @@ def bars(figure: Any) -> pd.DataFrame:
     return joined
 
 
+@pytest.mark.slow
 def test_a_small_run_is_drawn_slice_by_slice() -> None:
     run = factories.profile(20)
     drawn = ("steps", "marks", "python", "operators", "api", "kernels", "communication")
@@ -41,6 +42,7 @@ def test_a_small_run_is_drawn_slice_by_slice() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [200, 777, 2_000])
 def test_there_are_never_more_bars_than_allowed(most: int) -> None:
     figure = timeline(factories.profile(20_000), factories.info(), max_slices=most)
@@ -53,6 +55,7 @@ def test_there_are_never_more_bars_than_allowed(most: int) -> None:
     assert "slices in" in figure.layout.title.text
 
 
+@pytest.mark.slow
 def test_times_are_relative_and_exact() -> None:
     # Two slices 1 ns apart: epoch nanoseconds as floats could not tell them from each other.
     api = tables.build(
@@ -97,6 +100,7 @@ def test_too_few_bars_are_refused() -> None:
         timeline(factories.profile(5), Info(), max_slices=199)
 
 
+@pytest.mark.slow
 def test_a_simulated_run_says_so_and_a_real_one_does_not() -> None:
     run = factories.profile(5)
 
@@ -112,6 +116,7 @@ def test_a_run_without_slices_says_so() -> None:
     assert figure.layout.annotations[0].text == "no slices in this part of the run"
 
 
+@pytest.mark.slow
 def test_names_show_as_they_are_and_not_as_markup() -> None:
     run = factories.profile(5, kernel_names=("<script>alert(1)</script>", "$x$ & y", "a\nb", "n" * 500, ""))
 
@@ -160,6 +165,7 @@ def test_every_lane_keeps_its_busy_time() -> None:
         assert coarse.bars.busy_ns[coarse.bars.lane == lane].sum() == fine.bars.busy_ns[fine.bars.lane == lane].sum()
 
 
+@pytest.mark.slow
 def test_tasks_that_are_no_kernels_are_drawn_beside_them() -> None:
     run = factories.profile(5)
     copy = (
@@ -192,6 +198,7 @@ def test_every_name_upon_a_bar_is_legible() -> None:
         assert _contrast(family.ink, family.colour) > 4.5
 
 
+@pytest.mark.slow
 def test_figures_never_offer_to_upload_the_data() -> None:
     assert {"sendDataToCloud", "sendChartToCloud"} <= set(timeline(factories.profile(5), Info()).layout.modebar.remove)
 

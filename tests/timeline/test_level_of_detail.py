@@ -29,6 +29,7 @@ _TRACK = st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 300)), min_siz
 _TRACKS = st.lists(_TRACK, min_size=1, max_size=3)
 
 
+@pytest.mark.slow
 @given(_TRACKS, st.integers(-100, 6_000), st.integers(0, 6_000), st.integers(24, 400))
 def test_every_slice_of_the_window_is_in_exactly_one_bar(
     tracks: list[list[tuple[int, int]]], start: int, length: int, most: int
@@ -55,6 +56,7 @@ def test_every_slice_of_the_window_is_in_exactly_one_bar(
             assert _EPOCH + s + d <= bars.end_ns[at]
 
 
+@pytest.mark.slow
 @given(_TRACKS)
 def test_the_whole_run_balances_whatever_is_folded(tracks: list[list[tuple[int, int]]]) -> None:
     index = _index(*tracks)
@@ -78,6 +80,7 @@ def test_a_long_slice_among_short_ones_is_a_bar_of_its_own() -> None:
     assert int(bars.count.sum()) == 5_001
 
 
+@pytest.mark.slow
 def test_zooming_in_shows_slices_one_by_one() -> None:
     index = _index([(10 * i, 5) for i in range(100_000)])
 
@@ -109,6 +112,7 @@ def test_slices_are_found_and_followed_on_their_lane() -> None:
     assert index.holding([2], _EPOCH + 50, _EPOCH + 60) == -1
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_slices_fit_any_window() -> None:
     rng = np.random.default_rng(6)
     start = np.sort(rng.integers(0, 10**9, 100_000))

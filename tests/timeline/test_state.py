@@ -35,6 +35,7 @@ def test_a_small_run_is_shown_slice_by_slice(timeline: Timeline) -> None:
     assert titles[-4:] == ["stream 2", "stream 3", "collectives", "busy"]
 
 
+@pytest.mark.slow
 def test_any_window_is_a_small_answer() -> None:
     timeline = Timeline(factories.profile(20_000), factories.info())
 
@@ -45,6 +46,7 @@ def test_any_window_is_a_small_answer() -> None:
         timeline.zoom(0.5)
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text_and_the_answer_small() -> None:
     name = "<img src=x onerror=alert(1)>$\\alpha$" * 30
     timeline = Timeline(factories.profile(5_000, kernel_names=[f"{name}{i}" for i in range(900)]), factories.info())
@@ -152,6 +154,7 @@ def test_the_arrow_keys_follow_causes_and_neighbours(timeline: Timeline) -> None
     assert timeline.arrows()[1].arrows == ()
 
 
+@pytest.mark.slow
 def test_selecting_a_bar_selects_its_slice_or_marks_its_stretch() -> None:
     timeline = Timeline(factories.profile(20_000), factories.info())
     shown = timeline.view()
@@ -233,6 +236,7 @@ def test_only_what_lies_in_the_range_counts(timeline: Timeline) -> None:
     assert timeline.readout().top[0].total_ns == end - start - 10
 
 
+@pytest.mark.slow
 def test_hidden_groups_leave_no_gaps(timeline: Timeline) -> None:
     height, bars = timeline.height, len(timeline.view().place)
     kernel = _number(timeline, "kernels", 3)

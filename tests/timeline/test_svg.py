@@ -28,6 +28,7 @@ def bars(root: ElementTree.Element) -> list[ElementTree.Element]:
     return [element for element in root.iter(f"{_SPACE}rect") if element.get("height") == "14"]
 
 
+@pytest.mark.slow
 def test_it_has_the_lanes_colours_and_names_of_the_figure() -> None:
     run = factories.profile(20)
     root, figure = parsed(timeline_svg(run, factories.info())), timeline(run, factories.info())
@@ -48,6 +49,7 @@ def test_hovering_a_bar_tells_of_it() -> None:
     assert not any("<" in text for text in told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["<script>alert(1)</script>", "]]>", "a\x00b\ufffe", "\u202e$x$ & 'y' \"z\"", "n" * 5_000, "&" * 300]
 )

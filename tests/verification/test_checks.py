@@ -68,6 +68,7 @@ def _noted(profile: Profile, recording: Recording) -> None:
     profile._notes.error("a file", "is missing")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "check"),
     [
@@ -86,6 +87,7 @@ def test_a_run_that_is_wrong_fails_the_check_of_it(run: tuple[Profile, Recording
     assert check in failed(examine(profile, recording, SIMULATED))
 
 
+@pytest.mark.slow
 def test_kernels_that_are_missing_are_counted(run: tuple[Profile, Recording]) -> None:
     more = Workload("more", SIMULATED.prepare, kernels={"MatMul": 6}, tasks={"MEMCPY": 1}, operators={"aten::mm": 1})
     checks = {check.name: check for check in examine(*run, more)}

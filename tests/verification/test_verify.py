@@ -84,6 +84,7 @@ def test_where_msprof_is_installed_its_export_is_compared(
     assert told in "\n".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "told"),
     [("import os; os._exit(9)", "ended with status 9"), ("import time; time.sleep(60)", "took more than 1 s")],

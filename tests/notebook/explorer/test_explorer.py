@@ -76,6 +76,7 @@ def _buttons(widget: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_absent_data_hides_its_tab() -> None:
     assert explorer_of(_run()).titles == [
         *("Overview", "Timeline", "Flame graph", "Operators", "Kernels", "API"),
@@ -85,6 +86,7 @@ def test_absent_data_hides_its_tab() -> None:
     assert explorer_of(empty).titles == ["Overview"]
 
 
+@pytest.mark.slow
 def test_a_tab_is_built_when_it_is_first_opened_and_once() -> None:
     built: list[Explorer] = []
     before = list(_TABS)
@@ -132,10 +134,12 @@ def test_every_tab_can_be_built() -> None:
     assert "could not be made" not in _texts(explorer.widget)
 
 
+@pytest.mark.slow
 def test_the_profile_makes_its_explorer() -> None:
     assert "npuprof-explorer" in _run().explore().children[0]._dom_classes
 
 
+@pytest.mark.slow
 def test_rows_of_a_table_light_up_in_the_timeline() -> None:
     explorer = explorer_of(_run())
 
@@ -145,6 +149,7 @@ def test_rows_of_a_table_light_up_in_the_timeline() -> None:
     assert "SoftmaxV2" in _texts(explorer.widget) or "Add" in _texts(explorer.widget)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["operators", "kernels", "api", "communication", "marks"])
 def test_rows_of_every_table_of_slices_light_up_from_their_tab(table: str) -> None:
     explorer = explorer_of(_run())
@@ -159,6 +164,7 @@ def test_rows_of_every_table_of_slices_light_up_from_their_tab(table: str) -> No
     assert explorer._tabs._tab.selected_index == explorer.titles.index("Timeline")
 
 
+@pytest.mark.slow
 def test_blocks_light_up_the_operators_that_allocated_them_and_mark_their_life() -> None:
     run = _run()
     run.tables["allocations"] = run.allocations = _allocations()
@@ -217,6 +223,7 @@ def test_the_detail_is_in_the_tab_that_is_open() -> None:
     assert figure not in _all(kernels)
 
 
+@pytest.mark.slow
 def test_a_run_without_counters_has_no_detail() -> None:
     explorer = explorer_of(_run())
     explorer.open("Timeline")

@@ -56,6 +56,7 @@ def _frame(flame: FlameGraph, name: str) -> int:
     return next(frame for frame in range(len(picture.frames)) if picture.name(frame) == name)
 
 
+@pytest.mark.slow
 def test_one_figure_is_refilled_by_clicks_and_buttons() -> None:
     flame = _flame()
     view = FlameGraphView(flame)
@@ -78,6 +79,7 @@ def test_one_figure_is_refilled_by_clicks_and_buttons() -> None:
     assert _button(view, "All").disabled
 
 
+@pytest.mark.slow
 def test_weight_part_and_shape_are_chosen_by_controls() -> None:
     flame = _flame()
     view = FlameGraphView(flame)
@@ -107,6 +109,7 @@ def test_only_what_a_run_has_is_offered() -> None:
     assert not _all(view.widget, "Dropdown")
 
 
+@pytest.mark.slow
 def test_a_search_tells_its_share_and_a_wrong_pattern_what_is_wrong() -> None:
     flame = _flame()
     view = FlameGraphView(flame)
@@ -139,6 +142,7 @@ def test_keys_of_the_browser_arrive_and_others_are_let_pass() -> None:
     assert "train.py(1): main" in _said(view)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "pixels"), [(640, 632), (0, 1200), (-5, 1200), (3, 200), (10**9, 8_000)])
 def test_the_width_that_the_browser_tells_is_used(width: int, pixels: int) -> None:
     flame = _flame()

@@ -97,5 +97,6 @@ def test_a_run_that_cannot_be_read_is_told_and_the_others_are_shown(runs: Profil
     assert explorer.explorer is not None
 
 
+@pytest.mark.slow
 def test_the_set_makes_its_explorer(runs: ProfileSet) -> None:
     assert "npuprof-explorer" in runs.explore().children[0]._dom_classes

@@ -110,6 +110,7 @@ def _chosen(panel: PanelController, action: str, *places: int) -> None:
     panel.answer({"kind": "action", "action": action, "rows": [ids[place] for place in places]})
 
 
+@pytest.mark.slow
 def test_start_record_and_stop(panel: PanelController, clock: FakeClock, later: Later) -> None:
     assert panel.state().phase == "idle"
     assert (panel.state().can_start, panel.state().can_stop) == (True, False)
@@ -292,6 +293,7 @@ def test_a_run_can_be_renamed(simulated: PanelController, later: Later) -> None:
     assert Recording.read(run.directory).name == "<b>two<b>"
 
 
+@pytest.mark.slow
 def test_a_run_can_be_saved_and_loaded(simulated: PanelController, later: Later, tmp_path: Path) -> None:
     _record(simulated, later, "one")
     _chosen(simulated, "save", 0)
@@ -329,6 +331,7 @@ def test_delete_asks_first(simulated: PanelController, later: Later) -> None:
     assert simulated.runs.page().total == 0
 
 
+@pytest.mark.slow
 def test_delete_leaves_what_npuprof_did_not_record(simulated: PanelController, later: Later, tmp_path: Path) -> None:
     _record(simulated, later, "one")
     (run,) = run_history.ended_runs()
@@ -343,6 +346,7 @@ def test_delete_leaves_what_npuprof_did_not_record(simulated: PanelController, l
     assert "my notes.txt" in simulated.state().details
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["another recording", "no recording", "a link"])
 def test_delete_refuses_what_is_not_the_run(
     simulated: PanelController, later: Later, tmp_path: Path, what: str

@@ -16,6 +16,7 @@ def form() -> OptionsForm:
     return form
 
 
+@pytest.mark.slow
 def test_at_first_everything_is_as_options_has_it() -> None:
     form = OptionsForm()
     assert form.problem == ""
@@ -91,6 +92,7 @@ def test_more_options_are_taken(form: OptionsForm) -> None:
     assert (form.options().memory_freq, form.options().host_sys) == (10, ("cpu", "mem"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("collector", COLLECTORS)
 def test_the_line_asks_for_the_same(collector: str) -> None:
     form = OptionsForm()

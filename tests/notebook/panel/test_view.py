@@ -67,6 +67,7 @@ def _html(view: PanelView) -> str:
     return "".join(one.value for one in _all(view.widget) if isinstance(one, widgets.HTML))
 
 
+@pytest.mark.slow
 def test_a_run_by_buttons_is_listed_and_opened(view: PanelView) -> None:
     assert _find(view, widgets.Button, "Stop").disabled
     _press(view, "Start")
@@ -115,6 +116,7 @@ def test_names_are_escaped(view: PanelView, panel: PanelController) -> None:
     assert "<script>" not in _html(view)
 
 
+@pytest.mark.slow
 def test_a_control_that_cannot_be_chosen_is_disabled_and_its_reason_is_told(view: PanelView) -> None:
     _find(view, widgets.Dropdown, "Level").value = 0
     view.refresh()
@@ -127,6 +129,7 @@ def test_a_control_that_cannot_be_chosen_is_disabled_and_its_reason_is_told(view
     assert _find(view, widgets.Checkbox, "modules").disabled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["start", "stop", "load"])
 def test_what_a_callback_raises_is_told_in_the_panel(
     panel: PanelController, monkeypatch: pytest.MonkeyPatch, broken: str

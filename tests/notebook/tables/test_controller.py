@@ -154,6 +154,7 @@ def test_every_table_sorts_by_every_column(any_table: TableController) -> None:
             pd.testing.assert_frame_equal(_made(any_table), any_table.rows())
 
 
+@pytest.mark.slow
 def test_every_table_filters_by_quantity_text_and_regular_expression(any_table: TableController) -> None:
     table = any_table.kind.table
     weight, typed, least = ("duration_ns", "> 100 us", 100_000)
@@ -180,6 +181,7 @@ def test_every_table_filters_by_quantity_text_and_regular_expression(any_table: 
         pd.testing.assert_frame_equal(_made(any_table), any_table.rows())
 
 
+@pytest.mark.slow
 def test_groups_of_every_table_are_filtered_by_their_sums(any_table: TableController) -> None:
     groups = any_table.rows()
     total = any_table.view.sums[0]
@@ -190,6 +192,7 @@ def test_groups_of_every_table_are_filtered_by_their_sums(any_table: TableContro
     pd.testing.assert_frame_equal(_made(any_table), any_table.rows())
 
 
+@pytest.mark.slow
 def test_columns_of_every_table_are_chosen(any_table: TableController) -> None:
     _single(any_table)
     names = [column.name for column in any_table.page().columns]
@@ -253,6 +256,7 @@ def test_the_rows_of_a_group_are_shown_in_the_timeline(kernels: TableController,
     assert "shown in the timeline" in kernels.page().note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "question",
     [

@@ -227,6 +227,7 @@ def test_records_number_the_ranks_of_a_group_from_0_and_are_read_as_ranks_of_the
     assert [[across for across, cell in enumerate(row) if cell] for row in heat.z] == [[2], [3], [0], [1]]
 
 
+@pytest.mark.slow
 def test_bandwidth_is_that_of_the_link_less_its_latency(runs: ProfileSet) -> None:
     steps = runs[0].communication_tasks
     data = steps[steps["size_bytes"] > 0]
@@ -248,6 +249,7 @@ def test_everybody_waits_for_the_slowest_and_moves_data_at_the_same_time(runs: P
     assert all(slowest / 2 < waits[number] < slowest for number in (0, 2, 3))
 
 
+@pytest.mark.slow
 def test_what_runs_beside_the_collective_overlaps_it_and_what_waits_for_it_does_not(runs: ProfileSet) -> None:
     run = runs[0]
     operator = run.communication.iloc[0]
@@ -272,6 +274,7 @@ def test_steps_of_collectives_are_no_kernels_and_have_their_tasks(runs: ProfileS
         assert set(run.communication_tasks["stream_id"]).isdisjoint(run.kernels["stream_id"])
 
 
+@pytest.mark.slow
 def test_ranks_of_several_servers_talk_over_the_network(tmp_path: Path) -> None:
     simulator.ranks(4, per_server=2).run(lambda rank: rank.all_reduce(np.ones(KIB, np.float32)), tmp_path)
     steps = load(tmp_path)[0].communication_tasks
@@ -298,6 +301,7 @@ def test_a_run_comes_out_the_same_however_its_threads_are_scheduled(tmp_path: Pa
     assert all(tables[0])
 
 
+@pytest.mark.slow
 def test_what_is_recorded_follows_the_level(tmp_path: Path) -> None:
     simulator.ranks(2).run(uneven, tmp_path, level=0)
     run = load(tmp_path)[1]
@@ -322,6 +326,7 @@ def test_more_steps_than_task_ids_are_all_found(tmp_path: Path) -> None:
     assert not len(run.notes)
 
 
+@pytest.mark.slow
 def test_a_rank_that_fails_leaves_readable_recordings(tmp_path: Path) -> None:
     def work(rank: Rank) -> None:
         compute(rank)

@@ -13,6 +13,8 @@ from npuprof.simulator.cluster.ranks import Rank
 from tests.simulator import reading, vendor_checks, vendor_rules
 from tests.simulator.vendor_rules import Layout, Recording
 
+pytestmark = pytest.mark.slow
+
 NONE = 0xFFFFFFFF
 # Added to what recordings without communication may hold. Source: raw/FORMAT.md sections 4.1, 4.2, 4.4 and 5.1.
 HOST = {
@@ -48,6 +50,7 @@ def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return [next((tmp_path / f"rank_{rank}").glob("PROF_*")) for rank in range(4)]
 
 
+@pytest.mark.slow
 def test_recordings_of_ranks_keep_the_rules(recordings: list[Path]) -> None:
     for path in recordings:
         recording = Recording(path)
@@ -67,12 +70,14 @@ def test_each_operator_tells_its_type(recordings: list[Path]) -> None:
         assert record.values == (api.item, 9, record.values[2], 0, 0)
 
 
+@pytest.mark.slow
 def test_each_directory_says_which_rank_it_is(recordings: list[Path]) -> None:
     for rank, path in enumerate(recordings):
         assert reading.content(path, "host/info.json")["rank_id"] == rank
         assert reading.content(path, "device_0/info.json.0")["rank_id"] == rank
 
 
+@pytest.mark.slow
 def test_a_track_lies_in_the_call_of_its_step_and_that_in_its_operator(recordings: list[Path]) -> None:
     recording = Recording(recordings[0])
     steps = [api for api in recording.apis if api.level == 5500]
@@ -85,6 +90,7 @@ def test_a_track_lies_in_the_call_of_its_step_and_that_in_its_operator(recording
         assert recording.types[5500, step.type] in ("master", "slave")
 
 
+@pytest.mark.slow
 def test_what_the_host_launched_is_what_the_device_ran(recordings: list[Path]) -> None:
     recording = Recording(recordings[2])
     host = {(track.values[1], track.values[2]): track.values[4] for track in recording.tracks}
@@ -96,6 +102,7 @@ def test_what_the_host_launched_is_what_the_device_ran(recordings: list[Path]) -
     assert seen == set(LAUNCHED)
 
 
+@pytest.mark.slow
 def test_a_step_tells_its_ranks_its_data_and_its_link(recordings: list[Path]) -> None:
     names = {int(key): name for key, name in reading.dictionary(recordings[1], "hash_dic").items()}
     rows = []
@@ -115,6 +122,7 @@ def test_a_step_tells_its_ranks_its_data_and_its_link(recordings: list[Path]) ->
     assert ("Reduce_Inline", "group_0_1", 0, 8 << 10, 4, 1, 0, NONE, False) in rows
 
 
+@pytest.mark.slow
 def test_an_operator_tells_its_data_and_algorithm(recordings: list[Path]) -> None:
     names = {int(key): name for key, name in reading.dictionary(recordings[0], "hash_dic").items()}
     rows = []

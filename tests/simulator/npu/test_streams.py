@@ -89,6 +89,7 @@ def test_events_order_two_streams(seen: Witness) -> None:
     assert seen.calls == ["record", "wait"]
 
 
+@pytest.mark.slow
 def test_synchronising_waits_for_what_was_launched(seen: Witness, clock: FakeClock) -> None:
     side = npu.Stream()
     with npu.stream(side):

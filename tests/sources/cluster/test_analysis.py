@@ -75,6 +75,7 @@ def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
     return ordered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old", [True, False])
 def test_a_database_gives_what_the_text_gives(tmp_path: Path, text: Profile, old: bool) -> None:
     folder = tmp_path / "db"
@@ -111,6 +112,7 @@ def test_a_database_tells_where_ranks_ran_and_keeps_further_tables(tmp_path: Pat
     assert run.statistics["HcclAllRankStats"].to_numpy().tolist() == [["allReduce", 2, 900.5]]
 
 
+@pytest.mark.slow
 def test_text_and_database_side_by_side_are_not_counted_twice(tmp_path: Path) -> None:
     maker.database(maker.text_result(tmp_path) / "cluster_analysis.db")
     run = npuprof.load(tmp_path)
@@ -143,6 +145,7 @@ def test_a_database_of_recipes_alone_is_known_by_its_name(tmp_path: Path) -> Non
     assert npuprof.load(path).statistics["CannApiSum"].to_numpy().tolist() == [["launch", 5]]
 
 
+@pytest.mark.slow
 def test_a_view_and_a_renamed_column_are_told(tmp_path: Path) -> None:
     path = maker.database(tmp_path / "cluster_analysis.db")
     assert not len(npuprof.load(path).notes)
@@ -158,6 +161,7 @@ def test_a_view_and_a_renamed_column_are_told(tmp_path: Path) -> None:
     assert told.str.contains("ClusterCommunicationTime lacks column wait_time.*waited").sum() == 1
 
 
+@pytest.mark.slow
 def test_a_cluster_can_be_saved_and_opened_again(tmp_path: Path) -> None:
     run = npuprof.load(maker.database(maker.text_result(tmp_path / "a") / "cluster_analysis.db").parent)
     again = npuprof.load(run.save(tmp_path / "saved"))
@@ -186,6 +190,7 @@ _JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(_JSON)
 def test_whatever_the_json_holds_it_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, plain: object) -> None:
     folder = tmp_path_factory.mktemp("any")

@@ -90,6 +90,7 @@ def test_columns_of_any_two_kinds_are_stacked_without_a_loss(first: str, second:
 _STARTS = st.lists(st.integers(0, 20), min_size=1, max_size=6).map(sorted)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(_STARTS, min_size=1, max_size=4))
 def test_links_follow_the_rows_that_they_join(parts: list[list[int]]) -> None:

@@ -40,6 +40,7 @@ def test_any_decimals_are_exact(texts: list[str], multiplier: int) -> None:
         assert value == (exact if good else 0)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 10**18 - 1), st.integers(0, 10**12 - 1)), min_size=1),
     st.integers(1, 18),
@@ -68,6 +69,7 @@ def test_what_is_no_number_is_found_among_texts_of_one_length(texts: list[str]) 
     assert [value if good else None for value, good in zip(values.tolist(), valid.tolist(), strict=True)] == alone
 
 
+@pytest.mark.slow
 @given(st.text(max_size=50))
 def test_any_text_is_read_or_refused_alike_alone_and_in_company(text: str) -> None:
     values, valid = scaled([text, "1.5"], US_TO_NS)

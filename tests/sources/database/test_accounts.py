@@ -57,6 +57,7 @@ def _rounds(columns: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
     return [[column for column in found if column] for found in zip_longest(*by_table)]
 
 
+@pytest.mark.slow
 def test_damaged_cells_cost_no_row_without_a_note(whole: Path, tmp_path: Path) -> None:
     sound = _rows(database.read(whole))
     kinds = cycle(_DAMAGE)

@@ -35,6 +35,7 @@ def _prof(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preferred", [None, "parsed"])
 def test_a_database_in_a_directory_of_raw_data_is_offered(tmp_path: Path, preferred: str | None) -> None:
     folder = _prof(tmp_path / "PROF_000001_20260821120000000_ABCDEFGHIJKLMNOP")

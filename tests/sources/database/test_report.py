@@ -124,6 +124,7 @@ def test_the_second_version_keeps_times_as_text_exactly(tmp_path: Path) -> None:
     assert not len(decoded.notes)
 
 
+@pytest.mark.slow
 def test_rounded_times_are_read_as_far_as_they_reach_and_told(tmp_path: Path) -> None:
     decoded = database.read(_second(tmp_path / "report_1.db", _rounded))
     (start,) = decoded.tables["kernels"]["start_ns"].tolist()

@@ -21,6 +21,8 @@ from npuprof.sources.base import Decoded
 from tests.sources.database import maker as made
 from tests.sources.database.maker import TORCH, Maker, at, framework_database
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -40,6 +42,7 @@ def _links(decoded: Decoded, kind: str) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 def test_every_table_keeps_the_schema(path: Path) -> None:
     decoded = database.read(path)
     for name, frame in decoded.tables.items():
@@ -48,6 +51,7 @@ def test_every_table_keeps_the_schema(path: Path) -> None:
     assert decoded.info.collector == "torch_npu"
 
 
+@pytest.mark.slow
 def test_kernels_are_the_tasks_with_compute_information(path: Path) -> None:
     kernels = database.read(path).tables["kernels"]
     assert kernels["name"].tolist() == ["MatMulV3_0", "Add_0"]
@@ -104,6 +108,7 @@ def test_exchanged_columns_of_operands_are_put_right_and_told(tmp_path: Path) ->
     assert "put right" in decoded.notes.to_frame()["message"].iloc[0]
 
 
+@pytest.mark.slow
 def test_python_calls_nest_by_time(path: Path) -> None:
     python = database.read(path).tables["python"]
     assert python["name"].tolist() == ["main.py(1): <module>", "main.py(9): train"]
@@ -111,6 +116,7 @@ def test_python_calls_nest_by_time(path: Path) -> None:
     assert python["depth"].tolist() == [0, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first_own", [TORCH, 5000], ids=["own numbers", "any numbers"])
 def test_links_join_operators_calls_and_tasks(tmp_path: Path, first_own: int) -> None:
     maker = Maker(tmp_path / "a.db")
@@ -157,6 +163,7 @@ def test_collectives_and_their_steps(path: Path) -> None:
     assert step["bandwidth_gb_s"] == 1.0  # 5000 bytes in 5000 ns
 
 
+@pytest.mark.slow
 def test_parents_of_a_collective_are_tasks_but_never_compute(path: Path) -> None:
     decoded = database.read(path)
     assert "AI_CORE" in decoded.tables["tasks"]["task_type"].tolist()
@@ -165,7 +172,6 @@ def test_parents_of_a_collective_are_tasks_but_never_compute(path: Path) -> None
     assert computing["duration_ns"].tolist() == [9000, 3000]
 
 
-@pytest.mark.slow
 def test_a_file_altered_by_a_viewer_gives_the_same_tables(path: Path) -> None:
     clean = database.read(path)
     made.altered(path)
@@ -177,6 +183,7 @@ def test_a_file_altered_by_a_viewer_gives_the_same_tables(path: Path) -> None:
     assert len(seen.notes) == len(clean.notes) == 0
 
 
+@pytest.mark.slow
 def test_reading_leaves_the_file_as_it_was(path: Path) -> None:
     before = made.checksum(path)
     path.chmod(0o400)
@@ -184,7 +191,6 @@ def test_reading_leaves_the_file_as_it_was(path: Path) -> None:
     assert made.checksum(path) == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("table", [
     "TASK", "COMPUTE_TASK_INFO", "CANN_API", "COMMUNICATION_OP", "COMMUNICATION_TASK_INFO", "TASK_PMU_INFO",
     "PYTORCH_API", "CONNECTION_IDS", "PYTORCH_CALLCHAINS", "STEP_TIME", "ENUM_API_TYPE", "STRING_IDS",
@@ -237,6 +243,7 @@ def _result(tmp_path: Path) -> Path:
     return output.parent
 
 
+@pytest.mark.slow
 def test_a_result_directory_of_databases_is_one_run(tmp_path: Path) -> None:
     run = npuprof.load(_result(tmp_path))
     assert isinstance(run, npuprof.Profile)
@@ -257,6 +264,7 @@ def test_a_database_is_found_whatever_lies_beside_it(tmp_path: Path) -> None:
     assert database.recognises(root / "ASCEND_PROFILER_OUTPUT")
 
 
+@pytest.mark.slow
 def test_only_the_newest_of_several_exports_is_read(tmp_path: Path) -> None:
     old = framework_database(tmp_path / "msprof_1.db")
     new = tmp_path / "msprof_2.db"
@@ -267,6 +275,7 @@ def test_only_the_newest_of_several_exports_is_read(tmp_path: Path) -> None:
     assert decoded.notes.to_frame()["source"].tolist() == ["msprof_1.db"]
 
 
+@pytest.mark.slow
 def test_a_damaged_analysis_does_not_cost_the_profile(tmp_path: Path) -> None:
     root = _result(tmp_path)
     analysis = root / "ASCEND_PROFILER_OUTPUT" / "analysis.db"

@@ -18,6 +18,8 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.database.connection import open_database
 from tests.sources.database.maker import checksum
 
+pytestmark = pytest.mark.slow
+
 DB = ("level0/rank0_ascend_pt", "level1/rank0_ascend_pt", "level1/rank1_ascend_pt")
 FILES = {name: f"ascend_pytorch_profiler_{rank}.db" for name, rank in zip(DB, (0, 0, 1), strict=True)}
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
@@ -82,6 +84,7 @@ def test_device_tasks(result: Result) -> None:
     assert sorted(tasks["stream_id"].unique()) == result.truth["streams"]
 
 
+@pytest.mark.slow
 def test_kernels(result: Result) -> None:
     kernels = result.tables["kernels"]
     assert len(kernels) == result.truth["kernel_rows_joined"]
@@ -107,6 +110,7 @@ def test_cann_calls(result: Result) -> None:
         assert found[name] == top
 
 
+@pytest.mark.slow
 def test_operators_python_and_steps(result: Result) -> None:
     operators = result.tables["operators"]
     counts = dict(result.truth["pytorch_api_by_type"])
@@ -122,6 +126,7 @@ def test_operators_python_and_steps(result: Result) -> None:
     assert depths.max() == result.truth["callchain"]["max_depth"]
 
 
+@pytest.mark.slow
 def test_links(result: Result) -> None:
     links = result.tables["links"]
     counts = links.groupby(["kind", "target_table"], observed=True).size().to_dict()
@@ -251,7 +256,6 @@ def test_a_file_that_a_viewer_altered_has_the_tables_of_a_clean_one(samples: Pat
         assert abs(len(frame) - len(clean[name])) <= 4
 
 
-@pytest.mark.slow
 def test_text_and_database_of_one_workload_have_the_same_columns(samples: Path) -> None:
     text = npuprof.load(samples / "torch_npu" / "text" / DB[1])
     decoded = Result(samples, DB[1]).tables
@@ -297,7 +301,6 @@ def test_an_analysis_by_itself(samples: Path, rank: int) -> None:
     assert len(decoded.statistics["communication_matrix"]) == truth["tables"]["CommAnalyzerMatrix"]
 
 
-@pytest.mark.slow
 def test_an_analysis_tells_what_the_json_beside_it_tells(samples: Path) -> None:
     root = samples / "torch_npu" / "llm_pp2dp2" / "rank_0_ascend_pt"
     ours = database.read(root / OUTPUT / "analysis.db").statistics["communication"]
@@ -314,7 +317,6 @@ def test_a_result_of_text_alone_holds_no_database(samples: Path) -> None:
     assert not database.recognises(samples / "torch_npu" / "text" / DB[1])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["minimal", "sliced_2k", "everything"])
 def test_what_msprof_made_of_raw_data_is_what_we_make_of_it(samples: Path, name: str) -> None:
     folder = samples / "raw" / name
@@ -332,6 +334,7 @@ def test_what_msprof_made_of_raw_data_is_what_we_make_of_it(samples: Path, name:
         assert own["duration_ns"].sum() == group["duration_ns"].sum()
 
 
+@pytest.mark.slow
 def test_everything_that_msprof_samples(samples: Path) -> None:
     (path,) = (samples / "raw" / "everything" / "expected").glob("*.db")
     decoded = database.read(path)

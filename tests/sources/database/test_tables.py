@@ -28,6 +28,7 @@ def _read(tmp_path: Path, name: str, columns: str, row: Row) -> Decoded:
     return decoded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", COUNTERS)
 def test_a_table_of_samples_becomes_counters(tmp_path: Path, table: str) -> None:
     columns, row, expected = COUNTERS[table]
@@ -42,6 +43,7 @@ def test_a_table_of_samples_becomes_counters(tmp_path: Path, table: str) -> None
     assert not len(decoded.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_has_its_place(tmp_path: Path, table: str) -> None:
     columns, row, place = TABLES[table]
@@ -175,6 +177,7 @@ def test_a_view_in_place_of_a_table_is_told(tmp_path: Path) -> None:
     assert told[told["message"].str.contains("CANN_API is a view")]["severity"].tolist() == ["warning"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "old", "new"),
     [

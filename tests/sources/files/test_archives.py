@@ -39,6 +39,7 @@ from tests.sources.files.packing import (
 from tests.sources.trace.maker import small_trace
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("prefix", ["", "PROF_1/", "a/b/rank_3_ascend_pt/"])
 @pytest.mark.parametrize("kind", RUNS)
@@ -57,6 +58,7 @@ def test_a_run_in_an_archive_has_the_tables_of_the_run(tmp_path: Path, suffix: s
     assert tempfile.gettempdir() not in f"{packed!r}{packed.info}{packed.notes.to_string()}"
 
 
+@pytest.mark.slow
 def test_of_one_run_the_folder_is_gone_when_it_is_loaded(tmp_path: Path, place: Path) -> None:
     archive = pack(torch_result(tmp_path / "run"), tmp_path / "run.zip")
     run = npuprof.load(archive)
@@ -65,6 +67,7 @@ def test_of_one_run_the_folder_is_gone_when_it_is_loaded(tmp_path: Path, place: 
     assert len(run.tasks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_runs_of_a_set_are_read_when_they_are_asked_for(tmp_path: Path, place: Path, processes: int) -> None:
     for rank in range(3):
@@ -86,6 +89,7 @@ def test_runs_of_a_set_are_read_when_they_are_asked_for(tmp_path: Path, place: P
     del runs, folder
 
 
+@pytest.mark.slow
 def test_an_archive_is_known_by_its_content(tmp_path: Path) -> None:
     packed = pack(torch_result(tmp_path / "run"), tmp_path / "run.tar.gz").rename(tmp_path / "download")
     assert is_archive(packed)
@@ -100,11 +104,13 @@ def test_an_archive_is_known_by_its_content(tmp_path: Path) -> None:
     assert len(npuprof.load(compressed).tasks)
 
 
+@pytest.mark.slow
 def test_an_archive_without_a_result_says_so(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"holiday\.zip holds nothing that npuprof can read"):
         npuprof.load(zip_of(tmp_path / "holiday.zip", {"a.txt": b"sun", "b.txt": b"sea"}))
 
 
+@pytest.mark.slow
 def test_names_of_windows_and_macos_and_names_that_are_no_utf8(tmp_path: Path) -> None:
     """Windows' own packer wrote backslashes and folders that end in one; macOS adds files of its own."""
     run = torch_result(tmp_path / "run")
@@ -130,6 +136,7 @@ def test_names_of_windows_and_macos_and_names_that_are_no_utf8(tmp_path: Path) -
         assert not read.notes["message"].str.contains("archive").any()
 
 
+@pytest.mark.slow
 def test_encrypted_files_are_told(tmp_path: Path) -> None:
     path = zip_of(tmp_path / "a.zip", {"a.txt": b"1", "b.txt": b"2"})
     patch(path, 6, 8, 1)
@@ -137,6 +144,7 @@ def test_encrypted_files_are_told(tmp_path: Path) -> None:
         npuprof.load(path)
 
 
+@pytest.mark.slow
 def test_a_compression_that_is_not_read_is_told(tmp_path: Path) -> None:
     """As of large files that Windows packs (deflate64), or one whose dictionary may fill the memory."""
     path = zip_of(tmp_path / "a.zip", {"a.txt": b"1", "b.txt": b"2"})
@@ -145,6 +153,7 @@ def test_a_compression_that_is_not_read_is_told(tmp_path: Path) -> None:
         npuprof.load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".zip", ".tar", ".tgz"])
 def test_a_cut_archive_gives_what_is_whole_and_says_that_it_was_cut(tmp_path: Path, suffix: str) -> None:
     folder = torch_result(tmp_path / "run")
@@ -161,6 +170,7 @@ def test_a_cut_archive_gives_what_is_whole_and_says_that_it_was_cut(tmp_path: Pa
         assert told["severity"].tolist() == ["warning"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", [b"7z\xbc\xaf\x27\x1c\0\4", b"Rar!\x1a\x07\1\0", b"\xfd7zXZ\0\0\4", b"BZh91AY&SY"])
 def test_other_archives_are_refused_with_what_to_do(tmp_path: Path, head: bytes) -> None:
     path = tmp_path / "run.other"
@@ -169,6 +179,7 @@ def test_other_archives_are_refused_with_what_to_do(tmp_path: Path, head: bytes)
         npuprof.load(path)
 
 
+@pytest.mark.slow
 def test_archives_in_a_directory_are_told(tmp_path: Path) -> None:
     for rank in range(3):
         torch_result(tmp_path / "job" / f"rank{rank}_ascend_pt", rank)
@@ -193,6 +204,7 @@ def test_archives_in_a_directory_are_told(tmp_path: Path) -> None:
     assert npuprof.load(loose).notes["message"].str.contains("not opened").any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [SourceError, KeyboardInterrupt, ValueError])
 def test_nothing_stays_of_a_load_that_fails_even_while_its_error_is_held(
     tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch, fault: type[BaseException]
@@ -209,6 +221,7 @@ def test_nothing_stays_of_a_load_that_fails_even_while_its_error_is_held(
     assert not list(place.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file that the system closes
 def test_an_interrupt_at_any_line_leaves_nothing(tmp_path: Path, place: Path, request: pytest.FixtureRequest) -> None:
     archive = zip_of(tmp_path / "a.zip", {"a/b": b"1"})
@@ -226,6 +239,7 @@ def test_an_interrupt_at_any_line_leaves_nothing(tmp_path: Path, place: Path, re
     assert line > 50
 
 
+@pytest.mark.slow
 def test_a_set_is_removed_at_the_end_of_the_process(tmp_path: Path, place: Path) -> None:
     for rank in range(2):
         torch_result(tmp_path / "job" / f"rank{rank}_ascend_pt", rank)
@@ -240,6 +254,7 @@ def test_a_set_is_removed_at_the_end_of_the_process(tmp_path: Path, place: Path)
     assert b"npuprof-" in shown.stdout
 
 
+@pytest.mark.slow
 def test_tables_are_not_saved_beside_an_archive(tmp_path: Path) -> None:
     archive = pack(torch_result(tmp_path / "run"), tmp_path / "run.zip")
     with pytest.raises(SourceError, match="unpack it, and analyse that"):

@@ -27,17 +27,20 @@ def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_content_is_the_same(path: Path) -> None:
     assert read_head(path, 100) == CONTENT[:100]
     assert read_whole(path, len(CONTENT)) == (CONTENT, "")
     assert is_zipped(path) == (path.read_bytes() != CONTENT)
 
 
+@pytest.mark.slow
 def test_a_content_beyond_the_bound_is_refused(path: Path) -> None:
     with pytest.raises(SourceError, match="too large to be such a file"):
         read_whole(path, len(CONTENT) - 1)
 
 
+@pytest.mark.slow
 def test_an_archive_that_grows_without_end_is_not_read_beyond_the_bound(tmp_path: Path) -> None:
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(8 << 20)))
@@ -46,6 +49,7 @@ def test_an_archive_that_grows_without_end_is_not_read_beyond_the_bound(tmp_path
     assert read_head(path, 10) == bytes(10)
 
 
+@pytest.mark.slow
 def test_an_archive_made_to_fill_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gzip_file, "_STRETCH_BYTES", 1 << 20)
     path = tmp_path / "bomb.gz"
@@ -58,6 +62,7 @@ def test_an_archive_made_to_fill_memory_is_refused(tmp_path: Path, monkeypatch: 
     assert peak < 20 << 20
 
 
+@pytest.mark.slow
 def test_content_that_does_not_fit_into_memory_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_limit, "ALWAYS_BYTES", 0)
     for module in (memory_limit, gzip_file):
@@ -66,6 +71,7 @@ def test_content_that_does_not_fit_into_memory_is_refused(path: Path, monkeypatc
         read_whole(path, 1 << 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [1, 100, 5000])
 def test_what_a_cut_archive_still_holds_is_read(tmp_path: Path, lost: int) -> None:
     path = tmp_path / "cut.gz"
@@ -76,17 +82,20 @@ def test_what_a_cut_archive_still_holds_is_read(tmp_path: Path, lost: int) -> No
     assert "the gzip archive is damaged" in problem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [100, 1 << 20])
 def test_the_last_bytes_are_those_of_the_content(path: Path, size: int) -> None:
     assert read_tail(path, size) == CONTENT[-size:]
 
 
+@pytest.mark.slow
 def test_the_last_bytes_of_an_archive_of_many_blocks_reach_over_their_borders(tmp_path: Path) -> None:
     path = tmp_path / "long.gz"
     path.write_bytes(gzip.compress(CONTENT * 10))
     assert read_tail(path, len(CONTENT) * 9) == CONTENT * 9
 
 
+@pytest.mark.slow
 def test_the_tail_of_a_cut_archive_is_what_lies_before_the_damage(tmp_path: Path) -> None:
     path = tmp_path / "cut.gz"
     path.write_bytes(gzip.compress(CONTENT)[:-5000])
@@ -112,6 +121,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mib", [300, pytest.param(3000, marks=HEAVY)])
 @pytest.mark.parametrize("sound_first", [False, True])
 def test_a_table_made_to_fill_memory_takes_a_fraction_of_what_it_unpacks_to(

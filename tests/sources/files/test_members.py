@@ -38,6 +38,7 @@ from tests.sources.files.packing import (
 _LEAVING = ["../out.txt", "a/../../out.txt", "/tmp/out.txt", "..\\out.txt", "\\out.txt", "C:/out.txt", "C:\\out.txt"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _LEAVING)
 def test_paths_that_leave_the_archive_are_left_out(tmp_path: Path, place: Path, name: str) -> None:
     for archive in (
@@ -52,6 +53,7 @@ def test_paths_that_leave_the_archive_are_left_out(tmp_path: Path, place: Path, 
     assert not Path("/tmp/out.txt").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE],
@@ -76,6 +78,7 @@ def test_links_and_devices_are_left_out_and_what_goes_through_them_stays_inside(
     assert [file.name for file in outside.iterdir()] == ["secret"]
 
 
+@pytest.mark.slow
 def test_links_in_a_zip_are_left_out(tmp_path: Path, place: Path) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
@@ -88,6 +91,7 @@ def test_links_in_a_zip_are_left_out(tmp_path: Path, place: Path) -> None:
     assert [file.name for file in place.rglob("*") if file.is_file()] == ["passwd"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".zip", ".tgz"])
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_of_names_that_come_twice_the_last_stays_and_files_are_no_folders(tmp_path: Path, suffix: str) -> None:
@@ -107,6 +111,7 @@ def test_of_names_that_come_twice_the_last_stays_and_files_are_no_folders(tmp_pa
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT])
 def test_long_names_and_times_of_every_tar_are_kept(tmp_path: Path, form: int) -> None:
     names = ["d" * 80 + "/" + "n" * 90, "h/\u540d\u79f0"] + ["l" * 200 + "/" + "m" * 200] * (
@@ -124,6 +129,7 @@ def test_long_names_and_times_of_every_tar_are_kept(tmp_path: Path, form: int) -
     assert {(unpacked.folder / name).stat().st_mtime for name in names} == {1_700_000_000}
 
 
+@pytest.mark.slow
 def test_sparse_files_are_left_out_and_what_follows_is_found(tmp_path: Path) -> None:
     """The two ways in which GNU tar writes them."""
     old, content = member("old", b"x" * 700, tarfile.GNUTYPE_SPARSE)
@@ -143,6 +149,7 @@ def test_sparse_files_are_left_out_and_what_follows_is_found(tmp_path: Path) -> 
     assert unpacked.problems == {"a sparse file: make the archive without --sparse": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
 def test_what_describes_a_member_is_bounded(tmp_path: Path, kind: bytes) -> None:
     """It would be read into memory as a whole; the archive itself is small."""
@@ -160,6 +167,7 @@ def test_what_describes_a_member_is_bounded(tmp_path: Path, kind: bytes) -> None
         ]
 
 
+@pytest.mark.slow
 def test_names_that_no_file_can_have_are_left_out(tmp_path: Path) -> None:
     deep = "/".join("d" * 40)
     unpacked = unpack(
@@ -168,6 +176,7 @@ def test_names_that_no_file_can_have_are_left_out(tmp_path: Path) -> None:
     assert unpacked.problems == {"a path that is too long": 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".zip", ".tgz"])
 def test_bombs_end_before_they_fill_the_disk(
     tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
@@ -189,6 +198,7 @@ def test_bombs_end_before_they_fill_the_disk(
     assert not list(place.iterdir())
 
 
+@pytest.mark.slow
 def test_members_that_are_skipped_count_too(tmp_path: Path) -> None:
     links = (member(f"link{number}", b"", tarfile.SYMTYPE, "x") for number in range(50))
     archive = tar_of(tmp_path / "a.tgz", *links, member("kept", b"1"))
@@ -198,6 +208,7 @@ def test_members_that_are_skipped_count_too(tmp_path: Path) -> None:
         unpack(archive, Limits(total_bytes=10_000))
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = zip_of(tmp_path / "a.zip", {"a": bytes(1000)})
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
@@ -205,6 +216,7 @@ def test_a_full_disk_is_told_before_it_is_full(tmp_path: Path, monkeypatch: pyte
         unpack(archive)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inodes", [0, 3])
 def test_a_disk_that_is_full_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inodes: int) -> None:
     archive = zip_of(tmp_path / "a.zip", {f"{number}": os.urandom(20_000) for number in range(20)})
@@ -217,6 +229,7 @@ def test_a_disk_that_is_full_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert not list(disk.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("umask", [0, 0o777])
 def test_what_is_unpacked_is_private_under_any_umask(tmp_path: Path, umask: int) -> None:
     archive = zip_of(tmp_path / "a.zip", {"a/b/c": b"1"})
@@ -229,6 +242,7 @@ def test_what_is_unpacked_is_private_under_any_umask(tmp_path: Path, umask: int)
     assert [stat.S_IMODE(part.stat().st_mode) for part in parts] == [0o700] * 4 + [0o600]
 
 
+@pytest.mark.slow
 def test_a_tar_that_was_cut_between_two_members_or_has_a_damaged_header_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.tar"
     whole = b"".join(member(name, b"1")[0].tobuf() + b"1".ljust(512, b"\0") for name in "abc") + bytes(1024)
@@ -244,6 +258,7 @@ def test_a_tar_that_was_cut_between_two_members_or_has_a_damaged_header_is_told(
         assert set(files_of(unpacked)) == {"a", "b"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behind", [b"x" * 512, bytes(100)], ids=["joined", "shifted"])
 def test_what_lies_behind_the_end_of_a_tar_is_told(tmp_path: Path, behind: bytes) -> None:
     path = tmp_path / "a.tar"
@@ -256,6 +271,7 @@ def test_what_lies_behind_the_end_of_a_tar_is_told(tmp_path: Path, behind: bytes
     ]
 
 
+@pytest.mark.slow
 def test_a_file_of_a_zip_whose_damaged_name_is_that_of_a_folder_is_told(tmp_path: Path) -> None:
     path = zip_of(tmp_path / "a.zip", {"run/a.csv": b"1", "run/b.csv": b"2"})
     path.write_bytes(path.read_bytes().replace(b"run/b.csv", b"run/\0.csv"))
@@ -264,6 +280,7 @@ def test_a_file_of_a_zip_whose_damaged_name_is_that_of_a_folder_is_told(tmp_path
     assert unpacked.problems == {"a file whose path is that of a folder": 1}
 
 
+@pytest.mark.slow
 def test_files_that_a_damaged_list_of_a_zip_no_longer_names_are_told(tmp_path: Path) -> None:
     path = zip_of(tmp_path / "a.zip", dict.fromkeys("abc", b"1"))
     content = bytearray(path.read_bytes())
@@ -274,6 +291,7 @@ def test_files_that_a_damaged_list_of_a_zip_no_longer_names_are_told(tmp_path: P
     assert unpacked.problems == {"files that its damaged list no longer names": 2}
 
 
+@pytest.mark.slow
 def test_a_compressed_archive_is_checked_to_its_end(tmp_path: Path) -> None:
     path = tar_of(tmp_path / "a.tgz", member("a", b"1"))
     content = bytearray(path.read_bytes())
@@ -282,6 +300,7 @@ def test_a_compressed_archive_is_checked_to_its_end(tmp_path: Path) -> None:
     assert "CRC check failed" in str(unpack(path).left_out)
 
 
+@pytest.mark.slow
 def test_the_list_of_a_zip_is_bounded_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = zip_of(tmp_path / "a.zip", {f"{number}": b"" for number in range(100)})
     large = tmp_path / "large.zip"
@@ -294,6 +313,7 @@ def test_the_list_of_a_zip_is_bounded_before_it_is_read(tmp_path: Path, monkeypa
             unpack(one)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), suffix=st.sampled_from([".zip", ".tar", ".tgz"]))
 def test_any_damage_ends_in_an_error_of_ours_or_in_a_run(

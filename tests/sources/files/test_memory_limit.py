@@ -20,6 +20,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_container_bounds_memory_and_gives_up_what_it_cached(machine: Path) -> None:
     assert free_memory() == 4000 << 10
     (machine / "memory.max").write_text("3000000\n")
@@ -31,6 +32,7 @@ def test_a_container_bounds_memory_and_gives_up_what_it_cached(machine: Path) ->
     assert free_memory() == 4000 << 10
 
 
+@pytest.mark.slow
 def test_an_older_container_bounds_it_too(machine: Path) -> None:
     folder = machine / "memory"
     folder.mkdir()
@@ -41,12 +43,14 @@ def test_an_older_container_bounds_it_too(machine: Path) -> None:
     assert free_memory() == 200
 
 
+@pytest.mark.slow
 def test_where_nothing_tells_everything_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_MEMINFO", "_CGROUP", "_STATUS"):
         monkeypatch.setattr(memory_limit, name, tmp_path / "missing")
     assert too_large(1 << 60) == ""
 
 
+@pytest.mark.slow
 def test_a_file_that_does_not_fit_is_refused_with_both_sizes(machine: Path) -> None:
     assert too_large(memory_limit.ALWAYS_BYTES) == ""  # as much is always tried
     refuse_too_large(machine, 5000)

@@ -18,11 +18,13 @@ def _named_run(directory: Path) -> list[str]:
     return [directory.name] if directory.name.startswith("run") else []
 
 
+@pytest.mark.slow
 def test_runs_are_found_at_any_level_and_not_looked_into(tmp_path: Path) -> None:
     _make(tmp_path, "b/run2/run_inside", "a/x/run1", "run0")
     assert walk(tmp_path, _named_run).found == ["run0", "run2", "run1"]
 
 
+@pytest.mark.slow
 def test_a_circle_of_links_ends(tmp_path: Path) -> None:
     _make(tmp_path, "a/run1")
     (tmp_path / "a" / "up").symlink_to(tmp_path)
@@ -32,6 +34,7 @@ def test_a_circle_of_links_ends(tmp_path: Path) -> None:
     assert not result.problems
 
 
+@pytest.mark.slow
 def test_a_link_to_itself_hides_nothing_beside_it(tmp_path: Path) -> None:
     _make(tmp_path, "a/run1")
     (tmp_path / "a" / "self").symlink_to(tmp_path / "a" / "self")
@@ -41,6 +44,7 @@ def test_a_link_to_itself_hides_nothing_beside_it(tmp_path: Path) -> None:
     assert not result.problems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limits", "found"), [({"max_depth": 1}, 1), ({"max_found": 2}, 2), ({"max_directories": 4}, 1)]
 )
@@ -51,6 +55,7 @@ def test_it_stops_where_it_is_told_and_says_so(tmp_path: Path, limits: dict[str,
     assert bool(result.problems) == ("max_depth" not in limits)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_listed_is_told(tmp_path: Path) -> None:
     _make(tmp_path, "bad", "run1")
 
@@ -64,6 +69,7 @@ def test_what_cannot_be_listed_is_told(tmp_path: Path) -> None:
     assert "Permission denied" in result.problems[0]
 
 
+@pytest.mark.slow
 def test_what_does_not_end_the_walk_is_looked_into(tmp_path: Path) -> None:
     _make(tmp_path, "run1/run2/run3")
     found = walk(tmp_path, lambda directory: [directory.name], lambda name: name != "run1").found

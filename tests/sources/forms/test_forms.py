@@ -56,6 +56,7 @@ def _started(run: npuprof.Profile, table: str, rows: pd.Series[int]) -> list[int
     return found
 
 
+@pytest.mark.slow
 def test_each_form_is_read_alone_where_it_is_asked_for(both: Path) -> None:
     asked: dict[Preference, str] = {"text": "msprof text result", "db": "msprof database"}
     for source, told in asked.items():
@@ -66,6 +67,7 @@ def test_each_form_is_read_alone_where_it_is_asked_for(both: Path) -> None:
         npuprof.load(both, source="raw")
 
 
+@pytest.mark.slow
 def test_a_database_without_more_is_looked_into_and_not_read(both: Path) -> None:
     run = npuprof.load(both)
     assert run.info.source == "msprof text result"
@@ -73,6 +75,7 @@ def test_a_database_without_more_is_looked_into_and_not_read(both: Path) -> None
     assert "no table that the text result lacks" in note["message"]
 
 
+@pytest.mark.slow
 def test_tables_that_the_text_lacks_are_those_of_the_database(both: Path) -> None:
     _prune(both)
     text, alone, run = (npuprof.load(both, source=source) for source in ("text", "db", None))
@@ -89,6 +92,7 @@ def test_tables_that_the_text_lacks_are_those_of_the_database(both: Path) -> Non
     assert not run.notes["message"].str.contains("unknown reason|more than once|were lost|from nowhere").any()
 
 
+@pytest.mark.slow
 def test_links_and_steps_of_collectives_name_the_rows_of_the_other_form(both: Path) -> None:
     _prune(both)
     run, alone = npuprof.load(both), npuprof.load(both, source="db")
@@ -106,6 +110,7 @@ def test_links_and_steps_of_collectives_name_the_rows_of_the_other_form(both: Pa
     assert own == theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["msprof_2*.json", "op_summary*.csv", "*"])
 def test_a_file_that_is_missing_costs_no_table(both: Path, name: str) -> None:
     expected = npuprof.load(both, source="db")
@@ -117,6 +122,7 @@ def test_a_file_that_is_missing_costs_no_table(both: Path, name: str) -> None:
     assert run.kernels["op_name"].tolist() == expected.kernels["op_name"].tolist()
 
 
+@pytest.mark.slow
 def test_forms_of_different_runs_are_not_mixed(samples: Path, tmp_path: Path) -> None:
     root = tmp_path / "rank0_ascend_pt"
     _copy(samples / "torch_npu/text/level0/rank0_ascend_pt", root)
@@ -128,6 +134,7 @@ def test_forms_of_different_runs_are_not_mixed(samples: Path, tmp_path: Path) ->
     assert "source='text'" in told["message"].iloc[0]
 
 
+@pytest.mark.slow
 def test_raw_data_that_is_not_complete_fills_what_the_result_lacks(samples: Path, tmp_path: Path) -> None:
     source = raw_sample(samples, "everything")
     root = tmp_path / source.name
@@ -144,6 +151,7 @@ def test_raw_data_that_is_not_complete_fills_what_the_result_lacks(samples: Path
     assert not len(npuprof.load(root, source="parsed").api)
 
 
+@pytest.mark.slow
 def test_text_and_a_database_that_were_copied_into_a_folder(both: Path, tmp_path: Path) -> None:
     _prune(both)
     folder = tmp_path / "copied"
@@ -155,6 +163,7 @@ def test_text_and_a_database_that_were_copied_into_a_folder(both: Path, tmp_path
     assert len(npuprof.load(folder).api) == len(npuprof.load(both).api) > 0
 
 
+@pytest.mark.slow
 def test_a_run_beside_the_analysis_of_a_cluster_is_a_run_of_the_set(tmp_path: Path) -> None:
     folder = cluster.database(cluster.text_result(tmp_path / "a") / "cluster_analysis.db").parent
     head = "Name,Type,Accelerator Core,Start Time(us),Duration(us)"

@@ -38,6 +38,7 @@ def test_every_file_is_an_input(run: Path) -> None:
     assert not _unaccounted(run)
 
 
+@pytest.mark.slow
 def test_damaged_records_are_accounted_for(run: Path) -> None:
     chance = random.Random(11)
     gaps = {}
@@ -54,6 +55,7 @@ def test_damaged_records_are_accounted_for(run: Path) -> None:
     assert not gaps
 
 
+@pytest.mark.slow
 def test_an_emptied_file_is_told(run: Path) -> None:
     for path in _files(run):
         whole = path.read_bytes()

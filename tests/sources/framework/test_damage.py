@@ -35,6 +35,7 @@ def check(run: Framework, read: Reader) -> None:
     assert found["python"]["parent_id"].dropna().between(0, len(found["python"]) - 1).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_flipped_cut_and_strange_bytes_end_in_tables(read: Reader, data: st.DataObject) -> None:

@@ -108,6 +108,7 @@ def test_a_framework_is_known_by_its_files(folder: Path, tmp_path_factory: pytes
     assert reader_of(other / "missing") is None
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_text_ends_in_tables(folder: Path, data: st.DataObject) -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -117,6 +118,7 @@ def test_a_counter_of_ten_nanoseconds_is_exact(tmp_path: Path) -> None:
     assert (row["start_ns"], row["duration_ns"]) == (_EPOCH_NS + 30, 40)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_ranges_give_tables(data: st.DataObject, tmp_path: Path) -> None:

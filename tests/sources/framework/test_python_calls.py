@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pandas as pd
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ def rows_of(python: pd.DataFrame) -> list[Row]:
     return sorted(zip(*(list(map(int, column)) for column in columns), strict=True))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )  # each example has a folder of its own

@@ -73,6 +73,7 @@ def run(trace: KinetoTrace, tmp_path: Path) -> Profile:
     return run
 
 
+@pytest.mark.slow
 def test_a_trace_is_known_for_what_it_is_and_never_as_an_npu_s(run: Profile) -> None:
     info = run.info
     assert (info.collector, info.source, info.chip, info.devices) == ("kineto", "torch profiler trace", "GPU X", [0])
@@ -88,6 +89,7 @@ def test_times_are_exact_however_far_they_are_from_the_base(run: Profile) -> Non
     assert run.kernels["start_ns"].tolist() == [ns(8.002)]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 8_000_000_000_000_000))
 def test_any_time_of_three_decimals_is_exact(relative_ns: int) -> None:
     moment = f"{relative_ns // 1000}.{relative_ns % 1000:03d}"
@@ -231,6 +233,7 @@ def test_no_trace_at_all_is_an_error(tmp_path: Path) -> None:
         kineto.read(path)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=400), st.integers(0, 3000))
 def test_damage_never_ends_the_reading_badly(noise: bytes, place: int) -> None:
     from tempfile import TemporaryDirectory

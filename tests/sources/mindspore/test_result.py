@@ -14,6 +14,8 @@ from tests.sources.mindspore.maker import KERNEL, LAUNCH, result, trace
 from tests.sources.text.kinds import KINDS
 from tests.sources.trace.maker import ns
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Profile:
@@ -28,6 +30,7 @@ def timeline(tmp_path: Path, request: pytest.FixtureRequest) -> Profile:
     return npuprof.load(trace(with_numbers=request.param).write(tmp_path / "trace_view.json"))
 
 
+@pytest.mark.slow
 def test_the_run_is_known_as_one_of_mindspore(run: Profile) -> None:
     info = run.info
     assert (info.collector, info.source, info.rank) == ("mindspore", "mindspore text result", 2)
@@ -60,6 +63,7 @@ def test_kernels_are_called_as_their_tasks_and_keep_the_operators_name(run: Prof
     assert not run.notes["message"].str.contains("has no task").any()
 
 
+@pytest.mark.slow
 def test_operators_and_steps_are_those_of_the_framework(run: Profile) -> None:
     operators = run.operators.sort_values("start_ns")
     assert operators[["name", "start_ns", "duration_ns", "thread_id", "step"]].to_numpy().tolist() == [
@@ -88,6 +92,7 @@ def test_causes_are_linked_to_their_effects(run: Profile) -> None:
     }
 
 
+@pytest.mark.slow
 def test_python_calls_nest_in_time(run: Profile) -> None:
     python = run.python
     assert python[["name", "depth"]].to_numpy().tolist() == [
@@ -124,6 +129,7 @@ def test_arguments_that_older_releases_wrote_are_taken(tmp_path: Path) -> None:
     assert operator[["sequence_number", "input_shapes"]].tolist() == [4, "2,3;3,4"]
 
 
+@pytest.mark.slow
 def test_a_kernel_without_a_task_keeps_the_name_of_its_file(tmp_path: Path) -> None:
     path = result(tmp_path / "renamed")
     csv = path / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv"

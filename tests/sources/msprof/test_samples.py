@@ -80,6 +80,7 @@ def test_counters_of_other_metrics_have_our_names(samples: Path, where: str, col
     assert all(pd.api.types.is_numeric_dtype(kernels[name]) for name in columns)
 
 
+@pytest.mark.slow
 def test_graph_mode_of_cann_6_holds_every_iteration_once(samples: Path) -> None:
     run = _load(samples / CANN6)
     truth = _of(samples, CANN6, "/msprof_0_2_")
@@ -129,6 +130,7 @@ def both(samples: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return copied
 
 
+@pytest.mark.slow
 def test_raw_data_and_its_result_give_the_same_tables(both: Path) -> None:
     raw, parsed = npuprof.load(both, source="raw"), npuprof.load(both, source="parsed")
     assert [raw.info.source, parsed.info.source] == ["raw", "msprof text result"]
@@ -147,6 +149,7 @@ def _values(column: Any) -> list[Any]:
     return [None if pd.isna(value) else value for value in column.astype(object)]
 
 
+@pytest.mark.slow
 def test_counters_of_raw_data_and_its_result_agree(both: Path) -> None:
     raw, parsed = npuprof.load(both, source="raw").kernels, npuprof.load(both, source="parsed").kernels
     names = [name for name in map(str, raw) if name.startswith(("aic_", "aiv_", "cube_"))]
@@ -157,6 +160,7 @@ def test_counters_of_raw_data_and_its_result_agree(both: Path) -> None:
         pd.testing.assert_series_equal(ours, parsed[name].astype("float64").fillna(0), rtol=2e-3, atol=1)
 
 
+@pytest.mark.slow
 def test_the_result_is_read_where_raw_data_is_not_complete(both: Path) -> None:
     shutil.rmtree(next(both.glob("device_*")) / "data")
     assert npuprof.load(both).info.source == "msprof text result"

@@ -35,6 +35,7 @@ def _unaccounted(run: Path) -> list[str]:
     return unaccounted(decoded)
 
 
+@pytest.mark.slow
 def test_every_stream_of_a_simulated_recording_is_an_input(simulated: Path) -> None:
     run = npuprof.load(simulated)
     accounts = run.ledger.set_index("input")
@@ -85,6 +86,7 @@ def test_damaged_records_of_every_kind_are_accounted_for(samples: Path, tmp_path
     assert not gaps
 
 
+@pytest.mark.slow
 def test_a_part_of_a_run_is_accounted_for(simulated: Path) -> None:
     whole = npuprof.load(simulated)
     start = int(whole.kernels["start_ns"].iloc[_LAUNCHES // 2])
@@ -94,6 +96,7 @@ def test_a_part_of_a_run_is_accounted_for(simulated: Path) -> None:
     assert ["only a part of the run was asked for" in message for message in part.notes["message"]] == [True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", ["lpmFreqConv.data.0", "ffts_profile.data.0", "npu_mem.data.0"])
 def test_an_emptied_slice_is_told(simulated: Path, stream: str) -> None:
     path = simulated / f"device_0/data/{stream}.slice_0"

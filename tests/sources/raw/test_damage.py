@@ -219,6 +219,7 @@ def test_missing_dictionaries_leave_numbers_as_names(minimal: Path) -> None:
     assert decoded.tables["kernels"]["core"].tolist() == ["AI_CORE", "AI_VECTOR_CORE", "AI_VECTOR_CORE"]
 
 
+@pytest.mark.slow
 def test_missing_done_marks_change_nothing(minimal: Path) -> None:
     whole = _read(minimal)
     for file in minimal.rglob("*.done"):

@@ -77,6 +77,7 @@ def test_every_file_is_of_a_form_that_is_compared(samples: Path) -> None:
         assert {path.suffix for path in Sample(samples / "raw" / name).files()} <= {".csv", ".json", ".db"}
 
 
+@pytest.mark.slow
 def test_every_check_has_something_to_compare(samples: Path) -> None:
     every = {item for name in NAMES for item in Sample(samples / "raw" / name).items}
     assert not {*_CHECKS, *_CHECKED_BY_TESTS, *_LEFT_OUT} - every

@@ -36,6 +36,7 @@ def test_every_package_is_drawn() -> None:
     assert sorted(_DRAWN) == sorted(path.parent.name for path in _RAW.glob("*/__init__.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", _DRAWN)
 def test_a_package_imports_none_that_is_drawn_below_it(package: str) -> None:
     below = _DRAWN[_DRAWN.index(package) + 1 :]

@@ -17,6 +17,8 @@ from npuprof.sources.base import Decoded
 
 from .conftest import raw_sample
 
+pytestmark = pytest.mark.slow
+
 _WITH_DATABASE = ("minimal", "sliced_2k", "everything")
 _EVERY = ("minimal", "sliced_2k", "everything", "model_step")
 
@@ -67,6 +69,7 @@ def test_every_table_keeps_its_schema_and_order(name: str, decoded: dict[str, De
             pd.testing.assert_frame_equal(tables.sort_by_time(frame), frame)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _EVERY)
 def test_nothing_of_a_whole_directory_is_called_damaged(name: str, decoded: dict[str, Decoded]) -> None:
     assert set(decoded[name].notes.to_frame()["severity"]) <= {"info"}

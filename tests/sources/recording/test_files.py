@@ -92,6 +92,7 @@ def _link(path: Path) -> None:
     path.symlink_to(other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", _STREAMS)
 @pytest.mark.parametrize(
     ("damage", "told"),
@@ -117,6 +118,7 @@ def test_a_slice_that_is_not_as_it_was_recorded_is_named(
     assert message.startswith(f"files are {told} ({file.relative_to(copied)}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", _STREAMS)
 def test_a_slice_that_is_there_twice_adds_nothing(recorded: Path, copied: Path, stream: str) -> None:
     file = _slice(copied, stream)
@@ -126,6 +128,7 @@ def test_a_slice_that_is_there_twice_adds_nothing(recorded: Path, copied: Path, 
     assert any("twice" in message or "mark" in message for message in _warnings(run))
 
 
+@pytest.mark.slow
 def test_a_recording_that_was_copied_elsewhere_is_as_it_was(recorded: Path, copied: Path) -> None:
     whole, run = npuprof.load(recorded), npuprof.load(copied)
     assert not _warnings(whole)
@@ -133,6 +136,7 @@ def test_a_recording_that_was_copied_elsewhere_is_as_it_was(recorded: Path, copi
     assert run.kernels.equals(whole.kernels)
 
 
+@pytest.mark.slow
 def test_what_is_added_later_changes_nothing(copied: Path) -> None:
     npuprof.load(copied).save(copied / "npuprof_tables")
     (prof,) = copied.glob("PROF_*")

@@ -76,6 +76,7 @@ def test_a_device_that_was_asked_for_and_left_nothing_is_an_error_that_says_wher
     assert "~/ascend/log" in told[0]
 
 
+@pytest.mark.slow
 def test_operators_and_the_device_are_joined_and_have_the_sessions_steps(with_device: tuple[Path, int]) -> None:
     root, border = with_device
     steps = [(8, border - 10**9, border), (9, border, border + 10**9)]
@@ -90,6 +91,7 @@ def test_operators_and_the_device_are_joined_and_have_the_sessions_steps(with_de
     assert not (run.notes["severity"] == "error").any()
 
 
+@pytest.mark.slow
 def test_a_step_is_selected_by_the_sessions_number(with_device: tuple[Path, int]) -> None:
     root, border = with_device
     _record(root, steps=[(8, border - 10**9, border), (9, border, border + 10**9)])
@@ -98,6 +100,7 @@ def test_a_step_is_selected_by_the_sessions_number(with_device: tuple[Path, int]
     assert set(run.operators["step"]) == {9}
 
 
+@pytest.mark.slow
 def test_a_window_in_which_no_step_ended_is_no_step(with_device: tuple[Path, int]) -> None:
     run = npuprof.load(_record(with_device[0]))
     assert not len(run.steps)

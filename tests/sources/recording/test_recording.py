@@ -48,6 +48,7 @@ def test_steps_own_the_kernels_launched_in_them(tmp_path: Path) -> None:
     assert run.kernels["step"].fillna(-1).tolist() == [0, 0, 1, 1, 1, -1]
 
 
+@pytest.mark.slow
 def test_the_session_facts_stand_in_info(tmp_path: Path) -> None:
     run = _record(tmp_path).result
     assert (run.info.name, run.info.collector, run.info.simulated) == ("steps", "simulator", True)
@@ -59,12 +60,14 @@ def test_the_session_facts_stand_in_info(tmp_path: Path) -> None:
         tables.check(name, getattr(run, name))
 
 
+@pytest.mark.slow
 def test_loading_the_path_again_gives_the_same(tmp_path: Path) -> None:
     session = _record(tmp_path)
     again = npuprof.load(session.recording.directory)
     assert again.kernels.equals(session.result.kernels)
 
 
+@pytest.mark.slow
 def test_python_stacks_come_with_the_cpu_activity(tmp_path: Path) -> None:
     options = Options(collector="simulator", activities=("cpu",), output=tmp_path)
     with Session(options) as session:
@@ -94,6 +97,7 @@ def test_a_recording_without_data_tells_what_went_wrong(tmp_path: Path) -> None:
         npuprof.load(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_damaged_description_points_to_the_raw_data(tmp_path: Path) -> None:
     directory = _record(tmp_path).recording.directory
     (directory / FILE_NAME).write_text("{")

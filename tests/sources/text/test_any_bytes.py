@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -63,6 +64,7 @@ def broken_files(draw: st.DrawFn) -> tuple[str, bytes]:
     return name, bytes(content[: draw(st.integers(0, len(content)))] if draw(st.booleans()) else content)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(broken=broken_files())
 def test_any_bytes_are_tables_or_a_clear_error(tmp_path: Path, broken: tuple[str, bytes]) -> None:
@@ -77,6 +79,7 @@ def test_any_bytes_are_tables_or_a_clear_error(tmp_path: Path, broken: tuple[str
         tables.check(table, run.tables[table])
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files=st.lists(broken_files(), min_size=1, max_size=4))
 def test_a_result_of_any_bytes_is_tables_or_a_clear_error(tmp_path: Path, files: list[tuple[str, bytes]]) -> None:

@@ -64,6 +64,7 @@ def _zipped(path: Path) -> Path:
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "front"), CASES)
 @pytest.mark.parametrize("zipped", [False, True], ids=["plain", "gz"])
 def test_a_file_is_read_in_its_result(tmp_path: Path, kind: Kind, front: str, zipped: bool) -> None:
@@ -75,6 +76,7 @@ def test_a_file_is_read_in_its_result(tmp_path: Path, kind: Kind, front: str, zi
     assert run.info.collector == {"msprof": ""}.get(front, front)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.module) for kind in KINDS])
 @pytest.mark.parametrize("zipped", [False, True], ids=["plain", "gz"])
 def test_a_file_is_read_by_itself(tmp_path: Path, kind: Kind, zipped: bool) -> None:
@@ -119,6 +121,7 @@ def _with_steps(operators: Any) -> Any:
     return {"step50": {"p2p": {}, "collective": operators}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zipped", [False, True], ids=["plain", "gz"])
 @pytest.mark.parametrize("where", ["torch_npu", "mindspore", "msprof", "file"])
 @pytest.mark.parametrize("name", ANALYSED)
@@ -163,6 +166,7 @@ FORMS: dict[str, Callable[[list[dict[str, Any]]], bytes]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["trace_view.json", "msprof_0.json", "renamed"])
 def test_a_timeline_is_read_in_every_form(tmp_path: Path, form: str, name: str) -> None:
@@ -291,6 +295,7 @@ def test_sums_over_the_data_pipeline_are_read_once(tmp_path: Path, suffix: str, 
     assert findings.to_numpy().tolist() == [["per_pipeline_time", "3.25"], ["bottleneck_warning", "Batch(id=0)"]]
 
 
+@pytest.mark.slow
 def test_every_frame_survives_being_saved(tmp_path: Path) -> None:
     for kind in KINDS:
         if "msprof" in kind.fronts:

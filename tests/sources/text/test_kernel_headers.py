@@ -155,6 +155,7 @@ def _kernels(tmp_path: Path, heads: str, cells: list[str]) -> pd.DataFrame:
     return run.kernels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("generation", HEADS)
 def test_every_line_of_names_gives_the_same_kernel(tmp_path: Path, generation: str) -> None:
     heads = HEADS[generation]
@@ -205,6 +206,7 @@ def _check_counters(kernels: pd.DataFrame, headers: list[str], cells: list[str])
             assert (value, str(kernels[name].dtype)) == (float(cell), "float64")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("absent", [False, True], ids=["measured", "N/A"])
 @pytest.mark.parametrize("generation", ["torch CANN 8.0", "MindSpore", "msprof CANN 9"])
 @pytest.mark.parametrize("metrics", BOTH_CORES)
@@ -219,6 +221,7 @@ def test_counters_of_chips_with_two_kinds_of_cores(tmp_path: Path, metrics: str,
     assert kernels[["aiv_total_time_ns", "aiv_total_cycles"]].iloc[0].tolist() == [0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metrics", ONE_CORE)
 def test_counters_of_chips_with_one_kind_of_core(tmp_path: Path, metrics: str) -> None:
     headers = ["aicore_time(us)", "total_cycles", *ONE_CORE[metrics]]

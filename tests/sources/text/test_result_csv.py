@@ -210,6 +210,7 @@ def test_cells_may_hold_line_ends_quotes_and_bad_bytes(tmp_path: Path) -> None:
     assert table.text("b").to_pylist() == ["1", "\ufffd"]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.text('ab,\n"\t 9é', max_size=8), st.integers(0, 99)), min_size=1, max_size=30),
     st.integers(40, 90),

@@ -88,6 +88,7 @@ def _count(warned: dict[str, int], words: str) -> int:
     return sum(count for message, count in warned.items() if words in message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", CASES)
 def test_damage_of_a_result_is_told_and_counted(tmp_path: Path, what: str) -> None:
     name, damage, words, count = CASES[what]
@@ -100,6 +101,7 @@ def test_damage_of_a_result_is_told_and_counted(tmp_path: Path, what: str) -> No
     assert _count(_warned(root), words) == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["memory_record.csv", "operator_memory.csv", "npu_module_mem.csv"])
 def test_a_memory_file_of_mindspore_that_is_cut_is_told(tmp_path: Path, name: str) -> None:
     path = mindspore.result(tmp_path / "ms") / "ASCEND_PROFILER_OUTPUT" / name
@@ -112,6 +114,7 @@ def test_a_memory_file_of_mindspore_that_is_cut_is_told(tmp_path: Path, name: st
         assert not _count(before, words)
 
 
+@pytest.mark.slow
 def test_a_cut_header_of_mindspore_is_told(tmp_path: Path) -> None:
     root = mindspore.result(tmp_path / "ms")
     for path in sorted((root / "ASCEND_PROFILER_OUTPUT").glob("*.csv")):

@@ -98,6 +98,7 @@ def test_the_file_alone_tells_them_too(tmp_path: Path, name: str) -> None:
     assert "torch_npu" not in run.info.source
 
 
+@pytest.mark.slow
 def test_real_ranks_without_records_have_their_operators(samples: Path) -> None:
     folder = samples / "torch_npu" / "llm_4ranks"
     runs = open_path(folder)

@@ -73,6 +73,7 @@ def causes_of_kernels(run: npuprof.Profile) -> list[str]:
     return [str(name) for name in operators["name"].iloc[rows]]
 
 
+@pytest.mark.slow
 def test_operators_are_linked_to_the_calls_that_launched_their_kernels(device: Path) -> None:
     root = run_around(device).write(device.parent)
     run = npuprof.load(root)
@@ -86,12 +87,14 @@ def test_operators_are_linked_to_the_calls_that_launched_their_kernels(device: P
     assert run.info.versions["torch_npu"] == "2.13.0"
 
 
+@pytest.mark.slow
 def test_through_the_task_queue_a_kernel_belongs_to_what_was_enqueued(device: Path) -> None:
     run = npuprof.load(run_around(device, through_queue=True).write(device.parent))
     assert causes_of_kernels(run) == [f"aten::op{number}" for number in range(LAUNCHES)]
     assert run.kernels["step"].tolist() == [1] * 10 + [2] * 10
 
 
+@pytest.mark.slow
 def test_tables_of_both_sides_are_joined_without_moving_rows(device: Path) -> None:
     alone = raw.read(device)
     written = run_around(device)
@@ -131,6 +134,7 @@ def test_the_folder_of_the_framework_names_its_run(tmp_path: Path, given: str) -
     assert run.info.name == "result"
 
 
+@pytest.mark.slow
 def test_a_damaged_raw_directory_leaves_the_framework(device: Path) -> None:
     root = run_around(device).write(device.parent)
     shutil.rmtree(device)
@@ -140,6 +144,7 @@ def test_a_damaged_raw_directory_leaves_the_framework(device: Path) -> None:
     assert "the raw directory cannot be read" in "".join(run.notes["message"])
 
 
+@pytest.mark.slow
 def test_an_earlier_start_of_the_collector_is_told(device: Path) -> None:
     root = run_around(device).write(device.parent)
     (root / "PROF_000000_20000101_EARLIER").mkdir()
@@ -168,6 +173,7 @@ def parsed(root: Path) -> Path:
     return output
 
 
+@pytest.mark.slow
 def test_a_parsed_result_is_preferred_and_that_is_told(tmp_path: Path) -> None:
     root = small().write(tmp_path / "result")
     parsed(root)
@@ -278,6 +284,7 @@ def test_both_clocks_of_a_real_capture_agree(samples: Path) -> None:
     assert decoded.tables["steps"]["start_ns"][0] == 1890473522118 + 1795182184369958000 - 1890473081286
 
 
+@pytest.mark.slow
 def test_a_mindspore_run_without_a_device_is_read_from_its_text_files(samples: Path) -> None:
     runs = sorted((samples / "mindspore" / "cpu").rglob("*_ascend_ms"))
     assert len(runs) == 7

@@ -149,6 +149,7 @@ def test_a_damaged_file_is_noted_and_the_others_are_read(result: Path, content: 
     }
 
 
+@pytest.mark.slow
 def test_halves_of_characters_in_any_file_cost_nothing_else(result: Path) -> None:
     whole = torch_npu.read(result)
     (result / "profiler_info_3.json").write_text(json.dumps(INFO | {"cann_version": "8.3\ud800"}))
@@ -183,6 +184,7 @@ def test_files_that_are_not_read_are_told(result: Path) -> None:
     assert notes["source"].tolist() == ["platform.xlsx"]
 
 
+@pytest.mark.slow
 def test_results_of_mindspore_are_named_so(result: Path) -> None:
     (result / "profiler_info_3.json").write_text('{"ms_version": "2.6"}')
     assert torch_npu.read(result).info.collector == "mindspore"

@@ -15,6 +15,8 @@ from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.decimals import MB_TO_BYTES, MS_TO_NS, US_TO_NS, scaled_one
 
+pytestmark = pytest.mark.slow
+
 TEXT = ("text/level1/rank0_ascend_pt", "text/level1/rank1_ascend_pt", "text/level0/rank0_ascend_pt")
 LEVEL1 = TEXT[:2]
 LLM = "llm_pp2dp2/rank_0_ascend_pt"
@@ -105,6 +107,7 @@ def test_slices_are_counted_by_their_process(result: Result) -> None:
     assert len(found.get("python", ())) == by_category.get("python_function", 0)
 
 
+@pytest.mark.slow
 @samples_of(*TRACES)
 def test_first_last_and_distinct_times_are_exact(result: Result) -> None:
     known = result.truth("trace_view.json")
@@ -117,6 +120,7 @@ def test_first_last_and_distinct_times_are_exact(result: Result) -> None:
     assert sum(int((frame["duration_ns"] == 0).sum()) for frame in spans) == known["zero_dur_x"]
 
 
+@pytest.mark.slow
 @samples_of(*TRACES)
 def test_longest_tasks_and_operators_agree(result: Result) -> None:
     known = result.truth("trace_view.json")
@@ -127,6 +131,7 @@ def test_longest_tasks_and_operators_agree(result: Result) -> None:
     assert sorted({str(stream) for stream in result.tables["tasks"]["stream_id"]}) == known["hardware_streams"]
 
 
+@pytest.mark.slow
 @samples_of(*TRACES)
 def test_overlap_sums_agree(result: Result) -> None:
     overlap = result.tables["overlap"]
@@ -138,6 +143,7 @@ def test_overlap_sums_agree(result: Result) -> None:
         assert_same([[kind, found, size]], [[kind, from_us(total), size]])
 
 
+@pytest.mark.slow
 @samples_of(*TRACES)
 def test_every_flow_becomes_links(result: Result) -> None:
     flows, links = result.truth("trace_view.json")["flows"], result.tables["links"]
@@ -185,6 +191,7 @@ def test_counters_agree(result: Result) -> None:
     assert int((counters["counter"] == "Acc PMU read_bandwidth").sum()) == expected["Acc PMU/read_bandwidth"]
 
 
+@pytest.mark.slow
 @samples_of(*KERNELS)
 def test_kernels_and_communication_are_the_rows_of_the_file(result: Result) -> None:
     known = result.truth("kernel_details.csv")
@@ -227,6 +234,7 @@ def test_every_kernel_is_a_task_of_the_timeline(result: Result) -> None:
     assert result.tables["kernels"]["connection_id"].notna().all()
 
 
+@pytest.mark.slow
 @samples_of(*KERNELS)
 def test_memory_peaks_agree_to_the_byte(result: Result) -> None:
     known, memory = result.truth("memory_record.csv"), result.tables["memory"]

@@ -178,6 +178,7 @@ def test_text_that_is_no_utf8_costs_no_event_and_no_argument(tmp_path: Path, odd
     assert kind_of_trace(path) == kind_of_trace(maker.write(tmp_path / "sound.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["9" * 5_000, "1e999"])
 def test_arguments_of_a_device_event_that_cannot_be_read_cost_only_themselves(tmp_path: Path, value: str) -> None:
     maker = small_trace()

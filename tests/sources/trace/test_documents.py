@@ -35,6 +35,7 @@ def _names(path: Path, chunk_bytes: int, notes: Notes) -> list[tuple[str, str, b
     return [(event.ph, event.name, bytes(event.args)) for batch in batches for event in batch]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     parts=st.lists(_ROWS, min_size=1, max_size=4),
@@ -58,6 +59,7 @@ def test_each_event_is_read_once_whatever_was_glued(
     assert told.index.str.contains(f"holds {len(parts)} documents").any() == (len(parts) > 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["trace_view.json", "trace_view.json.gz"])
 def test_a_trace_glued_to_itself_has_the_tables_of_one(tmp_path: Path, name: str) -> None:
     maker = small_trace()
@@ -73,6 +75,7 @@ def test_a_trace_glued_to_itself_has_the_tables_of_one(tmp_path: Path, name: str
     assert not glued.notes["message"].str.contains("damaged").any()
 
 
+@pytest.mark.slow
 def test_a_later_export_that_goes_on_adds_what_is_new(tmp_path: Path) -> None:
     maker = small_trace()
     path = tmp_path / "trace_view.json"
@@ -93,6 +96,7 @@ def test_a_trace_of_torch_glued_to_itself_has_the_tables_of_one(tmp_path: Path) 
     assert run.notes["message"].str.contains("3 documents").any()
 
 
+@pytest.mark.slow
 def test_a_large_trace_glued_to_itself_is_compared_piece_by_piece(tmp_path: Path) -> None:
     rows = [{"ph": "X", "name": f"n{number}", "ts": f"{number}.000", "dur": 1, "args": {}} for number in range(30_000)]
     path = tmp_path / "t.json"
@@ -102,6 +106,7 @@ def test_a_large_trace_glued_to_itself_is_compared_piece_by_piece(tmp_path: Path
     assert notes.ledger.to_frame()["left_out"].tolist() == [10_000 + 30_000]
 
 
+@pytest.mark.slow
 def test_a_real_trace_glued_to_itself(samples: Path, tmp_path: Path) -> None:
     source = samples / "torch_npu/text/level1/rank0_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json"
     path = tmp_path / "trace_view.json"

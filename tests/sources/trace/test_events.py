@@ -51,6 +51,7 @@ def messages(notes: Notes) -> list[str]:
     return list(notes.to_frame()["message"])
 
 
+@pytest.mark.slow
 @quick
 @given(rows=events, chunk_bytes=st.integers(1, 200), indent=st.sampled_from([None, 1]), wrapped=st.booleans())
 def test_every_cut_into_chunks_gives_the_same_events(
@@ -61,6 +62,7 @@ def test_every_cut_into_chunks_gives_the_same_events(
     assert read(path, chunk_bytes)[0] == expected(rows)
 
 
+@pytest.mark.slow
 @quick
 @given(rows=events, data=st.data(), chunk_bytes=st.sampled_from([16, 1 << 20]))
 def test_every_truncation_gives_a_prefix_and_a_note(
@@ -108,6 +110,7 @@ def test_bytes_that_are_not_utf8_are_replaced(tmp_path: Path) -> None:
     assert read(path)[0][0][1] == "�"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", [b'[{"ph":"X","args":' + b"[" * 100_000 + b"]" * 100_000 + b"}]", b"[" + b'{"ph":' * 100_000]
 )
@@ -148,6 +151,7 @@ def test_gzip_and_byte_order_mark(tmp_path: Path) -> None:
     assert [row[1] for row in read(path)[0]] == ["a"]
 
 
+@pytest.mark.slow
 def test_a_cut_gzip_gives_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "trace_view.json.gz"
     rows = [{"ph": "X", "name": f"{number * 7919}"} for number in range(20_000)]

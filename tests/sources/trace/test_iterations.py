@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import npuprof
 from tests.sources.msprof.results import STAMP, device_trace
 from tests.sources.trace.maker import NPU, ns
@@ -20,6 +22,7 @@ EXPECTED = [
 ]
 
 
+@pytest.mark.slow
 def test_parts_of_iterations_are_kept_whichever_way_the_timeline_is_given(tmp_path: Path) -> None:
     maker = device_trace()
     for name, start, duration, category in PARTS * 2:  # old files repeat them

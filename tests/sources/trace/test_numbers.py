@@ -68,6 +68,7 @@ _PLAIN = {form: _plain(form) for form in ("torch", "vendor")}
 _PLACES = [(form, place) for form, plain in _PLAIN.items() for place in _numbers(plain)]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(_PLACES), _NUMBERS)
 def test_a_number_of_any_size_is_read_or_told(tmp_path: Path, where: tuple[str, tuple[Any, ...]], value: Any) -> None:
@@ -78,6 +79,7 @@ def test_a_number_of_any_size_is_read_or_told(tmp_path: Path, where: tuple[str, 
         npuprof.load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", _PLAIN)
 def test_a_number_that_no_field_can_hold_is_told(tmp_path: Path, form: str) -> None:
     values = cycle([1 << 63, -(1 << 63), 10**400])
@@ -99,6 +101,7 @@ def test_a_number_that_no_field_can_hold_is_told(tmp_path: Path, form: str) -> N
     assert not untold
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("digits", [18, 19, 5000])
 @pytest.mark.parametrize("form", _PLAIN)
 def test_the_number_of_a_step_may_have_any_number_of_digits(tmp_path: Path, form: str, digits: int) -> None:

@@ -29,6 +29,7 @@ def _same(one: npuprof.Profile, other: npuprof.Profile) -> None:
         pd.testing.assert_frame_equal(other.tables[name], frame)
 
 
+@pytest.mark.slow
 def test_an_ascend_trace_wrapped_as_torch_wraps_its_own_loses_nothing(tmp_path: Path) -> None:
     maker = small_trace()
     plain = npuprof.load(maker.write(tmp_path / "plain.json"))
@@ -37,6 +38,7 @@ def test_an_ascend_trace_wrapped_as_torch_wraps_its_own_loses_nothing(tmp_path: 
     _same(plain, wrapped)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sample", _SAMPLES)
 def test_real_ascend_traces_wrapped_as_torch_wraps_its_own_lose_nothing(
     samples: Path, tmp_path: Path, sample: str
@@ -46,6 +48,7 @@ def test_real_ascend_traces_wrapped_as_torch_wraps_its_own_lose_nothing(
     _same(npuprof.load(path), npuprof.load(wrapped))
 
 
+@pytest.mark.slow
 def test_stacks_of_megabytes_before_the_first_process_do_not_hide_it(tmp_path: Path) -> None:
     maker = TraceMaker()
     for number in range(20_000):

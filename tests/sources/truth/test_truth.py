@@ -50,6 +50,7 @@ def test_reasons_are_given_in_words() -> None:
             assert callable(check) or len(check.split()) > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [pytest.param(family, id=family.pattern) for family in FAMILIES])
 def test_the_tables_agree(samples: Path, family: Family) -> None:
     checked = 0

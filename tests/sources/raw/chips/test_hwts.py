@@ -340,6 +340,7 @@ def test_the_control_files_of_an_old_folder_date_it(tmp_path: Path) -> None:
     assert run.info.chip == "Ascend 910A"
 
 
+@pytest.mark.slow
 def test_the_real_recording_of_2020_has_its_tasks(samples: Path) -> None:
     path = samples / "raw" / "hwts_910A_2020"
     run = npuprof.load(path)

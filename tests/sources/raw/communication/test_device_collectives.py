@@ -126,6 +126,7 @@ def test_without_records_of_ai_cpus_steps_are_what_the_device_says(directory: De
     assert steps["size_bytes"].isna().all()
 
 
+@pytest.mark.slow
 def test_steps_of_both_sides_are_in_order_of_time(directory: DeviceCollectives) -> None:
     _write_run(directory)
     directory.collective(500, 590)

@@ -17,6 +17,7 @@ _STREAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", _STREAMS)
 def test_the_missing_end_of_a_stream_is_told(tmp_path: Path, stream: str) -> None:
     run = synthesise(tmp_path, launches=_LAUNCHES)
@@ -36,6 +37,7 @@ def test_the_missing_end_of_a_stream_is_told(tmp_path: Path, stream: str) -> Non
     assert told["message"].str.endswith(f"the last slices of {told['source'].iloc[0]} may be missing").all()
 
 
+@pytest.mark.slow
 def test_a_part_of_a_run_lacks_no_end(tmp_path: Path) -> None:
     run = synthesise(tmp_path, launches=_LAUNCHES)
     whole = npuprof.load(run)
@@ -43,6 +45,7 @@ def test_a_part_of_a_run_lacks_no_end(tmp_path: Path) -> None:
     assert not part.notes["message"].str.contains("may be missing").any()
 
 
+@pytest.mark.slow
 def test_the_last_slice_of_a_sample_is_missed(samples: Path, tmp_path: Path) -> None:
     run = writable_copy(raw_sample(samples, "sliced_2k"), tmp_path / "PROF_x")
     kernels = len(npuprof.load(run).kernels)
@@ -53,6 +56,7 @@ def test_the_last_slice_of_a_sample_is_missed(samples: Path, tmp_path: Path) -> 
     assert told["count"].tolist() == [kernels - len(after.kernels)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", ["host/data/aging.api_event.data", "device_0/data/stars_soc.data.0"])
 def test_a_last_slice_that_is_full_tells_that_later_ones_may_be_missing(
     samples: Path, tmp_path: Path, stream: str

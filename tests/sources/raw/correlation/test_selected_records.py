@@ -128,6 +128,7 @@ def test_numbers_of_connections_are_those_of_the_whole(tmp_path: Path) -> None:
     assert len(part.tasks) > 10
 
 
+@pytest.mark.slow
 def test_steps_marked_on_a_device_select_their_kernels(tmp_path: Path) -> None:
     directory = CommunicationDirectory(tmp_path / "PROF_test")
     for number in range(8):

@@ -79,6 +79,7 @@ def test_a_byte_cut_off_a_slice_costs_the_record_that_it_cuts(stream: str, place
         path.write_bytes(content)
 
 
+@pytest.mark.slow
 def test_bytes_cut_off_every_slice_cost_a_record_each(run: Path) -> None:
     slices = reslice(run, "stars_soc.data.0", 64 * 20, marks=False)
     for number, path in enumerate(slices):
@@ -115,6 +116,7 @@ _LOSSES: dict[str, tuple[Callable[[list[Path]], object], str, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", _LOSSES)
 def test_what_slices_lack_is_told(loss: str, run: Path) -> None:
     slices = reslice(run, "stars_soc.data.0", 64 * 20)

@@ -95,6 +95,7 @@ def test_whole_records_are_all_there_is(kind: str) -> None:
     assert (b"".join(found), lost) == (content, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", _ALL)
 def test_a_cut_byte_costs_the_record_that_it_cuts(kind: str) -> None:
     record, content = _content(kind)

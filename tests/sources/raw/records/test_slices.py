@@ -65,6 +65,7 @@ def test_slices_of_a_sample_may_be_cut_anywhere(name: str, samples: Path, tmp_pa
     _check(writable_copy(raw_sample(samples, name), tmp_path / "PROF_x"))
 
 
+@pytest.mark.slow
 def test_a_slice_that_does_not_fit_into_memory_is_left_out_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

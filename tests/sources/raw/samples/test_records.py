@@ -149,6 +149,7 @@ def test_stamps_of_memory_go_on_after_each_turn_of_their_32_bits(samples_dir: Sa
     assert "out of order" not in notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 3, 9])
 @pytest.mark.parametrize("damaged_ms", [3_000_000.0, 2_000_000.0, 4_294_000.0])
 def test_a_damaged_stamp_of_memory_moves_no_other(place: int, damaged_ms: float, samples_dir: Samples) -> None:
@@ -271,6 +272,7 @@ def test_disk_and_network_of_the_host(samples_dir: Samples) -> None:
     assert found["Network Usage Rate", None] == [(0, pytest.approx(100_000 / 1024))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cards", [[], [{"netCardName": "eth0", "speed": -1}], None])
 def test_the_rate_of_each_network_card_is_known_without_its_speed(samples_dir: Samples, cards: Any) -> None:
     samples_dir.change("host/info.json", netCard=cards)
@@ -380,6 +382,7 @@ _ABSURD = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", _ABSURD)
 def test_absurd_lines_are_skipped_and_counted(line: str, samples_dir: Samples) -> None:
     samples_dir.text(f"{_DEVICE}/hccs.data.0", f"timestamp tx rx\n{line}\n5 1 1\n")

@@ -87,6 +87,7 @@ def test_every_stream_of_the_sample_is_decoded(everything: Decoded) -> None:
     assert not notes["message"].str.contains("not decoded").any()
 
 
+@pytest.mark.slow
 def test_counters_are_named_as_those_of_a_text_result(counters: pd.DataFrame, shown: pd.DataFrame) -> None:
     ours = set(counters["counter"])
     assert set(shown["counter"]) <= ours
