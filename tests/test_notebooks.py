@@ -40,7 +40,7 @@ def test_it_runs_from_top_to_bottom(name: str, tmp_path: Path, monkeypatch: pyte
     notebook = read(name)
     before = {cell.id: [sorted(output.get("data", ())) for output in cell.outputs] for cell in code(notebook)}
     client.NotebookClient(
-        notebook, timeout=pace.seconds(300), kernel_name="python3", resources={"metadata": {"path": str(here)}}
+        notebook, timeout=int(pace.seconds(300)), kernel_name="python3", resources={"metadata": {"path": str(here)}}
     ).execute()
     after = {cell.id: [sorted(output.get("data", ())) for output in cell.outputs] for cell in code(notebook)}
     assert {key: kinds for key, kinds in after.items() if key not in _LIVE} == {

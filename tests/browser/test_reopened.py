@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import plotly.io as pio
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
@@ -35,6 +36,9 @@ def outputs() -> list[list[Any]]:
     """The outputs of cells that showed a report, a timeline, an explorer and a panel."""
     run = Profile(Decoded(factories.profile(300, kernel_names=_NAMES), factories.info(name="$n$ of $m$"), Notes(), {}))
     InteractiveShell.instance()
+    # Plotly chooses when it is imported, which another test may have done outside of IPython.
+    chosen = pio.renderers.default
+    pio.renderers.default = "plotly_mimetype"
     try:
         return [
             _shown(lambda: show_run(run)),
@@ -43,6 +47,7 @@ def outputs() -> list[list[Any]]:
             _shown(lambda: _display(LiveBox([], what="the panel"))),
         ]
     finally:
+        pio.renderers.default = chosen
         InteractiveShell.clear_instance()
 
 
