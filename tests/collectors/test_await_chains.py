@@ -60,7 +60,7 @@ def test_the_main_task_of_a_loop_in_another_thread_is_found(stacks: PythonStacks
     thread.join(patience_s())
     table = table_of(stacks, tmp_path)
 
-    assert {"main", "worker"} <= callers(table, "sleep")
+    assert {"main", "worker"} <= callers(table, "wait_while_idle")
 
 
 async def _direct(job: Awaitable[None]) -> None:
