@@ -1,9 +1,8 @@
 """The vendors' SQLite results: a database by itself, or a result directory that holds no text result.
 
 ``ascend_pytorch_profiler*.db``, ``ascend_mindspore_profiler*.db`` and ``msprof_*.db`` hold the run,
-``analysis.db`` and ``communication_analyzer.db`` sums over its steps. They are known by their tables, opened
-read-only and never changed; a viewer's additions to them change nothing of what is read. ``report_*.db`` is the form
-that these had before.
+``analysis.db`` and ``communication_analyzer.db`` sums over its steps. Their tables identify them; they are opened
+read-only, and tables that a viewer added are ignored. ``report_*.db`` is their older form.
 
 Source: sources/RESULTS.md section 5.
 """
@@ -30,29 +29,29 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Decoded:
-    """Read one database or the databases of one directory.
+    """Read a database, or the databases of a directory.
 
     Raises
     ------
     SourceError
-        If it is no such thing, or nothing of it can be read.
+        If the path holds no database, or none can be read.
     """
     return read_databases(path)
 
 
 def read_databases(folder: Path) -> Decoded:
-    """Read the databases of a result directory (or one database): the newest profile, and the analyses beside it.
+    """Read the newest profile of a result directory and the analyses beside it, or a single database.
 
     Raises
     ------
     SourceError
-        If there are none, or nothing of them can be read; the message says what is wrong with the first.
+        If there is none, or none can be read: the error of the first.
     """
     layout = find(folder)
     if layout is None:
         raise SourceError(
-            f"{folder} holds no database of a profile: give it an ascend_*_profiler*.db, msprof_*.db or analysis.db, "
-            "or the directory of one"
+            f"{folder} holds no database of a profile: load an ascend_*_profiler*.db, msprof_*.db or analysis.db, "
+            "or the directory that holds it"
         )
     reading = Reading(layout)
     reading.run()
@@ -60,7 +59,7 @@ def read_databases(folder: Path) -> Decoded:
 
 
 def describe(path: Path) -> Info:
-    """Return what is known of the run without reading its tables.
+    """Return the facts of the run without reading its tables.
 
     Raises
     ------
@@ -70,10 +69,10 @@ def describe(path: Path) -> Info:
     layout = find(path)
     if layout is None:
         raise SourceError(f"{path} holds no database of a profile")
-    notes = Notes()  # told when the run itself is read
+    notes = Notes()  # reading the run reports them
     info = describe_directory(layout, notes)
-    for one in layout.profile[:1]:
-        with open_database(one, notes) as database:
+    for profile in layout.profile[:1]:
+        with open_database(profile, notes) as database:
             add_facts(info, ReportDatabase(database) if is_report(database.tables) else database)
     return info
 

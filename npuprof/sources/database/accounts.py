@@ -1,4 +1,4 @@
-"""The account of a database: the rows of each table that is read, and where they went; see :mod:`npuprof.ledger`."""
+"""Row accounting of a database: rows read per table, and their destination; see :mod:`npuprof.ledger`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from npuprof.notes import Notes, Severity
 
 
 class Accounts:
-    """The rows of the tables of one file.
+    """Account of the rows of a file's tables.
 
     Parameters
     ----------
@@ -18,7 +18,7 @@ class Accounts:
     Attributes
     ----------
     names
-        The names of tables in the file, by those that readers use, where the two differ.
+        Table names in the file by the names that readers use, where they differ.
     """
 
     def __init__(self, file: str, notes: Notes) -> None:
@@ -28,7 +28,7 @@ class Accounts:
         self.names: dict[str, str] = {}
 
     def read(self, table: str, rows: int) -> bool:
-        """Register the rows of a table, however often it is read; return whether it is the first time."""
+        """Register the rows of a table once; return whether this is its first reading."""
         source = self._source(table)
         if source in self._read:
             return False
@@ -41,13 +41,13 @@ class Accounts:
         return self._source(table) in self._read
 
     def read_facts(self, table: str, rows: int, unnumbered: int = 0) -> None:
-        """Register a table whose rows describe others: names, facts of the run; `unnumbered` names are of no use."""
+        """Register a table of names or facts of the run; `unnumbered` rows cannot be used."""
         if self.read(table, rows):
             self.use(table, rows - unnumbered)
             self.leave_out(table, "a name has no readable number", unnumbered, affects="rows that it names")
 
     def keep(self, table: str, name: str, rows: int, made: int | None = None) -> None:
-        """Register rows that are rows of the profile's table `name`; see :meth:`npuprof.ledger.Ledger.keep`."""
+        """Register rows that become rows of the profile's table `name`; see :meth:`npuprof.ledger.Ledger.keep`."""
         if rows or made:
             self._notes.ledger.keep(self._source(table), name, rows, made)
 
@@ -57,13 +57,13 @@ class Accounts:
             self._notes.ledger.use(self._source(table), rows)
 
     def replace(self, table: str, name: str) -> None:
-        """Register that another input has the same rows of the profile's table `name`, which are shown instead."""
+        """Register that the profile's table `name` shows the same rows from another input."""
         self._notes.ledger.replace(name, self._source(table))
 
     def leave_out(
         self, table: str, reason: str, rows: int, *, affects: str = "", severity: Severity = "warning"
     ) -> None:
-        """Note rows that are in no table, once however often the table is read."""
+        """Note rows that are in no table, once per table and reason."""
         if rows and (table, reason) not in self._noted:
             self._noted.add((table, reason))
             self._notes.leave_out(self._source(table), reason, rows, affects=affects, severity=severity)

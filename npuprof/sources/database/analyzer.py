@@ -76,11 +76,11 @@ _MAX_DURATION_US = 1e15  # 30 years; beyond it a duration is damage
 
 
 def columns_of(table: str) -> frozenset[str]:
-    """Return the columns that are read of one of the tables; `step_times` has those that the file has."""
+    """Return the columns that are read of a table; `step_times` has those of the file."""
     if table == STEP_TIMES:
         return frozenset(("step", *_ALWAYS))
-    own = next(columns for name, columns in _STATISTICS.values() if name == table)
-    return frozenset((*_WHERE.values(), *own.values())) - {"large_packet_ratio"}
+    columns = next(columns for name, columns in _STATISTICS.values() if name == table)
+    return frozenset((*_WHERE.values(), *columns.values())) - {"large_packet_ratio"}
 
 
 def step_times_table(database: Database, device: int | None) -> pd.DataFrame | None:
@@ -91,11 +91,11 @@ def step_times_table(database: Database, device: int | None) -> pd.DataFrame | N
     """
     present = {ours: theirs for ours, theirs in DURATIONS.items() if database.has(STEP_TIMES, theirs)}
     rows = database.rows(STEP_TIMES, ["deviceId"], list(present.values()))
-    steps = [_step(one) for (one,) in database.records(STEP_TIMES, ["step"], len(rows["deviceId"]))]
+    steps = [_step(step) for (step,) in database.records(STEP_TIMES, ["step"], len(rows["deviceId"]))]
     if not steps:
         return None
-    own = np.where(rows["deviceId"] < 0, ABSENT if device is None else device, rows["deviceId"])[: len(steps)]
-    columns: dict[str, Any] = {"step": pd.array(steps, dtype="Int64"), "device_id": optional(own)}
+    devices = np.where(rows["deviceId"] < 0, ABSENT if device is None else device, rows["deviceId"])[: len(steps)]
+    columns: dict[str, Any] = {"step": pd.array(steps, dtype="Int64"), "device_id": optional(devices)}
     for ours, theirs in present.items():
         values = rows[theirs][: len(steps)]
         sound = np.abs(values) < _MAX_DURATION_US  # false for NaN too
@@ -106,12 +106,12 @@ def step_times_table(database: Database, device: int | None) -> pd.DataFrame | N
 
 
 def communication_statistics(database: Database) -> dict[str, pd.DataFrame]:
-    """Read what the vendor summed over communication operators, in the columns that ``communication.json`` gives.
+    """Read the vendor's sums over communication operators, in the columns of ``communication.json``.
 
-    A bandwidth is repeated in the file for each size of packets; here it stands once. Links that carried nothing, which
+    The file repeats a bandwidth for each packet size; here it is a single row. Links that carried nothing, which
     the JSON lists with zeros, are not in the file.
     """
-    found = {}
+    statistics = {}
     for name, (table, columns) in _STATISTICS.items():
         wanted = {**_WHERE, **columns}
         records = database.records(table, list(wanted.values()), _LIMIT)
@@ -123,12 +123,12 @@ def communication_statistics(database: Database) -> dict[str, pd.DataFrame]:
             frame["step"] = frame["step"].astype("string").str.removeprefix("step").astype(object)
             for column in frame.columns.difference([*_TEXTS, "start_ns"]):
                 frame[column] = pd.to_numeric(frame[column], errors="coerce").astype(np.float64)
-            found[name] = _with_ratios(frame) if name == "communication" else frame
-    return found
+            statistics[name] = _with_ratios(frame) if name == "communication" else frame
+    return statistics
 
 
 def _with_ratios(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add the ratios of the JSON, to its four digits: what part of waiting and moving data was waiting."""
+    """Add the JSON's ratios of waiting to waiting and transferring, rounded to its four digits."""
     moved = frame["Transit Time(ms)"]
     for name in ("Wait", "Synchronization"):
         waited = frame[f"{name} Time(ms)"]

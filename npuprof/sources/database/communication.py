@@ -54,7 +54,7 @@ _BYTES_PER_GB = 1e9
 
 
 def read_communication(database: Database, strings: Names, tasks: Tasks) -> dict[str, pd.DataFrame]:
-    """Read `communication` (still without steps) and `communication_tasks`, each as far as the file has it."""
+    """Read `communication` (without steps) and `communication_tasks`, where the file has them."""
     steps = database.rows(_INFO, _TASK, ["bandwidth"])
     steps |= {"task": first_of(tasks.rows["globalTaskId"], steps["globalTaskId"])}
     lost = int((steps["task"] < 0).sum())
@@ -65,23 +65,23 @@ def read_communication(database: Database, strings: Names, tasks: Tasks) -> dict
     operators = in_order(database, "COMMUNICATION_OP", operators, "communication")
     database.accounts.keep(_INFO, "communication_tasks", len(steps["task"]))
     database.accounts.keep("COMMUNICATION_OP", "communication", len(operators["startNs"]))
-    found = {}
+    frames = {}
     if len(operators["startNs"]):
-        found["communication"] = _operators(database, strings, operators, _devices(operators, steps, tasks))
+        frames["communication"] = _operators(database, strings, operators, _devices(operators, steps, tasks))
     if len(steps["task"]):
-        found["communication_tasks"] = _tasks(database, strings, steps, operators, tasks)
-    return found
+        frames["communication_tasks"] = _tasks(database, strings, steps, operators, tasks)
+    return frames
 
 
 def _devices(operators: dict[str, Records], steps: dict[str, Records], tasks: Tasks) -> Int64:
-    """Return the device of each operator: the file's, or that of its first step, or the only one with tasks."""
+    """Return the device of each operator: the file's, else that of its first step, else the only device with tasks."""
     device = operators["deviceId"]
     step = first_of(steps["opId"], operators["opId"])
     on = tasks.rows["deviceId"]
     of_step = on[steps["task"][step]] if len(steps["task"]) else np.zeros(len(step), np.int64)
     only = int(on[0]) if len(on) and (on == on[0]).all() else 0
-    found: Int64 = np.where(device >= 0, device, np.where(step >= 0, of_step, only))
-    return found
+    devices: Int64 = np.where(device >= 0, device, np.where(step >= 0, of_step, only))
+    return devices
 
 
 def _operators(database: Database, strings: Names, rows: dict[str, Records], device: Int64) -> pd.DataFrame:
@@ -101,16 +101,16 @@ def _operators(database: Database, strings: Names, rows: dict[str, Records], dev
 
 
 def _later(rows: dict[str, Records]) -> dict[str, Any]:
-    """Return how many ranks took part, and whether the data went a detour or had to be sent again, where it is told."""
+    """Return the ranks of a collective, and whether it was relayed or retransmitted, where the file has the columns."""
     flags = {name: pd.arrays.BooleanArray(rows[name] == 1, ~np.isin(rows[name], (0, 1))) for name in ("relay", "retry")}
     return {"rank_size": optional(rows["rankSize"], _NONE), **flags}
 
 
 def _types(strings: Names, rows: dict[str, Records]) -> pd.Categorical:
     """Return operator types; at Level0, where the file has none, by the operators' names."""
-    told = strings.column(rows["opType"])
+    types = strings.column(rows["opType"])
     named = strings.column(rows["opName"], operator_type)
-    return told if (told.codes >= 0).any() else named
+    return types if (types.codes >= 0).any() else named
 
 
 def _tasks(
@@ -137,14 +137,14 @@ def _tasks(
         "data_type": Names(database, "ENUM_HCCL_DATA_TYPE").column(steps["dataType"]),
         "rdma_type": Names(database, "ENUM_HCCL_RDMA_TYPE").column(steps["rdmaType"]),
         "notify_id": optional(steps["notifyId"], (*_NONE, _NO_NOTIFY)),
-        "estimated_us": np.full(len(steps["task"]), np.nan),  # a database does not tell it
+        "estimated_us": np.full(len(steps["task"]), np.nan),  # not in a database
     }
     return tables.build("communication_tasks", columns)
 
 
-def _bandwidth(database: Database, told: Records, size: Int64, duration_ns: Int64) -> Any:
-    """Return GB/s: the file's bytes a second, or in older files size by time, which is what they were made of."""
+def _bandwidth(database: Database, rate: Records, size: Int64, duration_ns: Int64) -> Any:
+    """Return GB/s: from the file's bytes per second, or size by time in older files."""
     if database.has(_INFO, "bandwidth"):
-        return told / _BYTES_PER_GB
+        return rate / _BYTES_PER_GB
     moved = size / np.maximum(duration_ns, 1)  # bytes a nanosecond
     return np.where(size == ABSENT, np.nan, np.where(duration_ns > 0, moved, 0.0))

@@ -35,7 +35,7 @@ _MAX_SCHEMA_LOOKS = 140  # each after so many steps: 20,000 entries; the time gr
 _MAX_COLUMNS = 500
 _MAX_ROWS = 200_000_000
 _MAX_TEXT = 64 << 10  # the longest text kept of a name, a stack or shapes
-# Of a damaged name sqlite3 cannot even say that it is damaged.
+# A damaged name raises a UnicodeError.
 _DAMAGE = (sqlite3.DatabaseError, UnicodeError)
 _PENDING = ("-wal", "-journal")
 
@@ -56,16 +56,16 @@ _FLOAT = "CASE WHEN typeof({0}) IN ('integer', 'real') THEN {0} ELSE 9e999 END" 
 
 
 class Database:
-    """One open file.
+    """An open file.
 
     Attributes
     ----------
     path
         The file.
     notes
-        Where damage is told.
+        Receives damage.
     accounts
-        Where the rows of its tables went.
+        Account of the rows of its tables.
     tables
         Declared column types by table and column, of the plain tables.
     unread
@@ -80,12 +80,12 @@ class Database:
         self.unread = self._unread()
 
     def has(self, table: str, *columns: str) -> bool:
-        """Return whether a table is there with these columns."""
+        """Return whether the file has a table with these columns."""
         known = self.tables.get(table)
         return known is not None and all(column in known for column in columns)
 
     def either(self, table: str, *columns: str) -> str:
-        """Return the first of the names that a column had over the versions which this file has; else the first."""
+        """Return the first of a column's names over the versions that the file has; else the first."""
         known = self.tables.get(table, {})
         return next((column for column in columns if column in known), columns[0])
 
@@ -95,29 +95,29 @@ class Database:
         Parameters
         ----------
         table
-            Its name; one that is not there has no rows.
+            Its name; a missing table has no rows.
         whole, floats
-            Columns to read as int64 and float64. One that is not there, and a value of another kind, is
+            Columns to read as int64 and float64. A missing column, or a value of another type, is
             :data:`~npuprof.sources.columns.builders.ABSENT` or NaN.
         """
         known = self.tables.get(table, {})
-        found: dict[str, Records] = {}
+        by_name: dict[str, Records] = {}
         for columns, dtype in ((whole, np.int64), (floats, np.float64)):
             present = [column for column in columns if column in known]
             if present:
                 values = self._matrix(table, present, dtype)
-                found.update(zip(present, values.T, strict=True))
-        count = min((len(values) for values in found.values()), default=0)  # the same unless the file is damaged
+                by_name.update(zip(present, values.T, strict=True))
+        count = min((len(values) for values in by_name.values()), default=0)  # the same unless the file is damaged
         if table in self.tables and not self.accounts.is_read(table):
-            self.accounts.read(table, count if found else self.count(table))
-        found = {name: np.ascontiguousarray(values[:count]) for name, values in found.items()}
+            self.accounts.read(table, count if by_name else self.count(table))
+        by_name = {name: np.ascontiguousarray(values[:count]) for name, values in by_name.items()}
         for name in floats:
-            values = found.setdefault(name, np.full(count, np.nan))
+            values = by_name.setdefault(name, np.full(count, np.nan))
             values[~np.isfinite(values)] = np.nan
-        return {name: found.get(name, np.full(count, ABSENT)) for name in (*whole, *floats)}
+        return {name: by_name.get(name, np.full(count, ABSENT)) for name in (*whole, *floats)}
 
     def texts(self, table: str, number: str, text: str) -> tuple[Int64, list[str]]:
-        """Read a table of numbered texts: the numbers and the texts, cut where they are longer than a name is."""
+        """Read a table of numbered texts: the numbers, and the texts up to the bound of a name."""
         if not self.has(table, number, text):
             return np.empty(0, np.int64), []
         query = (
@@ -126,14 +126,14 @@ class Database:
         )
         numbers, texts = [], []
         for rows in self._batches(table, query):
-            for one, value in rows:
-                numbers.append(one)
+            for key, value in rows:
+                numbers.append(key)
                 texts.append(value)
         self.accounts.read_facts(table, len(numbers), numbers.count(ABSENT))
         return np.array(numbers, np.int64), texts
 
     def records(self, table: str, columns: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
-        """Read a small table as it is: text, int, float or None a cell, None where there is no such column."""
+        """Read the cells of a small table unconverted: text, int, float, or None; None for a missing column."""
         known = self.tables.get(table)
         if known is None:
             return []
@@ -142,14 +142,14 @@ class Database:
         return list(chain.from_iterable(self._batches(table, query)))
 
     def facts(self, table: str, columns: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
-        """Read a small table that describes the run, or rows of others; see :meth:`records`."""
+        """Read a small table of names or facts, and register its rows; see :meth:`records`."""
         records = self.records(table, columns, limit)
         if table in self.tables:
             self.accounts.read_facts(table, len(records))
         return records
 
     def count(self, table: str) -> int:
-        """Return the number of rows of a table; 0 of one that is damaged or not there."""
+        """Return the number of rows of a table; 0 for a damaged or missing table."""
         if table not in self.tables:
             return 0
         query = f"SELECT count(*) FROM {_quoted(table)} NOT INDEXED"  # noqa: S608 - a name of the file, quoted
@@ -157,7 +157,7 @@ class Database:
         return int(counts[0][0]) if counts else 0
 
     def bounds(self, table: str, column: str) -> tuple[int, int] | None:
-        """Return the least and the greatest whole number in a column; None where it has none."""
+        """Return the minimum and maximum positive integer of a column; None where it has none."""
         if not self.has(table, column):
             return None
         name = _quoted(column)
@@ -165,18 +165,18 @@ class Database:
             f"SELECT min({name}), max({name}) FROM {_quoted(table)} NOT INDEXED "  # noqa: S608 - quoted
             f"WHERE typeof({name}) = 'integer' AND {name} > 0"
         )
-        found = list(chain.from_iterable(self._batches(table, query)))
-        return (int(found[0][0]), int(found[0][1])) if found and found[0][0] is not None else None
+        bounds = list(chain.from_iterable(self._batches(table, query)))
+        return (int(bounds[0][0]), int(bounds[0][1])) if bounds and bounds[0][0] is not None else None
 
     def note_unread(self, known: Iterable[str]) -> None:
-        """Note the rows of tables that hold a part of the run, but that nothing has read."""
+        """Note the rows of known tables that nothing has read."""
         for table in sorted(set(known) & self.tables.keys()):
             if not self.accounts.is_read(table) and (rows := self.count(table)):
                 self.accounts.read(table, rows)
                 self.accounts.leave_out(table, "a row of a table that is not read", rows)
 
     def _matrix(self, table: str, columns: list[str], dtype: type[np.int64 | np.float64]) -> npt.NDArray[Any]:
-        """Read columns of one dtype; quickly where the values are of the declared type, else value by value."""
+        """Read columns of a dtype: quickly where the values have the declared type, else value by value."""
         declared = self.tables[table]
         careful = _WHOLE if dtype is np.int64 else _FLOAT
         known = _WHOLE_DECLARED if dtype is np.int64 else {}
@@ -197,8 +197,8 @@ class Database:
         return values[: len(values) // width * width].reshape(-1, width)
 
     def _batches(self, table: str, query: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the rows of a query a batch at a time; damage ends them, and is noted."""
-        found = 0
+        """Yield the rows of a query in batches; damage ends them, and is noted."""
+        count = 0
         damage: Exception | None = None
         with self._cursor() as cursor:
             rows: Iterator[tuple[Any, ...]] = iter(())
@@ -213,16 +213,16 @@ class Database:
                     batch.extend(islice(rows, _BATCH))  # keeps what came before the damage
                 except _DAMAGE as error:
                     damage = error
-                found += len(batch)
-                tell(f"{self.path.name}, {table}", found, 0, "rows")
+                count += len(batch)
+                tell(f"{self.path.name}, {table}", count, 0, "rows")
                 more = damage is None and len(batch) == _BATCH
                 if batch:
                     yield batch
         if damage is not None:
             self.notes.error(
-                self.path.name, f"{table}: damaged after {found} rows ({damage}); the rows before are shown"
+                self.path.name, f"{table}: damaged after {count} rows ({damage}); the rows before are shown"
             )
-        if found >= _MAX_ROWS:
+        if count >= _MAX_ROWS:
             self.notes.warning(self.path.name, f"{table}: only the first {_MAX_ROWS} rows are read")
 
     @contextmanager
@@ -231,7 +231,7 @@ class Database:
         try:
             yield cursor
         finally:
-            with suppress(sqlite3.ProgrammingError):  # where reading was given up, the file may be closed already
+            with suppress(sqlite3.ProgrammingError):  # an abandoned reading may have closed the file
                 cursor.close()
 
     def _schema(self) -> dict[str, dict[str, str]]:
@@ -257,12 +257,12 @@ class Database:
 
 @contextmanager
 def open_database(path: Path, notes: Notes) -> Iterator[Database]:
-    """Open a file read-only and unlocked; SQLite writes nothing beside it either.
+    """Open a file read-only and unlocked, without SQLite's files beside it.
 
     Raises
     ------
     SourceError
-        If it cannot be read, is no SQLite database, or its schema is damaged.
+        If the file cannot be read, is no SQLite database, or has a damaged schema.
     """
     _check_header(path)
     for suffix in _PENDING:
@@ -298,17 +298,17 @@ def _refuse_endless_schema(connection: sqlite3.Connection, path: Path) -> None:
         if "interrupted" in str(error):
             raise SourceError(f"{path} has more tables or views than any profile has; is it another file?") from error
     except sqlite3.DatabaseError:
-        pass  # damage is told, and gone around as far as that goes, when the tables are listed
+        pass  # listing the tables reports damage, and works around it
     finally:
         connection.set_progress_handler(None, 0)
 
 
 def _with_schema(connection: sqlite3.Connection, path: Path, notes: Notes) -> Database:
-    """Read the schema; of a file that was cut off, without the tables that begin in the part that is lost."""
+    """Read the schema; a truncated file lacks the tables that begin in its lost part."""
     try:
         return Database(connection, path, notes)
     except _DAMAGE as error:
-        connection.execute("PRAGMA writable_schema = ON")  # only lets what is sound be read: nothing is written
+        connection.execute("PRAGMA writable_schema = ON")  # reads the sound part of the schema; nothing is written
         database = Database(connection, path, notes)
         if not database.tables:
             raise
@@ -317,7 +317,7 @@ def _with_schema(connection: sqlite3.Connection, path: Path, notes: Notes) -> Da
 
 
 def is_database(path: Path) -> bool:
-    """Return by its first bytes whether a path is an SQLite file."""
+    """Return whether a file begins with SQLite's header."""
     try:
         with path.open("rb") as file:
             return file.read(len(HEADER)) == HEADER
@@ -326,7 +326,7 @@ def is_database(path: Path) -> bool:
 
 
 def table_names(path: Path) -> Mapping[str, object]:
-    """Return the tables of a file; none where it cannot be read."""
+    """Return the names of a file's tables; empty where it cannot be read."""
     try:
         with open_database(path, Notes()) as database:
             return database.tables
@@ -349,13 +349,13 @@ def _check_header(path: Path) -> None:
 
 
 def _missing_bytes(path: Path) -> int:
-    """Return by how much a file is shorter than its header says."""
+    """Return the bytes that a file lacks against its header."""
     with suppress(OSError), path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
         if len(head) == _HEAD_BYTES and head[24:28] == head[92:96]:  # else its number of pages is not kept
             page = int.from_bytes(head[16:18], "big")
-            told = int.from_bytes(head[28:32], "big") * (65536 if page == 1 else page)
-            return max(0, told - path.stat().st_size)
+            declared = int.from_bytes(head[28:32], "big") * (65536 if page == 1 else page)
+            return max(0, declared - path.stat().st_size)
     return 0
 
 

@@ -24,17 +24,17 @@ from npuprof.sources.database.names import Names, memory_names
 
 @dataclass(frozen=True)
 class _Sampled:
-    """One table of samples.
+    """A table of samples.
 
     Attributes
     ----------
     table
         Its name.
     values
-        By column: the counter's name, its unit, and by what to divide. ``{}`` in a name is the row's mode, or the
-        core that it names; ``{core}`` is that core as counters of kernels call it.
+        By column: the counter's name, unit and divisor. ``{}`` in a name is the row's mode or core; ``{core}`` is the
+        core in the names of kernel counters.
     instance, mode
-        The column that says whose value it is, and the one that holds the mode (read or write).
+        The column of the instance, and the column of the mode (read or write).
     named
         Whether `instance` numbers a name.
     """
@@ -172,18 +172,18 @@ _TABLES = (
         {"usage": ("Network Usage", "%", 1), "speed": ("Network Usage Rate", "KB/s", KB_TO_BYTES)},
     ),
 )
-READ = frozenset(one.table for one in _TABLES)
+READ = frozenset(samples.table for samples in _TABLES)
 """The tables that are read here."""
 
 
 def columns_of(table: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the columns that are read of a table of samples: those of every version, and those of some."""
-    found = next(one for one in _TABLES if one.table == table)
-    return frozenset(("timestampNs", *found.values)), frozenset(("deviceId", "dieId", found.instance, found.mode))
+    """Return the columns that are read of a table of samples: required, and optional ones."""
+    samples = next(samples for samples in _TABLES if samples.table == table)
+    return frozenset(("timestampNs", *samples.values)), frozenset(("deviceId", "dieId", samples.instance, samples.mode))
 
 
 def counters_table(database: Database, strings: Names) -> pd.DataFrame | None:
-    """Make `counters`, in order of time; its names and units are those that raw data gives them (`counter_rows`)."""
+    """Build `counters` in order of time, with the names and units of raw data (`counter_rows`)."""
     series = [part for described in _TABLES for part in _series(database, described, strings)]
     series += [part for table in _PORTS for part in _shares(database, table)]
     series += _process_series(database, strings)
@@ -234,7 +234,7 @@ def _instances(rows: dict[str, Records], described: _Sampled, strings: Names) ->
 
 
 def _numbered(numbers: Records) -> pd.Categorical:
-    """Name instances by their number; -1 is none."""
+    """Build instance names of numbers; -1 is absent."""
     codes, used = pd.factorize(numbers)
     return recoded(codes.astype(np.int32), [str(number) if number >= 0 else None for number in used.tolist()])
 
@@ -247,7 +247,7 @@ def _counters(name: str, modes: pd.Categorical | None, count: int) -> pd.Categor
 
 
 def _shares(database: Database, table: str) -> Iterator[dict[str, Any]]:
-    """Yield what a port used of its bandwidth, and how many of its packets failed, as the timeline derives them."""
+    """Yield each port's utilization and packet error rate, derived as in the timeline."""
     columns = ["bandwidth", *(f"{side}{column}" for side in ("rx", "tx") for column, *_ in _PORT_VALUES)]
     rows = database.rows(table, ["timestampNs", "deviceId", "funcId"], columns)
     rows = sampled(database, table, rows, "timestampNs")

@@ -41,8 +41,8 @@ def read_pmu(database: Database, strings: Names, kernels: Int64) -> dict[str, An
 
     Returns
     -------
-    A column a metric, named as the text result names it: times in whole ns, cycles as whole numbers, the rest as
-    floats; absent for a kernel that was not measured.
+    A column per metric, named as in the text result: times in whole ns, cycles as integers, others as floats; absent
+    for a kernel that was not measured.
     """
     rows = database.rows(_TABLE, ["globalTaskId", "name"], ["value"])
     kernel = first_of(kernels, rows["globalTaskId"])
@@ -99,14 +99,14 @@ _OPERANDS = tuple(
 
 @dataclass
 class Tasks:
-    """Device tasks in order of time: the file's numbers, and the table of the same rows."""
+    """Device tasks in order of time: the numbers of the file, and the table of the same rows."""
 
     rows: dict[str, Records]
     table: pd.DataFrame
 
     @property
     def end_ns(self) -> Int64:
-        """When each task ended."""
+        """End of each task."""
         ends: Int64 = self.rows["startNs"] + self.rows["duration"]
         return ends
 
@@ -114,7 +114,7 @@ class Tasks:
 def read_tasks(database: Database, strings: Names) -> Tasks:
     """Read all device tasks.
 
-    A task is called as the operator that it runs, or as its type where no operator is known.
+    A task has the name of its operator, or of its type where the operator is unknown.
     """
     rows = in_order(database, "TASK", database.rows("TASK", _TASK), "tasks and kernels")
     database.accounts.keep("TASK", "tasks", len(rows["startNs"]))
@@ -134,12 +134,12 @@ def read_tasks(database: Database, strings: Names) -> Tasks:
 
 
 def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives: pd.DataFrame | None) -> pd.DataFrame:
-    """Make `kernels` of the tasks that compute, in order of time; still without steps.
+    """Build `kernels` of the compute tasks in order of time, without steps.
 
     Parameters
     ----------
     collectives
-        The table `communication`: a kernel waits for them too.
+        The table `communication`: a kernel's wait ends at them too.
     """
     blocks, mix = (database.either(_INFO, *names) for names in _BLOCKS)
     names = [name for _, side, what in _OPERANDS for name in [f"{side}{what}"]]
@@ -191,7 +191,7 @@ def _name_numbers(database: Database, rows: dict[str, Records]) -> Int64:
 
 
 def _copies(database: Database, tasks: Int64) -> dict[str, Any]:
-    """Return the size and direction of copies, where the file tells."""
+    """Return the size and direction of copies, where the file has them."""
     copies = database.rows("MEMCPY_INFO", ["globalTaskId", "size", "memcpyOperation"])
     row = first_of(copies["globalTaskId"], tasks)
     alone = first_of(tasks, copies["globalTaskId"]) < 0

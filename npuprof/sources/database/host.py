@@ -27,7 +27,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def stack_names(database: Database, chains: Records, strings: Names) -> pd.Categorical:
-    """Return the stack of each chain's number, innermost frame first, a frame a line."""
+    """Return the stack of each chain number: innermost frame first, a frame per line."""
     rows = database.rows("PYTORCH_CALLCHAINS", ["id", "stack", "stackDepth"])
     database.accounts.use("PYTORCH_CALLCHAINS", len(rows["id"]))
     order = np.lexsort((rows["stackDepth"], rows["id"]))
@@ -40,10 +40,10 @@ def stack_names(database: Database, chains: Records, strings: Names) -> pd.Categ
 
 
 def _distinct_stacks(frames: Int64, starts: npt.NDArray[np.intp], strings: Names) -> tuple[list[str | None], Int64]:
-    """Join the frames of each distinct chain once: texts, and which of them each chain has.
+    """Join the frames of each distinct chain once: the texts, and the index of each chain's text.
 
-    Thousands of operators share a stack, and every one writes its own chain. Equal chains are found by a
-    64-bit sum over frames and their places, so that no chain is joined more than once.
+    Thousands of operators share a stack, and each writes a chain. A 64-bit hash of frames and positions identifies
+    equal chains.
     """
     if not len(starts):
         return [], np.empty(0, np.int64)
@@ -60,7 +60,7 @@ def _distinct_stacks(frames: Int64, starts: npt.NDArray[np.intp], strings: Names
 
 
 def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Spread the bits of each value over all 64 (one round of a multiplicative hash; it may wrap)."""
+    """Return a multiplicative hash of each value; it may wrap."""
     spread = values * _ODD
     mixed: npt.NDArray[np.uint64] = (spread ^ (spread >> np.uint64(29))) * _ODD
     return mixed
@@ -88,14 +88,14 @@ _OPERATOR, _QUEUE, _PYTHON = "op", "queue", "trace"
 
 @dataclass
 class HostCalls:
-    """Operators and what ties them to other rows.
+    """Operators and their connections to other rows.
 
     Attributes
     ----------
     tables
         ``steps``, ``operators``, ``python`` as far as the file has them.
     operator, connection
-        The connections of operators: a row of ``operators`` and a number, any number of them a row.
+        Connections of operators: rows of ``operators`` and connection numbers, any number per row.
     """
 
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class HostCalls:
 
 
 def read_framework(database: Database, strings: Names) -> HostCalls:
-    """Read what the framework recorded; nothing where the file has none of it."""
+    """Read the framework's steps, operators and Python calls, where the file has them."""
     calls = HostCalls()
     rows = in_order(database, _API, database.rows(_API, _COLUMNS), "operators and python")
     kinds = _kinds(database, rows["type"])
@@ -122,7 +122,7 @@ def read_framework(database: Database, strings: Names) -> HostCalls:
 
 
 def api_table(database: Database, strings: Names) -> pd.DataFrame | None:
-    """Read ``CANN_API``, its levels named by the file's own numbering."""
+    """Read ``CANN_API``; the file numbers the names of its levels."""
     columns = ["startNs", "endNs", "type", "globalTid", "connectionId", "name"]
     rows = in_order(database, "CANN_API", database.rows("CANN_API", columns), "api")
     database.accounts.keep("CANN_API", "api", len(rows["startNs"]))
@@ -142,10 +142,10 @@ def api_table(database: Database, strings: Names) -> pd.DataFrame | None:
 
 
 def _kinds(database: Database, types: Records) -> npt.NDArray[np.object_]:
-    """Return queue and Python rows from operators, which have no kind."""
+    """Return the type names of queue and Python rows; operators have an empty one."""
     names = Names(database, "ENUM_API_TYPE").column(types)
-    told = database.has(_API, "type")
-    unknown = np.array([*(name not in (_OPERATOR, _QUEUE, _PYTHON) for name in names.categories), told], np.bool_)
+    typed = database.has(_API, "type")
+    unknown = np.array([*(name not in (_OPERATOR, _QUEUE, _PYTHON) for name in names.categories), typed], np.bool_)
     if rows := int(unknown[names.codes].sum()):
         database.notes.warning(database.path.name, f"{_API}: a call is of an unknown kind, shown as an operator", rows)
     table = np.array([*(name if name in (_QUEUE, _PYTHON) else "" for name in names.categories), ""], object)
@@ -154,13 +154,13 @@ def _kinds(database: Database, types: Records) -> npt.NDArray[np.object_]:
 
 
 def _step_marks(names: Records, strings: Names, database: Database) -> tuple[npt.NDArray[np.bool_], Int64]:
-    """Return the rows that mark a step, and its number."""
+    """Return the rows that mark a step, and the step's number."""
     marks = strings.numbers_of(lambda text: text.startswith("ProfilerStep#"))
     numbers = step_numbers(marks.items(), database.notes, database.path.name)
     marked = np.isin(names, list(numbers))
-    found = np.full(len(names), ABSENT)
-    found[marked] = [numbers[name] for name in names[marked].tolist()]
-    return marked, found
+    steps = np.full(len(names), ABSENT)
+    steps[marked] = [numbers[name] for name in names[marked].tolist()]
+    return marked, steps
 
 
 def _add_steps(database: Database, calls: HostCalls, marks: dict[str, Records]) -> None:
@@ -210,7 +210,7 @@ def _operator_kinds(names: Records, queued: npt.NDArray[np.bool_], strings: Name
 
 
 def _operands(database: Database, rows: dict[str, Records], strings: Names) -> tuple[pd.Categorical, pd.Categorical]:
-    """Return shapes and dtypes of the inputs; some writers exchange the two columns, and only dtypes have letters."""
+    """Return shapes and dtypes of the inputs; some writers swap the two columns, and only dtypes have letters."""
     shapes, dtypes = (
         strings.column(rows[column], lambda text: _LINE.sub(";", text)) for column in ("inputShapes", "inputDtypes")
     )
@@ -224,7 +224,7 @@ def _operands(database: Database, rows: dict[str, Records], strings: Names) -> t
 
 
 def _python(rows: dict[str, Records], strings: Names) -> pd.DataFrame:
-    """Make `python`: the file tells no callers, so a call's parent is the one that holds it in time."""
+    """Build `python`; the file has no callers, so the parent of a call is the innermost call around it."""
     nesting = Nesting.build(rows["startNs"], rows["startNs"] + rows["duration"], rows["globalTid"])
     count = len(rows["startNs"])
     parent, depth = np.full(count, ABSENT), np.empty(count, np.int64)

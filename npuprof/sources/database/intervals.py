@@ -1,4 +1,4 @@
-"""What the tables with a start and an end share: exact times in order, and steps."""
+"""Rows with a start and an end: exact times in order, keys, and steps."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ENOUGH_PAIRS = 1_000_000
 
 
 def in_order(database: Database, table: str, rows: dict[str, Records], affects: str) -> dict[str, Records]:
-    """Put rows with ``startNs`` and ``endNs`` in order of time, longer ones first; they get ``duration``.
+    """Sort rows by ``startNs``, longer ones first, and add ``duration``.
 
-    A row without a readable start is left out, one that ends before it starts has no length; both are noted.
-    `affects` are the tables of the profile that lack the former.
+    A row without a readable start is left out; a row that ends before its start has no length. Both are noted.
+    `affects` are the tables of the profile that lack rows.
     """
     start, end = rows["startNs"], rows["endNs"]
     timed = (start >= 0) & (start < MAX_TIME_NS)
@@ -39,7 +39,7 @@ def in_order(database: Database, table: str, rows: dict[str, Records], affects: 
 def sampled(
     database: Database, table: str, rows: dict[str, Records], column: str, affects: str = "counters"
 ) -> dict[str, Records]:
-    """Keep the rows of which the time in a column can be read; the others are noted."""
+    """Return the rows with a readable time in a column; the others are noted."""
     timed = (rows[column] >= 0) & (rows[column] < MAX_TIME_NS)
     if timed.all():
         return rows
@@ -48,44 +48,44 @@ def sampled(
 
 
 def span(rows: dict[str, Records]) -> dict[str, Any]:
-    """Return the first two columns of most tables."""
+    """Return the start and duration columns of rows."""
     return {"start_ns": rows["startNs"], "duration_ns": rows["duration"]}
 
 
 def thread_ids(global_ids: Records) -> Int64:
-    """Return the thread's own number of ``pid << 32 | tid``."""
+    """Return the thread of ``pid << 32 | tid``."""
     numbers: Int64 = global_ids & _THREAD
     return numbers
 
 
 def take(rows: dict[str, Records], chosen: Records) -> dict[str, Records]:
-    """Return some of the rows."""
+    """Return the chosen rows."""
     return {name: values[chosen] for name, values in rows.items()}
 
 
 def first_of(keys: Records, wanted: Records) -> Int64:
-    """Find the first row with each wanted key; -1 where there is none."""
+    """Return the first row with each wanted key; -1 where there is none."""
     if not len(keys):
         return np.full(len(wanted), -1, np.int64)
     order = np.argsort(keys, kind="stable")
     at = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
-    found: Int64 = np.where(keys[order][at] == wanted, order[at], -1)
-    return found
+    rows: Int64 = np.where(keys[order][at] == wanted, order[at], -1)
+    return rows
 
 
 def pairs_of(keys: Records, wanted: Records, notes: Notes) -> tuple[Int64, Int64]:
-    """Pair every wanted key with every row that has it: positions in `wanted`, and rows.
+    """Return all pairs of a wanted key and a row with it: positions in `wanted`, and rows.
 
-    Of keys that stand for nothing, since far too many rows share them, each wanted one keeps its first rows; `notes`
-    tells how many pairs are left out.
+    The number of pairs is bounded: of keys that far too many rows share, the first rows are kept, and a note has the
+    number of pairs left out.
     """
     order = np.argsort(keys, kind="stable")
     first, last = np.searchsorted(keys[order], wanted), np.searchsorted(keys[order], wanted, side="right")
     counts = last - first
     bound = _ENOUGH_PAIRS + 4 * (len(keys) + len(wanted))
-    if (found := int(counts.sum())) > bound:
+    if (pairs := int(counts.sum())) > bound:
         counts = np.minimum(counts, max(bound // len(wanted), 1))
-        lost = found - int(counts.sum())
+        lost = pairs - int(counts.sum())
         notes.warning("CONNECTION_IDS", "one connection of far too many rows: most of its pairs are left out", lost)
     which = np.repeat(np.arange(len(wanted)), counts)
     offset = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -93,5 +93,5 @@ def pairs_of(keys: Records, wanted: Records, notes: Notes) -> tuple[Int64, Int64
 
 
 def steps_table(rows: dict[str, Records]) -> pd.DataFrame:
-    """Make `steps` of rows in order, with the step's number in ``id``."""
+    """Build `steps` of rows in order; ``id`` is the step's number."""
     return tables.build("steps", {"step": pd.array(rows["id"], dtype="Int64"), **span(rows)})

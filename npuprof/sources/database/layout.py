@@ -46,18 +46,18 @@ _MAX_FILES = 64  # databases looked into in one directory
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parts of one result lie.
+    """Files of a result.
 
     Attributes
     ----------
     root
-        What to call the result: its directory, or the single file.
+        The result's directory, or the single file.
     profile
         Databases of tasks and calls, the newest first.
     analysis
         Databases of sums over steps and communication.
     profiler_info, metadata
-        ``profiler_info*.json`` and ``profiler_metadata.json``, if they are there.
+        ``profiler_info*.json`` and ``profiler_metadata.json``, where present.
     """
 
     root: Path
@@ -68,7 +68,7 @@ class Layout:
 
 
 def kind_of(tables: Collection[str]) -> str:
-    """Return what a database is by its tables: ``profile``, ``analysis``, ``cluster``, or empty: no profile."""
+    """Return the kind of a database by its tables: ``profile``, ``analysis``, ``cluster``, or empty."""
     names = set(tables)
     if names & _PROFILE or names & SAMPLES:
         return "profile"
@@ -78,7 +78,7 @@ def kind_of(tables: Collection[str]) -> str:
 
 
 def find(path: Path) -> Layout | None:
-    """Recognise a database by itself, or a directory of results that holds one, whatever lies beside it."""
+    """Return the layout of a database or of a result directory with a database; None for other paths."""
     try:
         return _find(path)
     except OSError:
@@ -92,27 +92,27 @@ def _find(path: Path) -> Layout | None:
     if path.name != OUTPUT and not output.is_dir():
         return _of_export(path)
     output = path if path.name == OUTPUT else output
-    found = _sorted_out(_listed(output))
-    if not found["profile"] and not found["analysis"]:
+    kinds = _sorted_out(_listed(output))
+    if not kinds["profile"] and not kinds["analysis"]:
         return None
     root = output.parent
     info = next((entry for entry in _listed(root) if entry.match("profiler_info*.json")), None)
     metadata = root / "profiler_metadata.json"
-    return Layout(root, found["profile"], found["analysis"], info, metadata if metadata.is_file() else None)
+    return Layout(root, kinds["profile"], kinds["analysis"], info, metadata if metadata.is_file() else None)
 
 
 def _of_file(path: Path) -> Layout:
-    """Take a file by itself; what is no profile is told when it is read."""
+    """Return the layout of a single file; reading it reports what is no profile."""
     if kind_of(table_names(path)) == "analysis":
         return Layout(path, (), (path,))
     return Layout(path, (path,), ())
 
 
 def _of_export(path: Path) -> Layout | None:
-    """Take a directory of ``msprof_*.db``; raw data may lie there too, as in a ``PROF_*``."""
-    found = _sorted_out(_listed(path))
+    """Return the layout of a directory of ``msprof_*.db``, such as a ``PROF_*`` with its raw data."""
+    kinds = _sorted_out(_listed(path))
     analyzed = _sorted_out(_listed(path / _ANALYZED))["analysis"]
-    return Layout(path, found["profile"], (*found["analysis"], *analyzed)) if found["profile"] else None
+    return Layout(path, kinds["profile"], (*kinds["analysis"], *analyzed)) if kinds["profile"] else None
 
 
 def _sorted_out(entries: list[Path]) -> dict[str, tuple[Path, ...]]:
@@ -133,7 +133,7 @@ _ENVIRONMENT = "ENV_VARIABLES"
 
 
 def describe_directory(layout: Layout, notes: Any) -> Info:
-    """Start from ``profiler_info*.json`` beside the databases, where there is one."""
+    """Return the facts of ``profiler_info*.json`` beside the databases."""
     torch_layout = TorchLayout(layout.root, None, None, layout.profiler_info, layout.metadata)
     info = describe(torch_layout, notes)
     if layout.profiler_info is None:
@@ -143,7 +143,7 @@ def describe_directory(layout: Layout, notes: Any) -> Info:
 
 
 def add_facts(info: Info, database: Database) -> None:
-    """Add what the database knows; what is known already stays."""
+    """Add the facts of the database to those that are known."""
     info.collector = info.collector or _collector(database)
     info.source = f"{info.collector or 'msprof'} database"
     npus = database.facts("NPU_INFO", ["id", "name"], _LIMIT)
@@ -164,7 +164,7 @@ def add_facts(info: Info, database: Database) -> None:
 
 
 def _collector(database: Database) -> str:
-    """Return the front end by the tables that only it writes, or by the file's name: MindSpore adds no table."""
+    """Return the front end by its tables, or by the file's name: MindSpore adds no table."""
     if database.has("PYTORCH_API"):
         return "torch_npu"
     return "mindspore" if "mindspore" in database.path.name else "msprof"
@@ -179,5 +179,5 @@ def _add_metadata(info: Info, database: Database) -> None:
             if name != _ENVIRONMENT:
                 info.metadata.setdefault(name, value)
             elif isinstance(value, dict):
-                told = {str(key): str(one) for key, one in value.items() if one not in ("", None)}
-                info.environment = {**told, **info.environment}
+                environment = {str(key): str(text) for key, text in value.items() if text not in ("", None)}
+                info.environment = {**environment, **info.environment}

@@ -1,4 +1,4 @@
-"""Connections between rows as the table `links`.
+"""Connections between rows: the table `links`.
 
 ``CONNECTION_IDS`` gives an operator any number of connections, of two numberings: CANN's, which a CANN call
 and the tasks that it launched carry too, and torch's own, which pairs the two sides of the task queue, and
@@ -36,7 +36,7 @@ class _Links:
         self.parts.append((kind, *source, *target))
 
     def table(self) -> pd.DataFrame:
-        """Return the ``links`` table of what has been found."""
+        """Return the collected links as a table."""
         parts = [part for part in self.parts if len(part[2])]
         if not parts:
             return tables.empty("links")
@@ -62,24 +62,24 @@ class _Links:
         return distinct
 
 
-def links_table(found: dict[str, pd.DataFrame], calls: HostCalls, marks: Int64, notes: Notes) -> pd.DataFrame:
-    """Make `links` of the rows of the tables found.
+def links_table(by_name: dict[str, pd.DataFrame], calls: HostCalls, marks: Int64, notes: Notes) -> pd.DataFrame:
+    """Build `links` between the rows of the run's tables.
 
     Parameters
     ----------
-    found
+    by_name
         The tables of the run.
     calls
         The connections of operators.
     marks
         The connection of each row of `marks`.
     notes
-        Where connections that cannot be followed are counted.
+        Receives the number of pairs that are left out.
     """
     links = _Links()
-    api, tasks, collectives = (_connections(found, name) for name in ("api", "tasks", "communication"))
-    tasks = np.where(np.isin(tasks, collectives), ABSENT, tasks)  # a collective's steps are its own, not the call's
-    _operator_links(links, found, calls, {"api": api, "tasks": tasks, "communication": collectives}, notes)
+    api, tasks, collectives = (_connections(by_name, name) for name in ("api", "tasks", "communication"))
+    tasks = np.where(np.isin(tasks, collectives), ABSENT, tasks)  # the call launched the collective, not its steps
+    _operator_links(links, by_name, calls, {"api": api, "tasks": tasks, "communication": collectives}, notes)
     for name, effects in (("tasks", tasks), ("communication", collectives)):
         call, row = _paired(api, effects)
         links.add("api_task", ("api", call), (name, row))
@@ -89,16 +89,16 @@ def links_table(found: dict[str, pd.DataFrame], calls: HostCalls, marks: Int64, 
 
 
 def _operator_links(
-    links: _Links, found: dict[str, pd.DataFrame], calls: HostCalls, effects: dict[str, Int64], notes: Notes
+    links: _Links, by_name: dict[str, pd.DataFrame], calls: HostCalls, effects: dict[str, Int64], notes: Notes
 ) -> None:
-    operators = found.get("operators")
+    operators = by_name.get("operators")
     if operators is None:
         return
     rows, connection = calls.operator, calls.connection
     kind = operators["kind"].astype(object).to_numpy()[rows]
     begin, end = np.flatnonzero(kind == "enqueue"), np.flatnonzero(kind == "dequeue")
-    one, other = pairs_of(connection[end], connection[begin], notes)
-    links.add("enqueue", ("operators", rows[begin[one]]), ("operators", rows[end[other]]))
+    first, second = pairs_of(connection[end], connection[begin], notes)
+    links.add("enqueue", ("operators", rows[begin[first]]), ("operators", rows[end[second]]))
     plain = np.flatnonzero(kind == "op")
     forward, backward, torch = _forward_backward(operators, rows[plain], connection[plain], notes)
     links.add("forward_backward", ("operators", forward), ("operators", backward))
@@ -107,38 +107,38 @@ def _operator_links(
     links.add("operator_api", ("operators", rows[rest[call >= 0]]), ("api", call[call >= 0]))
     rest = rest[call < 0]  # the file has no such call: the operator is the cause of the task itself
     for name in ("tasks", "communication"):
-        one, other = _paired(connection[rest], effects[name])
-        links.add("operator_api", ("operators", rows[rest[one]]), (name, other))
+        first, second = _paired(connection[rest], effects[name])
+        links.add("operator_api", ("operators", rows[rest[first]]), (name, second))
 
 
 def _forward_backward(
     operators: pd.DataFrame, rows: Int64, connection: Int64, notes: Notes
 ) -> tuple[Int64, Int64, npt.NDArray[np.bool_]]:
-    """Pair a forward operator with the backward ones of its sequence number that share its connection.
+    """Return pairs of forward and backward operators with an equal sequence number and connection.
 
-    Also tell which of the connections are torch's.
+    The third array marks the connections that torch numbers.
     """
     sequence = operators["sequence_number"].to_numpy(np.int64, na_value=ABSENT)[rows]
     is_backward = operators["forward_thread_id"].notna().to_numpy()[rows]
     forward, backward = np.flatnonzero(~is_backward), np.flatnonzero(is_backward)
-    one, other = pairs_of(connection[backward], connection[forward], notes)
-    same = sequence[forward[one]] == sequence[backward[other]]
-    same &= sequence[forward[one]] != ABSENT
-    begins, ends = forward[one[same]], backward[other[same]]
+    backwards, forwards = pairs_of(connection[backward], connection[forward], notes)
+    same = sequence[forward[backwards]] == sequence[backward[forwards]]
+    same &= sequence[forward[backwards]] != ABSENT
+    begins, ends = forward[backwards[same]], backward[forwards[same]]
     torch = connection >= _FIRST_OF_TORCH
     torch[begins] = torch[ends] = True
     return rows[begins], rows[ends], torch
 
 
 def _paired(causes: Int64, effects: Int64) -> tuple[Int64, Int64]:
-    """Pair rows of one connection: each effect with the first cause that has it."""
+    """Return pairs of rows that share a connection: each effect with its first cause."""
     cause = first_of(causes, effects)
     row = np.flatnonzero((cause >= 0) & (effects != ABSENT))
     return cause[row], row
 
 
-def _connections(found: dict[str, pd.DataFrame], name: str) -> Int64:
-    frame = found.get(name)
+def _connections(by_name: dict[str, pd.DataFrame], name: str) -> Int64:
+    frame = by_name.get(name)
     if frame is None:
         return np.empty(0, np.int64)
     numbers: Int64 = frame["connection_id"].to_numpy(np.int64, na_value=ABSENT)

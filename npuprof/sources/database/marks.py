@@ -23,11 +23,11 @@ _COLUMNS = ["startNs", "endNs", "eventType", "rangeId", "category", "message", "
 
 
 def marks_table(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFrame | None, Int64]:
-    """Make `marks`, and give the connection of each row to its device side.
+    """Build `marks`; also return the connection of each row to its device side.
 
-    `kind` tells how it was made (``marker``, ``push/pop``, ``start/end``, ``marker_ex``), `device_id` where its device
-    side was seen. `id` is the number that the collector gave it, where the file tells. Pauses of Python's garbage
-    collector are ranges of the domain ``python_gc``.
+    `kind` is the call of the mark (``marker``, ``push/pop``, ``start/end``, ``marker_ex``), `device_id` the device of
+    its device side, `id` its number in the collector. Pauses of Python's garbage collector are ranges of the domain
+    ``python_gc``.
     """
     marks, connection = _marks(database, strings, tasks)
     pauses = _pauses(database)
@@ -82,7 +82,7 @@ def _marks(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFra
 
 
 def _ids(ranges: Int64, connection: Int64) -> Int64:
-    """Return the number of each mark: that of its range, or what its connection is made of."""
+    """Return the number of each mark: that of its range, or the part of its connection."""
     of_connection = np.where(connection >= FIRST_MARK_CONNECTION, connection - FIRST_MARK_CONNECTION, ABSENT)
     ids: Int64 = np.where(np.isin(ranges, SENTINELS), of_connection, ranges)
     return ids

@@ -1,4 +1,4 @@
-"""Memory: allocator samples, what the process and driver modules hold, and the life of blocks.
+"""Memory: allocator samples, reservations of the process and of driver modules, and blocks.
 
 Source: sources/RESULTS.md sections 5.1 and 5.2.
 """
@@ -35,18 +35,17 @@ _TOTALS = {
     for when in ("allocation", "release")
     for what in ("Allocated", "Reserved", "Active")
 }
-"""What its allocator held when a block was taken and given back: the file's columns, and those of `allocations`."""
+"""Allocator totals at a block's allocation and release: columns of `allocations` by those of the file."""
 _UNKNOWN = (-1,)
 _KINDS = {"app": "APP", "device": "Device"}
 _EVENTS = ("allocate", "release")
 
 
 def memory_table(database: Database, strings: Names) -> pd.DataFrame | None:
-    """Make `memory`, in order of time.
+    """Build `memory` in order of time.
 
-    Components are the allocators (``PTA``, ``GE``, ``PTA+GE``, ``WORKSPACE``), ``APP`` for what the process holds of
-    the device, and ``HCCL (module)`` and the like for what a driver module holds; modules share names with
-    allocators but count other things.
+    Components are the allocators (``PTA``, ``GE``, ``PTA+GE``, ``WORKSPACE``), ``APP`` for the process's device
+    memory, and driver modules such as ``HCCL (module)``, which share names with allocators but count other memory.
     """
     parts = [_allocators(database, strings), _process(database, strings), _modules(database)]
     frames = [tables.build("memory", part) for part in parts if len(part["time_ns"])]
@@ -56,13 +55,13 @@ def memory_table(database: Database, strings: Names) -> pd.DataFrame | None:
 
 
 def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None:
-    """Make `allocations`: the framework's blocks, in the file's order, or else those of the graph engine.
+    """Build `allocations`: the framework's blocks in the file's order, else those of the graph engine.
 
-    A block that was still held at the end has no release; a negative size is the release of one that was
-    taken before the recording began.
+    A block that is live at the end has no release; a negative size is the release of a block allocated before the
+    recording.
     """
-    columns = ["name", "size", "allocationTime", "releaseTime", "activeReleaseTime", "streamPtr", "deviceId", *_TOTALS]
-    rows = database.rows("OP_MEMORY", columns)
+    wanted = ["name", "size", "allocationTime", "releaseTime", "activeReleaseTime", "streamPtr", "deviceId", *_TOTALS]
+    rows = database.rows("OP_MEMORY", wanted)
     if len(rows["size"]):
         sized = rows["size"] != ABSENT
         database.accounts.leave_out(
@@ -75,7 +74,7 @@ def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None
         rows = _paired_blocks(database, strings)
     if not len(rows["size"]):
         return None
-    found: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "name": strings.column(rows["name"]),
         "size_bytes": rows["size"],
         "allocated_ns": _times(rows["allocationTime"]),
@@ -84,15 +83,15 @@ def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None
         "stream": optional(rows["streamPtr"]),
     }
     if "addr" in rows:
-        found["address"] = rows["addr"]
+        columns["address"] = rows["addr"]
     if "activeReleaseTime" in rows:
-        found["active_released_ns"] = _times(rows["activeReleaseTime"])
-    found |= {name: optional(rows[column]) for column, name in _TOTALS.items() if column in rows}
-    return tables.build("allocations", found)
+        columns["active_released_ns"] = _times(rows["activeReleaseTime"])
+    columns |= {name: optional(rows[column]) for column, name in _TOTALS.items() if column in rows}
+    return tables.build("allocations", columns)
 
 
 def _account_repeated(database: Database, blocks: dict[str, Records]) -> None:
-    """Account for the events of ``NPU_OP_MEM``, of which the framework's blocks are made too."""
+    """Register the events of ``NPU_OP_MEM`` that repeat the framework's blocks."""
     if database.has("MEMORY_RECORD") and database.has("NPU_OP_MEM"):
         moments = database.rows("NPU_OP_MEM", ["timestampNs"])["timestampNs"]
         repeated = np.isin(moments, np.concatenate((blocks["allocationTime"], blocks["releaseTime"])))
@@ -126,7 +125,7 @@ def _allocators(database: Database, strings: Names) -> dict[str, Any]:
 
 
 def _process(database: Database, strings: Names) -> dict[str, Any]:
-    """Return what the process holds, and where no allocator is recorded (msprof) the whole device too, by kind."""
+    """Return reservations of the process, and of the device where no allocator is recorded (msprof)."""
     rows = process_samples(database, strings)
     rows = take(rows, rows["in_memory"])
     kinds = process_kinds(database, strings, rows)
@@ -140,7 +139,7 @@ def _process(database: Database, strings: Names) -> dict[str, Any]:
 
 
 def process_samples(database: Database, strings: Names) -> dict[str, Records]:
-    """Read ``NPU_MEM``: what the process (app) and the whole device hold, in bytes.
+    """Read ``NPU_MEM``: memory of the process (app) and of the whole device in bytes.
 
     `in_memory` marks the rows of the table `memory`: those of the process only, where its allocators are recorded too.
     """
@@ -152,13 +151,13 @@ def process_samples(database: Database, strings: Names) -> dict[str, Records]:
 
 
 def _engine_events(database: Database) -> dict[str, Records]:
-    """Read ``NPU_OP_MEM``: blocks that the graph engine took and gave back, and what it held then."""
+    """Read ``NPU_OP_MEM``: allocations and releases of the graph engine, with its totals."""
     rows = database.rows("NPU_OP_MEM", _OPERATOR)
     return sampled(database, "NPU_OP_MEM", rows, "timestampNs", "memory and allocations")
 
 
 def process_kinds(database: Database, strings: Names, rows: dict[str, Records]) -> pd.Categorical:
-    """Return whose memory each row of ``NPU_MEM`` tells: ``APP``, ``Device``, or another name of the file's."""
+    """Return the owner of each row of ``NPU_MEM``: ``APP``, ``Device``, or another name of the file."""
     names = memory_names(database, strings, rows["type"], _KINDS)
     return names.column(rows["type"], lambda kind: _KINDS.get(kind.lower(), kind))
 
@@ -181,18 +180,18 @@ def _reserved(rows: dict[str, Records], held: Int64, component: pd.Categorical) 
 
 
 def _paired_blocks(database: Database, strings: Names) -> dict[str, Records]:
-    """Pair what ``NPU_OP_MEM`` tells of an address: taken, and given back by the next row of the address."""
+    """Build blocks of ``NPU_OP_MEM``: the next row of an allocation's address releases it."""
     rows, release = _block_events(database, strings)
     same = (rows["addr"][1:] == rows["addr"][:-1]) & (rows["deviceId"][1:] == rows["deviceId"][:-1])
     follows = np.concatenate((same & ~release[:-1] & release[1:], [False]))[: len(release)]  # its release is next
-    given_back = np.roll(np.arange(len(release)), -1)  # the row of the release, where `follows`
+    released_by = np.roll(np.arange(len(release)), -1)  # the row of the release, where `follows`
     lonely = release & ~np.concatenate(([False], follows[:-1]))[: len(release)]
     chosen = np.flatnonzero(~release | lonely)
 
     def at_release(column: str) -> Int64:
-        own = np.where(lonely, rows[column], ABSENT)
-        found: Int64 = np.where(follows, rows[column][given_back], own)
-        return found
+        unpaired = np.where(lonely, rows[column], ABSENT)
+        values: Int64 = np.where(follows, rows[column][released_by], unpaired)
+        return values
 
     blocks = {
         "name": rows["operatorName"],
@@ -216,7 +215,7 @@ def _paired_blocks(database: Database, strings: Names) -> dict[str, Records]:
 
 
 def _block_events(database: Database, strings: Names) -> tuple[dict[str, Records], Records]:
-    """Return the rows of ``NPU_OP_MEM`` by device, address and time, and which of them give a block back."""
+    """Return the rows of ``NPU_OP_MEM`` by device, address and time, and the mask of releases."""
     rows = _engine_events(database)
     words = memory_names(database, strings, rows["type"], _EVENTS).column(rows["type"], str.lower)
     taken, release = (np.asarray(words == word, np.bool_) for word in _EVENTS)
@@ -231,7 +230,7 @@ def _block_events(database: Database, strings: Names) -> tuple[dict[str, Records
 
 
 def _are_samples(database: Database) -> bool:
-    """Return whether the rows of ``NPU_OP_MEM`` are samples of `memory` too."""
+    """Return whether `memory` is built of ``NPU_OP_MEM`` too."""
     return not database.has("MEMORY_RECORD")
 
 

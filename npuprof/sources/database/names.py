@@ -1,4 +1,4 @@
-"""Numbers that stand for names: ``STRING_IDS`` and the ``ENUM_*`` tables of a file.
+"""Numbered names: ``STRING_IDS`` and the ``ENUM_*`` tables of a file.
 
 Source: sources/RESULTS.md section 5.
 """
@@ -17,12 +17,12 @@ from npuprof.sources.database.connection import Database
 
 Change: TypeAlias = Callable[[str], str | None]
 NOTHING = ("N/A", "NA", "INVALID_TYPE", "RESERVED", "RESERVE")
-"""Names that stand for none."""
-_MEMORY = "ENUM_MEMORY"  # of 2024: what is in STRING_IDS before and after
+"""Names that mean none."""
+_MEMORY = "ENUM_MEMORY"  # of 2024 only: before and after in STRING_IDS
 
 
 class Names:
-    """The names of one numbering."""
+    """The names of a table by their numbers."""
 
     def __init__(self, database: Database, table: str, text: str = "name") -> None:
         numbers, texts = database.texts(table, "id", text)
@@ -33,14 +33,14 @@ class Names:
         return len(self._by_number)
 
     def column(self, numbers: Records, change: Change | None = None) -> pd.Categorical:
-        """Make a name column: absent where there is no number, no such name, or one that stands for none.
+        """Build a name column: absent without a number or name, and for a name that means none.
 
         Parameters
         ----------
         numbers
             Numbers, :data:`~npuprof.sources.columns.builders.ABSENT` for none.
         change
-            Applied to each distinct name once.
+            Applied once to each distinct name.
         """
         codes, used = pd.factorize(numbers)
         texts = [self.text(number) for number in used.tolist()]
@@ -52,24 +52,25 @@ class Names:
         return recoded(codes.astype(np.int32), kept)
 
     def text(self, number: int) -> str | None:
-        """Return one name."""
+        """Return the name of a number."""
         return self._by_number.get(number)
 
     def numbers_of(self, wanted: Callable[[str], bool]) -> dict[int, str]:
-        """Return the names that are wanted, by number."""
+        """Return the names that satisfy the predicate by their numbers."""
         return {number: text for number, text in self._by_number.items() if wanted(text)}
 
 
 def memory_names(database: Database, strings: Names, numbers: Records, words: Collection[str]) -> Names:
-    """Return the numbering of a column of the memory tables that holds a few fixed words, such as ``release``.
+    """Return the names of a column of the memory tables that holds a few fixed words, such as ``release``.
 
-    Files of 2024 number these words in a table of their own, others in ``STRING_IDS``; a number may stand for a name
-    in both. The numbering that has one of the words for more of the numbers is the column's.
+    Files of 2024 number these words in ``ENUM_MEMORY``, others in ``STRING_IDS``, and a number may occur in both: the
+    table with the words for more of the numbers is returned.
     """
-    own = Names(database, _MEMORY)
-    if not len(own):
+    enum = Names(database, _MEMORY)
+    if not len(enum):
         return strings
     named = [
-        int(np.isin(numbers, list(one.numbers_of(lambda text: text.lower() in words))).sum()) for one in (own, strings)
+        int(np.isin(numbers, list(names.numbers_of(lambda text: text.lower() in words))).sum())
+        for names in (enum, strings)
     ]
-    return own if named[0] >= named[1] else strings
+    return enum if named[0] >= named[1] else strings

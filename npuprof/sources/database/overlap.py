@@ -23,13 +23,13 @@ from npuprof.sources.overlap import overlap_table
 _KINDS = ["computing", "communication", "communication_not_overlapped", "free"]  # numbered so in the file
 
 
-def overlap_of(database: Database, found: dict[str, pd.DataFrame]) -> pd.DataFrame | None:
-    """Make `overlap` of each device, in order of time.
+def overlap_of(database: Database, by_name: dict[str, pd.DataFrame]) -> pd.DataFrame | None:
+    """Build `overlap` of each device in order of time.
 
-    Newer tools widen a device's span to all its tasks: the span is that of the file's own table where it covers the
-    kernels and collectives. One that does not was written by a viewer for a part of the data, or is damaged.
+    Newer tools widen a device's span to all its tasks. The stored span is used where it covers the kernels and
+    collectives; others are damaged, or a viewer wrote them for a part of the data.
     """
-    kernels, communication = (found.get(name, tables.empty(name)) for name in ("kernels", "communication"))
+    kernels, communication = (by_name.get(name, tables.empty(name)) for name in ("kernels", "communication"))
     if not len(kernels) and not len(communication):
         return _stored(database, "keep")
     stored = _stored(database, "use")
@@ -41,7 +41,7 @@ def overlap_of(database: Database, found: dict[str, pd.DataFrame]) -> pd.DataFra
 
 
 def _covering(stored: pd.DataFrame, *inside: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of devices whose stored span contains each kernel and collective."""
+    """Return the rows of devices whose stored span contains all kernels and collectives."""
     narrow = set()
     for device, rows in stored.groupby("device_id"):
         first, last = _bounds(rows)

@@ -1,7 +1,6 @@
-"""Tables of which no table of a profile is made: kept as they came, so that nothing is lost without a word.
+"""Tables without a counterpart in a profile: kept unconverted as statistics.
 
-Some are known to be of this kind (``OSRT_API``, ``SAMPLE_PMU_SUMMARY``, ``CCU``, ``UB``, ``LOW_POWER``), others are of
-later versions.
+Examples are ``OSRT_API``, ``SAMPLE_PMU_SUMMARY``, ``CCU``, ``UB``, ``LOW_POWER``, and tables of later versions.
 
 Source: sources/RESULTS.md sections 5.1 and 5.6.
 """
@@ -28,10 +27,10 @@ _MAX_TABLES = 40
 
 
 def rest_of(database: Database, strings: Names, known: Collection[str]) -> dict[str, pd.DataFrame]:
-    """Read the tables that are not `known`; each is noted, an empty one is not.
+    """Read the tables that are not `known`; each with rows is noted.
 
-    Numbering tables, and what a viewer adds to a file, are left out. A frame has the table's name in lower case, with
-    letters, digits and underscores only: a profile that is saved makes a file of it.
+    Tables of names, and those that a viewer added, are left out. The name of a frame is that of the table in lower
+    case with letters, digits and underscores only, for the file of a saved profile.
     """
     others = [name for name in sorted(database.tables) if is_of_run(name, known)]
     frames: dict[str, pd.DataFrame] = {}
@@ -50,7 +49,7 @@ def rest_of(database: Database, strings: Names, known: Collection[str]) -> dict[
 
 
 def is_of_run(name: str, known: Collection[str]) -> bool:
-    """Check whether a table that is not `known` may hold a part of a run: no numbering, and not a viewer's."""
+    """Return whether a table that is not `known` may hold rows of the run: no name table, and not a viewer's."""
     return name not in known and not name.startswith(("ENUM_", "_")) and name not in _OF_VIEWER
 
 
@@ -68,8 +67,8 @@ def _frame(database: Database, strings: Names, table: str) -> pd.DataFrame | Non
     cells = dict(zip(columns, zip(*records, strict=True), strict=True))
     for name in _NAMES.get(table, ()):
         cells[name] = tuple(_named(strings, cell) for cell in cells.get(name, ()))
-    found = {name: _column(values) for name, values in cells.items() if len(values) == len(records)}
-    frame: pd.DataFrame = pd.DataFrame(found)
+    whole = {name: _column(values) for name, values in cells.items() if len(values) == len(records)}
+    frame: pd.DataFrame = pd.DataFrame(whole)
     return frame
 
 
@@ -79,7 +78,7 @@ def _named(strings: Names, cell: Any) -> Any:
 
 
 def _column(cells: tuple[Any, ...]) -> Any:
-    """Make a column of one kind: whole numbers never pass through a float, and of mixed cells all become texts."""
+    """Build a column of a single dtype: integers never pass through a float, mixed cells become texts."""
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds <= {int}:
         return pd.array(cells, dtype="Int64")

@@ -1,4 +1,4 @@
-"""Whole tables that are missing or empty, though the rows of others name theirs.
+"""Missing or empty tables that rows of other tables refer to.
 
 Source: sources/RESULTS.md sections 5.1 and 5.2.
 """
@@ -39,17 +39,17 @@ _REFERENCES = (  # a table, its column, the table whose rows the column names, a
 
 
 def note_lacking(database: Database) -> None:
-    """Warn of tables without rows that rows of other tables name."""
+    """Warn of tables without rows that rows of other tables refer to."""
     for table, column, other, lost in _REFERENCES:
         if database.has(table, column) and _is_empty(database, other):
             numbers = database.rows(table, [column])[column]
             if count := int(np.count_nonzero(~np.isin(numbers, _NONE) & (numbers < FIRST_MARK_CONNECTION))):
-                told = f"{other} is missing or empty, though a row of {table} names one of it: {lost}"
-                database.notes.warning(database.path.name, told, count)
+                message = f"{other} is missing or empty, though a row of {table} names one of it: {lost}"
+                database.notes.warning(database.path.name, message, count)
 
 
 def kernels_of_tasks(database: Database, decoded: Decoded) -> None:
-    """Make `kernels` of the device tasks that are kernels where the table that describes them has no rows."""
+    """Build `kernels` of the compute tasks where the table that describes them has no rows."""
     tasks = decoded.tables.get("tasks")
     if tasks is None or not _is_empty(database, _INFO):
         return
@@ -60,8 +60,8 @@ def kernels_of_tasks(database: Database, decoded: Decoded) -> None:
     step = missing(len(chosen))
     decoded.tables["kernels"] = tables.build("kernels", {**columns, "op_name": chosen["name"].array, "step": step})
     decoded.notes.ledger.make("TASK", "kernels", len(chosen))
-    told = f"{_INFO} is missing or empty, though a task is a kernel: its name, shapes and counters are missing"
-    database.notes.warning(database.path.name, told, len(chosen))
+    message = f"{_INFO} is missing or empty, though a task is a kernel: its name, shapes and counters are missing"
+    database.notes.warning(database.path.name, message, len(chosen))
     decoded.derived["kernels"] = (_INFO, "the kernels are the tasks that compute, without their names and shapes")
 
 

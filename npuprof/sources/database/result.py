@@ -1,4 +1,4 @@
-"""Read one database, or those of one result, into one set of tables."""
+"""Read the databases of a result into one set of tables."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ KNOWN = frozenset(
         *analyzer.READ,
     ]
 )
-"""The tables of which rows, facts or statistics are made here."""
+"""The tables that are read into tables, facts or statistics."""
 
 
 class Reading:
-    """One reading of a result: its databases in turn, each filling tables of :attr:`decoded`."""
+    """Read the databases of a result in turn into the tables of :attr:`decoded`."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -75,12 +75,12 @@ class Reading:
         self._failed: list[SourceError] = []
 
     def run(self) -> None:
-        """Read the newest profile and the analyses that are there.
+        """Read the newest profile and the analyses.
 
         Raises
         ------
         SourceError
-            If none could be read: the error of the first.
+            If none can be read: the error of the first.
         """
         self.decoded.info = describe_directory(self._layout, self.notes)
         if self._layout.profile:
@@ -124,20 +124,20 @@ class Reading:
         database.note_unread(KNOWN)
 
     def _fill(self, database: Database, strings: Names) -> None:
-        found = self.decoded.tables
+        by_name = self.decoded.tables
         calls = read_framework(database, strings)
-        found.update(calls.tables)
+        by_name.update(calls.tables)
         tasks = read_tasks(database, strings)
         communication = read_communication(database, strings, tasks)
         marks, connections = marks_table(database, strings, tasks)
-        _put(found, {"api": api_table(database, strings), "marks": marks, **communication})
+        _put(by_name, {"api": api_table(database, strings), "marks": marks, **communication})
         if len(tasks.table):
-            found["tasks"] = tasks.table
+            by_name["tasks"] = tasks.table
         self._device_tables(database, strings, tasks)
         _put(
-            found,
+            by_name,
             {
-                "overlap": overlap_of(database, found),
+                "overlap": overlap_of(database, by_name),
                 "memory": memory_table(database, strings),
                 "allocations": allocations_table(database, strings),
                 "counters": counters.counters_table(database, strings),
@@ -146,14 +146,14 @@ class Reading:
         self._links(calls, connections)
 
     def _device_tables(self, database: Database, strings: Names, tasks: Tasks) -> None:
-        found = self.decoded.tables
-        collectives = found.get("communication")
+        by_name = self.decoded.tables
+        collectives = by_name.get("communication")
         kernels = kernels_table(database, strings, tasks, collectives)
         if len(kernels):
-            found["kernels"] = kernels
+            by_name["kernels"] = kernels
         else:
             kernels_of_tasks(database, self.decoded)
-        _name_items(found)
+        _name_items(by_name)
 
     def _links(self, calls: HostCalls, marks: Int64) -> None:
         links = links_table(self.decoded.tables, calls, marks, self.notes)
@@ -176,13 +176,13 @@ class Reading:
         return devices[0] if devices else None
 
     def _name_devices(self) -> None:
-        found = {
+        devices = {
             int(device)
             for name in ("tasks", "communication", "memory", "step_times")
             if (frame := self.decoded.tables.get(name)) is not None
             for device in frame["device_id"].dropna().unique()
         }
-        self.decoded.info.devices = sorted(found | set(self.decoded.info.devices))
+        self.decoded.info.devices = sorted(devices | set(self.decoded.info.devices))
 
 
 def _refuse_others(database: Database) -> None:
@@ -197,20 +197,20 @@ def _refuse_others(database: Database) -> None:
         )
 
 
-def _put(found: dict[str, pd.DataFrame], made: dict[str, pd.DataFrame | None]) -> None:
-    found.update({name: frame for name, frame in made.items() if frame is not None})
+def _put(by_name: dict[str, pd.DataFrame], made: dict[str, pd.DataFrame | None]) -> None:
+    by_name.update({name: frame for name, frame in made.items() if frame is not None})
 
 
-def _name_items(found: dict[str, pd.DataFrame]) -> None:
-    """Set the column `item` of calls that launch one operator to its name."""
-    api = found.get("api")
+def _name_items(by_name: dict[str, pd.DataFrame]) -> None:
+    """Set the column `item` of launch calls to the name of the operator."""
+    api = by_name.get("api")
     if api is None:
         return
     launches = api["level"].isin(("node", "communication")).to_numpy()
     calls = np.where(launches, api["connection_id"].to_numpy(np.int64, na_value=ABSENT), ABSENT)
     names = np.full(len(api), None, object)
     for name in ("communication", "kernels"):
-        if (frame := found.get(name)) is not None and len(frame):
+        if (frame := by_name.get(name)) is not None and len(frame):
             row = first_of(frame["connection_id"].to_numpy(np.int64, na_value=ABSENT), calls)
             known = (row >= 0) & (calls != ABSENT)
             names[known] = frame["name"].astype(object).to_numpy()[row[known]]

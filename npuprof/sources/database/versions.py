@@ -1,7 +1,7 @@
-"""Versions of databases: tables and columns that differ from every known one, and ``report_*.db`` of early 2024.
+"""Versions of databases: unknown tables and columns, and ``report_*.db`` of early 2024.
 
 The tables of a ``report_*.db`` hold what today's hold under older names, and times count from ``baseTimeNs``. Some
-versions stored times as rounded text or floats: the remaining digits are read, and a note says how coarse they are.
+versions stored times as rounded text or floats: the remaining digits are read, and a note has their resolution.
 
 Source: sources/RESULTS.md sections 5.1 to 5.3 and 5.7.
 """
@@ -26,7 +26,7 @@ _MAX_NAME = 60
 _SPAN = "startNs endNs"
 _OPERANDS = "inputFormats inputDataTypes inputShapes outputFormats outputDataTypes outputShapes"
 _TOTALS = "totalAllocated totalReserved totalActive"
-# The columns of a table, a bar between the names that one had over the versions; in brackets those that some versions
+# The columns of a table, a bar between the names of a column over the versions; in brackets those that some versions
 # lack, that are not read, or that a viewer adds.
 _KNOWN_COLUMNS = {
     "STRING_IDS": "id value",
@@ -72,7 +72,7 @@ _MORE_OF_ANALYSES = frozenset(
 
 
 def note_shape(database: Database) -> None:
-    """Note each view that stands for a table that is read here, and each column that is missing or not known."""
+    """Note views in place of tables that are read, and missing or unknown columns."""
     note_views(database, [name for name in database.unread if _columns(name) is not None or name in OLDER_NAMES])
     for name, known in database.tables.items():
         if (expected := _columns(name)) is not None:
@@ -81,8 +81,8 @@ def note_shape(database: Database) -> None:
             if missing:
                 _note_missing(database, name, missing, others)
             elif others:
-                told = f"{name}: {_listed(others)} is not known here and not read"
-                database.notes.info(database.path.name, told)
+                message = f"{name}: {_listed(others)} is not known here and not read"
+                database.notes.info(database.path.name, message)
 
 
 def note_views(database: Database, names: Collection[str]) -> None:
@@ -96,7 +96,7 @@ def note_views(database: Database, names: Collection[str]) -> None:
 
 
 def note_renamed(database: Database, table: str, wanted: Collection[str], optional: Collection[str] = ()) -> None:
-    """Note the wanted columns that a table of many versions lacks, if it has others that are not known here."""
+    """Note the wanted columns that a table of many versions lacks, if it has unknown columns."""
     missing, others = _difference(database.tables.get(table, {}), wanted, optional)
     if missing and others:
         _note_missing(database, table, missing, others)
@@ -105,19 +105,19 @@ def note_renamed(database: Database, table: str, wanted: Collection[str], option
 def _difference(
     known: Collection[str], required: Collection[str], optional: Collection[str]
 ) -> tuple[set[str], set[str]]:
-    """Return the required columns that are not there, and those that are there and neither required nor optional."""
+    """Return the missing required columns, and the columns that are neither required nor optional."""
     missing = {group.partition("|")[0] for group in required if not set(group.split("|")) & set(known)}
     return missing, set(known).difference(optional, *(group.split("|") for group in required))
 
 
 def _note_missing(database: Database, table: str, missing: set[str], others: set[str]) -> None:
-    told = f"{table} lacks {_listed(missing)}: values are absent, or rows are left out"
-    told += f"; perhaps they are in {_listed(others)}, which is not known here" if others else ""
-    database.notes.warning(database.path.name, told)
+    message = f"{table} lacks {_listed(missing)}: values are absent, or rows are left out"
+    message += f"; perhaps they are in {_listed(others)}, which is not known here" if others else ""
+    database.notes.warning(database.path.name, message)
 
 
 def _columns(table: str) -> tuple[_Names, _Names] | None:
-    """Return the columns that every version of a table has, and those of some; None for a table that is not read."""
+    """Return the required and the optional columns of a table; None for a table that is not read."""
     if table in analyzer.READ:
         return analyzer.columns_of(table), _MORE_OF_ANALYSES
     if table in counters.READ:
@@ -146,12 +146,12 @@ _TIMES = {"startNs": "start", "endNs": "end"}
 _COLUMNS = {**_TIMES, "globalTaskId": "correlationId", "blockDim": "block_dim"}
 _COLUMNS_OF = {"CANN_API": {"type": "level"}}
 _SIGNS = ("correlationId", "start")
-_COARSEST_NS = 1_000_000  # a time that is rounded more than this tells nothing of tasks
-_MAX_ROUNDED = 5_000_000  # rows whose times are read one by one
+_COARSEST_NS = 1_000_000  # the coarsest rounding that is of use for tasks
+_MAX_ROUNDED = 5_000_000  # rows whose times are read individually
 
 
 def is_report(tables: Mapping[str, Mapping[str, str]]) -> bool:
-    """Return whether the tables of a file, with their columns, are those of the older form."""
+    """Return whether the tables and columns of a file are those of the older form."""
     if any(old in tables and new not in tables for new, old in _TABLES.items()):
         return True
     task = tables.get("TASK", {})
@@ -159,7 +159,7 @@ def is_report(tables: Mapping[str, Mapping[str, str]]) -> bool:
 
 
 class ReportDatabase(Database):
-    """A file of the older form that answers to today's names, in UTC epoch nanoseconds."""
+    """A file of the older form under today's names, with times in UTC epoch nanoseconds."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -182,8 +182,8 @@ class ReportDatabase(Database):
         columns = self._columns_of.get(table, {})
         timed = [name for name in whole if columns.get(name) in _TIMES.values()]
         old = {name: columns.get(name, name) for name in (*whole, *floats)}
-        found = self._database.rows(self._old(table), [old[name] for name in whole], [old[name] for name in floats])
-        rows = {name: found[old[name]] for name in (*whole, *floats)}
+        values = self._database.rows(self._old(table), [old[name] for name in whole], [old[name] for name in floats])
+        rows = {name: values[old[name]] for name in (*whole, *floats)}
         for name in timed:
             rows[name] = self._on_epoch(self._with_rounded(table, old[name], rows[name]))
         return rows
@@ -208,11 +208,11 @@ class ReportDatabase(Database):
         return next((new for new, old in self._names.items() if old == table), table)
 
     def _renamed(self, table: str) -> dict[str, str]:
-        """Return the file's name of each column by today's."""
+        """Return the column names of the file by today's names."""
         known = self._database.tables[table]
         older = {**_COLUMNS, **_COLUMNS_OF.get(self._today(table), {})}
-        found = {new: old for new, old in older.items() if old in known and new not in known}
-        return {**{name: name for name in known if name not in found.values()}, **found}
+        renamed = {new: old for new, old in older.items() if old in known and new not in known}
+        return {**{name: name for name in known if name not in renamed.values()}, **renamed}
 
     def _read_base(self) -> int:
         bases = self.facts("SESSION_TIME_INFO", ["baseTimeNs"], 1)
@@ -224,13 +224,13 @@ class ReportDatabase(Database):
         return np.where(counted, times + self._base_ns, times)
 
     def _with_rounded(self, table: str, column: str, times: Int64) -> Int64:
-        """Fill in the times that are no whole numbers in the file, as far as their digits reach."""
+        """Read the times that are not stored as integers to the resolution of their digits."""
         missing = np.flatnonzero(times == ABSENT)
         if not len(missing):
             return times
         cells = self._database.records(self._old(table), [column], _MAX_ROUNDED)
         read = [(row, rounded(cells[row][0])) for row in missing.tolist() if row < len(cells)]
-        known = {row: found for row, found in read if found is not None}
+        known = {row: time for row, time in read if time is not None}
         step = min((step for _, step in known.values()), default=0)  # zeros at the end of a text are not written
         if not known or step > _COARSEST_NS:
             return times
@@ -247,17 +247,17 @@ class ReportDatabase(Database):
 
 
 def rounded(cell: Any) -> tuple[int, int] | None:
-    """Return the whole nanoseconds that a cell holds, and the step that it was rounded to; None where it holds none."""
+    """Return the time of a cell in whole nanoseconds and its resolution; None for a cell without a time."""
     if isinstance(cell, float):
         if not math.isfinite(cell) or not 0 <= cell < 1 << 62:
             return None
         value, step = round(cell), max(int(math.ulp(cell)), 1)
     elif isinstance(cell, str) and len(cell) < 64:
-        found = scaled_one(cell, 1)
-        if found is None or found < 0:
+        value_ns = scaled_one(cell, 1)
+        if value_ns is None or value_ns < 0:
             return None
-        digits = sum(one.isdigit() for one in cell.lower().partition("e")[0].replace(".", "").lstrip("0"))
-        value, step = found, 10 ** max(len(str(found)) - digits, 0)
+        digits = sum(digit.isdigit() for digit in cell.lower().partition("e")[0].replace(".", "").lstrip("0"))
+        value, step = value_ns, 10 ** max(len(str(value_ns)) - digits, 0)
     else:
         return None
     return value, step
