@@ -155,7 +155,7 @@ class Columns:
         parts = self._parts[name]
         if len(parts) > 1:
             parts[:] = [np.concatenate(parts)]
-        return parts[0]
+        return parts[0] if self._parts["start_ns"] else np.empty(0, np.int32)  # of no rows
 
     def __len__(self) -> int:
         return sum(map(len, self._parts["start_ns"])) if self._parts else 0

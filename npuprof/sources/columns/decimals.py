@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -30,6 +31,7 @@ _MULTIPLIER = pa.decimal128(7, 0)
 _PLAIN = rf"^-?(?:[0-9]{{1,18}}(?:\.[0-9]{{0,{_FRACTION_DIGITS}}})?|\.[0-9]{{1,{_FRACTION_DIGITS}}})$"
 _PLACES = {1: 0, 1000: 3, 1_000_000: 6}  # by multiplier: decimal places that it makes whole
 _MOST_CHARACTERS = 38  # of more digits than a decimal has, Arrow keeps the lowest 128 bits and says nothing
+_TRIED = 64  # rows: Arrow takes five times as long for those that it refuses
 _MAX = np.iinfo(np.int64).max
 _DECIMAL = re.compile(r"[+-]?(?=[0-9.])([0-9]{0,40})(?:\.([0-9]{0,60}))?(?:[eE]([+-]?[0-9]{1,2}))?", re.ASCII)
 
@@ -103,20 +105,19 @@ def _by_arrow(column: Any, multiplier: int) -> tuple[Int64, Bools] | None:
 
 def _units(column: Any, multiplier: int) -> Any:
     """Return a column times a multiplier as whole numbers of Arrow; None if Arrow cannot read it."""
-    if multiplier == 1:
-        try:
-            return column.cast(pa.int64())
-        except pa.ArrowInvalid:
-            pass  # such as 5.0
+    kinds = [pa.int64()] if multiplier == 1 else []
+    if multiplier in _PLACES:
+        kinds.append(pa.decimal128(38, _PLACES[multiplier]))
+    for kind in kinds:
+        with suppress(pa.ArrowInvalid):  # such as 5.0, or more decimal places, which are rounded
+            column[:: len(column) // _TRIED | 1].cast(kind)
+            return column.cast(kind)
     try:
-        if multiplier in _PLACES:
-            return column.cast(pa.decimal128(38, _PLACES[multiplier]))
-    except pa.ArrowInvalid:
-        pass  # more decimal places, which are rounded
-    try:
-        product = pc.multiply(column.cast(_EXACT), pa.scalar(Decimal(multiplier), _MULTIPLIER))
+        product = column.cast(_EXACT)
     except pa.ArrowInvalid:
         return None
+    if multiplier != 1:
+        product = pc.multiply(product, pa.scalar(Decimal(multiplier), _MULTIPLIER))
     return pc.round(product, 0, "half_towards_infinity").cast(pa.decimal128(38, 0))
 
 
@@ -197,5 +198,12 @@ def column_ns(values: list[Any], *, exponents: bool = False) -> tuple[Int64, Boo
     kinds = set(map(type, values))
     if kinds <= {str}:
         return scaled(values, US_TO_NS, exponents=exponents)
+    if kinds == {str, type(None)}:  # names of processes have no time
+        valid = np.array([value is not None for value in values])
+        found = np.zeros(len(values), np.int64)
+        found[valid], valid[valid] = scaled(
+            [value for value in values if value is not None], US_TO_NS, exponents=exponents
+        )
+        return found, valid
     texts = ["" if value is None else str(value) for value in values]
     return scaled(texts, US_TO_NS, exponents=exponents or float in kinds)

@@ -18,13 +18,12 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int32, Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.builders import ABSENT, SENTINELS, Columns, missing, optional, recoded
-from npuprof.sources.columns.concatenation import stacked
+from npuprof.sources.columns.builders import ABSENT, SENTINELS, Columns, optional, recoded
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.communication import group_name, operator_type, operators_of, plane_ids
 from npuprof.sources.trace.counters import counters_table
-from npuprof.sources.trace.maker import TableMaker, TraceTables, names, span
+from npuprof.sources.trace.maker import TableMaker, TraceTables, names, span, used_names
 from npuprof.sources.trace.marks import marks_rows
 from npuprof.sources.trace.plain_slices import leave_out_repeated, take_iteration_parts, take_mindspore
 
@@ -102,48 +101,38 @@ class _Maker(TableMaker):
     def operators(self) -> None:
         """Make ``operators``, with enqueue and dequeue calls, and ``steps``."""
         slices, queue = self.trace.slices["operator"], self.trace.slices["queue"]
-        frames, lanes = [], []
-        if len(slices):
-            chosen = ~self.steps(slices)
-            frames.append(self._operators(slices, chosen))
-            lanes.append(slices["lane"][chosen])
-        if len(queue):
-            frames.append(self._queue(queue))
-            lanes.append(queue["lane"])
-        frame = stacked(frames)
-        frame["step"] = step_of(self.built.tables.get("steps"), frame["start_ns"].to_numpy())
-        self.put("operators", frame, np.concatenate(lanes))
-        self.built.tables["operators"]["id"] = np.arange(len(frame))  # a row's number is its id
-
-    def _operators(self, slices: Columns, chosen: Records) -> pd.DataFrame:
+        chosen = ~self.steps(slices) if len(slices) else np.empty(0, np.bool_)
         count = int(chosen.sum())
-        columns = {
-            **span(slices, chosen),
-            "id": np.arange(count),
-            "name": names(slices, "name", chosen),
-            "thread_id": self.threads[slices["lane"][chosen]],
-            "kind": tables.categorical(np.zeros(count, np.int8), ["op"]),
-            "input_shapes": names(slices, "input_shapes", chosen, _joined_by(";")),
-            "input_dtypes": names(slices, "input_dtypes", chosen, _joined_by(";")),
-            "stack": names(slices, "stack", chosen, _joined_by("\n")),
-            "sequence_number": optional(slices["sequence_number"][chosen], (-1,)),
-            "forward_thread_id": optional(slices["forward_thread_id"][chosen], (0,)),
-            "correlation_id": missing(count),
-        }
-        return tables.build("operators", columns)
 
-    def _queue(self, queue: Columns) -> pd.DataFrame:
+        def of_both(column: str) -> Records:
+            return np.concatenate([slices[column][chosen], queue[column]])
+
+        def of_operators(column: str) -> Records:
+            return np.concatenate([slices[column][chosen], np.full(len(queue), ABSENT)])
+
+        def texts(column: str, separator: str) -> pd.Categorical:
+            codes = np.concatenate([slices[column][chosen], np.full(len(queue), -1, np.int32)])
+            return used_names(codes, slices.names(column), _joined_by(separator))
+
+        start_ns, lane, categories = of_both("start_ns"), of_both("lane"), queue.names("category")
+        kind = np.concatenate([np.full(count, len(categories), np.int32), queue["category"]])
         columns = {
-            **span(queue),
-            "id": np.arange(len(queue)),
-            "name": names(queue, "name"),
-            "thread_id": self.threads[queue["lane"]],
-            "kind": names(queue, "category"),
-            "sequence_number": missing(len(queue)),
-            "forward_thread_id": missing(len(queue)),
-            "correlation_id": optional(queue["correlation_id"]),
+            "start_ns": start_ns,
+            "duration_ns": of_both("duration_ns"),
+            "id": np.arange(len(start_ns)),
+            "name": used_names(of_both("name"), slices.names("name")),
+            "thread_id": self.threads[lane],
+            "kind": used_names(kind, [*categories, "op"]),
+            "input_shapes": texts("input_shapes", ";"),
+            "input_dtypes": texts("input_dtypes", ";"),
+            "stack": texts("stack", "\n"),
+            "sequence_number": optional(of_operators("sequence_number"), (-1,)),
+            "forward_thread_id": optional(of_operators("forward_thread_id"), (0,)),
+            "correlation_id": optional(np.concatenate([np.full(count, ABSENT), queue["correlation_id"]])),
+            "step": step_of(self.built.tables.get("steps"), start_ns),
         }
-        return tables.build("operators", columns)
+        self.put("operators", tables.build("operators", columns), lane)
+        self.built.tables["operators"]["id"] = np.arange(len(start_ns))  # a row's number is its id
 
     def api(self) -> None:
         """Make ``api`` of the slices of the CANN process."""

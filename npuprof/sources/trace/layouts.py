@@ -8,7 +8,7 @@ Source: sources/RESULTS.md section 2.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -161,6 +161,7 @@ _BY_KEY = (
     ("Model Name", API),  # graph mode's own call
 )
 _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # decodes no values
+_LISTED_KEYS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _DECODED_EVENTS = 8  # of a kind, since the arguments of the first may be damaged
 
 
@@ -216,13 +217,22 @@ def lost_arguments(layout: Layout, events: Sequence[Event], columns: Mapping[str
     renamed = without = 0
     known, lacks = frozenset(names.values()), np.array(list(usual.values()))
     rows = np.flatnonzero(lacks.any(axis=0))[:_MAX_EXAMINED]
-    for row, row_lacks in zip(rows.tolist(), lacks[:, rows].T.tolist(), strict=True):
-        keys = keys_of(events[row])
+    for row, keys in zip(rows.tolist(), _keys_of_each([events[row] for row in rows.tolist()]), strict=True):
         without += not keys and layout is not COMMUNICATION  # operators of old results have no arguments
-        if unknown := keys - known:
-            lacking = tuple(compress(usual, row_lacks))
-            renamed += any(_is_nearly(key, lacking) for key in unknown)
+        if not known.issuperset(keys):
+            lacking = tuple(compress(usual, lacks[:, row].tolist()))
+            renamed += any(_is_nearly(key, lacking) for key in keys if key not in known)
     return renamed, without
+
+
+def _keys_of_each(events: Sequence[Event]) -> Sequence[Collection[str]]:
+    """Return the argument names of each event, decoded in one call where all can be read."""
+    with suppress(*UNREADABLE):
+        found: list[dict[str, msgspec.Raw]] = _LISTED_KEYS.decode(
+            b"[" + b",".join([event.args for event in events]) + b"]"
+        )
+        return found
+    return list(map(keys_of, events))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,8 +82,13 @@ def names(
     slices: Columns, column: str, chosen: Records | None = None, change: Callable[[str], str | None] | None = None
 ) -> pd.Categorical:
     """Return a name column of the chosen slices; `change` is applied to each distinct text once."""
-    codes = slices[column] if chosen is None else slices[column][chosen]
-    texts = slices.names(column)
+    return used_names(slices[column] if chosen is None else slices[column][chosen], slices.names(column), change)
+
+
+def used_names(
+    codes: Records, texts: Sequence[str], change: Callable[[str], str | None] | None = None
+) -> pd.Categorical:
+    """Return a name column of codes into texts, without those that no code refers to; `change` as for :func:`names`."""
     used = np.flatnonzero(np.bincount(codes + 1, minlength=len(texts) + 1)[1:])
     new_codes = np.full(len(texts) + 1, -1, np.int32)  # code -1 takes the last entry
     new_codes[used] = np.arange(len(used))
