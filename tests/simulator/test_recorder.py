@@ -8,6 +8,8 @@ import threading
 import pytest
 
 from npuprof.simulator import Event, Simulator, Tensor, acl
+from npuprof.simulator.cost_model import Core
+from npuprof.sources import raw
 from tests.conftest import FakeClock
 from tests.simulator import reading
 from tests.simulator.conftest import Record
@@ -85,6 +87,27 @@ def test_a_vector_kernel_that_is_launched_as_a_mixed_one_keeps_no_cube_core_busy
     assert context[16] == 7
     (track,) = reading.tracks(recording)
     assert (track.task_type, track.blocks, track.mix) == (109, 48, 0)
+
+
+@pytest.mark.parametrize("blocks", [1, 24, 48, 100])
+def test_no_core_is_busier_than_its_task_lasts(record: Record, blocks: int) -> None:
+    """The vendor divides the cube's cycles by the duration of the task: counters of two cores for one gave 200 %."""
+    tasks = []
+    cores: tuple[Core, ...] = ("AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV")
+
+    def work(machine: Simulator) -> None:
+        launch = machine.device(0).launch
+        tasks.extend(launch(core, core=core, block_num=blocks, outputs=(HALF,), flops=10**9) for core in cores)
+
+    kernels = raw.read(record(work)).tables["kernels"].set_index("core")
+    assert list(kernels.index) == list(cores)
+    assert kernels["duration_ns"].tolist() == [task.end_ns - task.start_ns for task in tasks]
+    used = kernels["cube_utilization_percent"]
+    assert used[["AI_VECTOR_CORE", "MIX_AIV"]].fillna(0).tolist() == [0, 0]
+    assert ((used > 0) & (used <= 100.5))[["AI_CORE", "MIX_AIC"]].all()  # a tick of 20 ns is less than 0.5 % of them
+    for unit in ("aic", "aiv"):
+        busy_ns = kernels[f"{unit}_total_cycles"] / 1.8 / kernels["duration_ns"]  # at 1,800 MHz, of all cores together
+        assert (busy_ns.fillna(0) <= {"aic": 24, "aiv": 48}[unit] * 1.005).all()
 
 
 def test_a_copy_is_described_once_and_tracked_for_each_part(record: Record) -> None:

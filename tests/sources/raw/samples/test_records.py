@@ -11,6 +11,7 @@ import pytest
 
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded
+from npuprof.sources.raw.metadata.chip_families import FAMILIES, Family
 from tests.sources.raw.writers.directory import DEVICE_COUNTER, HOST_COUNTER, MONO_NS, START_NS, RawDirectory
 
 _DEVICE = "device_0/data"
@@ -357,6 +358,23 @@ def test_cache_rates_of_a_task_id_used_twice_go_by_turns(samples_dir: Samples) -
     assert frame["Op Name"].tolist() == ["op 0", "op 1", None, None]  # two records, one kernel: whose is not known
     assert frame["Hit Rate"].isna().all()  # the vendor shows none for this chip
     assert frame["Victim Rate"].tolist() == [0.1] * 4
+
+
+@pytest.mark.parametrize(("platform", "family"), FAMILIES.items())
+def test_the_hit_rate_of_the_cache_is_shown_for_the_chips_for_which_the_vendor_shows_one(
+    samples_dir: Samples, platform: str, family: Family
+) -> None:
+    samples_dir.change("device_0/info.json.0", platform_version=platform)
+    events = {"0xfb": 4, "0xfc": 4, "0x90": 3, "0x91": 3, "0x9c": 2}
+    if family is Family.HWTS:
+        newer = {"0x78": 4, "0x79": 4, "0x6a": 6, "0x71": 2}
+        events = {"0x59": 8, "0x5b": 6, "0x5c": 2} if platform == "1" else newer
+    samples_dir.change("device_0/sample.json", l2CacheTaskProfilingEvents=",".join(events))
+    samples_dir.put("l2_cache.data", "HHHH8Q", (0, 3, 0, 0, *events.values(), *[0] * (8 - len(events))))
+    frame = samples_dir.read().statistics["l2_cache"]
+    shown = [] if family in (Family.STARS, Family.STARS_V6) else [0.75]
+    assert frame["Hit Rate"].dropna().tolist() == shown
+    assert frame["Victim Rate"].tolist() == [0.25]
 
 
 def test_rates_whose_events_were_not_counted_are_named_in_the_notes(samples_dir: Samples) -> None:
