@@ -187,13 +187,22 @@ def silent_losses(
         The form of the run to read.
     """
     run = Mutated(path, folder, preferred)
+    chosen = _without_alike(run.files())
     return [
         f"{file.relative_to(folder)}, {mutation.name}: {', '.join(loss)}"
-        for file in run.files()
+        for file in chosen
         if re.match(names, file.name)
         for mutation in mutations(file.read_bytes(), random, count)
         if run.is_knowable(file, mutation) and (loss := run.silent_loss(file, mutation))
     ]
+
+
+def _without_alike(files: list[Path]) -> list[Path]:
+    """Leave out files between the first and the last whose names differ in numbers: those of a device's iterations."""
+    kinds: dict[str, list[Path]] = {}
+    for file in files:
+        kinds.setdefault(re.sub(r"\d+", "0", str(file)), []).append(file)
+    return [file for alike in kinds.values() for file in dict.fromkeys((alike[0], alike[-1]))]
 
 
 def load(path: Path, preferred: Preference = None) -> Decoded | None:
