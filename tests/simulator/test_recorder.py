@@ -9,6 +9,7 @@ import pytest
 
 from npuprof.simulator import Event, Simulator, Tensor, acl
 from npuprof.simulator.cost_model import Core
+from npuprof.simulator.device_view import Task
 from npuprof.sources import raw
 from tests.conftest import FakeClock
 from tests.simulator import reading
@@ -92,7 +93,7 @@ def test_a_vector_kernel_that_is_launched_as_a_mixed_one_keeps_no_cube_core_busy
 @pytest.mark.parametrize("blocks", [1, 24, 48, 100])
 def test_no_core_is_busier_than_its_task_lasts(record: Record, blocks: int) -> None:
     """The vendor divides the cube's cycles by the duration of the task: counters of two cores for one gave 200 %."""
-    tasks = []
+    tasks: list[Task] = []
     cores: tuple[Core, ...] = ("AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV")
 
     def work(machine: Simulator) -> None:
