@@ -12,7 +12,7 @@ import pandas as pd
 from npuprof.arrays import Int32, Int64, Uint64
 from npuprof.notes import Notes
 from npuprof.progress import tell
-from npuprof.sources.files.memory_limit import too_large
+from npuprof.sources.files.memory_limit import too_large, written_parts
 from npuprof.sources.framework.tlv import PADDING_BYTES, Content
 
 MINDSPORE_RANGES = "mindspore.op_range"
@@ -33,15 +33,21 @@ def read_content(folder: Path, name: str, notes: Notes) -> Content | None:
         if size > _MAX_BYTES:
             notes.error(name, f"has {size} bytes, more than the limit of {_MAX_BYTES}; record fewer steps")
             return None
-        if problem := too_large(size):
-            notes.error(name, f"is not read: {problem}; record fewer steps, or load it on a larger machine")
-            return None
-        padded = np.zeros(size + PADDING_BYTES, np.uint8)
-        got = 0
         with path.open("rb") as file:
-            for at in range(0, size, _BYTES_AT_ONCE):
-                tell(name, at, size)
-                got += file.readinto(padded.data[at : min(at + _BYTES_AT_ONCE, size)])
+            parts = written_parts(file)
+            written = sum(end - start for start, end in parts)
+            if problem := too_large(written):
+                notes.error(name, f"is not read: {problem}; record fewer steps, or load it on a larger machine")
+                return None
+            padded = np.zeros(written + PADDING_BYTES, np.uint8)
+            got = 0
+            for start, end in parts:
+                file.seek(start)
+                for at in range(start, end, _BYTES_AT_ONCE):
+                    tell(name, at, size)
+                    got += file.readinto(padded.data[got : got + min(end - at, _BYTES_AT_ONCE)])
+        if written < size:
+            notes.warning(name, "bytes that were set up and never written, left out", size - written)
         tell(name, size, size)
         if not size:
             notes.warning(name, "the file is empty: its records are missing")

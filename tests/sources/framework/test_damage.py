@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from npuprof.notes import Notes
 from npuprof.sources.files import memory_limit
+from npuprof.sources.framework.files import read_content
 from tests.budget import examples
 from tests.sources.framework.conftest import Reader
 from tests.sources.framework.writer import Framework, small
@@ -79,3 +84,17 @@ def test_a_file_that_does_not_fit_into_memory_is_left_out_and_told(
     told = decoded.notes.to_frame().set_index("source").loc["torch.memory_usage"]
     assert told["severity"] == "error"
     assert "is not read: 2 MiB do not fit into the 1 MiB of memory that are free" in told["message"]
+
+
+def test_what_was_never_written_of_a_file_takes_no_memory(tmp_path: Path) -> None:
+    folder = small().write(tmp_path) / "FRAMEWORK"
+    whole = (folder / "torch.op_range").stat().st_size
+    with (folder / "torch.op_range").open("r+b") as file:
+        file.truncate(1 << 30)
+    notes = Notes()
+    content = read_content(folder, "torch.op_range", notes)
+    assert content is not None
+    if not hasattr(os, "SEEK_DATA") or (folder / "torch.op_range").stat().st_blocks * 512 >= 1 << 30:
+        pytest.skip("this file system keeps no holes")
+    assert whole <= content.size < 1 << 20
+    assert notes.to_frame()["message"].tolist() == ["bytes that were set up and never written, left out"]
