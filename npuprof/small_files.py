@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -36,7 +35,7 @@ def read_json(path: Path, max_bytes: int) -> Any:
 
 
 def read_fields(kind: type[Any], plain: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Convert JSON values to the fields of a dataclass; unknown names are ignored.
+    """Convert JSON values to the fields of a dataclass or of a Struct, by their names; unknown names are ignored.
 
     Returns
     -------
@@ -45,15 +44,14 @@ def read_fields(kind: type[Any], plain: Mapping[str, Any]) -> tuple[dict[str, An
     problems
         The damaged fields, with reasons.
     """
-    types = get_type_hints(kind)
+    types = get_type_hints(kind, include_extras=True)
     values: dict[str, Any] = {}
     problems = []
-    for field in fields(kind):
-        if field.name in plain:
-            try:
-                values[field.name] = convert(plain[field.name], types[field.name])
-            except ValueError as error:
-                problems.append(f"{field.name} is damaged ({error})")
+    for name in (name for name in types if name in plain):
+        try:
+            values[name] = convert(plain[name], types[name])
+        except ValueError as error:
+            problems.append(f"{name} is damaged ({error})")
     return values, problems
 
 

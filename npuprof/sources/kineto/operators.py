@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
+import msgspec
 import numpy as np
 import pandas as pd
 
-from npuprof.arrays import Int64, Records
+from npuprof.arrays import Records
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT, optional, recoded
 from npuprof.sources.trace.maker import TraceTables
@@ -75,6 +76,14 @@ def _text(links: list[tuple[int, int]], names: list[str], stack: int) -> str:
 _MAX_BYTES = 256 << 20  # some ten million operators
 
 
+_Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+
+class _Flops(msgspec.Struct):
+    external_id: list[_Int64]
+    flops: list[_Int64]
+
+
 def add_flops(operators: pd.DataFrame, path: Path, notes: Notes) -> pd.DataFrame:
     """Add the column `flops` to ``operators``, as torch estimated it from shapes; <NA> where torch has no formula.
 
@@ -83,11 +92,11 @@ def add_flops(operators: pd.DataFrame, path: Path, notes: Notes) -> pd.DataFrame
     """
     try:
         with path.open("rb") as file:
-            plain = json.loads(file.read(_MAX_BYTES))
-        ids, flops = (_whole_numbers(plain[name]) for name in ("external_id", "flops"))
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            told = msgspec.json.decode(file.read(_MAX_BYTES), type=_Flops)
+    except (OSError, ValueError, RecursionError) as error:
         notes.warning(path.name, f"the operators' flops cannot be read ({error}), and are left out")
         return operators
+    ids, flops = np.array(told.external_id, np.int64), np.array(told.flops, np.int64)
     if len(ids) != len(flops):
         notes.warning(path.name, "ids and flops of operators differ in number, and are left out")
         return operators
@@ -96,9 +105,3 @@ def add_flops(operators: pd.DataFrame, path: Path, notes: Notes) -> pd.DataFrame
     known = np.concatenate((flops, [ABSENT]))[row]  # row -1 takes the last entry
     result: pd.DataFrame = operators.assign(flops=optional(known))
     return result
-
-
-def _whole_numbers(values: object) -> Int64:
-    if not isinstance(values, list) or any(type(value) is not int for value in values):
-        raise ValueError("it must hold lists of whole numbers")
-    return np.array(values, np.int64)

@@ -15,6 +15,8 @@ from typing import Any
 
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.small_files import read_fields
+from npuprof.sources.raw.metadata.control_types import CpuFacts, DeviceFacts, InfoFile, MomentFile, SampleFile
 from npuprof.texts import repaired
 
 _MAX_BYTES = 4 << 20  # real ones hold a few kilobytes
@@ -46,7 +48,10 @@ class Side:
     device_id
         The device, or None for the host.
     info, sample, start, end
-        ``info.json``, ``sample.json``, ``start_info`` and ``end_info``; empty when missing or damaged.
+        The fields of ``info.json``, ``sample.json``, ``start_info`` and ``end_info`` that
+        :mod:`~npuprof.sources.raw.metadata.control_types` names; none of a missing or damaged file.
+    device, cpu
+        The same of the first entries of ``DeviceInfo`` and ``CPU`` in ``info.json``.
     host_anchor, device_anchor
         Numbers of ``host_start.log`` and ``dev_start.log`` by name (nanoseconds and counter cycles).
     """
@@ -57,6 +62,8 @@ class Side:
     sample: Mapping[str, Any] = field(default_factory=dict)
     start: Mapping[str, Any] = field(default_factory=dict)
     end: Mapping[str, Any] = field(default_factory=dict)
+    device: Mapping[str, Any] = field(default_factory=dict)
+    cpu: Mapping[str, Any] = field(default_factory=dict)
     host_anchor: Mapping[str, int] = field(default_factory=dict)
     device_anchor: Mapping[str, int] = field(default_factory=dict)
 
@@ -77,11 +84,11 @@ class Side:
 
     def device_fact(self, key: str) -> Any:
         """Return a field of the first entry of ``DeviceInfo``, None when absent."""
-        return _first_entry(self.info, "DeviceInfo").get(key)
+        return self.device.get(key)
 
     def cpu_fact(self, key: str) -> Any:
         """Return a field of the first entry of ``CPU``, None when absent."""
-        return _first_entry(self.info, "CPU").get(key)
+        return self.cpu.get(key)
 
 
 def read_sides(path: Path, notes: Notes) -> list[Side]:
@@ -108,13 +115,18 @@ def _device_folders(path: Path) -> list[re.Match[str]]:
 
 def _read_side(directory: Path, device_id: int | None, notes: Notes) -> Side:
     suffix = "" if device_id is None else f".{device_id}"
+    name = f"info.json{suffix}"
+    info = _read_json(directory, name, InfoFile, notes)
+    device, cpu = ((info.get(key) or [{}])[0] for key in ("DeviceInfo", "CPU"))
     return Side(
         directory,
         device_id,
-        info=_read_json(directory, f"info.json{suffix}", notes),
-        sample=_read_json(directory, "sample.json", notes),
-        start=_read_json(directory, f"start_info{suffix}", notes),
-        end=_read_json(directory, f"end_info{suffix}", notes),
+        info=info,
+        sample=_read_json(directory, "sample.json", SampleFile, notes),
+        start=_read_json(directory, f"start_info{suffix}", MomentFile, notes),
+        end=_read_json(directory, f"end_info{suffix}", MomentFile, notes),
+        device=_typed(device, DeviceFacts, f"{name}: DeviceInfo", directory, notes),
+        cpu=_typed(cpu, CpuFacts, f"{name}: CPU", directory, notes),
         host_anchor=_read_anchor(directory, f"host_start.log{suffix}", notes),
         device_anchor={} if device_id is None else _read_anchor(directory, f"dev_start.log{suffix}", notes),
     )
@@ -132,7 +144,7 @@ def _read_text(directory: Path, name: str, notes: Notes) -> str:
         return ""
 
 
-def _read_json(directory: Path, name: str, notes: Notes) -> Mapping[str, Any]:
+def _read_json(directory: Path, name: str, kind: type[Any], notes: Notes) -> Mapping[str, Any]:
     text = _read_text(directory, name, notes)
     if not text:
         return {}
@@ -144,17 +156,19 @@ def _read_json(directory: Path, name: str, notes: Notes) -> Mapping[str, Any]:
     if not isinstance(plain, dict):
         notes.warning(directory.name, f"{name} is damaged (no JSON object); its facts are missing")
         return {}
-    return plain
+    return _typed(plain, kind, name, directory, notes)
+
+
+def _typed(plain: Any, kind: type[Any], name: str, directory: Path, notes: Notes) -> Mapping[str, Any]:
+    """Return the fields of a JSON object that a Struct names and that have its types; others are told."""
+    values, problems = read_fields(kind, plain) if isinstance(plain, dict) else ({}, ["it is no object"])
+    for problem in problems:
+        notes.warning(directory.name, f"{name}: {problem}, and is left out")
+    return values
 
 
 def _read_anchor(directory: Path, name: str, notes: Notes) -> Mapping[str, int]:
     return {key: int(value) for key, value in _ANCHOR_LINE.findall(_read_text(directory, name, notes))}
-
-
-def _first_entry(info: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    entries = info.get(key)
-    first = entries[0] if isinstance(entries, list) and entries else {}
-    return first if isinstance(first, dict) else {}
 
 
 def whole_number(value: Any) -> int | None:

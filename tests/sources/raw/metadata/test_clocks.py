@@ -68,13 +68,13 @@ def _side(device_id: int | None = None, **facts: object) -> Side:
 
 
 def test_an_empty_frequency_means_nanoseconds() -> None:
-    clock = host_clock([_side(info={"CPU": [{"Frequency": ""}]})], 7, Notes())
+    clock = host_clock([_side(cpu={"Frequency": ""})], 7, Notes())
     assert clock.to_ns(np.array([1234], np.uint64)).tolist() == [1241]
 
 
 def test_the_counter_difference_corrects_the_host_anchor() -> None:
     side = _side(
-        info={"CPU": [{"Frequency": "100.000000"}]},
+        cpu={"Frequency": "100.000000"},
         host_anchor={"clock_monotonic_raw": 1000, "cntvct": 500, "cntvct_diff": 7},
     )
     assert host_clock([side], 0, Notes()).to_ns(np.array([500], np.uint64)).tolist() == [1070]
@@ -82,9 +82,9 @@ def test_the_counter_difference_corrects_the_host_anchor() -> None:
 
 def test_without_a_host_anchor_the_devices_reading_serves() -> None:
     notes = Notes()
-    info = {"CPU": [{"Frequency": "100"}]}
-    anchored = _side(0, info=info, host_anchor={"clock_monotonic_raw": 1000, "cntvct": 500})
-    clock = host_clock([_side(info=info), anchored], 0, notes)
+    cpu = {"Frequency": "100"}
+    anchored = _side(0, cpu=cpu, host_anchor={"clock_monotonic_raw": 1000, "cntvct": 500})
+    clock = host_clock([_side(cpu=cpu), anchored], 0, notes)
     assert clock.to_ns(np.array([501], np.uint64)).tolist() == [1010]
     assert "device_0" in notes.to_frame()["message"][0]
 
