@@ -3,6 +3,11 @@
 The calls are ``init -> create_config -> set_config* -> start`` and ``stop -> destroy_config -> finalize``, in this
 order and complete, since CANN versions differ on missing and repeated calls. A warm-up makes the calls before the
 start, and ``warmup`` if pyACL has it. Source: collectors/FRONTENDS.md section 3.
+
+Every run has an init of its own, although a later stop in the same process can wait for up to two minutes (which the
+session reports, and an interrupt ends). One init for all runs would be quicker and is not robust: as long as it stands,
+the init of torch_npu, MindSpore or the user's own code is refused, the recordings of all runs lie in the directory of
+the first until they are moved, and those of a process that is killed stay there.
 """
 
 from __future__ import annotations

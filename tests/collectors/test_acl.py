@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from npuprof import simulator
 from npuprof.collectors import registry
 from npuprof.collectors.acl import AclCollector, data_type_config, settings
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
+from npuprof.simulator import acl as simulated
 
 
 class RecordingProf:
@@ -120,6 +122,28 @@ def test_a_run_makes_every_call_in_order(collector: Any, tmp_path: Path) -> None
         ("destroy_config", 7),
         ("finalize",),
     ]
+
+
+def test_other_code_may_collect_before_between_and_after_two_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As long as an init stands, any other is refused: npuprof keeps none beyond its run."""
+    simulator.reset()
+    monkeypatch.setitem(sys.modules, "acl", simulated)
+    collector = AclCollector()
+
+    def others() -> None:
+        assert simulated.prof.init(str(tmp_path / "others")) == 0
+        assert simulated.prof.finalize() == 0
+
+    others()
+    for run in ("first", "second"):
+        collector.start(Options(), tmp_path / run)
+        assert simulated.prof.init(str(tmp_path / "others")) == 100002
+        collector.stop()
+        others()
+        assert [path.parent.name for path in tmp_path.glob("*/PROF_*")].count(run) == 1
+    simulator.reset()
 
 
 def test_a_warm_up_makes_every_call_before_the_start(collector: Any, tmp_path: Path) -> None:
