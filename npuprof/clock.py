@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 # NTP adjusts the system clock by 0.05 % at most.
 _MOST_DRIFT_NS, _DRIFT_SHARE = 100_000_000, 1_000
@@ -22,6 +23,20 @@ class Clock(Protocol):
 
     def sleep_until_ns(self, monotonic_raw_ns: int) -> None:
         """Return no earlier than a moment of :meth:`monotonic_raw_ns`."""
+        ...
+
+
+@runtime_checkable
+class EmulatingClock(Clock, Protocol):
+    """The clock of a computer that emulates an NPU: it leaves the emulation out, and skips waits."""
+
+    @property
+    def left_out_ns(self) -> int:
+        """How far the clock is behind the system's."""
+        ...
+
+    def watch(self, look: Callable[[], None]) -> Callable[[], None]:
+        """Call `look` before and after each longer wait, on the waiting thread; return the function that ends it."""
         ...
 
 

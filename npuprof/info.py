@@ -34,6 +34,8 @@ class Info:
         The format that was read, and whether it is raw or the vendor's parsed result.
     simulated
         Whether any of it comes from the embedded simulated NPU.
+    emulated_ns
+        Time of the computer that a simulated run does not count, because the NPU was emulated meanwhile.
     chip
         The chip's name, such as ``Ascend 910B``.
     rank, devices
@@ -74,6 +76,7 @@ class Info:
     selection: Selected = field(default_factory=Selected)
     failed: str = ""
     reason: str = ""
+    emulated_ns: int = 0
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, encodable(value) if isinstance(value, str) else value)

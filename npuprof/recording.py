@@ -63,6 +63,8 @@ class Recording:
         The UTC epoch nanoseconds at which CLOCK_MONOTONIC_RAW, the clock of frameworks, stood at 0; 0 if unknown.
     clock_step_ns
         How far the system clock was set forward during the run; negative for backward.
+    emulated_ns
+        Time of this computer that the clock of a simulated run leaves out, because the NPU was emulated meanwhile.
     steps
         ``[step, start_ns, end_ns]`` of every finished ``step()``.
     domains
@@ -91,6 +93,7 @@ class Recording:
     stopped_ns: int = 0
     raw_clock_epoch_ns: int = 0
     clock_step_ns: int = 0
+    emulated_ns: int = 0
     steps: list[tuple[int, int, int]] = field(default_factory=list)
     domains: list[tuple[str, str, int]] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)

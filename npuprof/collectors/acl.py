@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
+from npuprof.clock import Clock
 from npuprof.collectors import acl_codes as codes
 from npuprof.collectors import capabilities
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
@@ -310,6 +311,13 @@ class SimulatorCollector(AclCollector):
         from npuprof.simulator import acl
 
         return acl
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the simulated host, without the time of emulation."""
+        from npuprof import simulator
+
+        return simulator.current().clock
 
     def start(self, options: Options, directory: Path) -> None:
         """Start collecting, without operators of the simulated framework if only the device is profiled."""

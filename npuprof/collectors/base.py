@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from npuprof.clock import Clock, SystemClock
 from npuprof.options import Options
 
 
@@ -86,9 +87,24 @@ class Collector(Protocol):
 
 
 @runtime_checkable
+class HasClock(Protocol):
+    """A collector whose device has a clock of its own, by which the session goes too."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the device's host."""
+        ...
+
+
+@runtime_checkable
 class TakesFacts(Protocol):
     """A collector whose front end can store facts of the session in its files, for the vendor's tools."""
 
     def take_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
         """Pass on the user's metadata and the numbers of the schedule; called before the stop."""
         ...
+
+
+def clock_of(collector: Collector, options: Options) -> Clock:
+    """Return the clock of a run: its device's where the collector has one, else the system's."""
+    return collector.clock if isinstance(collector, HasClock) and collector.drives(options) else SystemClock()

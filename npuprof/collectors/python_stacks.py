@@ -29,10 +29,12 @@ import time
 import types
 import weakref
 from array import array
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from npuprof import atomic
-from npuprof.clock import Clock, SystemClock
+from npuprof.clock import Clock, EmulatingClock, SystemClock
 from npuprof.collectors import await_chains
 from npuprof.collectors.stack_tree import NOTHING, Columns, StackTree, Step
 from npuprof.errors import CollectorError, SessionError
@@ -64,7 +66,8 @@ class PythonStacks:
     interval_s
         Seconds between two samples; a ValueError is raised unless positive.
     clock
-        Stamps the samples: ``realtime_ns`` once, ``monotonic_raw_ns`` from then on.
+        Stamps the samples: ``realtime_ns`` once, ``monotonic_raw_ns`` from then on. Where an NPU is emulated, the clock
+        also has the stacks read around each wait that it skips.
     journal
         A file that receives the samples every tenth of a second, in case the process is killed; :meth:`write` removes
         it.
@@ -158,6 +161,8 @@ class _Sampler:
         self.count = 0
         self._interval_s = interval_s
         self._clock = clock
+        self._looking = threading.Lock()  # the thread of a wait that is skipped looks, too
+        self._unwatch: Callable[[], None] = lambda: None
         self._halt = threading.Lock()  # held until the thread should end
         self._thread = threading.Thread(target=self._run, name="npuprof-python-stacks", daemon=True)
         # Marks of pydevd: a debugger must neither trace nor stop this thread.
@@ -177,9 +182,12 @@ class _Sampler:
         self._main_tasks.remember_current()
         self._halt.acquire()
         self._thread.start()
+        if isinstance(self._clock, EmulatingClock):
+            self._unwatch = self._clock.watch(self._look_aside)
 
     def stop(self) -> list[str]:
         """Stop the thread, in bounded time, and return the problems."""
+        self._unwatch()
         self._halt.release()
         self._thread.join(_JOIN_S)
         problems = []
@@ -259,10 +267,20 @@ class _Sampler:
             )
         return full
 
+    def _look_aside(self) -> None:
+        """Look on a thread of the user's."""
+        with suppress(Exception):  # must not surface there
+            self._look()
+
     def _look(self) -> None:
-        now_ns = self._clock.monotonic_raw_ns()
+        with self._looking:
+            self._look_at(self._clock.monotonic_raw_ns())
+
+    def _look_at(self, now_ns: int) -> None:
+        if now_ns == self._last_ns and self.count and isinstance(self._clock, EmulatingClock):
+            return  # no time has passed that the stacks could stand for
         seen: dict[int, int] = {}
-        sampler = threading.get_ident()
+        sampler = self._thread.ident
         for ident, frame in sys._current_frames().items():
             if ident != sampler and (thread_id := self._threads.native_id(ident)) is not None:
                 seen[thread_id] = self._node(frame)

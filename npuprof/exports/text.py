@@ -38,7 +38,7 @@ class Grid:
 
 
 def origin(info: Info) -> list[str]:
-    """Return chip, devices, rank, level, collector, source and start, as far as they are known."""
+    """Return chip, devices, rank, level, collector, source, start and time left out, as far as they are known."""
     devices = ", ".join(map(str, info.devices))
     level = info.options.get("level")
     parts = [
@@ -49,6 +49,7 @@ def origin(info: Info) -> list[str]:
         f"collector {info.collector}{f' ({info.reason})' if info.reason else ''}" if info.collector else "",
         f"read from {info.source}" if info.source else "",
         "" if info.started_ns is None else f"started {_second(info.started_ns)}",
+        f"{duration(info.emulated_ns)} of emulation left out" if info.emulated_ns else "",
     ]
     return [part for part in parts if part]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuprof import atomic
-from npuprof.clock import Clock, step_ns
+from npuprof.clock import Clock, EmulatingClock, step_ns
 from npuprof.collectors.base import Collector, TakesFacts
 from npuprof.collectors.interrupts import flush, keep_sigint_handler
 from npuprof.errors import NpuprofError, SessionBusyError, describe_failure
@@ -148,6 +148,7 @@ class ActiveRun(RecordedRun):
                 undo.pop_all()
             # The profiled code begins only after the front end has started, which may take a while.
             self.recording.started_ns = self._step_start_ns = self._now_ns()
+            self.recording.emulated_ns = self._left_out_ns()
             self._journal.write(["start", self._step_start_ns])
         history.notify()
 
@@ -272,6 +273,7 @@ class ActiveRun(RecordedRun):
     def _stop_sampling(self) -> None:
         self.recording.stopped_ns = self._now_ns()
         run = self.recording
+        run.emulated_ns = max(0, self._left_out_ns() - run.emulated_ns)
         run.clock_step_ns = step_ns(self._clock, run.raw_clock_epoch_ns, run.stopped_ns - run.started_ns)
         if self._journal.problem:
             self.recording.problems.append(self._journal.problem)
@@ -320,6 +322,9 @@ class ActiveRun(RecordedRun):
             self.recording.list_files()
         self.recording.write()
         self._journal.remove()
+
+    def _left_out_ns(self) -> int:
+        return self._clock.left_out_ns if isinstance(self._clock, EmulatingClock) else 0
 
     def _now_ns(self) -> int:
         """Return the UTC epoch time by the monotonic clock, so that durations are right."""

@@ -18,8 +18,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from npuprof.clock import Clock, SystemClock
-from npuprof.collectors.base import Collector
+from npuprof.clock import Clock
+from npuprof.collectors.base import Collector, clock_of
 from npuprof.collectors.registry import Choice, choose
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError, describe_failure
 from npuprof.options import Options, OptionValues, shows_options
@@ -57,7 +57,7 @@ class Session(EndedRuns, HasMetadata):
     title
         The holder of the profiler, for the message that refuses another start.
     clock
-        The source of time stamps.
+        The source of time stamps, by default the system's or the simulated NPU's.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Session(EndedRuns, HasMetadata):
         self._on_trace_ready = on_trace_ready
         self._start_profile = start_profile
         self._title = title or self.options.name or "a session"
-        self._clock = clock if clock is not None else SystemClock()
+        self._given_clock = clock
         self._lock = threading.RLock()
         self._active = False
         self._warm: ActiveRun | None = None
@@ -107,11 +107,15 @@ class Session(EndedRuns, HasMetadata):
         self._metadata = {}
 
     def _choose(self) -> None:
-        known = (self.code,) if self.code else ()
-        chosen = Choice(self._given, "given") if self._given is not None else choose(self.options.collector, *known)
+        given, name = self._given, self.options.collector
+        chosen = Choice(given, "given") if given is not None else choose(name, self.code)
         self._collector, self.reason = chosen.collector, chosen.reason
         if not self._collector.drives(self.options):
             self.reason = "the activities ask for nothing else"
+
+    @property
+    def _clock(self) -> Clock:
+        return self._given_clock or clock_of(self._collector, self.options)
 
     @property
     def collecting(self) -> bool:

@@ -1,10 +1,210 @@
-"""The clocks of a simulated machine: a virtual one, and readings of both clocks at one moment."""
+"""The clocks of a simulated machine: without the time of emulation, or virtual; and readings of both at one moment."""
 
 from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import ParamSpec, TypeVar
 
 from npuprof.clock import Clock, SystemClock
 
 _READINGS = 5
+_LOOK_NS = 50_000  # a shorter wait shows in no sample of the stacks
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+class EmulationClock:
+    """The system's clock, without the time that this computer takes to emulate the NPU while a recording runs.
+
+    All other host time counts as it is: the user's Python between two calls, input, sleep. While any thread of the
+    process emulates (:meth:`emulating`), the clock stands still for all of them. A wait for the device first uses up
+    the time that emulation has taken before, and sleeps only for the rest, so that the clock is never ahead of the
+    system's. Without a recording it is the system's clock.
+
+    Parameters
+    ----------
+    system
+        The clock that it follows, by default the system's.
+    """
+
+    def __init__(self, system: Clock | None = None) -> None:
+        self._system = SystemClock() if system is None else system
+        self._watchers: list[Callable[[], None]] = []
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """Follow the system's clock in the child of a fork; the recordings are the parent's."""
+        self._lock = threading.RLock()  # a finalizer may read the clock anywhere
+        self._recordings = 0
+        self._behind_ns = 0
+        self._stands_at_ns = 0
+        self._emulating: dict[int, int] = {}  # depth of nested calls by thread
+        self._watchers.clear()
+
+    # -- the clock -----------------------------------------------------------------------------------------
+
+    def realtime_ns(self) -> int:
+        """Nanoseconds of the UTC epoch."""
+        with self._lock:
+            epoch_ns = min((_reading(self._system) for _ in range(_READINGS)), key=lambda reading: reading[0])
+            return self.monotonic_raw_ns() + epoch_ns[2] - epoch_ns[1]
+
+    def monotonic_raw_ns(self) -> int:
+        """Nanoseconds of a clock that never steps back."""
+        with self._lock:
+            return self._stands_at_ns if self._emulating else self._system.monotonic_raw_ns() - self._behind_ns
+
+    def sleep_until_ns(self, monotonic_raw_ns: int) -> None:
+        """Return no earlier than a moment; sleep only as far as emulation has not taken that long already."""
+        watched = self._watchers and monotonic_raw_ns - self.monotonic_raw_ns() >= _LOOK_NS
+        for look in list(self._watchers) if watched else ():
+            look()  # what has passed until now is the stack's before the wait
+        while not self._skip_to(monotonic_raw_ns):
+            depth = self._pause()  # a wait is no emulation: other threads' time passes
+            try:
+                self._system.sleep_until_ns(monotonic_raw_ns)
+            finally:
+                self._resume(depth)
+        for look in list(self._watchers) if watched else ():
+            look()
+
+    def pass_ns(self, duration_ns: int) -> None:
+        """Advance by modelled host work."""
+        self.sleep_until_ns(self.monotonic_raw_ns() + duration_ns)
+
+    # -- recordings and emulation --------------------------------------------------------------------------
+
+    def begin_recording(self) -> None:
+        """Leave emulation out from now on."""
+        with self._lock:
+            self._recordings += 1
+
+    def end_recording(self) -> None:
+        """Catch up with the system's clock after the last recording."""
+        with self._lock:
+            self._recordings -= 1
+            if not self._recordings:
+                self._behind_ns = 0
+                self._emulating.clear()
+
+    @property
+    def left_out_ns(self) -> int:
+        """How far the clock is behind the system's: the emulation that it has left out and no wait has used up."""
+        with self._lock:
+            return self._system.monotonic_raw_ns() - self.monotonic_raw_ns()
+
+    def emulating(self) -> AbstractContextManager[None]:
+        """Stand still in the ``with`` block, which may be nested."""
+        return _Emulation(self)
+
+    def watch(self, look: Callable[[], None]) -> Callable[[], None]:
+        """Call `look` before and after each longer wait, on the waiting thread; return the function that ends it."""
+        self._watchers.append(look)
+        return lambda: self._watchers.remove(look) if look in self._watchers else None
+
+    def _enter(self) -> None:
+        with self._lock:
+            if self._recordings:
+                self._stand()
+                me = threading.get_ident()
+                self._emulating[me] = self._emulating.get(me, 0) + 1
+
+    def _leave(self) -> None:
+        with self._lock:
+            if depth := self._emulating.pop(threading.get_ident(), 0):
+                if depth > 1:
+                    self._emulating[threading.get_ident()] = depth - 1
+                self._go_on()
+
+    def _pause(self) -> int:
+        with self._lock:
+            depth = self._emulating.pop(threading.get_ident(), 0)
+            if depth:
+                self._go_on()
+            return depth
+
+    def _resume(self, depth: int) -> None:
+        with self._lock:
+            if depth and self._recordings:
+                self._stand()
+                self._emulating[threading.get_ident()] = depth
+
+    def _stand(self) -> None:
+        """Stop the clock; the caller holds the lock and adds its thread."""
+        if not self._emulating:
+            self._stands_at_ns = self._system.monotonic_raw_ns() - self._behind_ns
+
+    def _go_on(self) -> None:
+        """Start the clock again if no thread emulates any more; the caller holds the lock."""
+        if not self._emulating:
+            self._behind_ns = self._system.monotonic_raw_ns() - self._stands_at_ns
+
+    def _skip_to(self, monotonic_raw_ns: int) -> bool:
+        """Advance to a moment, or as far as the system's clock is; return whether it is reached."""
+        with self._lock:
+            system_ns = self._system.monotonic_raw_ns()
+            reached_ns = min(system_ns, monotonic_raw_ns)
+            if self._emulating:
+                self._stands_at_ns = max(self._stands_at_ns, reached_ns)
+            else:
+                self._behind_ns = min(self._behind_ns, system_ns - reached_ns)
+            return reached_ns == monotonic_raw_ns
+
+
+class _Emulation(AbstractContextManager[None]):
+    """The emulation of one call."""
+
+    __slots__ = ("_clock",)
+
+    def __init__(self, clock: EmulationClock) -> None:
+        self._clock = clock
+
+    def __enter__(self) -> None:
+        self._clock._enter()
+
+    def __exit__(self, *_: object) -> None:
+        self._clock._leave()
+
+
+PROCESS_CLOCK = EmulationClock()
+"""The clock of this process, shared by its machines, their recorders and the session."""
+
+
+def begin_recording(clock: Clock) -> None:
+    """Leave emulation out of the clock from now on, if it can."""
+    if isinstance(clock, EmulationClock):
+        clock.begin_recording()
+
+
+def end_recording(clock: Clock) -> None:
+    """End what :func:`begin_recording` began."""
+    if isinstance(clock, EmulationClock):
+        clock.end_recording()
+
+
+def emulating(clock: Clock) -> AbstractContextManager[None]:
+    """Return a context in which the clock stands still, if it leaves emulation out."""
+    return clock.emulating() if isinstance(clock, EmulationClock) else nullcontext()
+
+
+def emulated(
+    clock_of: Callable[..., Clock],
+) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Return a decorator of calls that the simulated machine emulates; `clock_of` takes their first argument."""
+
+    def decorate(call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        @functools.wraps(call)
+        def standing_still(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+            with emulating(clock_of(*args[:1])):
+                return call(*args, **kwargs)
+
+        return standing_still
+
+    return decorate
 
 
 class VirtualClock:
@@ -62,8 +262,8 @@ class FrozenClock:
 
 
 def pass_modelled_ns(clock: Clock, duration_ns: int) -> None:
-    """Advance a virtual clock by modelled host work; on any other clock the work itself takes time."""
-    if isinstance(clock, VirtualClock):
+    """Advance a clock that does not measure it by modelled host work; on any other clock the work itself takes time."""
+    if isinstance(clock, (VirtualClock, EmulationClock)):
         clock.pass_ns(duration_ns)
 
 

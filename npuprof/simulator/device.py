@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from npuprof.simulator.clock import emulated
 from npuprof.simulator.cost_model import Core, Operator, Tensor, block_count, estimate
 from npuprof.simulator.device_view import (
     MAX_COPY_BYTES,
@@ -33,6 +34,7 @@ FLIP_TICKS = 5  # the task that announces a wrap of the task ids occupies the st
 _EVENT_TICKS = 5
 _COPY_FLOOR_NS = 2_000
 _MAX_STREAMS = 2048  # stream ids have 11 bits
+_emulated = emulated(lambda device: device.host.clock)
 
 
 class Device(DeviceView):
@@ -66,6 +68,7 @@ class Device(DeviceView):
             stream = self._streams[free] = Stream(self.device_id, free)
             return stream
 
+    @_emulated
     def destroy_stream(self, stream: Stream) -> None:
         """Wait for a stream and destroy it; its id becomes free."""
         self.synchronize(stream)
@@ -75,6 +78,7 @@ class Device(DeviceView):
             if (recorder := self.host.recorder) is not None:
                 recorder.stream_destroyed(self, stream, self.host.call_now())
 
+    @_emulated
     def record_event(self, event: Event, stream: Stream | None = None) -> Task:
         """Record `event` after the tasks that the stream holds."""
         stream = self._with_room(stream)
@@ -87,6 +91,7 @@ class Device(DeviceView):
         self.host.end_call(call)
         return task
 
+    @_emulated
     def wait_event(self, event: Event, stream: Stream | None = None) -> Task:
         """Make the stream wait for `event`; an event that was never recorded delays nothing."""
         stream = self._with_room(stream)
@@ -99,6 +104,7 @@ class Device(DeviceView):
         self.host.end_call(call)
         return task
 
+    @_emulated
     def synchronize(self, stream: Stream | None = None) -> None:
         """Wait on the clock for the tasks of the stream, or of every stream."""
         host = self.host
@@ -114,6 +120,7 @@ class Device(DeviceView):
                 host.recorder.runtime_call(name, call)
         self.host.end_call(call)
 
+    @_emulated
     def tag_step(self, index: int, tag: int, stream: Stream | None = None) -> Task:
         """Record the begin or end of a step, at this point of the stream."""
         stream = self._with_room(stream)
@@ -123,6 +130,7 @@ class Device(DeviceView):
                 recorder.step_tagged(self, task, index, tag)
         return task
 
+    @_emulated
     def mark(self, mark: Mark, stream: Stream | None = None) -> Task:
         """Record a marker of the host, at this point of the stream."""
         stream = self._with_room(stream)
@@ -134,6 +142,7 @@ class Device(DeviceView):
 
     # -- memory --------------------------------------------------------------------------------------------
 
+    @_emulated
     def allocate(self, size_bytes: int) -> int:
         """Return the address of a new block of device memory, or 0 if it is full."""
         with self.host.lock:
@@ -143,6 +152,7 @@ class Device(DeviceView):
                 recorder.memory_changed(self, address, self.memory.size_of(address), call)
         return address
 
+    @_emulated
     def release(self, address: int) -> bool:
         """Release a block; return whether the address was one."""
         with self.host.lock:
@@ -154,6 +164,7 @@ class Device(DeviceView):
 
     # -- work ----------------------------------------------------------------------------------------------
 
+    @_emulated
     def launch(
         self,
         op_type: str,
@@ -202,6 +213,7 @@ class Device(DeviceView):
         self.host.end_call(call)
         return task
 
+    @_emulated
     def copy(
         self, kind: CopyKind, size_bytes: int, stream: Stream | None = None, *, wait: bool = False
     ) -> tuple[Task, ...]:
@@ -225,6 +237,7 @@ class Device(DeviceView):
 
     # -- communication -------------------------------------------------------------------------------------
 
+    @_emulated
     def begin_communication(self, duration_ns: int) -> HostCall:
         """Begin the call of a collective, with this duration on the host."""
         with self.host.lock:
@@ -237,6 +250,7 @@ class Device(DeviceView):
             earliest = self.tick_at(call.begin_ns + self.chip.launch_latency_ns)
             return self.ns_at(max([earliest, *(stream.end_tick for stream in streams)]))
 
+    @_emulated
     def communicate(
         self, collective: Collective, steps: Sequence[Step], planes: Sequence[Stream], call: HostCall, start_ns: int
     ) -> list[Task]:

@@ -6,8 +6,8 @@ import itertools
 import threading
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from npuprof.clock import Clock, SystemClock
-from npuprof.simulator.clock import wait_past_ns
+from npuprof.clock import Clock
+from npuprof.simulator.clock import PROCESS_CLOCK, wait_past_ns
 from npuprof.simulator.cost_model import CHIPS
 from npuprof.simulator.device_view import DeviceView, HostCall
 from npuprof.simulator.framework import Block, OperatorCall
@@ -61,7 +61,7 @@ class Host:
     chip
         A key of :data:`npuprof.simulator.cost_model.CHIPS`.
     clock
-        The source of the host's time stamps.
+        The source of the host's time stamps, by default the one of this process, which leaves emulation out.
     busy
         Make every start of the profiler fail as if another process held it (100042).
     rank_id
@@ -72,7 +72,7 @@ class Host:
         if chip not in CHIPS:
             raise ValueError(f"no chip {chip!r} is simulated: choose from {', '.join(CHIPS)}")
         self.lock = threading.RLock()
-        self.clock: Clock = SystemClock() if clock is None else clock
+        self.clock: Clock = PROCESS_CLOCK if clock is None else clock
         self.chip_key = chip
         self.chip = CHIPS[chip]
         self.semantics: Semantics = semantics

@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from npuprof.clock import Clock
+from npuprof.simulator import clock as clocks
+from npuprof.simulator.clock import EmulationClock
 from npuprof.simulator.device import Device
 from npuprof.simulator.host import Host, Semantics
 from npuprof.simulator.marker import Marker
@@ -64,6 +66,8 @@ class Simulator(Host):
     def after_fork(self) -> None:
         """Reset the child of a fork: the recording, and the lock's holder, are the parent's."""
         self.lock = threading.RLock()
+        if isinstance(self.clock, EmulationClock):
+            self.clock.after_fork()
         self.profiler.after_fork()
         self.subscriptions = Subscriptions(self, self.profiler, self.models)
 
@@ -75,6 +79,10 @@ _of_thread: ContextVar[Simulator | None] = ContextVar("npuprof_machine", default
 def current() -> Simulator:
     """Return the machine of this process, or of the simulated rank of the calling thread."""
     return _of_thread.get() or _of_process
+
+
+emulated = clocks.emulated(lambda *_: current().clock)
+"""Decorate a call that the current machine emulates, so that its clock stands still meanwhile."""
 
 
 @contextmanager

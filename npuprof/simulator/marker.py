@@ -10,6 +10,7 @@ import threading
 from dataclasses import dataclass
 
 from npuprof.simulator import codes
+from npuprof.simulator.clock import emulated
 from npuprof.simulator.device import Device
 from npuprof.simulator.device_view import Stream
 from npuprof.simulator.host import Host
@@ -21,6 +22,7 @@ _STEP_BEGIN = 60000
 _STEP_END = 60001
 _STEP_TAGS = {0: _STEP_BEGIN, 1: _STEP_END, _STEP_BEGIN: _STEP_BEGIN, _STEP_END: _STEP_END}
 _DOMAIN = "default"
+_emulated = emulated(lambda marker: marker._host.clock)
 
 
 @dataclass
@@ -70,6 +72,7 @@ class Marker:
         stamp.message = encoded
         return codes.SUCCESS
 
+    @_emulated
     def mark(self, handle: int) -> int:
         """Set a marker now."""
         stamp = self._host.handles.get(handle, Stamp)
@@ -79,6 +82,7 @@ class Marker:
         self._record("marker", stamp.message, threading.get_native_id(), now_ns, now_ns)
         return codes.SUCCESS
 
+    @_emulated
     def mark_on_stream(self, message: str, device: Device | None, stream: Stream | None) -> int:
         """Set a marker now, and on the device at this point of the stream."""
         encoded = message.encode()
@@ -88,6 +92,7 @@ class Marker:
         device.mark(Mark("marker_ex", encoded, threading.get_native_id(), now_ns, now_ns, _DOMAIN), stream)
         return codes.SUCCESS
 
+    @_emulated
     def push(self, handle: int) -> int:
         """Begin a range of this thread, nested in its open ranges."""
         stamp = self._host.handles.get(handle, Stamp)
@@ -99,6 +104,7 @@ class Marker:
         self._pushed.setdefault(threading.get_native_id(), []).append(entry)
         return codes.SUCCESS
 
+    @_emulated
     def pop(self) -> int:
         """End the innermost range of this thread."""
         thread_id = threading.get_native_id()
@@ -110,6 +116,7 @@ class Marker:
             del self._pushed[thread_id]
         return self._end("push_pop", message, thread_id, start_ns)
 
+    @_emulated
     def range_start(self, handle: int) -> tuple[int, int]:
         """Begin a range that any thread can end; return its id and a code."""
         stamp = self._host.handles.get(handle, Stamp)
@@ -121,6 +128,7 @@ class Marker:
         self._ranges[number] = stamp.message, threading.get_native_id(), self._host.clock.monotonic_raw_ns()
         return number, codes.SUCCESS
 
+    @_emulated
     def range_stop(self, number: int) -> int:
         """End a range."""
         begun = self._ranges.pop(number, None)
@@ -138,6 +146,7 @@ class Marker:
         removed = self._host.handles.remove(handle, StepInfo)
         return codes.INVALID_PARAM if removed is None else codes.SUCCESS
 
+    @_emulated
     def step(self, handle: int, tag: int, device: Device | None, stream: Stream | None) -> int:
         """Record the begin (tag 0 or 60000) or end (1 or 60001) of a step on the device."""
         info = self._host.handles.get(handle, StepInfo)

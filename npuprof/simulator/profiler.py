@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuprof.simulator import codes, collection
+from npuprof.simulator.clock import begin_recording, end_recording
 from npuprof.simulator.collection import ACL_API, AICORE_METRICS, KNOWN_BITS, METRIC_NONE, TASK_TIME, Collection
 from npuprof.simulator.device import Device
 from npuprof.simulator.host import Host
@@ -183,6 +184,7 @@ class NativeProfiler:
 
         host = self._host
         wanted = Collection(collection.device_ids, collection.metric, collection.mask, dict(self._settings))
+        begin_recording(host.clock)
         try:
             recorder = Recorder(
                 wanted,
@@ -193,8 +195,10 @@ class NativeProfiler:
                 devices=host.opened,
             )
         except OSError:
+            end_recording(host.clock)
             return codes.INVALID_FILE
         if recorder.error is not None:
+            end_recording(host.clock)
             return codes.INVALID_FILE
         host.recorder = recorder
         self._running, self._running_handle = collection, handle
@@ -209,7 +213,10 @@ class NativeProfiler:
             try:
                 self._drain()
             finally:  # an interrupt ends the wait, not the recording
-                recorder.close()
+                try:
+                    recorder.close()
+                finally:
+                    end_recording(self._host.clock)
             return codes.SUCCESS if recorder.error is None else codes.PROFILING_FAILURE
 
     def after_fork(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from npuprof.simulator import codes
 from npuprof.simulator.acl.rt import resolve_stream
 from npuprof.simulator.acl.util import ptr_to_bytes
-from npuprof.simulator.machine import current
+from npuprof.simulator.machine import current, emulated
 from npuprof.simulator.models import Model, parse_model
 
 _MAX_BYTES = 16 << 20
@@ -81,6 +81,7 @@ def execute_async(model_id: int, inputs: int, outputs: int, stream: int) -> int:
     return _execute(model_id, stream, wait=False)
 
 
+@emulated
 def _execute(model_id: int, stream: int, *, wait: bool) -> int:
     simulator = current()
     model: Model | None = simulator.models.get(model_id)

@@ -8,7 +8,7 @@ import threading
 from npuprof.simulator import codes
 from npuprof.simulator.device import Device
 from npuprof.simulator.device_view import CopyKind, Event, Stream
-from npuprof.simulator.machine import current
+from npuprof.simulator.machine import current, emulated
 
 _HOST_TO_HOST = 0
 _KINDS: dict[int, CopyKind] = {1: "host_to_device", 2: "device_to_host", 3: "device_to_device"}
@@ -155,6 +155,7 @@ def stream_wait_event(stream: int, event: int) -> int:
     return _with_event(event, stream, wait=True)
 
 
+@emulated
 def synchronize_event(event: int) -> int:
     """Wait for an event."""
     recorded = current().handles.get(event, Event)
@@ -220,6 +221,7 @@ def free_host(address: int) -> int:
     return codes.RT_PARAM_INVALID if released is None else codes.SUCCESS
 
 
+@emulated
 def memset(address: int, max_count: int, value: int, count: int) -> int:
     """Fill device memory."""
     device = _owner(address, count)
@@ -277,6 +279,7 @@ def _with_event(event: int, stream: int, *, wait: bool) -> int:
     return codes.SUCCESS
 
 
+@emulated
 def _copy(dst: int, dest_max: int, src: int, count: int, kind: int, stream: int, *, wait: bool) -> int:
     if not 0 <= count <= dest_max or kind not in (_HOST_TO_HOST, *_KINDS):
         return codes.RT_PARAM_INVALID

@@ -227,6 +227,7 @@ def _start(rank: Rank, directory: Path, mask: int, name: str) -> Callable[[], No
         metadata={"distributed_args": {"world_size": rank.size, "rank": rank.rank}},
     )
     recording.write()
+    began_ns = SystemClock().monotonic_raw_ns()
 
     def complete() -> None:
         code = profiler.complete()
@@ -235,6 +236,8 @@ def _start(rank: Rank, directory: Path, mask: int, name: str) -> Callable[[], No
         recording.metadata["parallel_group_info"] = rank.parallel_group_info
         recording.steps = rank.steps
         recording.stopped_ns = rank.machine.clock.realtime_ns()
+        if isinstance(rank.machine.clock, VirtualClock):  # nothing that this computer does counts
+            recording.emulated_ns = SystemClock().monotonic_raw_ns() - began_ns
         recording.list_files()
         recording.write()
 

@@ -8,7 +8,7 @@
 >>> scores / np.sum(scores, axis=-1, keepdims=True)     # a MatMul, an Exp, a ReduceSum and a RealDiv
 
 Values are NumPy's, computed by the host as each operator is launched; when and how long the operators
-run is the simulated device's, so profiles of them show a device that mostly waits for this host.
+run is the simulated device's. While a recording runs, the time that the host takes to compute them does not count.
 Every array says in its text that it is simulated.
 """
 

@@ -11,10 +11,11 @@ from functools import cache
 from types import TracebackType
 from typing import Any
 
+from npuprof.clock import Clock
 from npuprof.errors import FrontEndAbsentError, NpuprofWarning
 from npuprof.simulator import npu
 from npuprof.simulator.catalogue import READ_BACK
-from npuprof.simulator.clock import pass_modelled_ns
+from npuprof.simulator.clock import emulated, pass_modelled_ns
 from npuprof.simulator.cost_model import Tensor
 from npuprof.simulator.device import Device
 from npuprof.simulator.framework import OperatorCall
@@ -98,6 +99,11 @@ class Front:
                 NpuprofWarning,
                 stacklevel=2,
             )
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the machine."""
+        return self._device.host.clock
 
     def synchronize(self) -> None:
         """Wait for all tasks of the device."""
@@ -229,6 +235,7 @@ def _mode(front: Front, calls: Calls) -> Any:
     class SimulatedNpu(base):  # type: ignore[misc]  # torch may be absent where types are checked
         """Receives every operator that torch dispatches in this thread."""
 
+        @emulated(lambda *_: front.clock)
         def __torch_dispatch__(
             self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
         ) -> Any:
