@@ -10,10 +10,13 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.accounting import IDLE, Accounting
+from npuprof.analysis.chip_limits import ChipLimits, measured_limits
+from npuprof.analysis.correlation import Causes
+from npuprof.analysis.efficiency import efficiency
 from npuprof.analysis.idle_causes import UNKNOWN
 from npuprof.analysis.intervals import Spans, union, within
 from npuprof.analysis.places import Places, lines
-from npuprof.arrays import Int64
+from npuprof.arrays import Float64, Int64
 from npuprof.info import Info
 
 
@@ -39,7 +42,7 @@ class Facts:
     def counted(self) -> Int64:
         """The rows of the accounting's steps that figures per step are of: the first step only if there is no other."""
         steps = self.accounting.steps
-        later = steps.duplicated("device_id").to_numpy()
+        later = steps.duplicated(["rank", "device_id"]).to_numpy()
         return np.flatnonzero(later if later.any() else np.ones(len(steps), bool))
 
     @cached_property
@@ -56,6 +59,20 @@ class Facts:
     def host_known(self) -> bool:
         """Whether the host was recorded, so that idle time can have a cause."""
         return any(len(self.tables[name]) for name in ("operators", "api"))
+
+    @cached_property
+    def limits(self) -> ChipLimits | None:
+        """What the chip can do, as far as the kernels' counters and its name tell."""
+        return measured_limits(self.tables["kernels"], self.info.chip)[0]
+
+    @cached_property
+    def efficiency(self) -> pd.DataFrame:
+        """What each kernel achieved, in their order; see :func:`npuprof.analysis.efficiency.efficiency`."""
+        return efficiency(self.tables, self.info.chip, each="kernel", limits=self.limits)
+
+    def kernels_per_step(self, times_ns: Int64 | Float64) -> int:
+        """Return the sum of times of kernels for each of the recorded steps."""
+        return round(float(times_ns.sum())) // max(1, len(self.accounting.steps))
 
     def per_step(self, parts: Sequence[str], causes: Sequence[str] = ()) -> int:
         """Return the median over the counted steps of the time of some parts, and causes if any are named."""
@@ -91,6 +108,11 @@ class Facts:
     def lines_of(self, table: Literal["python", "operators", "api"], rows: Int64) -> list[str]:
         """Return the source line of each row, ``main.py:350``, or an empty text where it is not known."""
         return ["" if pd.isna(line) else str(line) for line in lines(self._places.of(table, rows))]
+
+    @property
+    def causes(self) -> Causes:
+        """Who called whom on the host, and who launched each kernel."""
+        return self._places.causes
 
     @cached_property
     def _places(self) -> Places:

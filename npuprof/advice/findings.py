@@ -158,12 +158,14 @@ class Advice:
         return lines + ([rest] if (rest := self.rest(most)) else [])
 
     def rest(self, most: int | None = None) -> str:
-        """Return what :meth:`lines` of `most` findings leaves to say: how many more there are, and what is unknown."""
+        """Return what :meth:`lines` of `most` findings leaves to say: more of them, risks, what is unknown."""
         words = []
         if self.step_ns and not self.fired:
             words.append("no finding that would gain 1 % of a step")
         if most is not None and len(self) > most:
             words.append(f"{len(self) - most} more in run.advice()")
+        also = [f"{one.title} ({one.detail})" for one in self.findings if one.state == "fires" and not one.gain_hi_ns]
+        words += [f"also: {'; '.join(also)}"] if also else []
         lacks: dict[str, list[str]] = {}
         for one in self.cannot_tell:
             lacks.setdefault(one.collect, []).append(one.rule.replace("_", " "))

@@ -43,6 +43,8 @@ class ChipLimits:
         The cache that all cores share.
     has_float32
         Whether the cube multiplies at single precision, a quarter as fast.
+    hbm_bytes
+        Size of the device memory; 0 where it is not known.
     """
 
     name: str
@@ -55,6 +57,7 @@ class ChipLimits:
     mhz: float = math.nan
     l2_bytes: int = 0
     has_float32: bool = True
+    hbm_bytes: int = 0
 
     def cube_peak(self, dtype: str) -> float:
         """Return the peak of the cube for operands of a data type, a second; NaN where it is not known."""
@@ -75,7 +78,7 @@ _INI = "cores and clock: CANN's platform configuration; memory: "
 _DISPUTED = "sources differ, {}"
 
 
-def _chip(name: str, cores: str, mhz: int, l2_mb: int, gb_per_s: float, memory: str) -> ChipLimits:
+def _chip(name: str, cores: str, mhz: int, l2_mb: int, hbm_gib: int, gb_per_s: float, memory: str) -> ChipLimits:
     cube, vector = map(int, cores.split("/"))
     hz = mhz * 1e6
     return ChipLimits(
@@ -90,6 +93,7 @@ def _chip(name: str, cores: str, mhz: int, l2_mb: int, gb_per_s: float, memory: 
         mhz=float(mhz),
         l2_bytes=l2_mb << 20,
         has_float32=vector >= cube,
+        hbm_bytes=hbm_gib << 30,
     )
 
 
@@ -97,26 +101,26 @@ _910B_MEMORY = _DISPUTED.format("1500 to 1800 GB/s")
 _910C_MEMORY = "the vendor's paper, for each die"
 _910A_MEMORY = "the vendor, 1148 GB/s were measured"
 _CHIPS = (
-    _chip("910B2", "24/48", 1800, 192, 1600, _910B_MEMORY),  # first: what a recording calls 910B alone
-    _chip("910B1", "24/48", 1850, 192, 1600, _910B_MEMORY),
-    _chip("910B2C", "24/48", 1800, 192, 1600, _910B_MEMORY),
-    _chip("910B3", "20/40", 1800, 192, 1600, _DISPUTED.format("400 to 1600 GB/s")),
-    _chip("910B4", "20/40", 1500, 96, 800, _DISPUTED.format("800 or 1200 GB/s")),
-    _chip("910B4-1", "20/40", 1500, 168, 800, _DISPUTED.format("800 or 1200 GB/s")),
-    _chip("910_9391", "24/48", 1850, 192, 1600, _910C_MEMORY),
-    _chip("910_9392", "24/48", 1850, 192, 1600, _910C_MEMORY),
-    _chip("910_9381", "24/48", 1800, 192, 1600, _910C_MEMORY),
-    _chip("910_9382", "24/48", 1800, 192, 1600, _910C_MEMORY),
-    _chip("910_9372", "20/40", 1800, 192, 1600, _910C_MEMORY),
-    _chip("910_9362", "20/40", 1500, 168, 1600, _910C_MEMORY),
-    _chip("910A", "32/0", 1000, 32, 1200, _910A_MEMORY),
-    _chip("910ProA", "32/0", 1100, 32, 1200, _910A_MEMORY),
-    _chip("910PremiumA", "32/0", 1220, 32, 1200, _910A_MEMORY),
-    _chip("910ProB", "30/0", 1150, 32, 1200, _910A_MEMORY),
-    _chip("310P1", "10/8", 1060, 16, 204, "weak: pages of resellers"),
-    _chip("310P3", "8/7", 1060, 16, 204, "weak: pages of resellers"),
-    _chip("950PR_9579", "28/56", 1650, 128, 1600, "the vendor's announcement"),
-    _chip("950DT_9581", "32/64", 1650, 128, 4000, "the vendor's announcement"),
+    _chip("910B2", "24/48", 1800, 192, 64, 1600, _910B_MEMORY),  # first: what a recording calls 910B alone
+    _chip("910B1", "24/48", 1850, 192, 64, 1600, _910B_MEMORY),
+    _chip("910B2C", "24/48", 1800, 192, 64, 1600, _910B_MEMORY),
+    _chip("910B3", "20/40", 1800, 192, 64, 1600, _DISPUTED.format("400 to 1600 GB/s")),
+    _chip("910B4", "20/40", 1500, 96, 32, 800, _DISPUTED.format("800 or 1200 GB/s")),
+    _chip("910B4-1", "20/40", 1500, 168, 32, 800, _DISPUTED.format("800 or 1200 GB/s")),
+    _chip("910_9391", "24/48", 1850, 192, 64, 1600, _910C_MEMORY),
+    _chip("910_9392", "24/48", 1850, 192, 64, 1600, _910C_MEMORY),
+    _chip("910_9381", "24/48", 1800, 192, 64, 1600, _910C_MEMORY),
+    _chip("910_9382", "24/48", 1800, 192, 64, 1600, _910C_MEMORY),
+    _chip("910_9372", "20/40", 1800, 192, 64, 1600, _910C_MEMORY),
+    _chip("910_9362", "20/40", 1500, 168, 64, 1600, _910C_MEMORY),
+    _chip("910A", "32/0", 1000, 32, 32, 1200, _910A_MEMORY),
+    _chip("910ProA", "32/0", 1100, 32, 32, 1200, _910A_MEMORY),
+    _chip("910PremiumA", "32/0", 1220, 32, 32, 1200, _910A_MEMORY),
+    _chip("910ProB", "30/0", 1150, 32, 32, 1200, _910A_MEMORY),
+    _chip("310P1", "10/8", 1060, 16, 22, 204, "weak: pages of resellers"),
+    _chip("310P3", "8/7", 1060, 16, 22, 204, "weak: pages of resellers"),
+    _chip("950PR_9579", "28/56", 1650, 128, 128, 1600, "the vendor's announcement"),
+    _chip("950DT_9581", "32/64", 1650, 128, 144, 4000, "the vendor's announcement"),
 )
 _ALSO = {"ascend910b": "Ascend 910B2", "ascend910": "Ascend 910A"}
 

@@ -57,7 +57,8 @@ def efficiency(
         (the time at the chip's limits), ``efficiency`` (that over the mean, 0..1), ``bound`` (``cube``, ``vector`` or
         ``memory``), ``of_best`` (what was achieved of that resource over the best of the run) and ``note``.
         ``attrs`` tells the ``chip``, its figures' ``source``, ``coverage_flops`` and ``coverage_bytes`` (the share of
-        the time of all kernels for which they are known) and ``notes``.
+        the time of all kernels for which they are known), ``best_bytes_per_s`` (of the run; NaN where nothing tells)
+        and ``notes``.
 
     Raises
     ------
@@ -78,7 +79,7 @@ def efficiency(
     for name in ("flops", "flops_most", "flops_from", "bytes", "bytes_from"):
         table[name] = rows[name].array
     achieved = _achieved(table, work, known)
-    achieved.attrs.update(_told(work, whole, known, differs))
+    achieved.attrs.update(_told(work, whole, known, differs), best_bytes_per_s=_best(work, known)["memory"])
     return achieved
 
 

@@ -138,7 +138,7 @@ def bytes_from_shapes(kernel: Mapping[str, object]) -> float:
     It is the least that a kernel moves. One that names inputs only changes the first of them in place if it is an
     optimizer; the outputs of others that do are left out.
     """
-    inputs, outputs = (_operands(kernel, side) for side in ("input", "output"))
+    inputs, outputs = (operand_bytes(kernel, side) for side in ("input", "output"))
     absent = kernel.get("output_shapes")
     if isinstance(absent, str) and absent.strip('"; ') and not outputs:
         return math.nan
@@ -156,7 +156,8 @@ def bytes_from_shapes(kernel: Mapping[str, object]) -> float:
     return float(sum(inputs) + sum(outputs))
 
 
-def _operands(kernel: Mapping[str, object], side: str) -> list[float]:
+def operand_bytes(kernel: Mapping[str, object], side: str) -> list[float]:
+    """Return the bytes of each ``input`` or ``output`` of a kernel; NaN where its data type is not known."""
     sizes, types = shapes(kernel.get(f"{side}_shapes")), _texts(kernel.get(f"{side}_dtypes"))
     if len(types) < len(sizes):
         return [math.nan]

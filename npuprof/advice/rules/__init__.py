@@ -5,11 +5,16 @@ from __future__ import annotations
 from npuprof.advice.rules import (
     ai_cpu,
     copies,
+    cube_efficiency,
     exposed_communication,
     first_step,
+    fusible_repeats,
     host_bound,
     layout_and_casts,
+    memory_peak,
+    recompute,
     small_kernels,
+    unused_cores,
     waiting,
 )
 
@@ -20,6 +25,11 @@ RULES = (
     copies.RULE,
     ai_cpu.RULE,
     layout_and_casts.RULE,
+    fusible_repeats.RULE,
+    cube_efficiency.RULE,
+    unused_cores.RULE,
+    recompute.RULE,
     small_kernels.RULE,
+    memory_peak.RULE,
     first_step.RULE,
 )

@@ -1,0 +1,60 @@
+"""Matrix products and attention that are far from what the cube cores do elsewhere in the run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuprof import tables as schema
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding, Rule
+from npuprof.advice.wording import most_time
+from npuprof.analysis.kernel_flops import is_of_cube
+
+NAME = "cube_efficiency"
+_THRESHOLD = 0.05  # of the step: time of all products
+_WORTH = 0.01  # of the step: what the slow ones would gain
+_LOW = 0.5  # of the best of the run
+_REACHED = 0.7  # of the peak: what a product of fitting shapes reaches
+_SURE_NS = 10_000
+
+
+def check(facts: Facts) -> Finding:
+    """Fire if kernels of the cube reach less than half of the run's best, and that costs more than 1 % of a step."""
+    kernels = facts.tables["kernels"]
+    if facts.limits is None or not len(kernels):
+        return Finding(NAME, "cannot tell", collect="level=1 with aic_metrics=PipeUtilization, and shapes")
+    duration = kernels["duration_ns"].to_numpy(np.int64)
+    whole = facts.kernels_per_step(duration[schema.matching(kernels["op_type"], is_of_cube)])
+    if whole <= _THRESHOLD * facts.step_ns:
+        return Finding(NAME, "clean", cost_ns=whole)
+    table = facts.efficiency
+    limited = (table["bound"] == "cube").to_numpy(bool)
+    # With a causal mask attention does half of what its shapes tell: what it may have done counts.
+    most = np.fmax(table["flops_most"].to_numpy(np.float64), table["flops"].to_numpy(np.float64))
+    least = np.maximum(table["flops"].to_numpy(np.float64), 1.0)
+    reached = table["efficiency"].to_numpy(np.float64) * most / least
+    lasting = limited & (duration >= _SURE_NS)
+    best = float(reached[lasting].max(initial=0.0))
+    slow = lasting & (reached < _LOW * best)
+    lost = np.where(slow, duration * (1 - reached / min(_REACHED, max(best, 1e-9))), 0.0)
+    gained = facts.kernels_per_step(lost)
+    if gained <= _WORTH * facts.step_ns:
+        return Finding(NAME, "clean", cost_ns=whole)
+    rows = kernels.assign(efficiency=reached, lost_ns=np.rint(lost).astype(np.int64))[slow]
+    mean = 100 * float((reached * duration)[slow].sum() / duration[slow].sum())
+    return Finding(
+        NAME,
+        "fires",
+        title="Matrix products use little of the cube",
+        cost_ns=facts.kernels_per_step(duration[slow]),
+        gain_hi_ns=gained,
+        detail=f"{most_time(rows, ('op_type', 'input_shapes'))} at {mean:.0f} % of the peak, which others in this run "
+        f"reach to {100 * best:.0f} %",
+        action="M, N and K as multiples of 256 (16 at least), 16-bit operands, weights in FRACTAL_NZ, and a chunked "
+        "product where one dimension is huge",
+        table="kernels",
+        rows=rows,
+    )
+
+
+RULE = Rule(NAME, "matrix products far below the run's best", check)

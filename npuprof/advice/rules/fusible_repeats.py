@@ -1,0 +1,139 @@
+"""Sequences of small vector kernels that come again and again, and could be one kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables as schema
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding, Rule
+from npuprof.analysis.accounting import IDLE
+from npuprof.analysis.kernel_flops import is_of_cube, operand_bytes
+from npuprof.analysis.repeats import repeats
+from npuprof.arrays import Bools, Int64
+from npuprof.quantities import duration
+
+NAME = "fusible_repeats"
+_THRESHOLD = 0.01  # of the step
+_HOST_BOUND = 0.1  # of the step: idle time from which on gaps between kernels count
+_AT_LEAST = 5
+_START_NS = 5_000  # what a kernel takes beside moving its data
+_GAP_NS = 100_000  # a longer gap has another cause than one more launch
+_MOST = 2
+_MOST_KERNELS = 200_000  # the last ones of a longer run stand for all
+_CORES = ("AI_VECTOR_CORE", "AIVECTOR", "AIV", "MIX_AIV", "AI_CORE", "AICORE")
+_ALIKE = ["op_type", "input_shapes", "input_dtypes"]
+_FUSED = (
+    (("rsqrt", "mean"), "torch_npu.npu_rms_norm"),
+    (("cos", "sin"), "cosines and sines once a step instead of in each layer"),
+    (("neg", "concat"), "torch_npu.npu_rotary_mul"),
+    (("sigmoid", "mul"), "torch_npu.npu_swiglu"),
+    (("sqrt", "div"), "a fused optimizer (torch_npu.optim.NpuFusedAdamW)"),
+    (("softmax",), "torch_npu.npu_fusion_attention"),
+)
+
+
+@dataclass(frozen=True)
+class _Repeat:
+    """A sequence: the kernels of each time it came, in a row of `rows`, their time, and what one kernel would save."""
+
+    rows: Int64
+    total_ns: int
+    saved_ns: float
+
+
+def check(facts: Facts) -> Finding:
+    """Fire if sequences of vector kernels that come at least five times would take 1 % of a step less as one kernel."""
+    kernels = facts.tables["kernels"]
+    if facts.limits is None or not kernels["input_shapes"].notna().any():
+        return Finding(NAME, "cannot tell", collect="level=1 with aic_metrics=PipeUtilization, and shapes")
+    sequences, gaps = _sequences(kernels), facts.host_known and facts.per_step(IDLE) > _HOST_BOUND * facts.step_ns
+    of_all = max(1.0, len(kernels) / _MOST_KERNELS)
+    at_most = np.array([_time(kernels, rows, gaps=gaps) for rows in sequences], np.int64)
+    if of_all * facts.kernels_per_step(at_most) <= _THRESHOLD * facts.step_ns:
+        return Finding(NAME, "clean")
+    found = [_repeat(facts, rows, int(most)) for rows, most in zip(sequences, at_most, strict=True)]
+    found = sorted((one for one in found if one.saved_ns > 0), key=lambda one: -one.saved_ns)
+    saved = facts.kernels_per_step(of_all * np.array([one.saved_ns for one in found]))
+    if saved <= _THRESHOLD * facts.step_ns:
+        return Finding(NAME, "clean", cost_ns=saved)
+    types = [kernels["op_type"].iloc[one.rows[0]].astype(str).tolist() for one in found[:_MOST]]
+    told = [f"{', '.join(names)} ({len(one.rows):,} times)" for names, one in zip(types, found, strict=False)]
+    return Finding(
+        NAME,
+        "fires",
+        title="Sequences of small kernels come again and again",
+        cost_ns=facts.kernels_per_step(of_all * np.array([one.total_ns for one in found])),
+        gain_hi_ns=saved,
+        detail=f"{'; '.join(told)}: each as one kernel would take up to {duration(saved)} a step less",
+        action=", ".join(dict.fromkeys(_fused(names) for names in types)),
+        table="kernels",
+        rows=kernels.iloc[np.sort(np.concatenate([one.rows.ravel() for one in found]))],
+    )
+
+
+def _sequences(kernels: pd.DataFrame) -> list[Int64]:
+    """Return the rows of each sequence of vector kernels that comes often enough, a row for each time."""
+    stream = kernels[["device_id", "stream_id"]].fillna(-1).to_numpy(np.int64)
+    order = np.lexsort((kernels["start_ns"].to_numpy(np.int64), stream[:, 1], stream[:, 0]))[-_MOST_KERNELS:]
+    alike = kernels.groupby(_ALIKE, observed=True, dropna=False, sort=False).ngroup().to_numpy(np.int64)
+    codes = np.where(_fusible(kernels), alike, -1)[order]
+    same_stream = (stream[order][1:] == stream[order][:-1]).all(axis=1)
+    ends = np.flatnonzero(~(same_stream & _connected(kernels, order, codes))) + 1
+    apart, place = np.insert(codes, ends, -1), np.insert(order, ends, -1)  # no sequence goes on behind an end
+    found = repeats(apart, at_least=_AT_LEAST)
+    return [place[begins[:, np.newaxis] + np.arange(length)] for length, begins in found]
+
+
+def _connected(kernels: pd.DataFrame, order: Int64, codes: Int64) -> Bools:
+    """Return whether each kernel may read what the one before it wrote: an operand has the shape of the result."""
+    pairs, number = np.unique(codes[:-1] * (codes.max() + 2) + codes[1:], return_index=True, return_inverse=True)[1:]
+    written = kernels["output_shapes"].to_numpy()[order[pairs]]
+    read = kernels["input_shapes"].to_numpy()[order[pairs + 1]]
+    fits = [
+        isinstance(one, str) and one.strip('"').split(";")[0] in str(several).strip('"').split(";")
+        for one, several in zip(written, read, strict=True)
+    ]
+    connected: Bools = np.array(fits, bool)[number] & (codes[:-1] >= 0) & (codes[1:] >= 0)
+    return connected
+
+
+def _fusible(kernels: pd.DataFrame) -> Bools:
+    of_cube = schema.matching(kernels["op_type"], lambda name: is_of_cube(name) or name.lower().startswith("hcom"))
+    fusible: Bools = kernels["core"].isin(_CORES).to_numpy(bool) & ~of_cube & kernels["op_type"].notna().to_numpy(bool)
+    return fusible
+
+
+def _time(kernels: pd.DataFrame, rows: Int64, *, gaps: bool) -> int:
+    """Return the time of the kernels of a sequence, with the short gaps between them if those count."""
+    start, took = (kernels[name].to_numpy(np.int64)[rows] for name in ("start_ns", "duration_ns"))
+    between = start[:, 1:] - start[:, :-1] - took[:, :-1]
+    return int(took.sum()) + (int(between[(between > 0) & (between < _GAP_NS)].sum()) if gaps else 0)
+
+
+def _repeat(facts: Facts, rows: Int64, at_most: int) -> _Repeat:
+    """Return what a sequence would save as one kernel that moves the first operands and the last results once.
+
+    It takes at least as long as the longest kernel of the sequence, whose own work remains.
+    """
+    kernels = facts.tables["kernels"]
+    ends: list[Any] = kernels.iloc[rows[0, [0, -1]]].to_dict("records")
+    moved = float(sum(operand_bytes(ends[0], "input")) + sum(operand_bytes(ends[1], "output")))
+    times = kernels["duration_ns"].to_numpy(np.int64)[rows]
+    fused_ns = len(rows) * (1e9 * moved / facts.efficiency.attrs["best_bytes_per_s"] + _START_NS)
+    saved = at_most - max(fused_ns, float(times.max(axis=1).sum()))
+    return _Repeat(rows, int(times.sum()), 0.0 if np.isnan(saved) else saved)
+
+
+def _fused(names: list[str]) -> str:
+    """Return what does the same as a sequence in one kernel, where that is known."""
+    text = " ".join(names).lower()
+    known = (action for words, action in _FUSED if all(word in text for word in words))
+    return next(known, "one operator of torch_npu for the sequence, else a kernel in Triton or Ascend C")
+
+
+RULE = Rule(NAME, "sequences of vector kernels that one kernel could replace", check)

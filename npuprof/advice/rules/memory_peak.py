@@ -1,0 +1,70 @@
+"""Device memory that is nearly full, or held in pieces that fit nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding, Rule
+from npuprof.analysis.memory_peak import memory_peak
+from npuprof.quantities import share, size
+
+NAME = "memory_peak"
+_FULL = 0.9  # of the device's memory
+_HALF = 0.5  # of the device's memory: with less in use nothing is at risk
+_SMALLEST = 22 << 30  # the memory of the smallest chip, where the run does not tell which one it is
+_FRAGMENTED = 0.2  # of what the allocator holds
+_LEAST_BYTES = 1 << 28  # less in pieces is not worth a line
+_ALLOCATORS = ("PTA+GE", "PTA", "GE")
+_MOST = 3
+
+
+def check(facts: Facts) -> Finding:
+    """Fire if more than 90 % of the device's memory is in use, or 20 % of what the allocator holds is in pieces."""
+    memory = facts.tables["memory"]
+    used = int(memory["reserved_bytes"].max()) if memory["reserved_bytes"].notna().any() else 0
+    if not used:
+        return Finding(NAME, "cannot tell", collect="memory=True")
+    whole = facts.limits.hbm_bytes if facts.limits is not None else 0
+    allocated, reserved = _peak(memory)
+    pieces = reserved - allocated
+    full = bool(whole) and used > _FULL * whole
+    fragmented = pieces > max(_FRAGMENTED * reserved, _LEAST_BYTES)
+    if not full and (not fragmented or used < _HALF * (whole or _SMALLEST)):
+        return Finding(NAME, "clean")
+    told = [f"{size(used)} in use" + (f", {share(used, whole)} of the {size(whole)} of the device" if whole else "")]
+    if fragmented:
+        told.append(f"{size(pieces)} ({share(pieces, reserved)}) of what the allocator holds is free but in pieces")
+    table = "allocations" if len(facts.tables["allocations"]) else "memory"
+    owners = memory_peak(facts.tables)[:_MOST] if table == "allocations" else pd.DataFrame()
+    told += [f"most by {_owners(owners)}"] if len(owners) else []
+    fix = "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True" if fragmented else "recompute activations, or offload them"
+    return Finding(
+        NAME,
+        "fires",
+        title="Device memory is nearly full" if full else "Device memory is fragmented",
+        detail="; ".join(told),
+        action=f"{fix}; run.memory_peak() has every owner",
+        table="memory",
+        rows=memory[(memory["reserved_bytes"] == memory["reserved_bytes"].max()).fillna(value=False).to_numpy(bool)],
+    )
+
+
+def _peak(memory: pd.DataFrame) -> tuple[int, int]:
+    """Return what was allocated at most, and what the allocator held then."""
+    known = memory[(memory["allocated_bytes"].notna() & memory["reserved_bytes"].notna()).to_numpy(bool)]
+    for component in _ALLOCATORS:
+        own = known[(known["component"] == component).to_numpy(bool)]
+        if len(own):
+            highest = own.iloc[int(np.argmax(own["allocated_bytes"].to_numpy(np.int64)))]
+            return int(highest["allocated_bytes"]), int(highest["reserved_bytes"])
+    return 0, 0
+
+
+def _owners(owners: pd.DataFrame) -> str:
+    called = owners["line"].astype(object).fillna(owners["op"].astype(object)).fillna(owners["category"].astype(object))
+    return ", ".join(f"{name} {size(int(held))}" for name, held in zip(called, owners["size_bytes"], strict=True))
+
+
+RULE = Rule(NAME, "memory that is nearly full or fragmented", check)

@@ -1,0 +1,88 @@
+"""Operators of the forward pass that run again in the backward pass."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables as schema
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding, Rule
+from npuprof.advice.wording import most_time
+from npuprof.analysis.places import nearest
+from npuprof.arrays import Bools, Int64
+from npuprof.quantities import share
+
+NAME = "recompute"
+_THRESHOLD = 0.01  # of the step
+_PATH = 3  # operators in a row that must be those of the forward pass
+_LIBRARY = re.compile(r"(?!autograd::|torch::)\w+::")
+_ENGINE = "autograd::engine"
+
+
+def check(facts: Facts) -> Finding:
+    """Fire if kernels of forward operators that run again in the backward pass take more than 1 % of the step."""
+    operators = facts.tables["operators"]
+    in_engine = schema.matching(operators["name"], lambda name: _ENGINE in name)
+    if not in_engine.any() or not operators["input_shapes"].notna().any() or not len(facts.tables["kernels"]):
+        return Finding(NAME, "cannot tell", collect="shapes, and operators of forward and backward pass")
+    again = _again(facts, in_engine)
+    found, first = facts.causes, facts.causes.first_row["operators"]
+    wanted = np.zeros(len(found.callers), bool)
+    wanted[first : first + len(operators)] = again
+    kernels = facts.tables["kernels"]
+    rows = kernels[nearest(found.callers, found.launchers, wanted) >= 0]
+    cost = facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64))
+    if cost <= _THRESHOLD * facts.step_ns:
+        return Finding(NAME, "clean", cost_ns=cost)
+    whole = int(kernels["duration_ns"].sum())
+    return Finding(
+        NAME,
+        "fires",
+        title="The forward pass is computed again in the backward pass",
+        cost_ns=cost,
+        gain_hi_ns=cost,
+        detail=f"{int(again.sum()):,} operators run again, {share(int(rows['duration_ns'].sum()), whole)} of kernel "
+        f"time: {most_time(rows)}",
+        action="checkpoint fewer layers, or only their cheap operators, as far as the memory allows",
+        table="kernels",
+        rows=rows,
+    )
+
+
+def _again(facts: Facts, in_engine: Bools) -> Bools:
+    """Return which operators of the backward pass are, some in a row, those of the forward pass."""
+    operators, found = facts.tables["operators"], facts.causes
+    first = found.first_row["operators"]
+    own = slice(first, first + len(operators))
+    library, engine = np.zeros(len(found.callers), bool), np.zeros(len(found.callers), bool)
+    library[own] = schema.matching(operators["name"], lambda name: bool(_LIBRARY.match(name)))
+    engine[own] = in_engine
+    above = np.where(found.callers >= 0, nearest(found.callers, found.callers, library), -1)
+    rows = np.flatnonzero(library[own] & (above[own] < 0))
+    node = nearest(found.callers, rows + first, engine)
+    thread = operators["thread_id"].to_numpy(np.int64)[rows]
+    order = np.lexsort((operators["start_ns"].to_numpy(np.int64)[rows], node, thread))
+    rows, node, thread = rows[order], node[order], thread[order]
+    alike = operators[["name", "input_shapes"]].iloc[rows]
+    path = _paths(alike.groupby(["name", "input_shapes"], observed=True, dropna=False).ngroup().to_numpy(np.int64))
+    together = (node[: len(path)] == node[_PATH - 1 :]) & (thread[: len(path)] == thread[_PATH - 1 :])
+    forward = np.unique(path[together & (node[: len(path)] < 0)])
+    begins = np.flatnonzero(together & (node[: len(path)] >= 0) & np.isin(path, forward))
+    again = np.zeros(len(operators), bool)
+    again[rows[(begins[:, np.newaxis] + np.arange(_PATH)).ravel()]] = True
+    return again
+
+
+def _paths(codes: Int64) -> Int64:
+    """Return a number for each few operators in a row."""
+    number = codes
+    for length in range(2, _PATH + 1):
+        number = number[: max(len(codes) - length + 1, 0)]
+        number = pd.factorize(number * (int(codes.max(initial=0)) + 1) + codes[length - 1 :])[0].astype(np.int64)
+    return number
+
+
+RULE = Rule(NAME, "forward operators that run again in the backward pass", check)

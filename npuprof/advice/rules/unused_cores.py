@@ -1,0 +1,60 @@
+"""Kernels that leave cores of the chip without a block."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding, Rule
+from npuprof.advice.wording import most_time
+from npuprof.arrays import Float64
+from npuprof.quantities import duration, share
+
+NAME = "unused_cores"
+_THRESHOLD = 0.01  # of the step
+_SURE_NS = 20_000  # a shorter kernel mostly starts and ends
+_CUBE = ("AI_CORE", "AICORE", "AIC", "MIX_AIC")
+_VECTOR = ("AI_VECTOR_CORE", "AIVECTOR", "AIV", "MIX_AIV")
+
+
+def check(facts: Facts) -> Finding:
+    """Fire if kernels of fewer blocks than cores, or of a last round that is not full, lose more than 1 % of a step."""
+    kernels, limits = facts.tables["kernels"], facts.limits
+    blocks = kernels["block_num"].to_numpy(np.float64, na_value=0.0)
+    if limits is None or not blocks.any():
+        return Finding(NAME, "cannot tell", collect="level=1 with aic_metrics=PipeUtilization")
+    lost = kernels["duration_ns"].to_numpy(np.float64) * _unused(facts, blocks)
+    cost = facts.kernels_per_step(lost)
+    if cost <= _THRESHOLD * facts.step_ns:
+        return Finding(NAME, "clean", cost_ns=cost)
+    rows = kernels.assign(lost_ns=np.rint(lost).astype(np.int64))[lost > 0]
+    whole = int(kernels["duration_ns"].sum())
+    return Finding(
+        NAME,
+        "fires",
+        title="Kernels leave cores unused",
+        cost_ns=cost,
+        gain_hi_ns=cost,
+        detail=f"{share(int(rows['duration_ns'].sum()), whole)} of kernel time on fewer cores than there are: "
+        f"{most_time(rows)}; {limits.cube_cores} cube and {limits.vector_cores} vector cores; kernels that memory "
+        f"limits gain less than {duration(cost)}",
+        action="larger batches or fewer, larger operators; tune tiling and block numbers (AOE); split long reductions",
+        table="kernels",
+        rows=rows,
+    )
+
+
+def _unused(facts: Facts, blocks: Float64) -> Float64:
+    """Return for each kernel the share of its time that its blocks would take less on all cores."""
+    limits, kernels = facts.limits, facts.tables["kernels"]
+    cores = np.zeros(len(blocks))
+    if limits is not None:
+        cores[kernels["core"].isin(_CUBE).to_numpy(bool)] = limits.cube_cores
+        cores[kernels["core"].isin(_VECTOR).to_numpy(bool)] = limits.vector_cores
+    known = (cores > 0) & (blocks > 0) & (kernels["duration_ns"].to_numpy(np.int64) >= _SURE_NS)
+    rounds = np.ceil(np.divide(blocks, cores, out=np.ones_like(blocks), where=known))
+    unused: Float64 = np.where(known, 1 - np.divide(blocks, rounds * cores, out=np.ones_like(blocks), where=known), 0.0)
+    return unused
+
+
+RULE = Rule(NAME, "kernels of fewer blocks than the chip has cores", check)

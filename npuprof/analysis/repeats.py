@@ -1,0 +1,93 @@
+"""Sequences of kernels that come again and again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npuprof.arrays import Bools, Int64
+
+MOST = 15
+"""Kernels of the longest sequence that is looked for."""
+
+_MOST_SEQUENCES = 200  # of a length: the most frequent ones
+
+
+def repeats(codes: Int64, *, at_least: int, most: int = MOST) -> list[tuple[int, Int64]]:
+    """Find sequences of codes that come again, the longest first; none overlaps another.
+
+    Parameters
+    ----------
+    codes
+        What follows what; -1 is part of no sequence.
+    at_least
+        How often a sequence must come.
+    most
+        Length of the longest sequence.
+
+    Returns
+    -------
+    list[tuple[int, Int64]]
+        The length of a sequence, at least 2, and the places where it begins. A sequence that consists of a shorter one
+        several times is found as the shorter one.
+    """
+    free: Bools = codes >= 0
+    found = []
+    same = [np.zeros(0, np.int64), *(_run_lengths(codes, period) for period in range(1, most))]
+    windows = _windows(codes, most)
+    for length in range(min(most, len(codes)), 1, -1):
+        number = np.where(_all_free(free, length), windows[length], -1)
+        for period in range(1, length):
+            number[same[period][: len(number)] >= max(length - period, period)] = -1
+        places = np.flatnonzero(number >= 0)
+        count = np.bincount(number[places]) if len(places) else np.zeros(0, np.int64)
+        often = places[count[number[places]] >= at_least]
+        for one in _by_number(often, number[often]):
+            kept = _apart(one[free[one[:, np.newaxis] + np.arange(length)].all(axis=1)], length)
+            if len(kept) >= at_least:
+                free[kept[:, np.newaxis] + np.arange(length)] = False
+                found.append((length, kept))
+    return found
+
+
+def _windows(codes: Int64, most: int) -> list[Int64]:
+    """Return for each length the number of the sequence of that length which begins at each place."""
+    windows = [np.zeros(0, np.int64), codes]
+    for length in range(2, min(most, len(codes)) + 1):
+        before, last = windows[-1][: len(codes) - length + 1], codes[length - 1 :]
+        windows.append(pd.factorize(before * (int(codes.max()) + 2) + last + 1)[0].astype(np.int64))
+    return windows
+
+
+def _all_free(free: Bools, length: int) -> Bools:
+    taken = np.concatenate([[0], np.cumsum(~free)])
+    whole: Bools = taken[length:] == taken[:-length]
+    return whole
+
+
+def _run_lengths(codes: Int64, period: int) -> Int64:
+    """Return for each place how many codes from there on are those of `period` places later."""
+    equal = np.append(codes[:-period] == codes[period:], np.zeros(min(period, len(codes)), bool))[: len(codes)]
+    place = np.arange(len(equal))
+    stop = np.where(equal, len(equal), place)
+    lengths: Int64 = np.minimum.accumulate(stop[::-1])[::-1] - place
+    return lengths
+
+
+def _apart(places: Int64, length: int) -> Int64:
+    """Keep the places that do not overlap the one kept before."""
+    if len(places) < 2 or np.diff(places).min() >= length:
+        return places
+    kept = [int(places[0])]
+    for place in places[1:].tolist():
+        if place >= kept[-1] + length:
+            kept.append(place)
+    return np.array(kept, np.int64)
+
+
+def _by_number(places: Int64, number: Int64) -> list[Int64]:
+    """Return the places of each sequence, those of the most frequent first."""
+    order = np.argsort(number, kind="stable")
+    _, count = np.unique(number, return_counts=True)
+    parts = np.split(places[order], np.cumsum(count)[:-1]) if len(order) else []
+    return sorted(parts, key=lambda part: (-len(part), int(part[0])))[:_MOST_SEQUENCES]
