@@ -19,6 +19,8 @@ class Accounts:
     ----------
     names
         Table names in the file by the names that readers use, where they differ.
+    damaged
+        Tables of which a reading ended early.
     """
 
     def __init__(self, file: str, notes: Notes) -> None:
@@ -26,6 +28,7 @@ class Accounts:
         self._read: set[str] = set()
         self._noted: set[tuple[str, str]] = set()
         self.names: dict[str, str] = {}
+        self.damaged: set[str] = set()
 
     def read(self, table: str, rows: int) -> bool:
         """Register the rows of a table once; return whether this is its first reading."""
@@ -67,6 +70,12 @@ class Accounts:
         if rows and (table, reason) not in self._noted:
             self._noted.add((table, reason))
             self._notes.leave_out(self._source(table), reason, rows, affects=affects, severity=severity)
+
+    def settle_damaged(self) -> None:
+        """Note the rows that one reading of a damaged table had and another had not."""
+        for table in sorted(self.damaged):
+            if (rows := self._notes.ledger.open_rows(self._source(table))) > 0:
+                self.leave_out(table, "the table is damaged, and not every reading of it has this row", rows)
 
     def _source(self, table: str) -> str:
         return f"{self._file}: {self.names.get(table, table)[:80]}"

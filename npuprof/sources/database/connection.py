@@ -219,6 +219,7 @@ class Database:
                 if batch:
                     yield batch
         if damage is not None:
+            self.accounts.damaged.add(table)
             self.notes.error(
                 self.path.name, f"{table}: damaged after {count} rows ({damage}); the rows before are shown"
             )
@@ -286,6 +287,7 @@ def open_database(path: Path, notes: Notes) -> Iterator[Database]:
         except _DAMAGE as error:
             raise SourceError(f"{path} is a damaged SQLite database: {error}; export the result again") from error
         yield database
+        database.accounts.settle_damaged()
 
 
 def _refuse_endless_schema(connection: sqlite3.Connection, path: Path) -> None:

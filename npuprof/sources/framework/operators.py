@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Int32, Int64
+from npuprof.arrays import Bools, Int32, Int64
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT, optional, recoded
 from npuprof.sources.columns.steps import step_numbers, step_of
@@ -149,11 +149,28 @@ def _pair(kind: Int64, thread: Int64, names: Int32, time_ns: Int64, notes: Notes
     pairs = (kind[before] % 2 == _BEGIN_OF_ENQUEUE) & (kind[after] % 2 == 1)
     for column in (side, thread, names):
         pairs &= column[before] == column[after]
-    unpaired = len(kind) - 2 * int(pairs.sum())
-    if unpaired:
-        notes.info(_MARKS, "an enqueue or dequeue has only one end: the recording began or ended within it", unpaired)
-        notes.ledger.leave_out(_MARKS, unpaired)
+    alone = np.ones(len(kind), bool)
+    alone[before[pairs]] = alone[after[pairs]] = False
+    at_edge = _at_edge(kind % 2 == _BEGIN_OF_ENQUEUE, side, thread, time_ns)
+    if count := int((alone & at_edge).sum()):
+        notes.info(_MARKS, "an enqueue or dequeue has only one end: the recording began or ended within it", count)
+        notes.ledger.leave_out(_MARKS, count)
+    lost = int((alone & ~at_edge).sum())
+    notes.leave_out(_MARKS, "the other end of an enqueue or dequeue is missing, or has another name", lost)
     return before[pairs], after[pairs]
+
+
+def _at_edge(is_begin: Bools, side: Int64, thread: Int64, time_ns: Int64) -> Bools:
+    """Return which marks are ends before any begin of their thread, or begins after any end."""
+    order = np.lexsort((time_ns, thread, side))
+    begin = pd.Series(is_begin[order])
+    lanes = [pd.Series(side[order]), pd.Series(thread[order])]
+    begins_before = begin.groupby(lanes).cumsum()
+    ends = (~begin).groupby(lanes)
+    ends_after = ends.transform("sum") - ends.cumsum()
+    at_edge = np.empty(len(order), bool)
+    at_edge[order] = np.where(begin, ends_after == 0, begins_before == 0)
+    return at_edge
 
 
 def _queue_names(is_dequeue: npt.NDArray[np.bool_], codes: Int32, names: list[str | None], ids: Int64) -> Names:

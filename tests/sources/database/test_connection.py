@@ -180,7 +180,7 @@ def test_the_rows_before_the_damage_are_kept_and_told(tmp_path: Path) -> None:
     found = found[found != ABSENT]  # the last page was cut in its middle
     assert 0 < len(found) < 5000
     assert (np.diff(found) > 0).all()
-    assert "damaged after" in notes.to_frame()["message"].iloc[-1]
+    assert notes.to_frame()["message"].str.contains("damaged after").any()
 
 
 @pytest.mark.slow

@@ -85,9 +85,10 @@ def test_marks_without_their_other_end_are_counted(read: Reader) -> None:
     decoded = read(run)
     assert decoded.tables["operators"]["start_ns"].tolist() == [utc(20)]
     assert decoded.tables["operators"]["name"].tolist() == ["Enqueue"]  # no dequeue tells what it was
-    assert decoded.notes.to_frame()[["message", "count"]].to_numpy().tolist() == [
-        ["a mark is of an unknown kind", 1],
-        ["an enqueue or dequeue has only one end: the recording began or ended within it", 3],
+    assert decoded.notes.to_frame()[["severity", "message", "count"]].to_numpy().tolist() == [
+        ["info", "a mark is of an unknown kind", 1],
+        ["info", "an enqueue or dequeue has only one end: the recording began or ended within it", 2],
+        ["warning", "the other end of an enqueue or dequeue is missing, or has another name; left out", 1],
     ]
 
 
