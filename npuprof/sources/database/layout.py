@@ -179,5 +179,5 @@ def _add_metadata(info: Info, database: Database) -> None:
             if name != _ENVIRONMENT:
                 info.metadata.setdefault(name, value)
             elif isinstance(value, dict):
-                environment = {str(key): str(text) for key, text in value.items() if text not in ("", None)}
+                environment = {str(key): str(entry) for key, entry in value.items() if entry not in ("", None)}
                 info.environment = {**environment, **info.environment}

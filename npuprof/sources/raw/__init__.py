@@ -1,18 +1,18 @@
 """Raw ``PROF_*`` directories, as the Ascend collector writes them, decoded without the vendor's toolkit.
 
-:func:`read` goes the way of the bytes, from package to package; none of these imports from one below it::
+:func:`read` passes the packages in this order; none imports from a package below it::
 
     records/        slices of a data folder -> whole records, whose layouts and enumerations are here
-    metadata/       what a recording tells of itself: control files, clocks, the chips, dictionaries of names
-    join_keys/      task ids and times, by which records of different streams belong together
-    host/           -> calls, operators, tasks as they were launched, communication, memory of operators
-    device/         -> tasks as they ran, steps, performance counters, what AI CPUs wrote
-    chips/          the same of other families of chips, and which reader reads which family
-    correlation/    both sides -> launches, marks, collectives; the tables of calls, tasks and kernels
+    metadata/       facts of the recording: control files, clocks, chips, dictionaries of names
+    join_keys/      joins of records of different streams by task ids and times
+    host/           -> calls, operators, launched tasks, communication, memory of operators
+    device/         -> executed tasks, steps, performance counters, AI CPU records
+    chips/          the same for other chip families, and their readers
+    correlation/    host and device -> launches, marks, collectives; the tables of calls, tasks and kernels
     communication/  -> the tables of communication
-    samples/        streams sampled by time, of either side -> memory and counters
+    samples/        streams sampled by time -> memory and counters
 
-A new record type is a layout in :mod:`.records.layouts`, and a function beside its neighbours that reads it.
+A new record type is a layout in :mod:`.records.layouts` and a function that reads it.
 Source: raw/FORMAT.md.
 """
 
@@ -67,9 +67,9 @@ _NO_START = int(np.iinfo(np.int64).min)
 
 
 def recognises(path: Path) -> bool:
-    """Return whether `path` is a raw directory: one with ``host`` or ``device_N`` folders of control files or data.
+    """Return whether `path` is a raw directory: with ``host`` or ``device_N`` folders of control files or data.
 
-    A bare ``data`` folder of an old chip's slices, or the folder around it, is one too.
+    A ``data`` folder of an old chip's slices, or the folder around it, is recognised too.
     """
     try:
         return path.is_dir() and (bool(_side_folders(path)) or old_folder(path) is not None)
@@ -83,15 +83,15 @@ def read(path: Path, part: Selection | Part | None = None) -> Decoded:
     Parameters
     ----------
     path
-        A ``PROF_*`` directory, or the folder of an old chip's slices; it is only read.
+        A ``PROF_*`` directory, or the folder of an old chip's slices.
     part
-        What is wanted of it, so that other records need not be joined; None for everything. Rows beyond it may stay.
+        The selection, so that other records need not be joined; None for all. Rows beyond it may remain.
 
     Returns
     -------
     The tables `api`, `tasks`, `kernels`, `communication`, `communication_tasks`, `marks`, `memory`, `allocations`,
-    `counters`, `links`, `overlap` and `steps`, and what the vendor sums of graphs among the statistics; what was
-    skipped or repaired is in the notes.
+    `counters`, `links`, `overlap` and `steps`, and statistics such as the vendor's sums over graphs; the notes hold
+    skipped and repaired records.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def read(path: Path, part: Selection | Part | None = None) -> Decoded:
         sides = _read_sides(path, notes)
     except OSError as error:
         raise SourceError(
-            f"{path} cannot be listed ({error.strerror or error}); give the PROF_* directory that the collector wrote"
+            f"{path} cannot be listed ({error.strerror or error}); load the PROF_* directory that the collector wrote"
         ) from error
     utc_ns = 0 if all(_is_undated(side) for side in sides) else clocks.epoch_offset(sides, notes)
     info = read_info(sides[0].directory if sides and sides[0].is_old else path, sides, utc_ns)
@@ -113,7 +113,7 @@ def read(path: Path, part: Selection | Part | None = None) -> Decoded:
 
 
 def read_part(path: Path, selection: Selection) -> Decoded:
-    """Decode what is selected of a raw directory, and somewhat more; as :func:`read`.
+    """Decode at least the selected part of a raw directory; see :func:`read`.
 
     Raises
     ------
@@ -174,11 +174,11 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     memory.add_tables(host, tables)
     decoded.statistics.update(memory.read_statistics(host, api))
     tables["counters"] = counters_table(devices, frequencies, host, _host_side(sides), held)
-    found, tables["kernels"] = read_aicpu(devices, tables["kernels"], host.names)
-    decoded.statistics |= found | read_task_rates(devices, tables["kernels"]) | readers.read_details(devices)
+    aicpu, tables["kernels"] = read_aicpu(devices, tables["kernels"], host.names)
+    decoded.statistics |= aicpu | read_task_rates(devices, tables["kernels"]) | readers.read_details(devices)
     decoded.statistics |= runtime_records.read_statistics(host) | captures.read_statistics(graphs)
     decoded.statistics |= track_records.read_statistics(devices)
-    decoded.statistics |= device_collectives.add_rows(host, graphs, tables, found)
+    decoded.statistics |= device_collectives.add_rows(host, graphs, tables, aicpu)
     issuers = device_collectives.are_issuers(tables["kernels"], graphs, decoded.statistics.get("mc2_comm_info"))
     computing = tables["kernels"][["start_ns", "duration_ns", "device_id", "name"]][~issuers]
     tables["overlap"] = overlap_table(computing, tables["communication"], of_span(tables["tasks"]))
@@ -241,7 +241,7 @@ def _start(info: Info) -> int:
 
 
 def _is_undated(side: Side) -> bool:
-    """Return whether a side is of an old recording without the anchors of its clocks."""
+    """Return whether a side is of an old recording without clock anchors."""
     return side.is_old and not (side.host_anchor and side.device_anchor)
 
 
@@ -256,14 +256,14 @@ def _read_sides(path: Path, notes: Notes) -> list[Side]:
     root = old_folder(path)
     if root is None:
         raise SourceError(
-            f"{path} holds no host or device_N folder; give the PROF_* directory that the collector wrote"
+            f"{path} holds no host or device_N folder; load the PROF_* directory that the collector wrote"
         )
     return read_old_sides(root, devices_of(Streams(root / "data", Notes(), root.name).names()), notes)
 
 
 def describe(path: Path) -> Info:
-    """Return what the control files of a raw directory tell."""
-    notes = Notes()  # told when the run itself is read
+    """Return the facts of a raw directory's control files."""
+    notes = Notes()  # reading the run reports them
     sides = read_sides(path, notes)
     return read_info(path, sides, clocks.epoch_offset(sides, notes))
 

@@ -108,7 +108,7 @@ class CsvTable:
         if written is None:
             refuse_too_large(path, path.stat().st_size)
         else:
-            self.warn("bytes that were set up and never written, left out", path.stat().st_size - len(written))
+            self.warn("preallocated bytes that were never written, left out", path.stat().st_size - len(written))
         note_damage(path, self._notes, written or b"")
         return written
 

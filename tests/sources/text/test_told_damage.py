@@ -156,7 +156,7 @@ def test_what_was_never_written_of_a_table_is_left_out_and_not_read(
         file.write(tail)
     run = npuprof.load(path)
     assert run.kernels["name"].astype(str).tolist() == ["Add", "Mul"][: 1 + bool(tail)]
-    assert _warned(path) == {"bytes that were set up and never written, left out": (1 << 40) - len(head + tail)}
+    assert _warned(path) == {"preallocated bytes that were never written, left out": (1 << 40) - len(head + tail)}
 
 
 def test_a_quote_that_is_not_closed_is_told_since_it_swallows_rows(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Records of the devices of other families of chips, and which reader reads which family."""
+"""Device records of other chip families, and the reader of each family."""

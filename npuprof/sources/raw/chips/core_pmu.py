@@ -1,4 +1,4 @@
-"""Performance counters of chips with a hardware task scheduler: ``aicore`` and ``aiVectorCore``, a record a task.
+"""Performance counters of chips with a hardware task scheduler: ``aicore`` and ``aiVectorCore``, a record per task.
 
 The records carry no time: the n-th record of a stream and task id belongs to the n-th kernel with these ids.
 Source: raw/FORMAT.md sections 7 and 9.
@@ -31,8 +31,8 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
 
     Returns
     -------
-    Columns without a core's prefix (``total_cycles``, ``aicore_time_ns``, ``vec_ratio`` ...), a value a kernel, NaN
-    where the core wrote none; times are NaN where the number of blocks is not known.
+    Columns without a core prefix (``total_cycles``, ``aicore_time_ns``, ``vec_ratio`` ...), a value per kernel, NaN
+    without a record; times are NaN where the number of blocks is unknown.
     """
     if is_sampled(device):
         return {}
@@ -56,21 +56,21 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
 
 
 def _in_order(device: Device, stream: str, records: Records, kernels: Kernels, among: Int64) -> tuple[Int64, Int64]:
-    """Find the records that belong to a kernel, and its number: in order, where both are there equally often."""
+    """Return the records of kernels and their kernels, in order, where a key has equally many of both."""
     tasks, rows = kernels.tasks, kernels.rows[among]
-    own = (records["stream"].astype(np.int64) & STREAM_MASK) << 16 | records["task"]
-    theirs = tasks.stream[rows] << 16 | tasks.task[rows]
-    distinct, codes = np.unique(np.concatenate((own, theirs)), return_inverse=True)
-    own_codes, their_codes = codes[: len(own)], codes[len(own) :]
+    ids = (records["stream"].astype(np.int64) & STREAM_MASK) << 16 | records["task"]
+    kernel_ids = tasks.stream[rows] << 16 | tasks.task[rows]
+    distinct, codes = np.unique(np.concatenate((ids, kernel_ids)), return_inverse=True)
+    codes_of_records, codes_of_kernels = codes[: len(ids)], codes[len(ids) :]
     count = len(distinct)
-    even = np.bincount(own_codes, minlength=count) == np.bincount(their_codes, minlength=count)
-    own_order = np.argsort(own_codes, kind="stable")
-    their_order = np.lexsort((tasks.begin[rows], their_codes))
-    at = own_order[even[own_codes[own_order]]]
+    even = np.bincount(codes_of_records, minlength=count) == np.bincount(codes_of_kernels, minlength=count)
+    own_order = np.argsort(codes_of_records, kind="stable")
+    their_order = np.lexsort((tasks.begin[rows], codes_of_kernels))
+    at = own_order[even[codes_of_records[own_order]]]
     lost = len(records) - len(at)
     device.skip(stream, "counters of no kernel, or not as many as its ids ran, skipped", lost)
     device.use(stream, len(at))
-    return at, among[their_order[even[their_codes[their_order]]]]
+    return at, among[their_order[even[codes_of_kernels[their_order]]]]
 
 
 def _metrics(
@@ -95,7 +95,7 @@ def _metrics(
 
 
 def _memory_bound(columns: Columns) -> Columns:
-    """Return the share of loading over that of the busier unit of both, as the vendor tells it of these chips."""
+    """Return the ratio of loading to the busier unit of both, as the vendor defines it for these chips."""
     shares = [columns.get(f"{name}_ratio") for name in ("mte2", "mac", "vec")]
     if any(share is None for share in shares):
         return {}

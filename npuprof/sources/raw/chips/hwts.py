@@ -15,7 +15,7 @@ from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import chip_layouts, enums
 
 STREAM_MASK = 0x7FF
-_LOGS = ("hwts.data", "hwts.aiv_data")  # the second is the vector cores' own, on the 610
+_LOGS = ("hwts.data", "hwts.aiv_data")  # the second: vector cores of the 610
 _TRACK = "ts_track"
 _START, _END = 0, 1
 _COUNTS = 16  # records carry a count of 4 bits
@@ -25,9 +25,9 @@ _STATE_AI_CPU = 1
 
 
 def read_tasks(device: Device, track: Track) -> DeviceTasks:
-    """Read start and end records of tasks and pair them, by log, stream and task.
+    """Read and pair start and end records of tasks by log, stream and task.
 
-    The 910A logs no AI CPU tasks: their states in ``ts_track`` tell when they ran.
+    The 910A logs no AI CPU tasks: their times are in their ``ts_track`` states.
     """
     parts = [_of_log(device, track, log) for log in _LOGS]
     if all(_AI_CPU not in part.kind.names for part in parts):
@@ -87,7 +87,7 @@ def _paired(
 
 
 def note_gaps(device: Device, log: str, records: Records) -> None:
-    """Note where the 4-bit count of records does not go on. Source: raw/FORMAT.md section 7."""
+    """Note gaps in the 4-bit count of records. Source: raw/FORMAT.md section 7."""
     count = (records["tag"] >> 4).astype(np.int64)
     gaps = int(((count[1:] - count[:-1]) % _COUNTS != 1).sum())
     if gaps:

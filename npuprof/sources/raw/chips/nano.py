@@ -1,6 +1,6 @@
-"""Tasks of the nano (platform version 9): one record a task, with its times and ten counters.
+"""Tasks of the nano (platform version 9): a record per task, with its times and ten counters.
 
-Its records tell a model and a task id, no stream; the host's side of them is not decoded.
+Its records hold a model and a task id, no stream; host records of such tasks are not decoded.
 Source: raw/FORMAT.md section 1 names the format; its layout is read in the vendor's own parser (``V5StarsBean``).
 """
 
@@ -29,7 +29,7 @@ _TYPE_BITS = 7
 
 
 def read_tasks(device: Device) -> DeviceTasks:
-    """Read the tasks that a device ran."""
+    """Read the tasks of a device."""
     records, begin = _read(device, device.notes)
     end = begin + records["duration"].astype(np.uint64)
     start_ns = device.clock.counter.to_ns(begin)
@@ -53,30 +53,30 @@ def read_tasks(device: Device) -> DeviceTasks:
 
 
 def read_counters(device: Device, kernels: Kernels) -> dict[str, npt.NDArray[Any]]:
-    """Return the metrics of kernels, without a core's prefix; times are NaN, as the number of blocks is not known."""
+    """Return kernel metrics without a core prefix; times are NaN, as the number of blocks is unknown."""
     records, begin = _read(device, Notes())  # its damage is noted with the tasks
     tasks, rows = kernels.tasks, kernels.rows
     at = joins.latest(tasks.task[rows], tasks.begin[rows], records["task"].astype(np.int64), begin.astype(np.int64))
-    own = np.flatnonzero(at >= 0)
-    if not len(own):
+    with_record = np.flatnonzero(at >= 0)
+    if not len(with_record):
         return {}
-    records = records[at[own]]
+    records = records[at[with_record]]
     cycles = (records["cycles"].astype(np.int64) | records["cycles_high"].astype(np.int64) << 32).astype(np.float64)
-    mhz = np.full(len(own), float(parse_frequency(device.side.device_fact("aic_frequency")) or 0))
-    absent = np.full(len(own), np.nan)
+    mhz = np.full(len(with_record), float(parse_frequency(device.side.device_fact("aic_frequency")) or 0))
+    absent = np.full(len(with_record), np.nan)
     events = profiling_events(device, "aic", _COUNTERS)
     metrics = metrics_of(device.family, device.side.info.get("platform_version"))
     counters = records["counters"].astype(np.float64)
-    found = metric_columns(UNSPLIT, events, counters, cycles, absent, mhz, metrics)
+    metrics_by_name = metric_columns(UNSPLIT, events, counters, cycles, absent, mhz, metrics)
     columns: dict[str, npt.NDArray[Any]] = {}
-    for name, values in {"total_cycles": cycles, **found}.items():
+    for name, values in {"total_cycles": cycles, **metrics_by_name}.items():
         columns[name] = np.full(len(rows), np.nan)
-        columns[name][own] = values
+        columns[name][with_record] = values
     return columns
 
 
 def _read(device: Device, notes: Notes) -> tuple[Records, Uint64]:
-    """Read the records with possible stamps, and their begins in device counter ticks."""
+    """Read the records with valid stamps, and their start in device counter ticks."""
     records = device.streams.read(f"{_STREAM}.data.{device.id}", chip_layouts.NANO)
     begin = records["low"].astype(np.uint64)
     begin |= records["middle"].astype(np.uint64) << np.uint64(32) | records["high"].astype(np.uint64) << np.uint64(48)

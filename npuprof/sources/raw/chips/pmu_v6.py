@@ -1,4 +1,4 @@
-"""Performance counters of the stars v6 family (950 and later): ten counters, a record of each core type a task.
+"""Performance counters of the stars v6 family (950 and later): ten counters, a record per task and core type.
 
 Source: raw/FORMAT.md sections 5.7, 8.8 and 9.
 """
@@ -28,9 +28,9 @@ _MAIN, _MIX, _OVERFLOW = 1, 2, 4
 
 
 def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) -> Columns:
-    """Read performance counters of a device and derive the metrics of its kernels, as ``device/pmu.py`` does.
+    """Read performance counters of a device and derive kernel metrics, like ``device/pmu.py``.
 
-    The core that runs first of a MIX kernel tells its time by its stamps, the other one by its cycles.
+    The time of a MIX kernel's first core comes from its stamps, that of the other core from its cycles.
     """
     if is_sampled(device):
         return {}
@@ -60,7 +60,7 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
 
 
 def _owners(records: Records, kernels: Kernels) -> Int64:
-    """Find the kernel (a number, not a row) that each record belongs to, -1 without one."""
+    """Return the kernel number of each record, -1 without a kernel."""
     tasks, rows = kernels.tasks, kernels.rows
     end = records["end"].astype(np.int64)
     owner = joins.latest(records["task"].astype(np.int64), end, tasks.task[rows], tasks.begin[rows])
@@ -91,7 +91,7 @@ def _metrics(
 
 
 def _by_cycles(device: Device, core: str, cycles: Float64, mhz: Float64, blocks: Int64) -> Float64:
-    """Estimate the time on the core that follows. The vendor tells none for a cube core; nor is there one here."""
+    """Estimate the time of a MIX kernel's second core; the vendor has none for a cube core."""
     cores = whole_number(device.side.device_fact("aiv_num")) or 0
     if core == "aic" or not cores:
         return np.full(len(cycles), np.nan)

@@ -1,4 +1,4 @@
-"""Which reader reads the device records of which family of chips.
+"""Readers of device records by chip family.
 
 Source: raw/FORMAT.md sections 1, 5 and 7.
 """
@@ -22,7 +22,7 @@ from npuprof.sources.raw.metadata.chip_families import Family
 
 
 def read_track(of: Device) -> Track:
-    """Read step tags and wraps of task ids."""
+    """Read step tags and task id wraps."""
     if of.family is Family.STARS_V6:
         return stars_v6.read_track(of)
     track = tasks.read_track(of)
@@ -34,7 +34,7 @@ def read_track(of: Device) -> Track:
 
 
 def read_tasks(of: Device, track: Track) -> DeviceTasks:
-    """Read the tasks that a device ran."""
+    """Read the tasks of a device."""
     if of.family is Family.HWTS:
         return hwts.read_tasks(of, track)
     if of.family is Family.STARS_V6:
@@ -45,7 +45,7 @@ def read_tasks(of: Device, track: Track) -> DeviceTasks:
 
 
 def read_counters(of: Device, kernels: pmu.Kernels, frequencies: pmu.Frequencies) -> dict[str, npt.NDArray[Any]]:
-    """Read performance counters, a value a kernel and metric."""
+    """Read performance counters: a value per kernel and metric."""
     if of.family is Family.HWTS:
         return core_pmu.read_counters(of, kernels, frequencies)
     if of.family is Family.STARS_V6:
@@ -56,12 +56,12 @@ def read_counters(of: Device, kernels: pmu.Kernels, frequencies: pmu.Frequencies
 
 
 def have_unique_ids(devices: Sequence[Device]) -> bool:
-    """Return whether the task ids of devices have 32 bits, and are unique."""
+    """Return whether task ids have 32 bits and are unique on a device."""
     return any(of.family is Family.STARS_V6 for of in devices)
 
 
 def read_details(devices: Sequence[Device]) -> dict[str, pd.DataFrame]:
-    """Read what lies within tasks, where a family tells it."""
+    """Read the parts of tasks, for families that record them."""
     parts = [stars_v6.read_details(of) for of in devices if of.family is Family.STARS_V6]
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: pd.concat([part[name] for part in parts if name in part], ignore_index=True) for name in names}

@@ -1,6 +1,6 @@
 """Device records of the stars v6 family (950 and later): tasks of 32-bit ids, step tags, blocks, fused tasks.
 
-An id of 32 bits is unique on its device: there are no batches, and the host tells the stream of a task.
+An id of 32 bits is unique on its device: there are no batches, and the stream of a task comes from the host.
 Source: raw/FORMAT.md section 5.7.
 """
 
@@ -28,7 +28,7 @@ _STEP = 0x0A
 _FUSED_TYPES: Mapping[int, str] = {1: "CPU", 2: "AI_CPU", 4: "AI_CORE", 8: "CCU die 0", 16: "CCU die 1"}
 _CORES = ("aic", "aiv")
 CONTEXT_PMU, BLOCK_PMU = 0b101010, 0b101001
-"""Functions of counter records: of a core of a task, and of one block of it."""
+"""Functions of counter records: per core of a task, and per block."""
 
 
 def read_track(device: Device) -> Track:
@@ -47,13 +47,13 @@ def read_track(device: Device) -> Track:
 
 
 def read_tasks(device: Device) -> DeviceTasks:
-    """Read start and end records of tasks and pair them by their ids."""
+    """Read and pair start and end records of tasks by their ids."""
     records = device.read("stars_soc", chip_layouts.STARS_V6)
     function = records["head"] & 0x3F
     handled = (_TASK_START, _TASK_END, _FUSED_START, _FUSED_END, _BLOCK_START, _BLOCK_END)
     other = int((~np.isin(function, handled)).sum())
     device.skip("stars_soc", "records of other types skipped", other, info=True)
-    device.use("stars_soc", int(np.isin(function, handled[2:]).sum()))  # what they tell, :func:`read_details` reads
+    device.use("stars_soc", int(np.isin(function, handled[2:]).sum()))  # read by :func:`read_details`
     task, counter = records["task"].astype(np.int64), records["counter"].astype(np.int64)
     rows, closing = pair_rows(device, "stars_soc", task, counter, function == _TASK_START, function == _TASK_END)
     device.keep("stars_soc", "tasks", 2 * len(rows), len(rows))
@@ -75,7 +75,7 @@ def read_tasks(device: Device) -> DeviceTasks:
 
 
 def read_details(device: Device) -> dict[str, pd.DataFrame]:
-    """Read what lies within tasks: ``block_times`` (a block on a core) and ``fusion_tasks`` (a part of a fused task).
+    """Read parts of tasks: ``block_times`` (a block on a core) and ``fusion_tasks`` (a part of a fused task).
 
     Both have the columns Device_id, Task Id, Start(ns) and Duration(ns).
     """
@@ -85,12 +85,12 @@ def read_details(device: Device) -> dict[str, pd.DataFrame]:
     blocks = _blocks(device, np.concatenate((records, of_blocks)))
     if not len(blocks):
         blocks = _counted_blocks(device)
-    found = {"block_times": blocks, "fusion_tasks": _fused(device, records)}
-    return {name: frame for name, frame in found.items() if len(frame)}
+    frames = {"block_times": blocks, "fusion_tasks": _fused(device, records)}
+    return {name: frame for name, frame in frames.items() if len(frame)}
 
 
 def _noted_records(device: Device, stream: str, record: np.dtype[Any], stamp: str = "counter") -> Records:
-    """Read a stream again whose damage is noted where it was read first."""
+    """Read a stream again whose first reading noted its damage."""
     return replace(device, notes=Notes()).read(stream, record, stamp)
 
 
@@ -100,16 +100,16 @@ def _blocks(device: Device, records: Records) -> pd.DataFrame:
     key = core_type << 56 | records["core"].astype(np.int64) << 48
     key |= records["block"].astype(np.int64) << 32 | records["task"].astype(np.int64)
     rows, spans = _spans(device, "stars_block", records, key, (_BLOCK_START, _BLOCK_END))
-    own = {
+    columns = {
         "Core": Names.lookup(core_type[rows], lambda core: _CORES[core]).categorical(),
         "Core Id": records["core"][rows].astype(np.int64),
         "Block Id": records["block"][rows].astype(np.int64),
     }
-    return _frame(device, records[rows], own, spans)
+    return _frame(device, records[rows], columns, spans)
 
 
 def _counted_blocks(device: Device) -> pd.DataFrame:
-    """Read blocks from their counters, which tell times too."""
+    """Read blocks from their counter records, which hold times too."""
     records = _noted_records(device, "ffts_profile", chip_layouts.PMU_V6, "end")
     clock = device.clock.counter
     sound = (
@@ -117,13 +117,13 @@ def _counted_blocks(device: Device) -> pd.DataFrame:
     )
     records = records[sound]
     records = records[np.lexsort((records["end"], records["start"]))]
-    own = {
+    columns = {
         "Core": Names.lookup(records["core_type"] & 1, lambda core: _CORES[core]).categorical(),
         "Core Id": records["core"].astype(np.int64),
         "Block Id": records["block"].astype(np.int64),
     }
     start_ns = clock.to_ns(records["start"])
-    return _frame(device, records, own, (start_ns, clock.to_ns(records["end"]) - start_ns))
+    return _frame(device, records, columns, (start_ns, clock.to_ns(records["end"]) - start_ns))
 
 
 def _fused(device: Device, records: Records) -> pd.DataFrame:
@@ -132,14 +132,14 @@ def _fused(device: Device, records: Records) -> pd.DataFrame:
     key = part << 32 | records["task"].astype(np.int64)
     rows, spans = _spans(device, "stars_soc", records, key, (_FUSED_START, _FUSED_END))
     types = Names.lookup(part[rows] & 0x1F, lambda value: _FUSED_TYPES.get(value) or str(value))
-    own = {"Type": types.categorical(), "Mission Id": part[rows] >> 5}
-    return _frame(device, records[rows], own, spans)
+    columns = {"Type": types.categorical(), "Mission Id": part[rows] >> 5}
+    return _frame(device, records[rows], columns, spans)
 
 
 def _spans(
     device: Device, source: str, records: Records, keys: Int64, functions: tuple[int, int]
 ) -> tuple[Int64, tuple[Int64, Int64]]:
-    """Pair records; give the rows of the starts in order of time, and starts and durations in ns."""
+    """Pair records; return the rows of the starts in order of time, and starts and durations in ns."""
     function, counter = records["head"] & 0x3F, records["counter"].astype(np.int64)
     is_start, is_end = function == functions[0], function == functions[1]
     rows, closing = pair_rows(device, source, keys, counter, is_start, is_end, accounted=True)
@@ -149,11 +149,11 @@ def _spans(
     return rows, (start_ns, device.clock.counter.to_ns(records["counter"][closing]) - start_ns)
 
 
-def _frame(device: Device, records: Records, own: dict[str, Any], spans: tuple[Int64, Int64]) -> pd.DataFrame:
+def _frame(device: Device, records: Records, details: dict[str, Any], spans: tuple[Int64, Int64]) -> pd.DataFrame:
     columns = {
         "Device_id": np.full(len(records), device.id),
         "Task Id": records["task"].astype(np.int64),
-        **own,
+        **details,
         "Start(ns)": spans[0],
         "Duration(ns)": spans[1],
     }

@@ -21,7 +21,7 @@ _NO_MODEL = 0xFFFFFFFF
 
 
 def read_training_trace(device: Device) -> Records:
-    """Read step tags, in order of time, as records of ``ts_track``: of today's form (40 bytes) or that of 2020 (20)."""
+    """Read step tags in order of time as records of ``ts_track``: today's form (40 bytes) or that of 2020 (20)."""
     name = f"{STREAM}.data.{device.id}"
     content = device.streams.read_bytes(name)
     if not len(content):
@@ -40,7 +40,7 @@ def read_training_trace(device: Device) -> Records:
 
 
 def _from_2020(device: Device, records: Records) -> Records:
-    """Assign numbers to the iterations: each begins where the one before ended, the first with its forward pass."""
+    """Return numbered iterations: each starts at the end of the previous, the first with its forward pass."""
     ends = np.flatnonzero(records["tag"] == _ITERATION_END)
     known = np.isin(records["tag"], (_FORWARD, _BACKWARD, _ITERATION_END))
     device.skip(STREAM, "other tags than of iterations skipped", int((~known).sum()), info=True)
@@ -48,7 +48,7 @@ def _from_2020(device: Device, records: Records) -> Records:
     if not len(ends):
         return np.empty(0, layouts.TS_TRACK)
     first = int(np.flatnonzero(known)[0])
-    # Without anything of the first iteration but its end there is nothing to tell how long it took.
+    # A first iteration of which only the end is recorded has no known duration.
     starts, ends = (np.concatenate(([first], ends[:-1])), ends) if first < ends[0] else (ends[:-1], ends[1:])
     iteration = np.arange(1, len(ends) + 1)
     within = np.flatnonzero((records["tag"] == _FORWARD) | (records["tag"] == _BACKWARD))

@@ -1,1 +1,1 @@
-"""The tables of communication, of what the host launched and of what AI CPUs issued."""
+"""The tables of communication: launched by the host, and issued by AI CPUs."""

@@ -1,4 +1,4 @@
-"""Communication that AI CPUs issue on the device: no host record tells of its steps, records of the AI CPUs do.
+"""Communication that AI CPUs issue on the device: its steps have AI CPU records instead of host records.
 
 A kernel on a group's issuing stream is the operator; tasks on the group's streams that start while it runs are steps.
 
@@ -25,23 +25,23 @@ from npuprof.sources.raw.records import layouts
 _AI_CPU = "AI_CPU"
 _MARK = "MsTx"
 _DIGITS = 3  # of the group's hash, in names of operators
-_MOST_ISSUERS = 8  # of one stream: it is in a few groups at most
+_MOST_ISSUERS = 8  # of a stream, which is in few groups
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of communication that AI CPUs serve, a row a stream of a group; the arrays are parallel.
+    """Communication groups that AI CPUs serve; parallel arrays, a row per stream of a group.
 
     Attributes
     ----------
     group
         The group's hash.
     rank_size
-        How many ranks it has.
+        Its number of ranks.
     stream
-        A stream on which its steps run, and
+        A stream of its steps.
     issuer
-        the stream of the kernels that issue them.
+        The stream of the kernels that issue them.
     """
 
     group: Uint64
@@ -51,7 +51,7 @@ class Groups:
 
 
 def read_groups(host: Host) -> tuple[Groups, pd.DataFrame]:
-    """Read mc2_comm_info: the groups, and the records as a frame for the statistics; both may be empty."""
+    """Read mc2_comm_info: the groups, and the records as a statistics frame; both may be empty."""
     records, _ = host.read("additional.mc2_comm_info", layouts.MC2_COMM)
     width = records["streams"].shape[1]
     counts = np.minimum(records["count"], width)
@@ -79,22 +79,22 @@ def read_groups(host: Host) -> tuple[Groups, pd.DataFrame]:
 def add_rows(
     host: Host, graphs: CaptureStreams, frames: dict[str, pd.DataFrame], statistics: Mapping[str, pd.DataFrame]
 ) -> dict[str, pd.DataFrame]:
-    """Add to `communication` and `communication_tasks` what AI CPUs issued.
+    """Add the communication that AI CPUs issued to `communication` and `communication_tasks`.
 
     Parameters
     ----------
     host
-        Holds the groups, and names them.
+        The host's records, with the groups and their names.
     graphs
-        The streams of captured graphs, on which kernels that issue may run too.
+        The streams of captured graphs, which may run issuing kernels too.
     frames
-        All tables of the run; the two are replaced.
+        All tables of the run; both are replaced.
     statistics
-        What AI CPUs wrote of operators (``aicpu_hccl_op``) and steps (``kfc_hccl_info``), where they did.
+        AI CPU records of operators (``aicpu_hccl_op``) and steps (``kfc_hccl_info``).
 
     Returns
     -------
-    ``mc2_comm_info``, a row a group, if there are any.
+    ``mc2_comm_info``, a row per group, if there are any.
     """
     groups, listed = read_groups(host)
     if not len(listed):
@@ -112,7 +112,7 @@ def add_rows(
 
 
 def are_issuers(kernels: pd.DataFrame, graphs: CaptureStreams, listed: pd.DataFrame | None) -> Bools:
-    """Return which kernels run on a stream that issues communication, by ``mc2_comm_info``; they compute nothing."""
+    """Return the kernels on streams that issue communication, by ``mc2_comm_info``; they do not compute."""
     if listed is None:
         return np.zeros(len(kernels), bool)
     device, stream = (kernels[name].to_numpy(np.int64, na_value=-1) for name in ("device_id", "stream_id"))
@@ -134,30 +134,30 @@ def _steps(tasks: pd.DataFrame, known: pd.DataFrame, groups: Groups) -> pd.DataF
     if len(known):
         taken = pd.MultiIndex.from_frame(known[ids].astype(np.int64))
         rows = rows[~pd.MultiIndex.from_frame(rows[ids].astype(np.int64)).isin(taken)]
-    found: pd.DataFrame = rows.reset_index(drop=True)
-    return found
+    steps: pd.DataFrame = rows.reset_index(drop=True)
+    return steps
 
 
 def _issued_by(kernels: pd.DataFrame, steps: pd.DataFrame, groups: Groups) -> tuple[Int64, Int64]:
-    """Find the kernel that issued each step, and the group's row: -1 for a step outside of all."""
+    """Return the kernel that issued each step, and the row of its group; -1 without a kernel."""
     kernel, row = np.full(len(steps), -1, np.int64), np.full(len(steps), -1, np.int64)
     if not len(kernels) or not len(steps):
         return kernel, row
     device, starts = (steps[name].to_numpy(np.int64) for name in ("device_id", "start_ns"))
-    own = kernels["device_id"].to_numpy(np.int64) << 32 | kernels["issuer"].to_numpy(np.int64)
+    kernel_keys = kernels["device_id"].to_numpy(np.int64) << 32 | kernels["issuer"].to_numpy(np.int64)
     begins = kernels["start_ns"].to_numpy()
     ends = begins + kernels["duration_ns"].to_numpy()
     latest = np.full(len(steps), np.iinfo(np.int64).min)
     for at in _rows_of_streams(steps["stream_id"].to_numpy(np.int64), groups):
         issuer = np.append(groups.issuer, -1)[at]
-        found = joins.latest(device << 32 | issuer, starts, own, begins)
-        better = (at >= 0) & (found >= 0) & (starts <= ends[found]) & (begins[found] > latest)
-        kernel[better], row[better], latest[better] = found[better], at[better], begins[found[better]]
+        latest_kernel = joins.latest(device << 32 | issuer, starts, kernel_keys, begins)
+        better = (at >= 0) & (latest_kernel >= 0) & (starts <= ends[latest_kernel]) & (begins[latest_kernel] > latest)
+        kernel[better], row[better], latest[better] = latest_kernel[better], at[better], begins[latest_kernel[better]]
     return kernel, row
 
 
 def _rows_of_streams(streams: Int64, groups: Groups) -> list[Int64]:
-    """Return the rows of `groups` that each stream is in: one of them a turn, -1 where there are no more."""
+    """Return the rows of `groups` of each stream: a row per turn, -1 where there are no more."""
     _, first = np.unique(np.stack((groups.stream, groups.issuer)), axis=1, return_index=True)
     order = first[np.argsort(groups.stream[first], kind="stable")]
     ordered = groups.stream[order]
@@ -172,7 +172,7 @@ def _rows_of_streams(streams: Int64, groups: Groups) -> list[Int64]:
 def _operators(
     host: Host, kernels: pd.DataFrame, steps: pd.DataFrame, groups: Groups, recorded: pd.DataFrame | None
 ) -> tuple[pd.DataFrame, Int64]:
-    """Make a row an operator, from its first step to the end of its last, and give the operator of each step."""
+    """Build a row per operator, from its first step's start to its last step's end, and the operator of each step."""
     ends = steps["start_ns"].to_numpy() + steps["duration_ns"].to_numpy()
     issuing, operator = np.unique(steps["kernel"].to_numpy(), return_inverse=True)
     first = np.full(len(issuing), np.iinfo(np.int64).max)
@@ -200,22 +200,22 @@ def _operators(
     codes, _ = pd.factorize(group)
     number[order] = joins.turns((columns["device_id"] * (len(order) + 1) + codes)[order])
     parts = zip(kinds, group.tolist(), number.tolist(), strict=True)
-    columns["name"] = pd.Categorical([f"{kind}_{str(one)[-_DIGITS:]}_{turn}_1" for kind, one, turn in parts])
+    columns["name"] = pd.Categorical([f"{kind}_{str(suffix)[-_DIGITS:]}_{turn}_1" for kind, suffix, turn in parts])
     return tables.build("communication", columns), operator
 
 
 def _recorded(kernels: pd.DataFrame, recorded: pd.DataFrame | None) -> dict[str, Any]:
-    """Return what AI CPUs wrote of the operators of these kernels."""
+    """Return the AI CPU records of the operators of these kernels."""
     if recorded is None:
         return {}
     ids = ("device_id", "stream_id", "task_id")
     at = _match(kernels, ids, recorded, ("Device_id", "Stream ID", "Task ID"))
-    found = recorded.iloc[at].reset_index(drop=True)
+    records = recorded.iloc[at].reset_index(drop=True)
     absent = at < 0
     names = {"data_type": "Data Type", "algorithm": "Algorithm", "count": "Count", "relay": "Relay", "retry": "Retry"}
     columns = {}
     for column, name in names.items():
-        values = found[name].astype("boolean") if found[name].dtype == bool else found[name]
+        values = records[name].astype("boolean") if records[name].dtype == bool else records[name]
         columns[column] = values.mask(absent).array
     return columns
 
@@ -231,31 +231,31 @@ def _described(steps: pd.DataFrame, operator: Int64, recorded: pd.DataFrame | No
     if recorded is not None:
         at = _match(steps, ("device_id", "stream_id", "task_id"), recorded, ("Device_id", "Stream ID", "Task ID"))
         absent = at < 0
-        found = recorded.iloc[at].reset_index(drop=True).apply(lambda column: column.mask(absent))
-        named = found["Name"].astype(object)
+        records = recorded.iloc[at].reset_index(drop=True).apply(lambda column: column.mask(absent))
+        named = records["Name"].astype(object)
         columns["task_type"] = pd.Categorical(named.where(named.notna(), steps["task_type"].astype(object)))
         names = {"plane_id": "Plane ID", "src_rank": "Src Rank", "dst_rank": "Dst Rank", "size_bytes": "Size(Byte)"}
         names |= {"notify_id": "Notify ID"}
-        columns |= {column: found[name].astype("Int64").array for column, name in names.items()}
+        columns |= {column: records[name].astype("Int64").array for column, name in names.items()}
         names = {"transport": "Transport Type", "link": "Link Type", "data_type": "Data Type", "rdma_type": "RDMA Type"}
-        columns |= {column: found[name].astype("category").array for column, name in names.items()}
-        columns["estimated_us"] = found["Duration Estimated(us)"].to_numpy(np.float64)
+        columns |= {column: records[name].astype("category").array for column, name in names.items()}
+        columns["estimated_us"] = records["Duration Estimated(us)"].to_numpy(np.float64)
         lasted = np.where(columns["duration_ns"] > 0, columns["duration_ns"], np.nan)
-        columns["bandwidth_gb_s"] = found["Size(Byte)"].to_numpy(np.float64, na_value=np.nan) / lasted
+        columns["bandwidth_gb_s"] = records["Size(Byte)"].to_numpy(np.float64, na_value=np.nan) / lasted
     return tables.build("communication_tasks", columns)
 
 
-def _match(one: pd.DataFrame, ids: tuple[str, ...], other: pd.DataFrame, other_ids: tuple[str, ...]) -> Int64:
-    """Find the row of `other` with the ids of each row of `one`, in order of both where ids come again."""
+def _match(left: pd.DataFrame, left_ids: tuple[str, ...], right: pd.DataFrame, right_ids: tuple[str, ...]) -> Int64:
+    """Return the row of `right` with the ids of each row of `left`, in order of both where ids repeat."""
     keys = []
-    for frame, names in ((one, ids), (other, other_ids)):
+    for frame, names in ((left, left_ids), (right, right_ids)):
         device, stream, task = (frame[name].to_numpy(np.int64) for name in names)
         keys.append(joins.task_keys(device, stream, np.zeros(len(frame), np.int64), task))
-    return joins.match(keys[0], np.arange(len(one)), keys[1], np.arange(len(other)))
+    return joins.match(keys[0], np.arange(len(left)), keys[1], np.arange(len(right)))
 
 
 def _append(frames: dict[str, pd.DataFrame], operators: pd.DataFrame, steps: pd.DataFrame) -> None:
-    """Put the rows in order of time among those that the host launched, and count `op_id` anew."""
+    """Insert the rows in order of time into the host's, and renumber `op_id`."""
     before = len(frames["communication"])
     joined = stacked([frames["communication"], operators])
     order = np.lexsort((-joined["duration_ns"].to_numpy(), joined["start_ns"].to_numpy()))

@@ -23,7 +23,7 @@ from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.dictionaries import Dictionaries, Names
 from npuprof.sources.raw.records import enums
 
-_CLOSING_STEPS = 4  # after RDMA payloads: the notifications that tell their arrival, and a barrier
+_CLOSING_STEPS = 4  # after RDMA payloads: arrival notifications, and a barrier
 _CLOSING_STEPS_POINT_TO_POINT = 2  # without the barrier
 
 
@@ -35,14 +35,14 @@ def bandwidth_gb_s(
     Parameters
     ----------
     start_ns, end_ns
-        When each step ran; steps are in order of time.
+        Time of each step, in order.
     size
-        Bytes that it moved, NaN where unknown.
+        Bytes moved, NaN where unknown.
     lane
-        Number of the operator's plane that it ran on.
+        Number of its plane in the operator.
     payload
-        Whether it is an RDMA payload. Sending only hands it over: payloads in a row last until the last of the
-        steps that close them.
+        Whether it is an RDMA payload. Its task only submits it: consecutive payloads last until the last of their
+        closing steps.
     point_to_point
         Whether its operator sends or receives.
 
@@ -83,14 +83,14 @@ _POINT_TO_POINT = ("send", "receive")
 
 
 class Communication:
-    """The communication of one run: its operators and steps, with what the host tells of each.
+    """Operators and steps of communication with their host records.
 
     Parameters
     ----------
     run
         The launches of the run, among them its collectives.
     hccl
-        What the host recorded of communication.
+        The host's records of communication.
     names
         The dictionaries of the host.
     """
@@ -103,12 +103,12 @@ class Communication:
         self._record = hccl.steps_of(take(run.tracks.step, track), track, self._context)
 
     def operators_table(self, steps_frame: pd.DataFrame) -> pd.DataFrame:
-        """Make `communication`, with the steps of the table `steps`.
+        """Build `communication`, with the steps of the table `steps`.
 
         `rank_size`, `relay` and `retry` follow the schema's columns.
         """
-        own, api = self._operators, self._api
-        row = self._hccl.operators_of(own.call)
+        operators, api = self._operators, self._api
+        row = self._hccl.operators_of(operators.call)
         records, known = self._hccl.operators[row], row >= 0
         first = self._first_records()
         group, has_group = self._groups(records, known, first)
@@ -118,17 +118,17 @@ class Communication:
         return tables.build(
             "communication",
             {
-                "start_ns": own.start_ns,
-                "duration_ns": own.end_ns - own.start_ns,
-                "device_id": own.device,
+                "start_ns": operators.start_ns,
+                "duration_ns": operators.end_ns - operators.start_ns,
+                "device_id": operators.device,
                 "name": names.categorical(),
                 "op_type": op_types.categorical(),
                 "group": self._names.names_of(group).where(has_group).categorical(),
                 "data_type": _enumerated(records["data_type"], enums.HCCL_DATA_TYPES, known),
                 "algorithm": algorithm.categorical(),
                 "count": _counted(records["count"], known),
-                "connection_id": api.rows[own.call] + 1,
-                "step": track_records.step_of(own.start_ns, own.device, steps_frame),
+                "connection_id": api.rows[operators.call] + 1,
+                "step": track_records.step_of(operators.start_ns, operators.device, steps_frame),
                 "rank_size": pd.arrays.IntegerArray(ranks, (first < 0) | (ranks == 0)),
                 "relay": pd.arrays.BooleanArray(records["flags"] & 1 != 0, ~known),
                 "retry": pd.arrays.BooleanArray(records["flags"] & 2 != 0, ~known),
@@ -136,18 +136,22 @@ class Communication:
         )
 
     def tasks_table(self) -> pd.DataFrame:
-        """Make `communication_tasks`; ids of the device task, the data and what the host expected follow."""
-        own, run = self._operators, self._run
-        start, duration = run.tasks.start_ns[own.task], run.tasks.duration_ns[own.task]
+        """Build `communication_tasks`; task ids, data and estimates of the host follow the schema's columns."""
+        operators, run = self._operators, self._run
+        start, duration = run.tasks.start_ns[operators.task], run.tasks.duration_ns[operators.task]
         records, known = self._hccl.steps[self._record], self._record >= 0
         named = self._names.names_of(records["item"]).where(known & (records["item"] != 0))
-        kind = run.tasks.kind.take(own.task).where(self._context >= 0).fill(run.launches.task_type.take(own.task))
+        kind = (
+            run.tasks.kind.take(operators.task)
+            .where(self._context >= 0)
+            .fill(run.launches.task_type.take(operators.task))
+        )
         size = _counted(records["size"], known)
         columns = {
             "start_ns": start,
             "duration_ns": duration,
-            "device_id": own.device[own.operator],
-            "op_id": own.operator,
+            "device_id": operators.device[operators.operator],
+            "op_id": operators.operator,
             "plane_id": _numbered(records["plane"], known),
             "task_type": named.fill(kind).categorical(),
             "src_rank": _numbered(records["local_rank"], known),
@@ -156,8 +160,8 @@ class Communication:
             "link": _enumerated(records["link"], enums.HCCL_LINKS, known),
             "size_bytes": size,
             "bandwidth_gb_s": self._bandwidth(start, duration, size, records),
-            "stream_id": optional(run.tasks.stream[own.task]),
-            "task_id": optional(run.tasks.task[own.task]),
+            "stream_id": optional(run.tasks.stream[operators.task]),
+            "task_id": optional(run.tasks.task[operators.task]),
             "context_id": pd.arrays.IntegerArray(self._context, self._context < 0),
             "data_type": _enumerated(records["data_type"], enums.HCCL_DATA_TYPES, known),
             "rdma_type": _enumerated(records["rdma"], enums.HCCL_RDMA_TYPES, known),
@@ -178,7 +182,7 @@ class Communication:
         )
 
     def _first_records(self) -> Int64:
-        """Return the record of each operator's first step that has one; -1 without any."""
+        """Return the record of each operator's first step with a record; -1 without any."""
         known = np.flatnonzero(self._record >= 0)
         first = np.full(len(self._operators), -1, np.int64)
         first[self._operators.operator[known][::-1]] = self._record[known][::-1]
@@ -190,17 +194,17 @@ class Communication:
         return group, group != 0
 
     def _called(self, group: Uint64, has_group: Bools) -> tuple[Names, Names]:
-        """Name operators as the vendor does: by call, last digits of the group, number in it, and execution."""
-        own, api = self._operators, self._api
-        rows = api.rows[own.call]
+        """Return the vendor's operator names: call, last digits of the group, number in the group, and execution."""
+        operators, api = self._operators, self._api
+        rows = api.rows[operators.call]
         types = api.name.take(rows)
         named = self._names.names_of(api.item[rows]).where(api.item[rows] != 0).fill(types)
         ends = zip(group.tolist(), has_group.tolist(), strict=True)
-        digits = [str(one)[-_DIGITS:] if known else _NO_GROUP for one, known in ends]
+        digits = [str(hashed)[-_DIGITS:] if known else _NO_GROUP for hashed, known in ends]
         groups, _ = pd.factorize(group)
-        number = joins.turns(own.device * (len(group) + 1) + groups)
-        parts = zip(named.codes.tolist(), digits, number.tolist(), own.turn.tolist(), strict=True)
-        whole = [f"{named.names[code]}_{of_group}_{one}_{turn}" for code, of_group, one, turn in parts]
+        numbers = joins.turns(operators.device * (len(group) + 1) + groups)
+        parts = zip(named.codes.tolist(), digits, numbers.tolist(), operators.turn.tolist(), strict=True)
+        whole = [f"{named.names[code]}_{of_group}_{number}_{turn}" for code, of_group, number, turn in parts]
         return Names.distinct(np.arange(len(whole)), whole), types.where(api.level[rows] == enums.NODE)
 
     def _are_point_to_point(self) -> Bools:

@@ -1,1 +1,1 @@
-"""Both sides joined: launches, marks, collectives, and the tables of calls, tasks and kernels."""
+"""Host and device records joined: launches, marks, collectives, and the tables of calls, tasks and kernels."""

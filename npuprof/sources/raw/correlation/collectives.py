@@ -1,4 +1,4 @@
-"""Communication operators as devices ran them: which tasks are their steps, and from when to when they ran.
+"""Communication operators on the device: their steps and times.
 
 Source: raw/FORMAT.md sections 8.5 and 8.9.
 """
@@ -28,14 +28,14 @@ class Collectives:
     Attributes
     ----------
     device, start_ns, end_ns
-        Of each operator: its device, and from the start of its first step to the end of its last one, in UTC epoch
-        nanoseconds. Steps on side streams do not count where the operator has others.
+        Device of each operator, start of its first and end of its last step in UTC epoch nanoseconds. Steps on side
+        streams do not count where the operator has others.
     call
         Position of its node-level call in the tree of calls.
     turn
-        Which execution of that call on that device it is, from 1: a graph launches once what it runs many times.
+        Number of this execution of the call on its device, from 1: a graph is launched once and runs many times.
     task, operator
-        Of each step, in order of time: row of its device task, and its operator (0 and up).
+        Device task and operator of each step, in order of time.
     """
 
     device: Int64
@@ -51,7 +51,7 @@ class Collectives:
 
 
 def gather(tasks: DeviceTasks, launches: Launches, tracks: Tracks, api: Api) -> Collectives:
-    """Gather the steps of each communication operator. Source: raw/FORMAT.md section 8.9."""
+    """Return the communication operators with their steps. Source: raw/FORMAT.md section 8.9."""
     rows = np.flatnonzero(launches.is_step)
     if not len(rows):
         return Collectives(*[rows] * 7)
@@ -77,7 +77,7 @@ def gather(tasks: DeviceTasks, launches: Launches, tracks: Tracks, api: Api) -> 
 
 
 def _rounds(is_new: Bools, keys: Int64) -> Int64:
-    """Return the first row of every execution: a step (`keys`) that comes again within one call begins the next."""
+    """Return the first row of each execution: a step (`keys`) that repeats within a call begins the next."""
     first = np.flatnonzero(is_new)
     order = np.argsort(keys, kind="stable")
     again = keys[order][1:] == keys[order][:-1]
@@ -89,7 +89,7 @@ def _rounds(is_new: Bools, keys: Int64) -> Int64:
     starts = []
     for begin, end in zip(first.tolist(), [*first[1:].tolist(), len(keys)], strict=True):
         at = begin
-        while at < end:  # the next round begins where a step was last seen since this one began
+        while at < end:  # the next round begins at the first step that repeats
             starts.append(at)
             at = min(bisect_left(reach, at), end)
     return np.array(starts, np.int64)

@@ -33,7 +33,7 @@ _FIRST_MARK_CONNECTION = 4_000_000_001  # connection ids of marks lie far above 
 
 @dataclass(frozen=True)
 class Run:
-    """Everything about launches that was decoded; see the classes of its parts. `is_part`: some were left out."""
+    """Decoded launches; see the classes of the parts. `is_part`: some were left out."""
 
     api: Api
     operators: Operators
@@ -45,12 +45,12 @@ class Run:
 
 
 def optional(values: Int64, present: Bools) -> pd.arrays.IntegerArray:
-    """Make an ``Int64`` column of values of which some are absent."""
+    """Build an ``Int64`` column with absent values."""
     return pd.arrays.IntegerArray(np.ascontiguousarray(values, np.int64), ~present)
 
 
 def api_table(api: Api) -> pd.DataFrame:
-    """Make `api`. Calls are numbered in order from 1: their connection ids. Source: raw/FORMAT.md section 8.4."""
+    """Build `api`. Calls are numbered in order from 1: their connection ids. Source: raw/FORMAT.md section 8.4."""
     levels = Names.lookup(api.level, lambda level: enums.LEVELS[level])
     columns = {
         "start_ns": api.start_ns,
@@ -64,7 +64,7 @@ def api_table(api: Api) -> pd.DataFrame:
 
 
 def call_items(api: pd.DataFrame, launched: Sequence[pd.DataFrame]) -> pd.Categorical:
-    """Return the column `item` of `api`: the name of what a call launched, of the last of the tables that tells."""
+    """Return the column `item` of `api`: the name of what a call launched, from the last table that has it."""
     items, names = np.full(len(api), -1, np.int64), [""]
     for frame in launched:
         call = frame["connection_id"].to_numpy(np.int64, na_value=0) - 1
@@ -76,7 +76,7 @@ def call_items(api: pd.DataFrame, launched: Sequence[pd.DataFrame]) -> pd.Catego
 
 
 def tasks_table(run: Run) -> pd.DataFrame:
-    """Make `tasks`. `copied_bytes` and `copy_direction` follow the schema's columns, for copies."""
+    """Build `tasks`. `copied_bytes` and `copy_direction` follow the schema's columns, for copies."""
     track = run.launches.track
     copied = take(run.tracks.copied_bytes, track)
     direction = Names.lookup(run.tracks.copy_direction, lambda value: enums.MEMCPY_DIRECTIONS.get(value) or str(value))
@@ -111,7 +111,7 @@ def _task_columns(run: Run, rows: Int64) -> dict[str, Any]:
 
 
 def _models(model: Int64) -> dict[str, Any]:
-    """Return the column `model_id`, which a run without models does not have."""
+    """Return the column `model_id`; a run without models lacks it."""
     known = model >= 0
     return {"model_id": optional(model, known)} if bool(known.any()) else {}
 
@@ -119,10 +119,10 @@ def _models(model: Int64) -> dict[str, Any]:
 def kernels_table(
     run: Run, devices: Sequence[Device], frequencies: Sequence[pmu.Frequencies], steps_frame: pd.DataFrame
 ) -> pd.DataFrame:
-    """Make `kernels`: compute tasks with their operators, waits, steps and performance counters.
+    """Build `kernels`: compute tasks with their operators, waits, steps and performance counters.
 
     `wait_ns` is the time since the end of the compute kernel or collective that started last before it on its
-    device, 0 where that one was still running. Times of counters are estimates in whole ns; see ``device/pmu.py``.
+    device, 0 where it was still running. Times of counters are estimates in whole ns; see ``device/pmu.py``.
     """
     rows = np.flatnonzero(run.launches.is_kernel)
     tasks, operators = run.tasks, run.operators
@@ -158,7 +158,7 @@ def _flags(values: Bools, operator: Int64) -> Int64:
 
 
 def _blocks(run: Run, rows: Int64) -> tuple[Int64, Int64]:
-    """Return blocks and blocks of the other core (0 where unknown): the track's where it holds them."""
+    """Return blocks, and blocks of the other core (0 where unknown): from the track where it holds them."""
     track, operator = run.launches.track[rows], run.launches.operator[rows]
     extended = _flags(run.tracks.extended, track).astype(bool)
     blocks = np.where(extended, take(run.tracks.blocks, track), take(run.operators.blocks, operator))
@@ -171,13 +171,13 @@ def _counters(
 ) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for device, frequency in zip(devices, frequencies, strict=True):
-        own = np.flatnonzero(run.tasks.device[rows] == device.id)
-        kernels = pmu.Kernels(run.tasks, rows[own], blocks[own], mix[own], run.is_part)
+        of_device = np.flatnonzero(run.tasks.device[rows] == device.id)
+        kernels = pmu.Kernels(run.tasks, rows[of_device], blocks[of_device], mix[of_device], run.is_part)
         for name, values in readers.read_counters(device, kernels, frequency).items():
-            if len(own) == len(rows):
+            if len(of_device) == len(rows):
                 columns[name] = values
             else:
-                columns.setdefault(name, np.full(len(rows), np.nan))[own] = values
+                columns.setdefault(name, np.full(len(rows), np.nan))[of_device] = values
     counted = ("_time_ns", "_cycles")
     return {name: whole(values) if name.endswith(counted) else values for name, values in columns.items()}
 
@@ -190,7 +190,7 @@ def _waits(tasks: DeviceTasks, rows: Int64, collectives: Collectives) -> Int64:
 
 
 def links_table(run: Run, marks: pd.DataFrame) -> pd.DataFrame:
-    """Make `links`: from calls to the tasks that they launched, and from marks to their device side in `tasks`."""
+    """Build `links`: from calls to launched tasks, and from marks to their device side in `tasks`."""
     targets = np.flatnonzero(run.launches.call >= 0)
     sources = run.launches.call[targets]
     mark_rows, mark_tasks = _mark_links(run, marks)
@@ -216,5 +216,5 @@ def _mark_links(run: Run, marks: pd.DataFrame) -> tuple[Int64, Int64]:
         return rows[:0], rows[:0]
     wanted = run.launches.mark[rows]
     at = np.minimum(np.searchsorted(ids[order], wanted), len(order) - 1)
-    found = ids[order][at] == wanted
-    return order[at][found], rows[found]
+    matched = ids[order][at] == wanted
+    return order[at][matched], rows[matched]

@@ -1,4 +1,4 @@
-"""Device tasks joined with the host's: type, name, operator, and which of them are compute kernels.
+"""Device tasks joined with host tasks: type, name, operator, and the mask of compute kernels.
 
 Source: raw/FORMAT.md sections 8.4 to 8.7.
 """
@@ -30,28 +30,28 @@ _LAUNCHED_BY_A_NODE = frozenset({"STARS_COMMON", "FFTS_PLUS"})
 
 @dataclass(frozen=True)
 class Launches:
-    """What the host tells of each device task; rows as in `DeviceTasks`.
+    """Host facts of each device task; rows as in `DeviceTasks`.
 
     Attributes
     ----------
     track
-        Row of the host's task, -1 without one.
+        Row of the host's task, or -1.
     operator
-        Row of the operator, -1 without one.
+        Row of the operator, or -1.
     call
-        Row of `api` that the task is connected to, -1 without one.
+        Row of `api` of the task's connection, or -1.
     collective
-        Number of the collective that it is part of (a position in the tree of calls), -1 for none.
+        Number of its collective (a position in the tree of calls), or -1.
     task_type, name
         The vendor's name of the type, and the kernel's name.
     is_step
-        Whether it is a step of its collective, not the task that holds the steps.
+        Whether it is a step of its collective, not the task around the steps.
     is_kernel
         Whether it is a row of `kernels`.
     mark
-        Id of the mark whose device side it is, -1 for a task proper.
+        Id of the mark whose device side it is, or -1.
     model
-        The model or captured graph that it is part of a run of, -1 for none.
+        Its model or captured graph, or -1.
     """
 
     track: Int64
@@ -68,7 +68,7 @@ class Launches:
 
 @dataclass(frozen=True)
 class HostSide:
-    """What the host recorded of its launches; see the classes of its parts. `operators` has the captured ones last."""
+    """Host records of launches; see the classes of the parts. `operators` ends with the captured ones."""
 
     tracks: Tracks
     operators: Operators
@@ -79,7 +79,7 @@ class HostSide:
 
 
 def join(tasks: DeviceTasks, host: HostSide, matched: tuple[Int64, Bools]) -> Launches:
-    """Join device tasks with what the host tells of them; `matched` is what :func:`match` gave."""
+    """Return device tasks joined with host tasks; `matched` is the result of :func:`match`."""
     tracks, operators = host.tracks, host.operators
     track, has_parts = matched
     launch = take(tracks.launch, track)
@@ -103,13 +103,13 @@ def join(tasks: DeviceTasks, host: HostSide, matched: tuple[Int64, Bools]) -> La
 
 
 def _captured(tasks: DeviceTasks, operator: Int64, host: HostSide) -> Int64:
-    """Name tasks that no launch describes by the operators of their captured graph."""
+    """Name tasks without a launch by the operators of their captured graph."""
     if not len(host.captured):
         return operator
     rows = np.flatnonzero((operator < 0) & (tasks.context < 0))
-    found = host.captured.find(tasks.device[rows], tasks.stream[rows], tasks.task[rows], tasks.start_ns[rows])
+    captured = host.captured.find(tasks.device[rows], tasks.stream[rows], tasks.task[rows], tasks.start_ns[rows])
     result: Int64 = operator.copy()
-    result[rows] = np.where(found >= 0, found + len(host.operators) - len(host.captured), -1)
+    result[rows] = np.where(captured >= 0, captured + len(host.operators) - len(host.captured), -1)
     return result
 
 
@@ -122,7 +122,7 @@ def _models(tasks: DeviceTasks, model: Int64, graphs: CaptureStreams) -> Int64:
 def add_marks(
     tasks: DeviceTasks, launches: Launches, device_marks: DeviceMarks, marks: pd.DataFrame
 ) -> tuple[DeviceTasks, Launches]:
-    """Add the device side of marks as tasks of type ``MsTx``, named by their message, as the vendor does."""
+    """Add device marks as tasks of type ``MsTx``, named by their message, like the vendor."""
     count = len(device_marks.id)
     if not count:
         return tasks, launches
@@ -154,40 +154,40 @@ def _messages(device_marks: DeviceMarks, marks: pd.DataFrame) -> Names:
     if not len(rows):
         return Names.absent(len(device_marks.id))
     at = np.minimum(np.searchsorted(ids[rows], device_marks.id), len(rows) - 1)
-    found = np.where(ids[rows][at] == device_marks.id, rows[at], -1)
-    return Names(message.codes.astype(np.int64), list(message.categories)).take(found)
+    row = np.where(ids[rows][at] == device_marks.id, rows[at], -1)
+    return Names(message.codes.astype(np.int64), list(message.categories)).take(row)
 
 
 _Rows = TypeVar("_Rows", DeviceTasks, Launches)
 
 
 def _appended(first: _Rows, second: _Rows, order: Int64) -> _Rows:
-    """Join two sets of parallel columns and put their rows into an order."""
+    """Return two sets of parallel columns, appended and sorted."""
     columns: dict[str, Any] = {}
     for field in fields(first):
-        one, other = getattr(first, field.name), getattr(second, field.name)
-        if isinstance(one, Names):
-            columns[field.name] = one.append(other).take(order)
+        left, right = getattr(first, field.name), getattr(second, field.name)
+        if isinstance(left, Names):
+            columns[field.name] = left.append(right).take(order)
         else:
-            columns[field.name] = np.concatenate((one, other))[order]
+            columns[field.name] = np.concatenate((left, right))[order]
     return type(first)(**columns)
 
 
 def with_streams(tasks: DeviceTasks, tracks: Launched) -> DeviceTasks:
-    """Set streams that the device does not record to those of the host's tasks; -1 where there is none."""
-    untold = tasks.stream < 0
-    if not bool(untold.any()):
+    """Return tasks whose missing streams are those of the host's tasks, else -1."""
+    missing = tasks.stream < 0
+    if not bool(missing.any()):
         return tasks
     track, _ = match(tasks, tracks)
-    return replace(tasks, stream=np.where(untold, take(tracks.stream, track), tasks.stream))
+    return replace(tasks, stream=np.where(missing, take(tracks.stream, track), tasks.stream))
 
 
 def match(tasks: DeviceTasks, tracks: Launched) -> tuple[Int64, Bools]:
-    """Find the track of each task by key, in order, and of sub-tasks through the task that holds them.
+    """Return the track of each task by key and order; sub-tasks through their parent task.
 
     Returns
     -------
-    Rows of the tracks, -1 without one, and which tasks have sub-tasks.
+    Rows of the tracks, or -1, and the mask of tasks with sub-tasks.
     """
     keys = joins.task_keys(tasks.device, tasks.stream, tasks.batch, tasks.task)
     unique = np.isin(tracks.device, np.unique(tasks.device[tasks.batch < 0]))
@@ -197,19 +197,19 @@ def match(tasks: DeviceTasks, tracks: Launched) -> tuple[Int64, Bools]:
     if not len(parts):
         return joins.match(keys, tasks.start_ns, track_keys, tracks.stamp_ns), has_parts
     whole = np.flatnonzero(tasks.context < 0)
-    found = np.full(len(tasks), -1, np.int64)
-    found[whole] = joins.match(keys[whole], tasks.start_ns[whole], track_keys, tracks.stamp_ns)
+    track = np.full(len(tasks), -1, np.int64)
+    track[whole] = joins.match(keys[whole], tasks.start_ns[whole], track_keys, tracks.stamp_ns)
     holder = take(whole, joins.latest(keys[parts], tasks.begin[parts], keys[whole], tasks.begin[whole]))
     held = (holder >= 0) & (tasks.end[holder] >= tasks.end[parts])
     has_parts[holder[held]] = True
-    found[parts[held]] = found[holder[held]]
+    track[parts[held]] = track[holder[held]]
     alone = parts[~held]
-    found[alone] = joins.latest(keys[alone], tasks.start_ns[alone], track_keys, tracks.stamp_ns)
-    return found, has_parts
+    track[alone] = joins.latest(keys[alone], tasks.start_ns[alone], track_keys, tracks.stamp_ns)
+    return track, has_parts
 
 
 def may_be_kernels(tasks: DeviceTasks, host_type: Names, track: Int64) -> Bools:
-    """Return which tasks are compute kernels, unless they are steps of a collective or no call launched them."""
+    """Return the tasks that are compute kernels, unless they are steps of a collective or without a call."""
     some_call, none = np.zeros(len(tasks), np.int64), np.full(len(tasks), -1, np.int64)
     return _is_compute(tasks, host_type, track, some_call, none)
 

@@ -1,4 +1,4 @@
-"""Markers and ranges that the user put into the run (msproftx), with their device side.
+"""Marks and ranges of the user (msproftx), with their device side.
 
 Source: raw/FORMAT.md sections 4.3 and 5.4.
 """
@@ -26,18 +26,18 @@ _KINDS = {0: "marker", 1: "push/pop", 2: "start/end", 3: "marker_ex"}
 
 @dataclass(frozen=True)
 class DeviceMarks:
-    """The device side of marks, one row a mark, ordered by id.
+    """The device side of marks, a row per mark, ordered by id.
 
     Attributes
     ----------
     id
         The mark's id.
     device, stream, task
-        Where the device was when it passed the mark.
+        The device task of the mark.
     begin, end
-        When, in device counter ticks, and
+        Device counter ticks.
     start_ns, end_ns
-        in UTC epoch nanoseconds; a marker without length starts and ends at once.
+        The same in UTC epoch nanoseconds; equal for a marker without length.
     """
 
     id: Int64
@@ -50,12 +50,12 @@ class DeviceMarks:
     end_ns: Int64
 
     def take(self, rows: Int64) -> DeviceMarks:
-        """Return some of the rows."""
+        """Return the chosen rows."""
         return DeviceMarks(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 def read_device_marks(devices: Sequence[Device], tracks: Sequence[Track]) -> DeviceMarks:
-    """Read when devices passed marks: the first and the last record of each mark id.
+    """Read the times of marks on devices: the first and the last record of each mark id.
 
     Source: raw/FORMAT.md section 5.4 (tags 11 and 12).
     """
@@ -88,8 +88,8 @@ def read_device_marks(devices: Sequence[Device], tracks: Sequence[Track]) -> Dev
 def marks_table(host: Host, device_marks: DeviceMarks) -> pd.DataFrame:
     """Read markers and ranges. Source: raw/FORMAT.md section 4.3.
 
-    `kind` tells how it was made (``marker``, ``push/pop``, ``start/end``, ``marker_ex``), `device_id` where its
-    device side was seen.
+    `kind` is the call of the mark (``marker``, ``push/pop``, ``start/end``, ``marker_ex``), `device_id` the device of
+    its device side.
     """
     stream = "additional.msproftx"
     records, _ = host.read(stream, layouts.MSPROFTX, stamp="start", used=False)
@@ -121,7 +121,7 @@ def marks_table(host: Host, device_marks: DeviceMarks) -> pd.DataFrame:
 
 
 def _whole_messages(records: Records) -> tuple[Records, Names]:
-    """Join the segments of long messages: one record a mark, and its message."""
+    """Join the segments of long messages: a record per mark, and its message."""
     is_ex = records["info_type"] == _EX
     plain, long = records[~is_ex], records[is_ex]
     order = np.lexsort((long["segment"], long["start"], long["mark_id"], long["thread"]))

@@ -1,8 +1,8 @@
-"""Whether the end of a stream is missing, as another stream shows: slices that nothing else tells of.
+"""Check from other streams whether the last slices of a stream are missing.
 
-The last slice of a stream can be gone without a trace: the numbers before it are whole, and its mark is gone too. What
-the host launched last and no device ran shows it, and so do launches that no call holds. What is in one stream only
-(marks, counters, shapes of tensors, memory) shows nothing: such a run is as one that was shorter.
+The last slice of a stream can be lost together with its mark, without a gap in the numbers. Kernels that the host
+launched last and no device ran reveal it, and so do launches outside any call. Streams without a counterpart (marks,
+counters, tensor shapes, memory) reveal nothing.
 
 Source: raw/FORMAT.md section 2.1.
 """
@@ -16,41 +16,41 @@ from npuprof.notes import Notes
 from npuprof.sources.raw.correlation.launch_tables import Run
 from npuprof.sources.raw.records import enums
 
-_FEW = 16  # what ran when the collection ended may have only one of both sides
+_FEW = 16  # at the end of the collection a few tasks may lack either side
 
 
 def note_missing_ends(run: Run, notes: Notes) -> None:
-    """Warn of kernels launched last without a task on the device, or without a call."""
+    """Warn of the last launched kernels without a device task or a call."""
     tracks, kernels = run.tracks, _are_kernels(run)
     ran = np.zeros(len(tracks.stamp_ns), bool)
     ran[run.launches.track[run.launches.track >= 0]] = True
     of_devices = kernels & np.isin(tracks.device, run.tasks.device)
-    for stream, what, found, chosen in (
+    for stream, what, joined, chosen in (
         ("stars_soc", "kernels that the host launched last did not run on the device", ran, of_devices),
         ("api_event", "kernels that were launched last are in no call", tracks.call >= 0, kernels),
     ):
-        count = _behind_the_last(found[chosen][np.argsort(tracks.stamp_ns[chosen], kind="stable")])
+        count = _behind_the_last(joined[chosen][np.argsort(tracks.stamp_ns[chosen], kind="stable")])
         if count > _FEW:
             notes.warning(stream, f"{what}: the last slices of {stream} may be missing", count)
 
 
 def note_idle_devices(run: Run, notes: Notes) -> None:
-    """Warn of devices on which the host launched kernels, and of which there is no task at all."""
+    """Warn of devices without any task on which the host launched kernels."""
     devices, counts = np.unique(run.tracks.device[_are_kernels(run)], return_counts=True)
     for device, count in zip(devices.tolist(), counts.tolist(), strict=True):
         if not (run.tasks.device == device).any():
-            told = "kernels that the host launched have no task: its records of tasks are missing, or not decoded"
-            notes.warning(f"device {device}", told, count)
+            message = "kernels that the host launched have no task: its task records are missing or not decoded"
+            notes.warning(f"device {device}", message, count)
 
 
 def _are_kernels(run: Run) -> npt.NDArray[np.bool_]:
-    """Return which of the launched tasks are kernels."""
+    """Return the launched tasks that are kernels."""
     types = run.tracks.task_type
     named = [name in enums.KERNEL_TASK_TYPES or name.startswith("KERNEL_") for name in types.names]
     kernels: npt.NDArray[np.bool_] = np.array([*named, False], bool)[types.codes]
     return kernels
 
 
-def _behind_the_last(found: npt.NDArray[np.bool_]) -> int:
-    """Return how many come after the last one that was found; 0 where none was."""
-    return int(np.argmax(found[::-1])) if bool(found.any()) else 0
+def _behind_the_last(joined: npt.NDArray[np.bool_]) -> int:
+    """Return the number of rows after the last joined row; 0 where none is joined."""
+    return int(np.argmax(joined[::-1])) if bool(joined.any()) else 0

@@ -1,4 +1,4 @@
-"""What the ledger tells of tables that were made of others."""
+"""Ledger entries of tables that are made of other tables."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _MADE_OF = {
 
 
 def add_made(decoded: Decoded, device_marks: int) -> None:
-    """Account for the rows that are of no record of their own.
+    """Register rows without a record of their own in the ledger.
 
     Parameters
     ----------
     decoded
         The run, whose records the readers have accounted for.
     device_marks
-        How many tasks were made of the device side of marks.
+        Number of tasks made of device marks.
     """
     ledger = decoded.notes.ledger
     if device_marks:

@@ -1,9 +1,9 @@
-"""What a selection needs of a raw directory: which records are joined, and which are left out.
+"""Records of a raw directory that a selection needs; others are not joined.
 
-Everything is still read, ordered and paired, since a task's turn of its id and its number of connection depend on all
-records before it. Joining and tables, the larger part of the work, are for what is selected, and for what the
-selected rows cannot be told without: the calls that launched them, whole collectives (whose names count them), and the
-kernel before each (of which `wait_ns` tells). What stays is exactly as in the whole run.
+All records are read, sorted and paired, since the batch of a task id and the number of a connection depend on all
+earlier records. Joining and building tables, the larger part of the work, covers the selected rows and those that
+these depend on: their launching calls, whole collectives (which names number), and the preceding kernel (for
+`wait_ns`). Selected rows are the same as in the whole run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _JOINED_WITH_ALL = ("l2_cache.", "socpmu.")  # of a device: without times, count
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was read of a directory: calls, launched tasks and device tasks, and which of these are the same."""
+    """Records of a directory: calls, launched tasks, device tasks, and their matches."""
 
     host: Host
     devices: Sequence[Device]
@@ -55,12 +55,12 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Needed(Recorded):
-    """The part of it that is joined, and the rows that its calls have in the whole."""
+    """The part that is joined, and the rows of its calls in the whole run."""
 
     rows: Int64
 
     def number(self, frames: Mapping[str, pd.DataFrame]) -> None:
-        """Set the connection ids of calls, and of what they launched, to those that they have in the whole run."""
+        """Set connection ids to those of the whole run."""
         for frame in frames.values():
             if "connection_id" not in frame:
                 continue
@@ -71,7 +71,7 @@ class Needed(Recorded):
 
 
 def find(whole: Recorded, steps: pd.DataFrame, info: Info, part: Selection | Part | None) -> Needed | None:
-    """Find what a part of a run needs; None where everything is needed or asked for.
+    """Return the records that a part of a run needs; None for the whole run.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def find(whole: Recorded, steps: pd.DataFrame, info: Info, part: Selection | Par
 
 
 def _can_be_divided(whole: Recorded) -> bool:
-    """Return whether all that is joined is known not to reach beyond a call: no models, no graphs, no older chips."""
+    """Return whether no join reaches beyond a call: no models, no graphs, no older chips."""
     names = [name.partition(".")[2] for name in whole.host.streams.names() if name.startswith(("aging.", "unaging."))]
     if not set(names) <= _COVERED or bool((whole.calls.records["level"] == enums.MODEL).any()):
         return False
@@ -123,7 +123,7 @@ def _can_be_divided(whole: Recorded) -> bool:
 
 
 def _in_collectives(whole: Recorded, call_times: Spans) -> Bools:
-    """Return which launched tasks may be steps of collectives: those within the time of any communication call."""
+    """Return launched tasks that may be steps of collectives: those within any communication call."""
     spans = _spans_of(whole, enums.COMMUNICATION, call_times)
     return spans.touch(whole.launched.stamp_ns, whole.launched.stamp_ns)
 
@@ -134,43 +134,43 @@ def _spans_of(whole: Recorded, level: int, call_times: Spans) -> Windows:
 
 
 def _before(whole: Recorded, wanted: Bools, in_collective: Bools) -> Bools:
-    """Return which tasks are needed too: steps of collectives, kernels before selected ones, first and last."""
+    """Return further tasks needed: steps of collectives, kernels before selected ones, first and last."""
     tasks, (track, has_parts) = whole.tasks, whole.matched
     steps: Bools = (track >= 0) & np.append(in_collective, False)[track]
     possible = may_be_kernels(tasks, whole.launched.task_type.take(track), track) & ~has_parts
     needed: Bools = steps.copy()
     for device in np.unique(tasks.device).tolist():
-        own = np.flatnonzero((tasks.device == device) & possible)
-        certain = (~steps & ((track < 0) | _named_kernels(whole, track)))[own]
-        last_certain = np.maximum.accumulate(np.where(certain, np.arange(len(own)), 0))
-        at = np.flatnonzero(wanted[own])
+        of_device = np.flatnonzero((tasks.device == device) & possible)
+        certain = (~steps & ((track < 0) | _named_kernels(whole, track)))[of_device]
+        last_certain = np.maximum.accumulate(np.where(certain, np.arange(len(of_device)), 0))
+        at = np.flatnonzero(wanted[of_device])
         first = np.where(at > 0, last_certain[np.maximum(at - 1, 0)], at)
-        change = np.zeros(len(own) + 1, np.int64)
+        change = np.zeros(len(of_device) + 1, np.int64)
         np.add.at(change, first, 1)
         np.add.at(change, at, -1)
         reached = np.cumsum(change)[:-1] > 0
         if bool(certain.any()):
-            ends = (tasks.start_ns + tasks.duration_ns)[own]
+            ends = (tasks.start_ns + tasks.duration_ns)[of_device]
             reached[: int(np.argmax(certain)) + 1] = True
             reached |= ends >= ends[certain].max()
         else:
             reached[:] = True
-        needed[own[reached]] = True
+        needed[of_device[reached]] = True
     needed[_edges(whole)] = True
     return needed
 
 
 def _edges(whole: Recorded) -> Int64:
-    """Find the tasks between which the span of each device reaches; see :func:`npuprof.sources.overlap.of_span`."""
+    """Return the first and last task of each device's span; see :func:`npuprof.sources.overlap.of_span`."""
     tasks, types = whole.tasks, whole.launched.task_type.take(whole.matched[0]).fill(whole.tasks.kind)
     wide = np.array([*(name not in WITHOUT_SPAN for name in types.names), True])[types.codes]
-    found = []
+    edges = []
     for device in np.unique(tasks.device).tolist():
-        own = np.flatnonzero((tasks.device == device) & wide)
-        if len(own):
-            starts = tasks.start_ns[own]
-            found += [own[np.argmin(starts)], own[np.argmax(starts + tasks.duration_ns[own])]]
-    return np.array(found, np.int64)
+        of_device = np.flatnonzero((tasks.device == device) & wide)
+        if len(of_device):
+            starts = tasks.start_ns[of_device]
+            edges += [of_device[np.argmin(starts)], of_device[np.argmax(starts + tasks.duration_ns[of_device])]]
+    return np.array(edges, np.int64)
 
 
 def _named_kernels(whole: Recorded, track: Int64) -> Bools:
@@ -181,7 +181,7 @@ def _named_kernels(whole: Recorded, track: Int64) -> Bools:
 
 
 def _within(whole: Recorded, part: Part, wanted: Bools, call_times: Spans) -> Windows:
-    """Find when the host wrote what the wanted tasks need, in stretches that begin and end between launching calls."""
+    """Return the host times of the wanted tasks' records, in intervals between launching calls."""
     stamps = whole.launched.stamp_ns
     tracks = np.unique(whole.matched[0][wanted])
     tracks = tracks[tracks >= 0]

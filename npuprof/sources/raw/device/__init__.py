@@ -1,1 +1,1 @@
-"""Records of a device: tasks, steps, performance counters, caches, and what its AI CPUs wrote."""
+"""Records of a device: tasks, steps, performance counters, caches, and AI CPU records."""

@@ -1,4 +1,4 @@
-"""AI CPU records: nodes, data preparation, models, queues, communication that AI CPUs issue, and wraps of task ids.
+"""AI CPU records: nodes, data preparation, models, queues, communication issued by AI CPUs, and task id wraps.
 
 Source: raw/FORMAT.md section 5.6.
 """
@@ -22,13 +22,13 @@ from npuprof.sources.raw.records import enums, layouts
 
 
 def stream_ids(device: Device, records: Records, field: str = "stream") -> Int64:
-    """Return ids of streams without the bits that do not belong to them."""
+    """Return stream ids without flag bits."""
     stream: Int64 = records[field].astype(np.int64)
     return stream if device.expanded else stream & device.stream_mask
 
 
 def moments(device: Device, counters: npt.NDArray[Any]) -> Int64:
-    """Turn device counter values into UTC nanoseconds; ABSENT where none was written."""
+    """Return UTC nanoseconds of device counter values; ABSENT where none was written."""
     good = device.clock.counter.reaches(counters) & (counters > 0)
     base = np.uint64(max(device.clock.counter.anchor_counter, 0))
     return np.where(good, device.clock.counter.to_ns(np.where(good, counters, base)), ABSENT)
@@ -49,7 +49,7 @@ _STEP_NAMES = {
 
 
 def read_operators(device: Device, records: Records, names: Dictionaries) -> pd.DataFrame:
-    """Make a row an operator that an AI CPU issued (type 10); stream and task are those of its kernel."""
+    """Build a row per operator that an AI CPU issued (type 10), with the stream and task of its kernel."""
     columns = {
         "Device_id": np.full(len(records), device.id),
         "Timestamp(ns)": optional(moments(device, records["stamp"])),
@@ -68,7 +68,7 @@ def read_operators(device: Device, records: Records, names: Dictionaries) -> pd.
 
 
 def read_ends(device: Device, records: Records, _names: Dictionaries) -> pd.DataFrame:
-    """Make a row a first (``head``) or last (``tail``) step of a kernel that issues communication (type 12)."""
+    """Build a row per first (``head``) or last (``tail``) step of a kernel that issues communication (type 12)."""
     columns = {
         "Device_id": np.full(len(records), device.id),
         "Stream ID": stream_ids(device, records),
@@ -82,7 +82,7 @@ def read_ends(device: Device, records: Records, _names: Dictionaries) -> pd.Data
 
 
 def read_steps(device: Device, records: Records, names: Dictionaries) -> pd.DataFrame:
-    """Make a row a step that an AI CPU issued (type 13); a record holds two of them, the second may be blank."""
+    """Build a row per step that an AI CPU issued (type 13); a record holds two steps, the second may be blank."""
     steps = np.ascontiguousarray(records["halves"]).reshape(-1)
     steps = steps[(steps["item"] != 0) | (steps["group"] != 0)]
     known = steps["item"] != 0
@@ -119,7 +119,7 @@ def _hashed(names: Dictionaries, values: npt.NDArray[Any]) -> pd.Categorical:
 
 
 def _named(values: npt.NDArray[Any], names: Mapping[int, str]) -> pd.Categorical:
-    """Name the numbers of an enumeration; any other number stands for none."""
+    """Return the names of an enumeration's numbers; other numbers are absent."""
     codes, distinct = pd.factorize(values)
     known = [names.get(value, "") for value in distinct.tolist()]
     absent = np.array([not name for name in known] + [True])[codes]
@@ -148,14 +148,14 @@ def read_aicpu(
     Returns
     -------
     statistics
-        By name, those that have rows: ``aicpu`` and ``dp`` with the vendor's columns, of which moments are whole
+        Frames with rows by name: ``aicpu`` and ``dp`` with the vendor's columns, of which times are whole
         nanoseconds, ``Timestamp(ns)``; ``aicpu_mi`` (queues of MindSpore), ``aicpu_model``, ``kfc_comm_turn``,
-        ``kfc_compute_turn`` and ``aicpu_flip`` with one row a record; and those of collectives,
+        ``kfc_compute_turn`` and ``aicpu_flip`` with a row per record; and those of collectives,
         ``aicpu_hccl_op``, ``aicpu_hccl_ends`` and ``kfc_hccl_info``.
     kernels
-        The table given, with `aicpu_compute_ns` and `aicpu_copy_ns` where it holds kernels that AI CPUs ran.
+        The table `kernels`, with `aicpu_compute_ns` and `aicpu_copy_ns` where AI CPUs ran kernels.
     """
-    found: dict[str, list[pd.DataFrame]] = {}
+    frames: dict[str, list[pd.DataFrame]] = {}
     nodes = []
     for device in devices:
         for kind, records in _by_type(device).items():
@@ -164,21 +164,21 @@ def read_aicpu(
                 continue
             if kind in _NAMED_READERS:
                 name, named_reader = _NAMED_READERS[kind]
-                found.setdefault(name, []).append(named_reader(device, records, names))
-                device.keep("aicpu", STATISTICS, len(records), len(found[name][-1]))
+                frames.setdefault(name, []).append(named_reader(device, records, names))
+                device.keep("aicpu", STATISTICS, len(records), len(frames[name][-1]))
                 continue
             name, reader = _READERS[kind]
-            found.setdefault(name, []).append(reader(device, records))
-            device.keep("aicpu", STATISTICS, len(records), len(found[name][-1]))
+            frames.setdefault(name, []).append(reader(device, records))
+            device.keep("aicpu", STATISTICS, len(records), len(frames[name][-1]))
     if nodes:
         rows = pd.concat(nodes, ignore_index=True)
         kernels = _with_columns(kernels, rows)
-        found["aicpu"] = [_node_table(rows, kernels)]
-    return {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}, kernels
+        frames["aicpu"] = [_node_table(rows, kernels)]
+    return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}, kernels
 
 
 def _by_type(device: Device) -> dict[int, Records]:
-    """Read the records of a device and sort them by type; those of types that are read elsewhere are left out."""
+    """Read the records of a device by type, without the types that other readers read."""
     records = device.streams.read(f"aicpu.data.{device.id}", layouts.AICPU)
     undated = records["type"] == _STEPS  # their steps have stamps, they have none
     dated = device.keep_sound(records[~undated], "aicpu", "stamp")
@@ -191,7 +191,7 @@ def _by_type(device: Device) -> dict[int, Records]:
 
 
 def _node_rows(device: Device, records: Records, kernels: pd.DataFrame) -> pd.DataFrame:
-    """Make a row a node that ran; `kernel` is the row of `kernels` that it belongs to, -1 without one."""
+    """Build a row per executed node; `kernel` is its row of `kernels`, or -1."""
     start, end = moments(device, records["run_start"]), moments(device, records["run_end"])
     ran = (start != ABSENT) & (end != ABSENT) & (start <= end)
     device.skip("aicpu", "nodes without start or end skipped", int((~ran).sum()))
@@ -231,9 +231,9 @@ def _kernels_of(device: Device, stream: Int64, task: Int64, start: Int64, kernel
     begins = chosen["start_ns"].to_numpy()
     ends = begins + chosen["duration_ns"].to_numpy()
     theirs = chosen["stream_id"].to_numpy(np.int64, na_value=-1) << 16 | chosen["task_id"].to_numpy(np.int64)
-    found = joins.latest(stream << 16 | task, start, theirs, begins)
-    within = (found >= 0) & (start <= ends[found])
-    return np.where(within, rows[found], -1)
+    row = joins.latest(stream << 16 | task, start, theirs, begins)
+    within = (row >= 0) & (start <= ends[row])
+    return np.where(within, rows[row], -1)
 
 
 def _with_columns(kernels: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
@@ -251,7 +251,7 @@ def _with_columns(kernels: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _node_table(rows: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
-    names = np.array([*kernels["op_name"].astype(object), None], object)  # the last one is that of row -1
+    names = np.array([*kernels["op_name"].astype(object), None], object)  # the last is for row -1
     frame: pd.DataFrame = pd.DataFrame(
         {
             "Device_id": rows["device"],
@@ -297,7 +297,7 @@ def _model(device: Device, records: Records) -> pd.DataFrame:
 
 
 def _queue(device: Device, records: Records) -> pd.DataFrame:
-    """Read waits for a queue of MindSpore; the clock of their microseconds is not known, so they stay as they are."""
+    """Read waits for a MindSpore queue; their microseconds are of an unknown clock and stay unconverted."""
     columns = {
         "Node Name": [_QUEUE_NODES.get(node) or str(node) for node in records["node"].tolist()],
         "Start(us)": records["start_us"],

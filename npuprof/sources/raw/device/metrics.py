@@ -1,4 +1,4 @@
-"""The vendor's metrics of performance counters, by event number and chip; one line a metric.
+"""The vendor's performance counter metrics, by event number and chip; a metric per line.
 
 Source: raw/FORMAT.md section 9 (PMU); for the v6 family and the nano, the vendor's own parser (``ai_core_config``).
 Only PipeUtilization of the 910B family is checked against the vendor's results.
@@ -19,19 +19,19 @@ from npuprof.sources.raw.metadata.chip_families import Family
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric.
+    """A metric of performance counters.
 
     Attributes
     ----------
     name
-        The column's name between the core's prefix and the unit.
+        Column name between the core prefix and the unit.
     form
         ``pipe``: a share of the cycles, and its time; ``ratio``: a share; ``bandwidth``: bytes over time;
         ``count``: a weighted sum; ``kb``: the same in kilobytes; ``quotient``: first event over second.
     events
-        Weight by event number; all of them must have been counted.
+        Weight by event number; all events must have been counted.
     cores
-        The cores that the vendor shows it for.
+        The cores for which the vendor shows it.
     """
 
     name: str
@@ -118,18 +118,18 @@ def metric_columns(
     mhz: Float64,
     metrics: Sequence[Metric] = METRICS,
 ) -> dict[str, Float64]:
-    """Derive the metrics whose events were counted.
+    """Return the metrics whose events were counted.
 
     Parameters
     ----------
     core
-        ``aic`` or ``aiv``: the prefix of the columns; empty for cores that do not differ, and for no prefix.
+        Prefix of the columns, ``aic`` or ``aiv``; empty for chips without separate cores.
     events
         Event numbers in the order of the counters.
     counters
         Counter values, shape (kernels, events at least).
     cycles, total_ns, mhz
-        Total cycles, time and frequency of each kernel, NaN where the core wrote nothing.
+        Total cycles, time and frequency of each kernel, NaN without a record.
     metrics
         The metrics of the chip.
     """

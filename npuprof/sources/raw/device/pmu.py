@@ -1,4 +1,4 @@
-"""Performance counters of compute kernels: records joined to tasks, and the vendor's metrics of them.
+"""Performance counters of compute kernels: records joined to tasks, and the vendor's metrics.
 
 Times of metrics are estimates (cycles over a sampled frequency, spread over cores) and therefore float64
 nanoseconds; every stamp stays an integer.
@@ -31,16 +31,16 @@ _SQE_AIV = 2
 
 @dataclass(frozen=True)
 class Kernels:
-    """What the counters of kernels are joined to; the arrays are parallel.
+    """Kernels to which counters are joined; the arrays are parallel.
 
     Attributes
     ----------
     rows
         Rows of `tasks`.
     blocks, mix_blocks
-        Blocks on the kernel's own core, and on the other one of a MIX kernel; 0 where unknown.
+        Blocks on the kernel's main core, and on the other core of a MIX kernel; 0 where unknown.
     is_part
-        Whether the device ran others too, so that counters may belong to none of these.
+        Whether the device ran other kernels too, so that some counters have no kernel here.
     """
 
     tasks: DeviceTasks
@@ -50,7 +50,7 @@ class Kernels:
     is_part: bool = False
 
     def near(self, records: Records) -> Records:
-        """Return the records from the first kernel's begin to the last one's end; all where no kernel is left out."""
+        """Return the records between the first kernel's start and the last kernel's end; all for a whole device."""
         if not self.is_part:
             return records
         if not len(self.rows):
@@ -63,13 +63,13 @@ class Kernels:
 
 @dataclass(frozen=True)
 class Frequencies:
-    """AI core frequency over time: MHz from each device counter value on."""
+    """AI core frequency in MHz from each device counter value on."""
 
     counters: Int64
     mhz: Int64
 
     def at(self, counters: Int64, rated_mhz: float) -> Float64:
-        """Return the frequency at each counter value; the rated one where none or a zero was sampled.
+        """Return the frequency at each counter value; the rated frequency where no sample or zero is known.
 
         Source: raw/FORMAT.md section 9 (PMU).
         """
@@ -90,28 +90,28 @@ def read_frequencies(device: Device) -> Frequencies:
     if device.streams.is_cut(stream):
         values = _changes_in(device.streams.read_bytes(stream), device)
     values = values[np.argsort(values["counter"], kind="stable")]
-    # What was sampled before the anchor only tells the frequency to begin with.
+    # Samples before the anchor only set the initial frequency.
     counters = np.maximum(values["counter"].astype(np.int64), device.clock.counter.anchor_counter)
     last = np.concatenate((counters[1:] != counters[:-1], [True]))[: len(counters)]
     return Frequencies(counters[last], values["mhz"].astype(np.int64)[last])
 
 
 def _changes_in(content: Uint8, device: Device) -> Records:
-    """Find the changes of frequency in blocks that were cut: each is a possible stamp before a possible frequency.
+    """Return the frequency changes in truncated blocks: pairs of a possible stamp and a possible frequency.
 
-    A block holds 55 of them and a run has few blocks, so that a cut would cost all that is known of it.
+    A block holds 55 changes and a run has few blocks, so that a truncated block must not be dropped.
     """
     size = layouts.FREQUENCY.itemsize
     windows = np.ndarray((max(len(content) - size + 1, 0),), layouts.FREQUENCY_CHANGE, content.data, 0, (1,))
     good = device.clock.counter.reaches(windows["counter"]) & (windows["mhz"] > 0) & (windows["mhz"] <= _MOST_MHZ)
-    found = windows[good].copy()
-    values = np.zeros(len(found), layouts.FREQUENCY)
-    values["counter"], values["mhz"] = found["counter"], found["mhz"]
+    changes = windows[good].copy()
+    values = np.zeros(len(changes), layouts.FREQUENCY)
+    values["counter"], values["mhz"] = changes["counter"], changes["mhz"]
     return values
 
 
 def is_sampled(device: Device) -> bool:
-    """Return whether the cores were sampled by time: their records belong to no task then."""
+    """Return whether the cores were sampled by time, so that records have no task."""
     return device.side.sample.get("ai_core_profiling_mode") == "sample-based"
 
 
@@ -121,7 +121,7 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
     Returns
     -------
     Columns such as ``aic_total_cycles``, ``aic_mac_ratio``, ``aiv_vec_time_ns`` and ``cube_utilization_percent``, a
-    value a kernel, NaN where the core wrote none.
+    value per kernel, NaN without a record.
     """
     if is_sampled(device):
         return {}
@@ -153,7 +153,7 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
 
 @dataclass(frozen=True)
 class _Totals:
-    """Counters of one core type by kernel: which kernels have any, and their sums."""
+    """Sums of the counters of a core type by kernel, and the kernels with a record."""
 
     present: Bools
     cycles: Int64
@@ -181,21 +181,21 @@ def _sum_up(records: Records, owner: Int64, masters: Int64, slaves: Int64, count
 
 
 def _owners(device: Device, records: Records, kernels: Kernels) -> Int64:
-    """Find the kernel (a number, not a row) that each record belongs to, -1 without one. Source: section 8.8."""
+    """Return the kernel number of each record, or -1. Source: section 8.8."""
     stream, task = fix_up(device, records)
     context = np.where(records["ffts"] >> 13 == _FFTS_PLUS, records["sub_task"].astype(np.int64), -1)
     tasks, rows = kernels.tasks, kernels.rows
-    own = stream << 40 | task << 20 | (context + 1)
-    theirs = tasks.stream[rows] << 40 | tasks.task[rows] << 20 | (tasks.context[rows] + 1)
+    record_keys = stream << 40 | task << 20 | (context + 1)
+    kernel_keys = tasks.stream[rows] << 40 | tasks.task[rows] << 20 | (tasks.context[rows] + 1)
     end = records["end"].astype(np.int64)
-    owner = joins.latest(own, end, theirs, tasks.begin[rows])
+    owner = joins.latest(record_keys, end, kernel_keys, tasks.begin[rows])
     if not len(rows):
         return owner
     return np.where((owner >= 0) & (end <= tasks.end[rows][owner]), owner, -1)
 
 
 def _on_vector(records: Records) -> Bools:
-    """Return which records a vector core wrote. Source: raw/FORMAT.md section 5.2 (core selection)."""
+    """Return the records of vector cores. Source: raw/FORMAT.md section 5.2 (core selection)."""
     ffts, sub = records["ffts"] >> 13, records["sub_type"]
     plain = (ffts == 0) & (records["head"] >> 10 != _SQE_AIV)
     cube = plain | ((ffts == _FFTS_PLUS) & ((sub == _MIX_AIC) | (sub == 0)))
@@ -204,7 +204,7 @@ def _on_vector(records: Records) -> Bools:
 
 
 def _slaves(blocks: Int64, owner: Int64, kernels: Kernels, masters: Int64) -> Int64:
-    """Choose the block records of the core that a MIX kernel's own record is not about, as many as it has blocks."""
+    """Return the block records of a MIX kernel's other core, as many as it has blocks."""
     if not len(blocks):
         return blocks
     has_master = np.zeros(len(kernels.rows), bool)
@@ -231,7 +231,7 @@ def _core_columns(
 
 
 def profiling_events(device: Device, core: str, most: int = 8) -> list[int]:
-    """Return the events that a core counted (``aic`` or ``aiv``), in the order of its (at `most` so many) counters."""
+    """Return the events that a core counted (``aic`` or ``aiv``) in the order of its counters, at `most` so many."""
     key = "ai_core_profiling_events" if core == "aic" else "aiv_profiling_events"
     words = str(device.side.sample.get(key) or "").split(",")
     try:
@@ -244,7 +244,7 @@ def profiling_events(device: Device, core: str, most: int = 8) -> list[int]:
 def cube_utilization(
     device: Device, cycles: npt.NDArray[Any] | None, kernels: Kernels, rated_mhz: float
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return ``cube_utilization_percent`` of total cycles, a value a kernel. Source: raw/FORMAT.md section 9 (PMU)."""
+    """Return ``cube_utilization_percent`` per kernel from total cycles. Source: raw/FORMAT.md section 9 (PMU)."""
     cores = whole_number(device.side.device_fact("ai_core_num"))
     if cycles is None or not cores or not rated_mhz:
         return {}

@@ -1,4 +1,4 @@
-"""Reading the records of one device: which of them are sound, and in the time of the collection.
+"""Valid records of a device within the time of the collection.
 
 Source: raw/FORMAT.md section 5.
 """
@@ -28,7 +28,7 @@ _EXPANDED_BITS = 15
 
 @dataclass(frozen=True)
 class Device:
-    """What decoding the records of one device needs.
+    """Context for decoding the records of a device.
 
     Attributes
     ----------
@@ -41,11 +41,11 @@ class Device:
     clock
         Its clocks.
     started_ns
-        UTC epoch nanoseconds at which collection began: earlier records are dropped, as the vendor does.
+        Start of the collection in UTC epoch nanoseconds; earlier records are dropped, like the vendor does.
     expanded
         Whether stream ids have up to 15 bits (stream_expand_spec).
     notes
-        Where damage is noted.
+        Receives damage.
     """
 
     id: int
@@ -57,21 +57,21 @@ class Device:
     notes: Notes
 
     def read(self, stream: str, record: np.dtype[Any], stamp: str = "counter") -> Records:
-        """Read a stream of this device (``name.data.N``), as far as its stamps are possible."""
+        """Read a stream of this device (``name.data.N``) up to valid stamps."""
         return self.keep_sound(self.streams.read(f"{stream}.data.{self.id}", record), stream, stamp)
 
     @property
     def family(self) -> Family:
-        """The family of the chip."""
+        """Return the chip family."""
         return family_of(self.side.info.get("platform_version"), self.streams.names())
 
     @property
     def stream_mask(self) -> int:
-        """The bits that make the id of a stream, where nothing else is in them."""
+        """Return the bits of a stream id in fields that hold nothing else."""
         return (1 << (_EXPANDED_BITS if self.expanded else STREAM_BITS)) - 1
 
     def keep_sound(self, records: Records, stream: str, stamp: str = "counter") -> Records:
-        """Keep the records with a possible stamp; note the others."""
+        """Return the records with a possible stamp; others are noted."""
         sound = self.clock.counter.reaches(records[stamp])
         records = self._keep(records, sound, stream, "with an impossible time stamp")
         late = self.clock.counter.to_ns(records[stamp]) >= self.started_ns
@@ -86,24 +86,24 @@ class Device:
         return sound
 
     def skip(self, stream: str, what: str, count: int, *, info: bool = False) -> None:
-        """Note records of a stream that are in no table, and account for them; nothing happens for none."""
+        """Note records that are in no table, and register them in the ledger."""
         if count:
             note = self.notes.info if info else self.notes.warning
             note(f"device {self.id}", f"{stream}: {what}", count)
             self.notes.ledger.leave_out(self._account(stream), count)
 
     def keep(self, stream: str, table: str, count: int, made: int | None = None) -> None:
-        """Account for records of a stream that are rows of a table; see :meth:`npuprof.ledger.Ledger.keep`."""
+        """Register records that become rows of a table; see :meth:`npuprof.ledger.Ledger.keep`."""
         if count or made:
             self.notes.ledger.keep(self._account(stream), table, count, made)
 
     def keep_counters(self, stream: str, count: int, parts: list[_Rows]) -> list[_Rows]:
-        """Account for records of which `counters` has rows, and return these."""
+        """Register records that become rows of `counters`, and return them."""
         self.keep(stream, "counters", count, sum(map(len, parts)))
         return parts
 
     def use(self, stream: str, count: int) -> None:
-        """Account for records of a stream that tell of the rows of others."""
+        """Register records that describe rows of other records."""
         if count:
             self.notes.ledger.use(self._account(stream), count)
 

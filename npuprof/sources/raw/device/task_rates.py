@@ -1,4 +1,4 @@
-"""Rates of caches by task: L2 cache (``l2_cache``) and address translation (``socpmu``), as the vendor sums them.
+"""Cache rates by task: L2 cache (``l2_cache``) and address translation (``socpmu``), with the vendor's formulas.
 
 Source: raw/FORMAT.md section 5.8.
 """
@@ -35,20 +35,20 @@ _TLB = {"requests": (0x8A,), "hits": (0x8C, 0x8D), "misses": (0x02,)}
 
 
 def read_task_rates(devices: Sequence[Device], kernels: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Read the tables ``l2_cache`` and ``soc_pmu``, those of them that have rows.
+    """Read the tables ``l2_cache`` and ``soc_pmu``, where they have rows.
 
     Columns are the vendor's: Device_id, Stream Id, Task Id, two rates and Op Name. Rates are fractions; a hit rate
     above 1 (more hits than requests) is NaN, which the vendor shows as N/A, and so is that of every chip whose tasks
     are scheduled by STARS (910B and later), for which the vendor shows no hit rate at all.
     """
     readers: dict[str, Callable[[Device], pd.DataFrame | None]] = {"l2_cache": _l2_cache, "soc_pmu": _soc_pmu}
-    found = {}
+    frames = {}
     for name, reader in readers.items():
         parts = [part for device in devices if (part := reader(device)) is not None]
         if parts:
             frame = pd.concat(parts, ignore_index=True)
-            found[name] = frame.assign(**{"Op Name": _operator_names(frame, kernels)})
-    return found
+            frames[name] = frame.assign(**{"Op Name": _operator_names(frame, kernels)})
+    return frames
 
 
 def _l2_cache(device: Device) -> pd.DataFrame | None:
@@ -63,7 +63,7 @@ def _l2_cache(device: Device) -> pd.DataFrame | None:
 
 
 def _soc_pmu(device: Device) -> pd.DataFrame | None:
-    if device.family is Family.STARS_V6:  # its records have another layout, which no document tells
+    if device.family is Family.STARS_V6:  # its records have another, undocumented layout
         return None
     records = device.streams.read(f"socpmu.data.{device.id}", layouts.SOC_PMU)
     other = int((records["kind"] != _SMMU).sum())
@@ -84,7 +84,7 @@ def _soc_pmu(device: Device) -> pd.DataFrame | None:
 def _sums(
     device: Device, stream: str, records: Records, events: str, wanted: dict[str, tuple[int, ...]]
 ) -> dict[str, Float64] | None:
-    """Sum up the counters of the events that a rate needs; None, and a note, where one was not counted."""
+    """Return the event sums of a rate; None, with a note, where an event was not counted."""
     if not len(records):
         return None
     try:
@@ -119,20 +119,20 @@ def _frame(device: Device, records: Records, rates: dict[str, Float64]) -> pd.Da
 
 
 def _operator_names(frame: pd.DataFrame, kernels: pd.DataFrame) -> Any:
-    """Name the operators of records without a time: the first of a task id is the first kernel of it, and so on.
+    """Return the operator names of records without a time: by the order of kernels with the same task id.
 
-    Where a task id has more records than kernels, or fewer, which is whose cannot be known: no name.
+    Where a task id has unequal numbers of records and kernels, the name is absent.
     """
     keys = ["device_id", "stream_id", "task_id", "batch_id", "connection_id"]
-    tasks = kernels.drop_duplicates(keys)  # the parts of one task share its record
-    theirs = _keys(*(tasks[key].to_numpy(np.int64, na_value=-1) for key in keys[:3]))
-    own = _keys(*(frame[key].to_numpy(np.int64) for key in ("Device_id", "Stream Id", "Task Id")))
-    distinct, codes = np.unique(np.concatenate((own, theirs)), return_inverse=True)
-    own, theirs = codes[: len(own)], codes[len(own) :]
-    known = np.bincount(own, minlength=len(distinct)) == np.bincount(theirs, minlength=len(distinct))
-    turns = pd.Series(tasks["op_name"].astype(object).to_numpy(), index=_turns(theirs))
-    names = turns.reindex(_turns(own)).to_numpy(object)
-    return pd.Series(np.where(known[own], names, None), dtype=object)
+    tasks = kernels.drop_duplicates(keys)  # parts of a task share its record
+    kernel_codes = _keys(*(tasks[key].to_numpy(np.int64, na_value=-1) for key in keys[:3]))
+    record_codes = _keys(*(frame[key].to_numpy(np.int64) for key in ("Device_id", "Stream Id", "Task Id")))
+    distinct, codes = np.unique(np.concatenate((record_codes, kernel_codes)), return_inverse=True)
+    record_codes, kernel_codes = codes[: len(record_codes)], codes[len(record_codes) :]
+    known = np.bincount(record_codes, minlength=len(distinct)) == np.bincount(kernel_codes, minlength=len(distinct))
+    turns = pd.Series(tasks["op_name"].astype(object).to_numpy(), index=_turns(kernel_codes))
+    names = turns.reindex(_turns(record_codes)).to_numpy(object)
+    return pd.Series(np.where(known[record_codes], names, None), dtype=object)
 
 
 def _keys(device: Int64, stream: Int64, task: Int64) -> Int64:
@@ -140,5 +140,5 @@ def _keys(device: Int64, stream: Int64, task: Int64) -> Int64:
 
 
 def _turns(codes: npt.NDArray[Any]) -> Int64:
-    """Make keys of a code and how often it came before."""
+    """Return keys of a code and its number of earlier occurrences."""
     return codes.astype(np.int64) << 32 | joins.turns(codes.astype(np.int64))

@@ -1,4 +1,4 @@
-"""Tasks that one device ran, and its ``ts_track``: wraps of task ids, steps, states of tasks.
+"""Executed tasks of a device, and its ``ts_track``: task id wraps, steps, task states.
 
 Source: raw/FORMAT.md sections 5.1 and 5.4.
 """
@@ -21,7 +21,7 @@ from npuprof.sources.raw.records import chip_layouts, enums, layouts
 
 _TASK_START, _TASK_END, _SUB_START, _SUB_END = 0, 1, 0b100010, 0b100011
 _STEP, _TASK_STATE, _OLD_FLIP, _FLIP = 0x0A, 0x0C, 0x0D, 0x0E
-_OF_TASKS = (0x0B, _TASK_STATE, 0x0F)  # what these tell of single tasks, track_records reads
+_OF_TASKS = (0x0B, _TASK_STATE, 0x0F)  # read by track_records
 _ARRAYS = ("device", "start_ns", "duration_ns", "begin", "end", "stream", "batch", "task", "context")
 
 
@@ -38,12 +38,12 @@ class DeviceTasks:
     begin, end
         The same in device counter ticks.
     stream, batch, task
-        The key that the host knows too. The batch is -1 where task ids (of 32 bits) are unique on the device, which
-        does not tell the stream then: it is -1 until the host's is known.
+        The key shared with the host. The batch is -1 where task ids (of 32 bits) are unique on the device; such
+        records lack the stream, which is -1 until the join with the host.
     context
         Context id of an FFTS+ sub-task, -1 for a task of a stream.
     kind
-        The task's type as the device tells it.
+        The device's type of the task.
     """
 
     device: Int64
@@ -61,13 +61,13 @@ class DeviceTasks:
         return len(self.start_ns)
 
     def take(self, rows: Int64) -> DeviceTasks:
-        """Return some of the rows."""
+        """Return the chosen rows."""
         return DeviceTasks(**{name: getattr(self, name)[rows] for name in _ARRAYS}, kind=self.kind.take(rows))
 
 
 @dataclass(frozen=True)
 class Track:
-    """Records of ``ts_track``: wraps of task ids, step tags and states of tasks, the latter two in order of time."""
+    """Records of ``ts_track``: task id wraps, step tags and task states, both in order of time."""
 
     flips: Flips
     steps: Records
@@ -110,7 +110,7 @@ def read_tasks(device: Device, track: Track) -> DeviceTasks:
 
 
 def fix_up(device: Device, records: Records) -> tuple[Int64, Int64]:
-    """Return stream and task ids without the tricks that the hardware plays with their bits.
+    """Return stream and task ids without the flag bits of the hardware.
 
     Source: raw/FORMAT.md section 5.1 (stream/task fix-up).
     """
@@ -170,9 +170,9 @@ def pair_rows(
     *,
     accounted: bool = False,
 ) -> tuple[Int64, Int64]:
-    """Pair the start and end records of each key; give the rows of both. What has no other half is noted.
+    """Return the rows of paired start and end records of each key; unpaired records are noted.
 
-    Where the records are `accounted` for already, the ledger does not change.
+    `accounted` records are already in the ledger.
     Source: raw/FORMAT.md section 8.7.
     """
     starts, ends = np.flatnonzero(is_start), np.flatnonzero(is_end)
@@ -191,7 +191,7 @@ def _kinds(records: Records, *, contexts: bool) -> Names:
 
 
 def join(parts: list[DeviceTasks]) -> DeviceTasks:
-    """Join the tasks of several devices, in order of time."""
+    """Return the tasks of several devices in order of time."""
     if not parts:
         none = np.empty(0, np.int64)
         return DeviceTasks(none, none, none, none, none, none, none, none, none, Names.absent(0))

@@ -1,6 +1,6 @@
-"""Records of the task scheduler: iterations (step tags), and frames of copies, task types and numbers of blocks.
+"""Task scheduler records: iterations (step tags), and frames of copies, task types and block numbers.
 
-Stars chips have the latter in their task records, so that a run rarely has these frames.
+Task records of STARS chips hold the latter, so that these frames are rare.
 
 Source: raw/FORMAT.md section 5.4.
 """
@@ -30,16 +30,16 @@ _NONE = np.iinfo(np.int64).min
 
 
 def read_statistics(devices: Sequence[Device]) -> dict[str, pd.DataFrame]:
-    """Read ``scheduler_copy``, ``scheduler_task`` and ``scheduler_blocks``, those of them that have rows."""
-    found: dict[str, list[pd.DataFrame]] = {}
+    """Read ``scheduler_copy``, ``scheduler_task`` and ``scheduler_blocks``, where they have rows."""
+    frames: dict[str, list[pd.DataFrame]] = {}
     for device in devices:
         records = _read(device)
         for function, (name, columns) in _FUNCTIONS.items():
-            own = records[records["function"] == function]
-            if len(own):
-                found.setdefault(name, []).append(_frame(device, own, columns(own)))
-                device.keep("ts_track", STATISTICS, len(found[name][-1]))
-    return {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
+            selected = records[records["function"] == function]
+            if len(selected):
+                frames.setdefault(name, []).append(_frame(device, selected, columns(selected)))
+                device.keep("ts_track", STATISTICS, len(frames[name][-1]))
+    return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
 
 
 def _read(device: Device) -> Records:
@@ -95,7 +95,7 @@ _NO_MODEL = 0xFFFFFFFF
 
 
 def steps_table(devices: Sequence[Device], tracks: Sequence[Track]) -> pd.DataFrame:
-    """Read iterations: from step tags where a device wrote any, else from the starts and ends of its models.
+    """Read iterations: from step tags where a device wrote them, else from starts and ends of its models.
 
     `device_id` and `model_id` (absent for steps of the framework) follow the schema's columns.
     """
@@ -110,7 +110,7 @@ def steps_table(devices: Sequence[Device], tracks: Sequence[Track]) -> pd.DataFr
 
 
 def step_of(starts: Int64, devices: Int64, steps: pd.DataFrame) -> pd.arrays.IntegerArray:
-    """Return the step in which each kernel started, absent outside of all; by device."""
+    """Return the step of its device in which each kernel started, absent outside of all."""
     step = np.zeros(len(starts), np.int64)
     outside = np.ones(len(starts), bool)
     if len(steps):

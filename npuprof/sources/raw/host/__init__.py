@@ -1,1 +1,1 @@
-"""Records of the host: calls, operators, tasks as they were launched, communication, memory of operators."""
+"""Records of the host: calls, operators, launched tasks, communication, memory of operators."""

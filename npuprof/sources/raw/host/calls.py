@@ -1,4 +1,4 @@
-"""CANN calls that the host recorded, and which of them holds which.
+"""CANN calls of the host, and their nesting.
 
 Source: raw/FORMAT.md sections 4 and 8.1.
 """
@@ -36,13 +36,13 @@ class Api:
     name
         The call's name.
     model
-        Of a model-level call, the model that it loads or runs; 0 for others.
+        Model of a model-level call; 0 for others.
     tree
         Nesting of the calls above the runtime level, on the host counter; ``rows`` leads from its order here.
     rows
         Row of this table by position in `tree`.
     on_side_stream
-        By position in `tree`, whether it is a step of a collective on another stream than its main one.
+        By position in `tree`, whether it is a step of a collective on a side stream.
     """
 
     start_ns: Int64
@@ -60,29 +60,29 @@ class Api:
         return len(self.start_ns)
 
     def nearest(self, *levels: int) -> Int64:
-        """Find, by position in `tree`, the innermost holder (or itself) of one of the levels; -1 without one."""
+        """Return, by position in `tree`, the innermost call around each (or itself) of one of the levels, or -1."""
         return self.tree.nearest(np.isin(self.level[self.rows], levels))
 
     def at(self, threads: npt.NDArray[Any], stamps: npt.NDArray[Any]) -> Int64:
-        """Find the position in `tree` of the innermost call that holds each host stamp; -1 without one."""
+        """Return the position in `tree` of the innermost call around each host stamp, or -1."""
         return self.tree.innermost(stamps.astype(np.int64), threads)
 
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls as they were recorded, ordered by begin, longer first: records, and their bounds in host counter ticks."""
+    """Recorded calls ordered by begin, longer first: records, and their bounds in host counter ticks."""
 
     records: Records
     begins: Int64
     ends: Int64
 
     def take(self, rows: Int64) -> Calls:
-        """Return some of the rows."""
+        """Return the chosen rows."""
         return Calls(self.records[rows], self.begins[rows], self.ends[rows])
 
 
 def read_calls(host: Host) -> Calls:
-    """Read the calls: spans, and point events paired to spans. Calls without duration are dropped, as the vendor does.
+    """Read the calls: spans, and pairs of point events. Like the vendor, drop calls without duration.
 
     Source: raw/FORMAT.md sections 4 and 8.1.
     """
@@ -98,7 +98,7 @@ def read_calls(host: Host) -> Calls:
     of_pairs = np.count_nonzero(sound[len(sound) - len(pairs) :])
     if not bool(sound.all()):
         lost = np.count_nonzero(~sound) + len(pairs) - of_pairs  # a pair is two records
-        host.skip(_STREAM, "calls without duration or with an impossible end skipped", int(lost), told="api_event")
+        host.skip(_STREAM, "calls without duration or with an impossible end skipped", int(lost), label="api_event")
         records = records[sound]
     host.keep(_STREAM, "api", len(records) + int(of_pairs), len(records))
     begins, ends = records["begin"].astype(np.int64), records["end"].astype(np.int64)
@@ -108,7 +108,7 @@ def read_calls(host: Host) -> Calls:
 
 
 def nest_calls(host: Host, calls: Calls) -> Api:
-    """Name calls and find which holds which."""
+    """Name calls and build their tree."""
     records, begins, ends = calls.records, calls.begins, calls.ends
     start_ns = host.clock.to_ns(begins.view(np.uint64))
     level, thread = np.ascontiguousarray(records["level"]), np.ascontiguousarray(records["thread"])
@@ -151,14 +151,14 @@ def _known_levels(host: Host, records: Records) -> Records:
         return records
     levels, counts = np.unique(records["level"][~known], return_counts=True)
     for level, count in zip(levels.tolist()[:20], counts.tolist(), strict=False):
-        host.skip(_STREAM, f"calls of level {level} are not decoded", count, told="api_event", info=True)
+        host.skip(_STREAM, f"calls of level {level} are not decoded", count, label="api_event", info=True)
     host.notes.ledger.leave_out(host.streams.account(_STREAM), sum(counts.tolist()[20:]))
     kept: Records = records[known]
     return kept
 
 
 def _pair_points(host: Host, points: Records) -> Records:
-    # Two points that agree in all but their stamp are the start and the end of one span.
+    # Two points that differ only in their stamp are the start and the end of a span.
     keys = ("level", "type", "thread", "request", "item")
     points = points[np.lexsort((points["begin"], *(points[key] for key in keys)))]
     same = np.ones(max(len(points) - 1, 0), bool)
@@ -170,12 +170,12 @@ def _pair_points(host: Host, points: Records) -> Records:
     spans: Records = points[starts].copy()
     spans["end"] = points["begin"][starts + 1]
     lost = len(points) - 2 * len(spans)
-    host.skip(_STREAM, "point events without a partner skipped", lost, told="api_event")
+    host.skip(_STREAM, "point events without a partner skipped", lost, label="api_event")
     return spans
 
 
 def _call_names(names: Dictionaries, records: Records) -> Names:
-    # A step of a collective is told by its item; all others by their registered type.
+    # The name of a collective's step is its item, that of other calls their registered type.
     typed = Names.lookup(
         records["level"].astype(np.uint64) << np.uint64(32) | records["type"],
         lambda key: names.type_name(key >> 32, key & 0xFFFFFFFF),

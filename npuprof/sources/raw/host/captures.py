@@ -1,6 +1,6 @@
-"""Captured graphs: which streams their tasks run on, and the operators that these tasks are.
+"""Captured graphs: the streams of their tasks, and the operators of these tasks.
 
-A captured graph is launched once and run many times, on streams of its own; no launch call is around the runs.
+A captured graph is launched once and runs many times on its streams, outside any launch call.
 
 Source: raw/FORMAT.md sections 4 (runtime types 803, 805 and 809), 4.1 and 4.2.
 """
@@ -26,21 +26,20 @@ _OPERATORS, _LONG_OPERATORS = "additional.capture_op_info", "variable.capture_op
 _DESTROYED = 1
 _HEADER = struct.Struct("<HHIII")
 _HEADER_BYTES = 24
-_MOST_BYTES = 50_000  # of one operator: real ones have a few tensors
+_MOST_BYTES = 50_000  # per operator, which has a few tensors
 _TENSOR_BYTES = layouts.TENSOR.itemsize
 
 
 @dataclass(frozen=True)
 class CaptureStreams:
-    """Streams of captured graphs; the arrays are parallel, a row a stream of a graph.
+    """Streams of captured graphs; parallel arrays, a row per stream of a graph.
 
     Attributes
     ----------
     device, stream, original, model
-        The device, the stream that the graph runs on, the one that was captured, and the graph's number.
+        The device, the stream that runs the graph, the captured stream, and the graph's number.
     start_ns, end_ns
-        From when to when the stream was the graph's, UTC epoch nanoseconds; the largest int64 where it was never
-        destroyed.
+        Lifetime of the stream in UTC epoch nanoseconds; it ends at the largest int64 if never destroyed.
     """
 
     device: Int64
@@ -51,12 +50,12 @@ class CaptureStreams:
     end_ns: Int64
 
     def model_of(self, device: Int64, stream: Int64, start_ns: Int64) -> Int64:
-        """Find the graph that tasks belong to by their stream and time; -1 for none."""
+        """Return the graph of tasks by their stream and time; -1 for none."""
         at = self._at(device, stream, start_ns)
         return np.where(at >= 0, np.append(self.model, -1)[at], -1)
 
     def original_of(self, device: Int64, stream: Int64, start_ns: Int64) -> Int64:
-        """Find the stream that was captured as the one that tasks run on, which is their own for those of no graph."""
+        """Return the captured stream of tasks; the task's stream outside of graphs."""
         at = self._at(device, stream, start_ns)
         return np.where(at >= 0, np.append(self.original, -1)[at], stream)
 
@@ -67,14 +66,14 @@ class CaptureStreams:
 
 @dataclass(frozen=True)
 class CapturedOperators:
-    """Operators of captured graphs, a row an operator, by the task that runs it.
+    """Operators of captured graphs, a row per operator, by task ids.
 
     Attributes
     ----------
     device, stream, task
         The ids of the task.
     stamp_ns
-        When it was captured, UTC epoch nanoseconds.
+        Time of the capture, UTC epoch nanoseconds.
     op_name, op_type, core, blocks, ratio, hf32, dynamic, attributes, tensors
         As in :class:`npuprof.sources.raw.host.operators.Operators`.
     """
@@ -97,13 +96,13 @@ class CapturedOperators:
         return len(self.stamp_ns)
 
     def find(self, device: Int64, stream: Int64, task: Int64, start_ns: Int64) -> Int64:
-        """Find the operator that tasks run: the one of their ids that was captured last before; -1 for none."""
-        own, wanted = _codes((self.device, self.stream, self.task), (device, stream, task))
-        return joins.latest(wanted, start_ns, own, self.stamp_ns)
+        """Return the operator of tasks: the last captured before them with their ids; -1 for none."""
+        captured, wanted = _codes((self.device, self.stream, self.task), (device, stream, task))
+        return joins.latest(wanted, start_ns, captured, self.stamp_ns)
 
 
 def read_streams(host: Host) -> CaptureStreams:
-    """Read both versions of capture_stream_info. A record of a graph's end has no streams: it ends all of them."""
+    """Read both versions of capture_stream_info. A record of a graph's end ends all its streams."""
     parts = [_columns(host, name) for name in (_STREAMS, _STREAMS_V2)]
     device, stream, original, model, status, stamp = (np.concatenate(part) for part in zip(*parts, strict=True))
     is_end = status == _DESTROYED
@@ -118,7 +117,7 @@ def read_streams(host: Host) -> CaptureStreams:
 
 
 def read_statistics(streams: CaptureStreams) -> dict[str, pd.DataFrame]:
-    """Make ``capture_stream``, a row a stream of a captured graph, if there are any; `Destroyed(ns)` may be absent."""
+    """Build ``capture_stream``, a row per stream of a captured graph; `Destroyed(ns)` may be absent."""
     if not len(streams.model):
         return {}
     alive = streams.end_ns == np.iinfo(np.int64).max
@@ -136,7 +135,7 @@ def read_statistics(streams: CaptureStreams) -> dict[str, pd.DataFrame]:
 
 
 def read_operators(host: Host) -> CapturedOperators:
-    """Read capture_op_info: records of one length, which hold three tensors, and those as long as their tensors."""
+    """Read capture_op_info: records of fixed length with three tensors, and records of variable length."""
     records, aging = host.read(_OPERATORS, layouts.CAPTURE_OP_RECORD)
     long, long_tensors, owner = _read_long(host)
     held = np.minimum(records["count"], records["tensors"].shape[1])
@@ -176,7 +175,7 @@ def _columns(host: Host, name: str) -> list[Int64]:
 
 
 def _read_long(host: Host) -> tuple[Records, Records, Int64]:
-    """Read records as long as their tensors: their fixed part, all tensors, and the record of each tensor."""
+    """Read records of variable length: the fixed part, all tensors, and the record of each tensor."""
     parts = [host.streams.read_bytes(f"{age}.{_LONG_OPERATORS}") for age in ("unaging", "aging")]
     content = np.concatenate(parts)
     starts, lengths = _walk(host, content.tobytes())
@@ -199,7 +198,7 @@ def _read_long(host: Host) -> tuple[Records, Records, Int64]:
 
 
 def _walk(host: Host, content: bytes) -> tuple[Int64, Int64]:
-    """Find the records one after another, and go on at the next magic word behind damage."""
+    """Return consecutive records, resuming at the next magic word behind damage."""
     starts, lengths = [], []
     at = lost = 0
     while at + layouts.CAPTURE_OP.itemsize <= len(content):
@@ -228,7 +227,7 @@ def _cut(content: Uint8, starts: Int64, record: np.dtype[Any]) -> Records:
 
 
 def _as_tensor_infos(every: Records, owner: Int64) -> tuple[Records, Int64]:
-    """Put tensors into records of tensor_info, and give the operator of each record."""
+    """Return tensors as tensor_info records, and the operator of each record."""
     turn = joins.turns(owner)
     width = layouts.TENSORS_A_RECORD
     first = turn % width == 0
@@ -244,9 +243,9 @@ def _stream_keys(device: Int64, stream: Int64) -> Int64:
 
 
 def _codes(first: tuple[Int64, ...], second: tuple[Int64, ...]) -> tuple[Int64, Int64]:
-    """Assign one number to equal rows of ids."""
+    """Return equal numbers for equal rows of ids."""
     codes = np.zeros(len(first[0]) + len(second[0]), np.int64)
-    for one, other in zip(first, second, strict=True):
-        values, distinct = pd.factorize(np.concatenate((one, other)))
+    for left, right in zip(first, second, strict=True):
+        values, distinct = pd.factorize(np.concatenate((left, right)))
         codes, _ = pd.factorize(codes * len(distinct) + values)
     return codes[: len(first[0])].astype(np.int64), codes[len(first[0]) :].astype(np.int64)

@@ -1,4 +1,4 @@
-"""What the host tells of communication: each operator's group, data and algorithm, each step's ranks and links.
+"""Host records of communication: group, data and algorithm of each operator, ranks and links of each step.
 
 Source: raw/FORMAT.md sections 4.1, 4.2 and 8.9.
 """
@@ -24,24 +24,24 @@ _CONTEXT_BITS = 17  # 16 bits of context id, and none
 
 @dataclass(frozen=True)
 class Hccl:
-    """Records of communication and what they belong to.
+    """Communication records and their calls and tracks.
 
     Attributes
     ----------
     steps
-        hccl_info records, and a blank one at their end: what row -1 stands for.
+        hccl_info records, and a blank one at the end for row -1.
     of_track
-        Row in `steps` by row of `Tracks`, -1 without one.
+        Row in `steps` by row of `Tracks`, or -1.
     parts, of_part
         Sorted keys of (step's call, context), and the row in `steps` of each, for steps inside one FFTS+ task.
     ranges, last_of_range
         Sorted keys of (step's call, first context), and the key of the last context, of the contexts that are steps.
     operators
-        hccl_op_info records, and a blank one at their end.
+        hccl_op_info records, and a blank one at the end.
     of_call
-        Sorted positions of calls in the tree of calls that have such a record, and
+        Sorted positions of calls with such a record in the tree of calls.
     operator_of_call
-        the row in `operators` of each.
+        Row in `operators` of each.
     """
 
     steps: Records
@@ -55,13 +55,13 @@ class Hccl:
     operator_of_call: Int64
 
     def steps_of(self, call: Int64, track: Int64, context: Int64) -> Int64:
-        """Find the row in `steps` of tasks, by their step's call, their track, and their context (-1: none)."""
+        """Return the row in `steps` of tasks, by their step's call, their track, and their context (-1: none)."""
         return np.where(
             context >= 0, _lookup(self.parts, self.of_part, _key(call, context)), take(self.of_track, track)
         )
 
     def are_steps(self, call: Int64, context: Int64) -> Bools:
-        """Return which tasks are steps: of the contexts of a call that names its steps' contexts, only those."""
+        """Return the tasks that are steps: where a call names the contexts of its steps, only those."""
         if not len(self.ranges):
             return np.ones(len(call), bool)
         keys = _key(call, context)
@@ -72,7 +72,7 @@ class Hccl:
         return inside | ~named | (context < 0)
 
     def operators_of(self, call: Int64) -> Int64:
-        """Find the row in `operators` of calls (positions in the tree of calls), -1 without one."""
+        """Return the row in `operators` of calls (positions in the tree of calls), or -1."""
         return _lookup(self.of_call, self.operator_of_call, call)
 
 
@@ -99,21 +99,21 @@ def read_hccl(host: Host, api: Api, tracks: Tracks, contexts: Records) -> Hccl:
     )
 
 
-def _of_tracks(tracks: Tracks, steps: Records, rows: Int64, call: Int64) -> Int64:
-    """Find the record of each track: those of one step's call in order, and where their numbers differ the last."""
-    found = np.full(len(tracks.step), -1, np.int64)
+def _of_tracks(tracks: Tracks, steps: Records, at_call: Int64, call: Int64) -> Int64:
+    """Return the record of each track: in order within a step's call; the last where their numbers differ."""
+    row = np.full(len(tracks.step), -1, np.int64)
     launched = np.flatnonzero(tracks.step >= 0)
-    if not len(rows) or not len(launched):
-        return found
-    own, stamps = call[rows], steps["stamp"][rows].astype(np.int64)
-    at = joins.match(tracks.step[launched], tracks.stamp_ns[launched], own, stamps)
-    keys, count = np.unique(own, return_counts=True)
+    if not len(at_call) or not len(launched):
+        return row
+    calls, stamps = call[at_call], steps["stamp"][at_call].astype(np.int64)
+    at = joins.match(tracks.step[launched], tracks.stamp_ns[launched], calls, stamps)
+    keys, count = np.unique(calls, return_counts=True)
     wanted, launches = np.unique(tracks.step[launched], return_counts=True)
     even = wanted[_lookup(keys, count, wanted) == launches]
-    last = _lookup(*_last_of_each(own, rows), tracks.step[launched])
+    last = _lookup(*_last_of_each(calls, at_call), tracks.step[launched])
     in_order = np.isin(tracks.step[launched], even)
-    found[launched] = np.where(in_order, rows[at], last)
-    return found
+    row[launched] = np.where(in_order, at_call[at], last)
+    return row
 
 
 def _ranges(api: Api, records: Records) -> tuple[Int64, Int64]:
@@ -142,7 +142,7 @@ def _read_operators(host: Host, api: Api) -> tuple[Records, Int64, Int64]:
 def _note_lost(host: Host, stream: str, call: Int64) -> None:
     lost = int((call < 0).sum())
     if lost:
-        host.notes.warning(stream, "records outside any call of communication: what they tell is lost", lost)
+        host.notes.warning(stream, "records outside any communication call are lost", lost)
 
 
 def _key(call: Int64, context: Int64) -> Int64:

@@ -1,4 +1,4 @@
-"""Memory on the host side: the allocator's blocks and state (task_memory_info), and graph compilation.
+"""Host-side memory: blocks and state of the allocator (task_memory_info), and graph compilation.
 
 Frames of graph compilation (planned memory, fused operators) have the names and columns of the vendor's files, sizes
 in KB of 1024 bytes.
@@ -30,7 +30,7 @@ _MOST = 1 << 62  # more is no size or address: damage
 
 @dataclass(frozen=True)
 class Events:
-    """Allocations and releases in order of time, and the sound records of them."""
+    """Allocations and releases in order of time, and their valid records."""
 
     host: Host
     records: Records
@@ -49,13 +49,13 @@ def add_tables(host: Host, frames: dict[str, pd.DataFrame]) -> None:
 
 
 def read_events(host: Host) -> Events:
-    """Read task_memory_info. Records of impossible sizes, and of none, are skipped and noted."""
+    """Read task_memory_info. Records of zero or impossible sizes are noted and skipped."""
     records, _ = host.read(_STREAM, layouts.TASK_MEMORY, used=False)
     sound = (records["allocated"] < _MOST) & (records["reserved"] < _MOST) & (records["address"] < _MOST)
     size = records["size"].astype(np.int64)
     sound &= (size > -_MOST) & (size < _MOST) & (size != 0)
     if not bool(sound.all()):
-        host.skip(_STREAM, "records of impossible sizes skipped", int((~sound).sum()), told="task_memory_info")
+        host.skip(_STREAM, "records of impossible sizes skipped", int((~sound).sum()), label="task_memory_info")
         records = records[sound]
     stamps = records["stamp"]
     if bool((stamps[1:] < stamps[:-1]).any()):
@@ -64,7 +64,7 @@ def read_events(host: Host) -> Events:
 
 
 def memory_rows(events: Events) -> pd.DataFrame:
-    """Make rows of `memory`: what the allocator held and had reserved after each event, as the vendor's ``GE``."""
+    """Build rows of `memory`: allocated and reserved bytes after each event, the vendor's ``GE``."""
     records = events.records
     columns = {
         "time_ns": events.time_ns,
@@ -77,11 +77,10 @@ def memory_rows(events: Events) -> pd.DataFrame:
 
 
 def allocations_table(events: Events) -> pd.DataFrame:
-    """Make `allocations`: each allocation with the release of the same address that followed it.
+    """Build `allocations`: each allocation with the next release of its address.
 
-    A block that was never released has no `released_ns`; a release of what was allocated before the collection began
-    is a row of its own, with a negative size and no `allocated_ns`. The state of the allocator at both ends follows
-    the schema's columns.
+    A block that was never released has no `released_ns`. A release of a block from before the collection is a row with
+    a negative size and no `allocated_ns`. Columns of the allocator's state at both ends follow the schema's.
     """
     records, size = events.records, events.size
     taken, freed = np.flatnonzero(size > 0), np.flatnonzero(size < 0)
@@ -108,7 +107,7 @@ def allocations_table(events: Events) -> pd.DataFrame:
 
 
 def _blocks(records: Records) -> Int64:
-    """Assign a number to each distinct (device, address)."""
+    """Return numbers of distinct (device, address) pairs."""
     devices, _ = pd.factorize(records["device"])
     addresses, distinct = pd.factorize(records["address"])
     keys: Int64 = devices.astype(np.int64) * len(distinct) + addresses
@@ -127,13 +126,13 @@ _MEMORY = ("Input", "Output", "Weight", "Workspace", "Total")
 
 
 def read_statistics(host: Host, api: Api) -> dict[str, pd.DataFrame]:
-    """Read both, by the name of the vendor's file; what the run does not have is left out."""
+    """Read both frames by the name of the vendor's file, where the run has rows."""
     frames = {"static_op_mem": read_static_memory(host), "fusion_op": read_fused_operators(host, api)}
     return {name: frame for name, frame in frames.items() if len(frame)}
 
 
 def read_static_memory(host: Host) -> pd.DataFrame:
-    """Read static_op_mem as the vendor's ``static_op_mem`` file; a block until the graph's end has no last node."""
+    """Read static_op_mem as the vendor's ``static_op_mem`` file; a block without a last node lives to the end."""
     records, _ = host.read("additional.static_op_mem", layouts.STATIC_MEMORY)
     nodes = {name: records[name].astype(np.int64) for name in ("first_node", "last_node")}
     frame: pd.DataFrame = pd.DataFrame(

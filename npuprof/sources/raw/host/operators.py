@@ -29,17 +29,17 @@ class Operators:
     op_name, op_type, core
         Names; `core` is the vendor's task type (``AI_CORE``, ``AI_VECTOR_CORE``, ``MIX_AIC`` ...).
     blocks, ratio
-        Blocks, and how many blocks of the other core go with each.
+        Blocks, and blocks of the other core per block.
     hf32, dynamic
-        Whether HF32 is allowed, and whether the operator was described while running.
+        Whether HF32 is allowed, and whether shapes are dynamic.
     attributes
-        Attributes as the front end wrote them (node_attr_info), absent where it wrote none.
+        The front end's attributes (node_attr_info), or absent.
     tensors
         The columns of :data:`tensors.COLUMNS`.
     of_call
-        Row of the operator by position of the launching call in the tree of calls, -1 without one.
+        Row of the operator by position of the launching call in the tree of calls, or -1.
     contexts, of_context
-        Sorted keys of (call, context id) and the operator of each, for operators fused in one launch.
+        Sorted keys of (call, context id) and the operator of each, for operators fused in a launch.
     """
 
     op_name: Names
@@ -59,18 +59,18 @@ class Operators:
         return len(self.blocks)
 
     def find(self, calls: Int64, contexts: Int64) -> Int64:
-        """Find the operator that a task of a launching call and context (-1: none) runs; -1 without one."""
-        found = take(self.of_call, calls)
+        """Return the operator of a task by its launching call and context (-1: none), or -1."""
+        operator = take(self.of_call, calls)
         if len(self.contexts):
             keys = calls << 32 | contexts
             at = np.minimum(np.searchsorted(self.contexts, keys), len(self.contexts) - 1)
             named = (calls >= 0) & (contexts >= 0) & (self.contexts[at] == keys)
-            found = np.where(named, self.of_context[at], found)
-        return found
+            operator = np.where(named, self.of_context[at], operator)
+        return operator
 
 
 def with_captured(operators: Operators, captured: CapturedOperators) -> Operators:
-    """Put the operators of captured graphs behind the launched ones."""
+    """Append the operators of captured graphs to the launched ones."""
     if not len(captured):
         return operators
     columns: dict[str, Any] = {}
@@ -83,7 +83,7 @@ def with_captured(operators: Operators, captured: CapturedOperators) -> Operator
 
 
 def take(values: Int64, rows: Int64) -> Int64:
-    """Index an array by rows of which -1 stays -1."""
+    """Return values at rows; row -1 stays -1."""
     if not len(values):
         return np.full(len(rows), -1, np.int64)
     return np.where(rows >= 0, values[rows], -1)
@@ -123,38 +123,38 @@ def read_operators(host: Host, api: Api, context_ids: Records) -> Operators:
 
 
 def _operator_of_call(api: Api, nodes: Records, calls: Int64) -> Int64:
-    # One launch describes one operator as a rule. Where it describes several, the one that the call itself
+    # A launch usually describes a single operator. Where it describes several, the one that the call itself
     # names comes last and stays.
     of_call = np.full(len(api.rows), -1, np.int64)
     held = np.flatnonzero(calls >= 0)
     of_call[calls[held]] = held
-    own = held[api.item[api.rows[calls[held]]] == nodes["op_name"][held]]
-    of_call[calls[own]] = own
+    of_call_name = held[api.item[api.rows[calls[held]]] == nodes["op_name"][held]]
+    of_call[calls[of_call_name]] = of_call_name
     return of_call
 
 
 class _Finder:
-    """Finds an operator by launching call and operator name."""
+    """Lookup of operators by launching call and operator name."""
 
     def __init__(self, nodes: Records, calls: Int64, of_call: Int64) -> None:
         self._names, self._calls, self._of_call = nodes["op_name"], calls, of_call
 
     def find(self, calls: Int64, names: npt.NDArray[Any]) -> Int64:
-        found = take(self._of_call, calls)
+        operator = take(self._of_call, calls)
         if not len(self._names):
-            return found
-        other = np.flatnonzero((found >= 0) & (self._names[found] != names))
+            return operator
+        other = np.flatnonzero((operator >= 0) & (self._names[operator] != names))
         if len(other):
-            found[other] = self._search(calls[other], names[other])
-        return found
+            operator[other] = self._search(calls[other], names[other])
+        return operator
 
     def _search(self, calls: Int64, names: npt.NDArray[Any]) -> Int64:
         distinct, codes = np.unique(np.concatenate((self._names, names)), return_inverse=True)
-        own = self._calls * len(distinct) + codes[: len(self._names)]
-        order = np.argsort(own, kind="stable")
+        keys_of_nodes = self._calls * len(distinct) + codes[: len(self._names)]
+        order = np.argsort(keys_of_nodes, kind="stable")
         keys = calls * len(distinct) + codes[len(self._names) :]
-        at = np.minimum(np.searchsorted(own[order], keys), len(own) - 1)
-        return np.where(own[order][at] == keys, order[at], -1)
+        at = np.minimum(np.searchsorted(keys_of_nodes[order], keys), len(keys_of_nodes) - 1)
+        return np.where(keys_of_nodes[order][at] == keys, order[at], -1)
 
 
 def _attributes(host: Host, api: Api, launch_of: Int64, finder: _Finder, count: int) -> Names:

@@ -1,4 +1,4 @@
-"""Reading the records of the host: which of them are sound, and in the time of the collection.
+"""Valid records of the host within the time of the collection.
 
 Source: raw/FORMAT.md section 4.
 """
@@ -24,12 +24,12 @@ JOINED = frozenset(
         *(f"additional.{name}" for name in ("tensor_info", "context_id_info", "hccl_info")),
     }
 )
-"""Streams whose records tell of the call that holds them, and of nothing else."""
+"""Streams whose records describe only the call around them."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """What decoding host records needs.
+    """Context for decoding host records.
 
     Attributes
     ----------
@@ -40,11 +40,11 @@ class Host:
     clock
         The host counter's clock.
     started_ns
-        UTC epoch nanoseconds at which collection began: earlier records are dropped, as the vendor does.
+        Start of the collection in UTC epoch nanoseconds; earlier records are dropped, like the vendor does.
     notes
-        Where damage is noted.
+        Receives damage.
     within
-        When the records of :data:`JOINED` were written that are wanted; None for all of them.
+        Time intervals of the wanted records of :data:`JOINED`; None for all.
     """
 
     streams: Streams
@@ -57,20 +57,20 @@ class Host:
     def read(
         self, stream: str, record: np.dtype[Any], stamp: str = "stamp", *, used: bool = True
     ) -> tuple[Records, npt.NDArray[np.bool_]]:
-        """Read the aging and unaging parts of a stream, as far as they are sound.
+        """Read the aging and unaging parts of a stream: their valid records.
 
         Parameters
         ----------
         stream
-            Its name without the first word, such as ``compact.task_track``.
+            Its name without the aging prefix, such as ``compact.task_track``.
         record
             The layout of a record; `stamp` is the field with its host counter.
         used
-            Whether the records tell of the rows of others; if not, the caller accounts for what they are.
+            Whether the records describe rows of others; otherwise the caller registers them in the ledger.
 
         Returns
         -------
-        The sound records in file order, and which of them come from the aging part.
+        The valid records in file order, and the mask of the aging part.
         """
         parts = [self.streams.read(f"{age}.{stream}", record) for age in ("unaging", "aging")]
         aging = np.repeat([False, True], [len(part) for part in parts])
@@ -84,7 +84,7 @@ class Host:
         return (records, aging) if bool(sound.all()) else (records[sound], aging[sound])
 
     def are_sound(self, stream: str, records: Records, stamp: str = "stamp") -> npt.NDArray[np.bool_]:
-        """Return which records have a possible stamp; how many have not is noted."""
+        """Return the mask of records with a possible stamp; others are noted."""
         stamps = records[stamp]
         reached = self.clock.reaches(stamps)
         self._note(stream, "records with an impossible time stamp skipped", ~reached)
@@ -95,13 +95,13 @@ class Host:
     def _note(self, stream: str, what: str, rows: npt.NDArray[np.bool_]) -> None:
         self.skip(stream, what, int(np.count_nonzero(rows)))
 
-    def skip(self, stream: str, what: str, count: int, *, told: str = "", info: bool = False) -> None:
-        """Note records of a stream, called as `told`, that are in no table, and account for them."""
+    def skip(self, stream: str, what: str, count: int, *, label: str = "", info: bool = False) -> None:
+        """Note records that are in no table, under the name `label`, and register them in the ledger."""
         if count:
-            (self.notes.info if info else self.notes.warning)(told or stream, what, count)
+            (self.notes.info if info else self.notes.warning)(label or stream, what, count)
             self.notes.ledger.leave_out(self.streams.account(stream), count)
 
     def keep(self, stream: str, table: str, count: int, made: int | None = None) -> None:
-        """Account for records of a stream that are rows of a table; see :meth:`npuprof.ledger.Ledger.keep`."""
+        """Register records that become rows of a table; see :meth:`npuprof.ledger.Ledger.keep`."""
         if count or made:
             self.notes.ledger.keep(self.streams.account(stream), table, count, made)

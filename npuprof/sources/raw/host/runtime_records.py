@@ -1,6 +1,6 @@
-"""What the runtime recorded besides calls and tasks: streams and queues, copies, fills and blocks of memory, threads.
+"""Runtime records besides calls and tasks: streams and queues, copies, fills and blocks of memory, threads.
 
-Each is a frame among the statistics, with a row a record. A run has them only where the runtime was told to write them.
+Each type is a statistics frame with a row per record. The runtime writes them only if configured to.
 
 Source: raw/FORMAT.md sections 4 (runtime types 806, 807 and 810 to 812), 4.1 and 4.2 (Multi_Thread).
 """
@@ -26,17 +26,17 @@ _MEMORIES = {1: "host", 2: "device", 3: "managed"}
 _MOST = 1 << 62  # more is no size of anything
 _DEVICE_BITS = 12
 
-# What the runtime calls a type where no dictionary says it: the name is that of the file.
+# Names of runtime types that the dictionary lacks: those of the files.
 _FALLBACK = {_STREAM_SQ: "stream_sq_info", _DPU: "dpu_track"}
 
 
 def read_statistics(host: Host) -> dict[str, pd.DataFrame]:
-    """Read all of them by name; what the run does not have is left out.
+    """Read all frames by name, where the run has rows.
 
     Returns
     -------
     ``stream_queue`` (which hardware queue serves a stream), ``memory_copy``, ``memory_fill``, ``memory_management``
-    (blocks that the runtime took or gave back), ``dpu_task`` and ``multi_thread`` (threads that launch together).
+    (allocations and releases of the runtime), ``dpu_task`` and ``multi_thread`` (threads that launch together).
     """
     readers: Mapping[str, tuple[str | None, np.dtype[Any], Callable[[Host, Records], dict[str, Any]]]] = {
         "stream_queue": (_compact(host, _STREAM_SQ), layouts.STREAM_SQ, _stream_queue),
@@ -46,18 +46,18 @@ def read_statistics(host: Host) -> dict[str, pd.DataFrame]:
         "dpu_task": (_compact(host, _DPU), layouts.DPU_TRACK, _dpu_task),
         "multi_thread": ("additional.Multi_Thread", layouts.MULTI_THREAD, _multi_thread),
     }
-    found = {}
+    frames = {}
     for name, (stream, record, columns) in readers.items():
         records = host.read(stream, record, used=False)[0] if stream else np.empty(0, record)
         if stream and len(records):
             host.keep(stream, STATISTICS, len(records))
             common = {"Timestamp(ns)": host.clock.to_ns(records["stamp"]), "Thread ID": records["thread"]}
-            found[name] = pd.DataFrame({**common, **columns(host, records)})
-    return found
+            frames[name] = pd.DataFrame({**common, **columns(host, records)})
+    return frames
 
 
 def _compact(host: Host, kind: int) -> str | None:
-    """Return the stream of a type of the runtime: it is called what the dictionary calls the type."""
+    """Return the stream of a runtime type, which has the type's name in the dictionary."""
     name = host.names.types.get((enums.RUNTIME, kind)) or _FALLBACK.get(kind)
     return f"compact.{name}" if name else None
 
@@ -91,7 +91,7 @@ def _memory_fill(_host: Host, records: Records) -> dict[str, Any]:
 
 
 def _memory_management(_host: Host, records: Records) -> dict[str, Any]:
-    """Return the runtime's number of what it did as it is: what each stands for is not known."""
+    """Return the columns; the meaning of the runtime's operation numbers is unknown."""
     return {
         "Device_id": records["device"],
         "Stream ID": records["stream"],

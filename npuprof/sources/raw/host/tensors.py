@@ -33,18 +33,17 @@ def describe_tensors(
     records
         tensor_info records in file order.
     operators
-        The operator (0 to `count` - 1) that each belongs to; -1 for none. Several records of one
-        operator are one list, in order.
+        Operator (0 to `count` - 1) of each record, or -1. Several records of an operator are a list, in order.
     count
-        How many operators there are.
+        Number of operators.
     notes
-        Takes what records claim and do not hold.
+        Receives contradictions within records.
     formats
         Names of tensor formats that :data:`enums.FORMATS` lacks.
 
     Returns
     -------
-    One column of `count` rows a name of :data:`COLUMNS`; operands are joined by ``;``.
+    A column of `count` rows per name of :data:`COLUMNS`; operands are joined by ``;``.
     """
     kept = np.flatnonzero(operators >= 0)
     lists, contents = _operand_lists(records[kept] if len(kept) < len(records) else records, notes)
@@ -58,7 +57,7 @@ def describe_tensors(
 
 
 def _operand_lists(records: Records, notes: Notes) -> tuple[Int64, list[list[Any]]]:
-    """Assign a number to each distinct content of a record: codes, and the operands of each code."""
+    """Return a code per distinct record content, and the operands of each code."""
     words = records["words"]
     hashes = np.empty(len(records), np.uint64)
     weights = np.array(_WEIGHTS, np.uint64)
@@ -67,7 +66,7 @@ def _operand_lists(records: Records, notes: Notes) -> tuple[Int64, list[list[Any
     codes, first = _first_of_each(hashes)
     distinct = words[first]
     if any(bool((words[rows] != distinct[codes[rows]]).any()) for rows in _stretches(len(records))):
-        # Two contents have one hash: compare the contents themselves.
+        # Hash collision: compare the contents themselves.
         codes, first = _first_of_each(np.ascontiguousarray(words).view(f"V{words.shape[1] * words.itemsize}").ravel())
     contents = []
     too_many = 0
@@ -83,7 +82,7 @@ def _operand_lists(records: Records, notes: Notes) -> tuple[Int64, list[list[Any
 
 
 def _stretches(count: int) -> Iterator[slice]:
-    """Cut rows into so few at a time that what is made of them stays in the processor's caches."""
+    """Yield intervals of rows whose intermediate arrays stay in the processor's caches."""
     yield from (slice(low, low + _ROWS_AT_ONCE) for low in range(0, count, _ROWS_AT_ONCE))
 
 
@@ -102,7 +101,7 @@ _WEIGHTS = [pow(0x9E3779B97F4A7C15, power, 1 << 64) for power in range(1, 29)]
 
 
 def _joined(lists: Int64, operators: Int64, count: int) -> tuple[Int64, list[tuple[int, ...]]]:
-    """Chain the lists of each operator: its code (-1 without one), and the lists that each code stands for."""
+    """Join the lists of each operator: its code, or -1, and the lists of each code."""
     result = np.full(count, -1, np.int64)
     order = np.argsort(operators, kind="stable")
     lists, operators = lists[order], operators[order]

@@ -1,4 +1,4 @@
-"""Tasks as the host launched them (task_track), with the call, the operator and the copy that each belongs to.
+"""Launched tasks of the host (task_track), with the call, operator and copy of each.
 
 Source: raw/FORMAT.md sections 4.1, 4.4, 8.3 to 8.6 and 8.10.
 """
@@ -23,7 +23,7 @@ _COPY = "MEMCPY_ASYNC"
 
 
 def join_copies(host: Host, records: Records, types: Names) -> tuple[Int64, Int64]:
-    """Join memcpy_info to copies by thread and stamp; a copy above its maximum became several tasks, in order.
+    """Join memcpy_info to copies by thread and stamp; a copy above the maximum size is several tasks, in order.
 
     Source: raw/FORMAT.md section 8.10.
     """
@@ -48,8 +48,8 @@ def join_copies(host: Host, records: Records, types: Names) -> tuple[Int64, Int6
     width = int(max(first_turn.max(initial=0), turn.max(initial=0))) + 1
     at = np.searchsorted(info_group * width + first_turn, group * width + turn, side="right") - 1
     chunk = turn - first_turn[at]
-    found = (at >= 0) & (info_group[at] == group) & (chunk < chunks[at])
-    rows, at, chunk = copies[found], at[found], chunk[found]
+    valid = (at >= 0) & (info_group[at] == group) & (chunk < chunks[at])
+    rows, at, chunk = copies[valid], at[valid], chunk[valid]
     left = infos["size"][at] - chunk.astype(np.uint64) * biggest[at]
     size[rows] = np.minimum(left, biggest[at]).astype(np.int64)
     direction[rows] = infos["direction"][at]
@@ -57,7 +57,7 @@ def join_copies(host: Host, records: Records, types: Names) -> tuple[Int64, Int6
 
 
 def _groups(copies: Records, infos: Records) -> tuple[Int64, Int64]:
-    """Assign a number to each distinct (thread, stamp) of copies, and to infos by it; -1 where no copy has it."""
+    """Return a number per distinct (thread, stamp) of copies, and that of the infos; -1 without a copy."""
     stamps, threads = (np.concatenate((copies[key], infos[key])) for key in ("stamp", "thread"))
     stamp_codes, distinct = pd.factorize(stamps)
     thread_codes, _ = pd.factorize(threads)
@@ -79,27 +79,27 @@ class Tracks:
     Attributes
     ----------
     stamp_ns
-        When the host launched it, UTC epoch nanoseconds.
+        Time of the launch, UTC epoch nanoseconds.
     device, stream, task, batch
-        The key that device records carry too.
+        The key shared with device records.
     task_type
         The vendor's name of the type (``KERNEL_AICORE``, ``MEMCPY_ASYNC`` ...).
     kernel_name
-        Hash of the kernel's name, 0 without one.
+        Hash of the kernel's name, or 0.
     blocks, ratio, extended
-        Block number and mix ratio, and whether the record holds them.
+        Block number and mix ratio, and whether the record has them.
     launch
-        Position of the launching node-level call in the tree of calls, -1 without one.
+        Position of the launching node-level call in the tree of calls, or -1.
     step
-        Position of the communication-level call in the tree of calls, -1 without one.
+        Position of the communication-level call in the tree of calls, or -1.
     collective
-        Position of the node-level call (or else the step) of the collective that it is part of, -1 for none.
+        Position of the node-level call (else the step) of its collective, or -1.
     call
-        Row of `api` whose connection the task carries, -1 for none.
+        Row of `api` of the task's connection, or -1.
     model
-        The model whose run launched it, -1 for none.
+        The model whose run launched it, or -1.
     copied_bytes, copy_direction
-        What memcpy_info tells of a copy; -1 where it does not.
+        Size and direction of a copy from memcpy_info, or -1.
     """
 
     stamp_ns: Int64
@@ -123,7 +123,7 @@ class Tracks:
 
 @dataclass(frozen=True)
 class Launched:
-    """Launched tasks as they were recorded, ordered by stamp; the arrays beside the records are as in `Tracks`."""
+    """Recorded launched tasks, ordered by stamp; the arrays beside the records are as in `Tracks`."""
 
     records: Records
     task_type: Names
@@ -134,13 +134,13 @@ class Launched:
     batch: Int64
 
     def take(self, rows: Int64) -> Launched:
-        """Return some of the rows."""
+        """Return the chosen rows."""
         arrays = (getattr(self, field.name)[rows] for field in fields(self)[2:])
         return Launched(self.records[rows], self.task_type.take(rows), *arrays)
 
 
 def read_launched(host: Host, *, unique_ids: bool = False) -> Launched:
-    """Read launched tasks and give them batch ids.
+    """Read launched tasks with their batch ids.
 
     With `unique_ids` (chips of the stars v6 family) task ids have 32 bits also where the record holds a batch.
     """
@@ -166,17 +166,17 @@ def read_launched(host: Host, *, unique_ids: bool = False) -> Launched:
 
 
 def _read(host: Host, *, unique_ids: bool) -> Records:
-    """Read task_track, or where there is any its second form, with 32-bit ids. Source: raw/FORMAT.md section 4.1."""
+    """Read task_track, or its second form with 32-bit ids where present. Source: raw/FORMAT.md section 4.1."""
     narrow, _ = host.read("compact.task_track", layouts.TASK_TRACK)
     wide, _ = host.read("compact.task_track_v2", layouts.TASK_TRACK_V2)
     if not len(wide) and not unique_ids:
         return narrow
     if len(wide) and len(narrow):
         host.notes.info("task_track", "records beside those of task_track_v2 skipped", len(narrow))
-    told = wide if len(wide) else narrow
-    records = np.zeros(len(told), layouts.TASK_TRACK_WIDE)
-    for field in set(layouts.TASK_TRACK_WIDE.names or ()) & set(told.dtype.names or ()):
-        records[field] = told[field]
+    recorded = wide if len(wide) else narrow
+    records = np.zeros(len(recorded), layouts.TASK_TRACK_WIDE)
+    for field in set(layouts.TASK_TRACK_WIDE.names or ()) & set(recorded.dtype.names or ()):
+        records[field] = recorded[field]
     if not len(wide):
         records["task"] |= records["batch"].astype(np.uint32) << np.uint32(16)
         records["batch"] = 0
@@ -184,7 +184,7 @@ def _read(host: Host, *, unique_ids: bool) -> Records:
 
 
 def join_calls(host: Host, api: Api, launched: Launched) -> Tracks:
-    """Join launched tasks with the calls that hold them, and copies with what was copied."""
+    """Join launched tasks with the calls around them, and copies with their memcpy_info."""
     records, types = launched.records, launched.task_type
     held_by = api.at(records["thread"], records["stamp"])
     launch = take(api.nearest(enums.NODE), held_by)

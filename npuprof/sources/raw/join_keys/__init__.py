@@ -1,1 +1,1 @@
-"""Keys: by which ids and times records of different streams belong together."""
+"""Joins of records of different streams by ids and times."""

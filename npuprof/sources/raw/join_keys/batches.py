@@ -1,4 +1,4 @@
-"""Batch ids: which turn of a stream's 16-bit task ids a task belongs to.
+"""Batch ids: the number of wraps of a stream's 16-bit task ids before a task.
 
 Source: raw/FORMAT.md section 8.6.
 """
@@ -20,7 +20,7 @@ _LOW, _HIGH = 0x4000, 0xC000  # ids just after and just before a wrap
 
 @dataclass(frozen=True)
 class Flips:
-    """Records of wrapped task ids: the stream, the stamp (in the clock of the tasks) and the count carried."""
+    """Records of task id wraps: stream, stamp (in the clock of the tasks), and count."""
 
     stream: Int64
     stamp: Int64
@@ -28,7 +28,7 @@ class Flips:
 
 
 def batch_ids(stream: Int64, stamp: Int64, task: Int64, flips: Flips) -> Int64:
-    """Return for every task which turn of the task ids it is in.
+    """Return the batch of every task.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ def batch_ids(stream: Int64, stamp: Int64, task: Int64, flips: Flips) -> Int64:
 
     Returns
     -------
-    The number of flips of its stream before each task; one that tells of the stream's end counts too. Near a wrap
-    the id decides, not the stamp: threads that launch at once do not stamp in order.
+    The number of flips of its stream before each task, including the flip at the stream's end. Near a wrap the id
+    decides, not the stamp: stamps of concurrent threads are not in order.
     """
     batch = np.zeros(len(task), np.int64)
     if not len(flips.stream):
@@ -49,13 +49,13 @@ def batch_ids(stream: Int64, stamp: Int64, task: Int64, flips: Flips) -> Int64:
     wrapped = np.unique(flips.stream)
     flip_rows = _runs(flips.stream[flip_order], wrapped)
     for mine, (first, last) in zip(_rows_of(stream, stamp, wrapped), flip_rows, strict=True):
-        own = flip_order[first:last]
-        batch[mine] = _of_stream(stamp[mine], task[mine], flips.stamp[own], flips.count[own])
+        selected = flip_order[first:last]
+        batch[mine] = _of_stream(stamp[mine], task[mine], flips.stamp[selected], flips.count[selected])
     return batch
 
 
 def _rows_of(stream: Int64, stamp: Int64, values: Int64) -> Iterator[Int64]:
-    """Yield the rows of each of some streams, in order of time."""
+    """Yield the rows of each stream in order of time."""
     if len(values) <= _FEW and bool((stamp[1:] >= stamp[:-1]).all()):  # a pass a stream is cheaper than to sort
         yield from (np.flatnonzero(stream == value) for value in values)
         return
@@ -64,7 +64,7 @@ def _rows_of(stream: Int64, stamp: Int64, values: Int64) -> Iterator[Int64]:
 
 
 def _runs(ordered: Int64, values: Int64) -> list[list[int]]:
-    """Return the first row and the one after the last of each value in an ordered array."""
+    """Return the first row and the end of each value's run in a sorted array."""
     ends = np.searchsorted(ordered, values, side="right")
     runs: list[list[int]] = np.stack((np.searchsorted(ordered, values), ends), axis=1).tolist()
     return runs
@@ -80,7 +80,7 @@ def _of_stream(stamp: Int64, task: Int64, flip_stamp: Int64, flip_count: Int64) 
 
 
 def _settle(task: Int64, batch: Int64, place: int, turn: int) -> None:
-    """Move tasks across a wrap at `place` whose id tells that they belong to its other side, in place."""
+    """Move tasks across a wrap at `place` according to their ids, in place."""
     before = slice(max(0, place - _NEAR), place)
     wrapped = (task[before] < _LOW) & (np.maximum.accumulate(task[before]) >= _HIGH) & (batch[before] == turn - 1)
     batch[before][wrapped] = turn

@@ -11,7 +11,7 @@ from npuprof.arrays import Int64
 
 
 def task_keys(device: Int64, stream: Int64, batch: Int64, task: Int64) -> Int64:
-    """Make one integer of the ids of a task: of all of them, or where the batch is -1 of its device and 32-bit id.
+    """Return an integer key of a task: all ids, or device and 32-bit id where the batch is -1.
 
     Source: raw/FORMAT.md sections 5.7 and 8.7.
     """
@@ -22,9 +22,9 @@ def task_keys(device: Int64, stream: Int64, batch: Int64, task: Int64) -> Int64:
 
 
 def pair(start_keys: Int64, starts: Int64, end_keys: Int64, ends: Int64) -> tuple[Int64, Int64]:
-    """Pair start records with end records of one key.
+    """Pair start records with end records of equal keys.
 
-    In order where a key has as many ends as starts and none ends before it starts; else an end belongs to the
+    Pairs are in order where a key has equally many of both and no end precedes its start; else an end belongs to the
     last start before it, and a start without an end before the next start is dropped.
 
     Parameters
@@ -32,7 +32,7 @@ def pair(start_keys: Int64, starts: Int64, end_keys: Int64, ends: Int64) -> tupl
     start_keys, end_keys
         Keys of the records.
     starts, ends
-        Their times, in one unit.
+        Their times.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def pair(start_keys: Int64, starts: Int64, end_keys: Int64, ends: Int64) -> tupl
     keys = np.concatenate((start_keys, end_keys))
     times = np.concatenate((starts, ends))
     is_end = np.repeat([0, 1], [len(starts), len(ends)])
-    order = np.lexsort((is_end, times, keys))  # at one instant a start comes first: tasks may last no tick
+    order = np.lexsort((is_end, times, keys))  # at equal times a start comes first: tasks may have no duration
     follows = (keys[order][1:] == keys[order][:-1]) & (is_end[order][1:] > is_end[order][:-1])
     at = np.flatnonzero(follows)
     adjacent = (order[at], order[at + 1] - len(starts))
@@ -61,7 +61,7 @@ def pair(start_keys: Int64, starts: Int64, end_keys: Int64, ends: Int64) -> tupl
 def _pair_in_order(
     start_keys: Int64, starts: Int64, end_keys: Int64, ends: Int64, start_order: Int64, end_order: Int64
 ) -> tuple[Int64, Int64]:
-    """Pair the keys that have as many ends as starts, all of them later."""
+    """Pair the keys with equally many ends and starts, each end after its start."""
     keys, codes = np.unique(np.concatenate((start_keys, end_keys)), return_inverse=True)
     start_codes, end_codes = codes[: len(starts)], codes[len(starts) :]
     balanced = np.bincount(start_codes, minlength=len(keys)) == np.bincount(end_codes, minlength=len(keys))
@@ -74,18 +74,18 @@ def _pair_in_order(
 
 
 def match(keys: Int64, times: Int64, other_keys: Int64, other_times: Int64) -> Int64:
-    """Find for every row its partner: of one key, in order; by time where a key is not there equally often.
+    """Return the partner of every row by key: in order, or by time where the numbers differ.
 
     Parameters
     ----------
     keys, times
-        The rows to find a partner for.
+        The rows.
     other_keys, other_times
-        The rows to find it among.
+        The candidates.
 
     Returns
     -------
-    Rows of the others, -1 where there is none.
+    Rows of the candidates, or -1.
     """
     same = len(keys) == len(other_keys) and bool((keys == other_keys).all())
     if same and _ascending(times) and _ascending(other_times):
@@ -96,22 +96,22 @@ def match(keys: Int64, times: Int64, other_keys: Int64, other_times: Int64) -> I
     count = np.searchsorted(theirs, mine, side="right") - first
     my_first = np.searchsorted(mine, mine, side="left")
     my_count = np.searchsorted(mine, mine, side="right") - my_first
-    found = np.full(len(keys), -1, np.int64)
+    partner = np.full(len(keys), -1, np.int64)
     even = (count == my_count) & (count > 0)
-    found[order[even]] = other_order[(first + np.arange(len(mine)) - my_first)[even]]
+    partner[order[even]] = other_order[(first + np.arange(len(mine)) - my_first)[even]]
     odd = order[(count != my_count) & (count > 0)]
     if len(odd):
-        found[odd] = latest(keys[odd], times[odd], other_keys, other_times)
-    return found
+        partner[odd] = latest(keys[odd], times[odd], other_keys, other_times)
+    return partner
 
 
 def latest(keys: Int64, times: Int64, other_keys: Int64, other_times: Int64) -> Int64:
-    """Find for every row the latest other of its key at or before its time, -1 where there is none."""
+    """Return the latest candidate of its key at or before each row's time, or -1."""
     if not len(keys) or not len(other_keys):
         return np.full(len(keys), -1, np.int64)
     other_order = _by_key(other_keys, other_times)
     theirs = other_keys[other_order]
-    if bool((theirs[1:] > theirs[:-1]).all()):  # one other a key: time only has to agree
+    if bool((theirs[1:] > theirs[:-1]).all()):  # a single candidate per key: only compare times
         at = np.minimum(np.searchsorted(theirs, keys), len(theirs) - 1)
         rows = other_order[at]
         return np.where((theirs[at] == keys) & (other_times[rows] <= times), rows, -1)
@@ -122,13 +122,13 @@ def latest(keys: Int64, times: Int64, other_keys: Int64, other_times: Int64) -> 
     rows = np.flatnonzero(is_row[order] == 1)
     candidates = order[before[rows]]
     valid = (before[rows] >= 0) & (both_keys[candidates] == both_keys[order[rows]])
-    found = np.full(len(keys), -1, np.int64)
-    found[order[rows] - len(other_keys)] = np.where(valid, candidates, -1)
-    return found
+    latest_rows = np.full(len(keys), -1, np.int64)
+    latest_rows[order[rows] - len(other_keys)] = np.where(valid, candidates, -1)
+    return latest_rows
 
 
 def turns(groups: Int64) -> Int64:
-    """Count the rows of each group from 0, in order."""
+    """Return the number of earlier rows of its group for each row."""
     order = np.argsort(groups, kind="stable")
     ordered, rows = groups[order], np.arange(len(groups))
     first = np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(groups)]

@@ -1,1 +1,1 @@
-"""What a recording tells of itself: control files, clocks, the family of its chips, dictionaries of names."""
+"""Facts of the recording: control files, clocks, chip families, dictionaries of names."""

@@ -1,4 +1,4 @@
-"""Families of chips: whose device records have which layouts.
+"""Chip families, which determine the layouts of device records.
 
 Source: raw/FORMAT.md section 1.
 """
@@ -12,7 +12,7 @@ from npuprof.notes import Notes
 
 
 class Family(Enum):
-    """Chips whose device records are laid out alike."""
+    """Chips with equal layouts of device records."""
 
     STARS = "stars"
     HWTS = "hwts"
@@ -36,14 +36,14 @@ _TELLING_STREAMS = {"hwts.": Family.HWTS, "nano_stars_profile.": Family.NANO}
 
 
 def family_of(platform_version: object, streams: Iterable[str]) -> Family:
-    """Find the family of a chip: the nearest one of a version that is not known.
+    """Return the family of a chip; that of the nearest known version for an unknown chip.
 
     Parameters
     ----------
     platform_version
-        As ``info.json`` has it, None where there is none.
+        The version in ``info.json``, or None.
     streams
-        Names of the device's streams, which tell where the version does not.
+        Names of the device's streams, used where the version is ambiguous.
     """
     version = "" if platform_version is None else str(platform_version)
     if version in FAMILIES:
@@ -57,14 +57,14 @@ def family_of(platform_version: object, streams: Iterable[str]) -> Family:
 
 
 def note_old_names(streams: Iterable[str], notes: Notes) -> None:
-    """Note that operators were described in files of a form that is not decoded, where there are any."""
+    """Note operator descriptions in files of a form that is not decoded."""
     if any(stream.startswith(_OLD_DESCRIPTIONS) for stream in streams):
         message = "operators are described in Framework.* files of an older CANN release, which are not decoded"
         notes.warning("host", f"{message}: kernels have no names")
 
 
 def note_family(family: Family, platform_version: object, label: str, notes: Notes) -> None:
-    """Note what is assumed of a chip that is not known, and what of a known one cannot be decoded."""
+    """Note the assumptions about an unknown chip, and the streams of a known one that are not decoded."""
     if platform_version is not None and str(platform_version) not in FAMILIES:
         text = str(platform_version)[:20]
         notes.warning(label, f"platform version {text} is not known: its records are read as those of {family.value}")

@@ -32,7 +32,7 @@ _DEVICE_MHZ = {"1": Fraction(100)}  # by platform version
 
 
 def parse_frequency(value: Any) -> Fraction | None:
-    """Read a frequency in MHz, exactly, from a string or a number; None when it is none.
+    """Parse a frequency in MHz exactly from a string or a number; return None for other values.
 
     Real files hold ``"100.000000"``, ``"49.999001"``, ``1000`` and ``""``.
     """
@@ -47,7 +47,7 @@ def parse_frequency(value: Any) -> Fraction | None:
 
 @dataclass(frozen=True)
 class Clock:
-    """A counter with a known frequency and one anchor on the UTC clock; linear, without drift.
+    """A counter with a known frequency and an anchor on the UTC clock; linear, without drift.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Clock:
     ns_per_tick: Fraction
 
     def reaches(self, counters: Uint64) -> Bools:
-        """Return which values lie within a year of the anchor: the others can only be damage."""
+        """Return the values within a year of the anchor; others are damaged."""
         ticks = int(_REACH_NS / self.ns_per_tick)
         low, high = max(0, self.anchor_counter - ticks), max(0, self.anchor_counter + ticks)
         within: Bools = (counters >= np.uint64(low)) & (counters <= np.uint64(min(high, _MAX_COUNTER)))
@@ -89,7 +89,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class DeviceClock:
-    """The clocks of one device.
+    """The clocks of a device.
 
     Attributes
     ----------
@@ -104,10 +104,10 @@ class DeviceClock:
 
 
 def epoch_offset(sides: Iterable[Side], notes: Notes) -> int:
-    """Return the nanoseconds to add to a host CLOCK_MONOTONIC_RAW stamp to get UTC epoch nanoseconds.
+    """Return the offset of the host's CLOCK_MONOTONIC_RAW to UTC epoch nanoseconds.
 
-    Each ``start_info`` and ``end_info`` holds both clocks, the time of day in microseconds: two of them differ by up to
-    a microsecond, and by what the clocks drifted. The first ``start_info`` is used, or else, with a note, another file.
+    Each ``start_info`` and ``end_info`` holds both clocks, the time of day in microseconds: files differ by up to a
+    microsecond and by the drift. The first ``start_info`` is used, or else, with a note, another file.
     """
     ordered = sorted(sides, key=lambda side: side.device_id is not None)
     pairs = [(f"{side.label}/start_info", side.start, "collectionTimeBegin") for side in ordered]
@@ -122,20 +122,20 @@ def epoch_offset(sides: Iterable[Side], notes: Notes) -> int:
                     "be off by a microsecond and the clocks' drift over the run",
                 )
             return utc_us * 1000 - mono_ns
-    notes.warning("start_info", "no start_info or end_info tells the time of day: times count from the host's boot")
+    notes.warning("start_info", "no start_info or end_info has the time of day: times count from the host's boot")
     return 0
 
 
 def host_clock(sides: list[Side], utc_ns: int, notes: Notes) -> Clock:
-    """Return the clock of the host counter, with the best anchor that the directory holds."""
+    """Return the clock of the host counter, with the best anchor in the directory."""
     mhz = _host_frequency(sides, notes)
     if mhz == _NANOSECOND_COUNTER_MHZ:
         return Clock(0, utc_ns, Fraction(1))
-    for side in sides:  # the host's own anchor comes first; a device folder holds another reading of the same pair
+    for side in sides:  # the host folder first; a device folder holds another reading of the same pair
         mono, counter = side.host_anchor.get("clock_monotonic_raw"), side.host_anchor.get("cntvct")
         if mono is not None and counter is not None and _sane(mono) and _sane(counter):
             if side.device_id is not None:
-                notes.warning("host_start.log", f"the host's anchor is missing; the one of {side.label} is used")
+                notes.warning("host_start.log", f"the host's anchor is missing; that of {side.label} is used")
             difference = side.host_anchor.get("cntvct_diff", 0)
             return _clock(counter - (difference if _sane(abs(difference)) else 0), mono + utc_ns, mhz)
     notes.warning("host_start.log", "no host anchor: host times assume that its counter started at zero with the clock")
@@ -143,7 +143,7 @@ def host_clock(sides: list[Side], utc_ns: int, notes: Notes) -> Clock:
 
 
 def device_clock(side: Side, utc_ns: int, notes: Notes) -> DeviceClock | None:
-    """Return the clocks of a device, None (and an error note) when its anchor is missing."""
+    """Return the clocks of a device; None, with an error note, if its anchor is missing."""
     mono, counter = side.host_anchor.get("clock_monotonic_raw"), side.device_anchor.get("cntvct")
     if mono is None or counter is None or not _sane(mono) or not _sane(counter):
         notes.error(side.label, "host_start.log or dev_start.log is missing: its times cannot be placed; not decoded")
@@ -179,7 +179,7 @@ _MHZ = Fraction(100)  # of the 910A, the only chip whose recordings came so
 
 
 def relative_clock(side: Side, streams: Streams, notes: Notes) -> DeviceClock:
-    """Return a clock that is zero at the first task record of a device, and note that it is."""
+    """Return a clock that is zero at the first task record of a device, with a note."""
     counters = streams.read(f"hwts.data.{side.device_id}", chip_layouts.HWTS)["counter"]
     notes.warning(
         side.label,

@@ -1,4 +1,4 @@
-"""Control files of a ``PROF_*`` directory: hosts and devices, options, anchors of the clocks, and the run's ``Info``.
+"""Control files of a ``PROF_*`` directory: hosts and devices, options, clock anchors, and the run's ``Info``.
 
 Source: raw/FORMAT.md sections 1, 2.2 to 2.5.
 """
@@ -19,7 +19,7 @@ from npuprof.small_files import read_fields
 from npuprof.sources.raw.metadata.control_types import CpuFacts, DeviceFacts, InfoFile, MomentFile, SampleFile
 from npuprof.texts import repaired
 
-_MAX_BYTES = 4 << 20  # real ones hold a few kilobytes
+_MAX_BYTES = 4 << 20  # control files hold a few kilobytes
 _ANCHOR_LINE = re.compile(r"^\s*(clock_monotonic_raw|cntvct|cntvct_diff)\s*:\s*(-?\d{1,19})\b", re.MULTILINE)
 _DECIMAL = re.compile(r"-?\d{1,19}")
 
@@ -39,7 +39,7 @@ CHIPS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Side:
-    """The control files of ``host`` or of one ``device_N``.
+    """The control files of ``host`` or of a ``device_N``.
 
     Attributes
     ----------
@@ -69,17 +69,17 @@ class Side:
 
     @property
     def data(self) -> Path:
-        """Where the streams lie."""
+        """Return the folder of the streams."""
         return self.directory / "data"
 
     @property
     def is_old(self) -> bool:
-        """Whether it is a folder of an old chip's slices, beside which the control files need not lie."""
+        """Return whether it is a folder of an old chip's slices, which may lack control files beside it."""
         return self.device_id is not None and self.directory.name != f"device_{self.device_id}"
 
     @property
     def label(self) -> str:
-        """What notes call this side."""
+        """Return the name of this side in notes."""
         return self.directory.name
 
     def device_fact(self, key: str) -> Any:
@@ -104,7 +104,7 @@ def read_sides(path: Path, notes: Notes) -> list[Side]:
 
 
 def read_old_sides(path: Path, devices: Iterable[int], notes: Notes) -> list[Side]:
-    """Read the control files that lie beside the ``data`` folder of an old recording, as far as there are any."""
+    """Read the control files beside the ``data`` folder of an old recording."""
     return [_read_side(path, device_id, notes) for device_id in devices]
 
 
@@ -172,7 +172,7 @@ def _read_anchor(directory: Path, name: str, notes: Notes) -> Mapping[str, int]:
 
 
 def whole_number(value: Any) -> int | None:
-    """Read an integer that may come as a number or as a string; None for anything else."""
+    """Return an integer given as a number or a string; None for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -197,10 +197,10 @@ _LEVELS = {f"l{number}": number for number in range(4)} | {f"level{number}": num
 
 
 def read_info(path: Path, sides: Sequence[Side], utc_ns: int) -> Info:
-    """Gather what is known; what no file tells is left out.
+    """Return the run's facts; unknown ones are left out.
 
-    The collector is known where the msprof command started the program, since it then writes the program's name. pyACL
-    and TensorFlow call the same library, and nothing that it writes tells them apart: they stay unknown.
+    The collector is known if the msprof command started the program, whose name it then writes. pyACL and TensorFlow
+    use the same library, whose files do not distinguish them: the collector is unknown.
     """
     merged = {key: value for side in reversed(sides) for key, value in side.info.items()}
     rank = whole_number(merged.get("rank_id"))
@@ -222,7 +222,7 @@ def read_info(path: Path, sides: Sequence[Side], utc_ns: int) -> Info:
 
 
 def chip_name(platform_version: object) -> str:
-    """Name the chip of a ``platform_version``; empty when there is none."""
+    """Return the chip's name of a ``platform_version``, or an empty one."""
     version = "" if platform_version is None else str(platform_version)
     return CHIPS.get(version) or (f"Ascend (platform version {version})" if version else "")
 
@@ -232,7 +232,7 @@ def _moment(sides: Sequence[Side], attribute: str, key: str, utc_ns: int) -> int
         facts = getattr(side, attribute)
         mono, utc_us = whole_number(facts.get("clockMonotonicRaw")), whole_number(facts.get(key))
         if mono is not None and utc_us is not None:
-            # The moment on the run's own clock; the microseconds beside it are rounded.
+            # The time on the run's clock; the microseconds beside it are rounded.
             return mono + utc_ns if mono >= 0 else utc_us * 1000
     return None
 

@@ -1,4 +1,4 @@
-"""Dictionaries of the host side: hashes to names, and (level, type) to names.
+"""Dictionaries of the host: names by hash, and by (level, type).
 
 Source: raw/FORMAT.md section 2.6.
 """
@@ -28,12 +28,12 @@ NO_NAMES: Mapping[int, str] = {}
 
 @dataclass(frozen=True)
 class Names:
-    """A column of names before it is a column: codes into distinct names, -1 where absent.
+    """A column of names: codes of distinct names, -1 where absent.
 
     Attributes
     ----------
     codes
-        ``int64``, one a row.
+        ``int64``, per row.
     names
         The distinct names.
     """
@@ -43,12 +43,12 @@ class Names:
 
     @classmethod
     def absent(cls, length: int) -> Names:
-        """Return a column without any name."""
+        """Return a column without names."""
         return cls(np.full(length, -1, np.int64), [])
 
     @classmethod
     def lookup(cls, values: npt.NDArray[Any], name_of: Callable[[int], str]) -> Names:
-        """Name every value of an integer column; each distinct value is named once."""
+        """Return the names of an integer column; each distinct value is named once."""
         codes, distinct = pd.factorize(values)
         return cls.distinct(codes, [name_of(value) for value in distinct.tolist()])
 
@@ -67,29 +67,29 @@ class Names:
         return Names(np.where(rows >= 0, self.codes[rows], -1), self.names)
 
     def where(self, wanted: Bools) -> Names:
-        """Make the rows that are not wanted absent."""
+        """Return the column with the other rows absent."""
         return Names(np.where(wanted, self.codes, -1), self.names)
 
     def fill(self, other: Names) -> Names:
-        """Take the names of another column where this one has none."""
+        """Return the column with absent rows taken from another one."""
         if not len(other.names) or bool((self.codes >= 0).all()):
             return self
         shifted = np.where(other.codes >= 0, other.codes + len(self.names), -1)
         return Names.distinct(np.where(self.codes >= 0, self.codes, shifted), self.names + other.names)
 
     def append(self, other: Names) -> Names:
-        """Put the rows of another column after these."""
+        """Return the column followed by another one."""
         shifted = np.where(other.codes >= 0, other.codes + len(self.names), -1)
         return Names.distinct(np.concatenate((self.codes, shifted)), self.names + other.names)
 
     def categorical(self) -> pd.Categorical:
-        """Make it a column of a table."""
+        """Return the column as a categorical of a table."""
         return tables.categorical(self.codes, self.names)
 
 
 @dataclass(frozen=True)
 class Dictionaries:
-    """What the host wrote of its names.
+    """The host's names.
 
     Attributes
     ----------
@@ -98,9 +98,9 @@ class Dictionaries:
     types
         Name by (level, type).
     formats
-        Name by number of tensor formats that came after those of :data:`enums.FORMATS`.
+        Names of tensor formats beyond those of :data:`enums.FORMATS` by number.
     unnamed
-        The numbers that were asked for and have no name, as texts, by the dictionary that lacks them.
+        Numbers without a name, as texts, by the dictionary that lacks them.
     """
 
     hashes: Mapping[int, str]
@@ -113,22 +113,22 @@ class Dictionaries:
         return Names.lookup(hashes, self.name_of)
 
     def name_of(self, hash_id: int) -> str:
-        """Return the name of one hash; an unknown one is its number as text."""
+        """Return the name of a hash; an unknown hash is its number as text."""
         return self.hashes.get(hash_id) or self._number(HASHES, hash_id)
 
     def type_name(self, level: int, type_id: int, known: Mapping[int, str] = NO_NAMES) -> str:
-        """Return the name of one (level, type), or that of the type in `known`; else the type's number as text."""
+        """Return the name of a (level, type), else that of the type in `known`, else the type's number as text."""
         return self.types.get((level, type_id)) or known.get(type_id) or self._number(TYPES, type_id)
 
     def note_unnamed(self, frames: Iterable[pd.DataFrame], notes: Notes) -> None:
-        """Note how many rows show a number in the place of a name, by the dictionary that lacks it.
+        """Note the number of rows that show a number instead of a name, by the dictionary that lacks it.
 
         Parameters
         ----------
         frames
-            All tables and statistics: a number that no row shows is not missed.
+            All tables and statistics.
         notes
-            Where to.
+            Receives the notes.
         """
         shown = {dictionary: 0 for dictionary, numbers in self.unnamed.items() if numbers}
         columns = [(name, frame[name]) for frame in frames if shown for name in frame.select_dtypes("category")]
@@ -142,8 +142,8 @@ class Dictionaries:
         for dictionary, count in shown.items():
             if count:
                 has_names = bool(self.hashes if dictionary == HASHES else self.types)
-                told = "it lacks a name" if has_names else "missing or empty"
-                notes.warning(dictionary, f"{told}: a row shows a number in the place of a name", count)
+                problem = "it lacks a name" if has_names else "missing or empty"
+                notes.warning(dictionary, f"{problem}: a row shows a number in the place of a name", count)
 
     def _number(self, dictionary: str, number: int) -> str:
         if number:  # 0 stands for no name
@@ -152,7 +152,7 @@ class Dictionaries:
 
 
 def hash_of(name: str) -> int:
-    """Return the hash that records carry in the place of a name.
+    """Return the hash of a name in records.
 
     Source: raw/FORMAT.md section 2.6 (two polynomials over signed characters).
     """
@@ -165,7 +165,7 @@ def hash_of(name: str) -> int:
 
 
 def read_dictionaries(streams: Streams, notes: Notes) -> Dictionaries:
-    """Read both dictionaries; a later entry of one key wins. Lines without ``key:name`` are counted in notes."""
+    """Read both dictionaries; a later entry of a key wins. Lines without ``key:name`` are noted."""
     hashes = {key: name for key, name in _lines(streams, HASHES, notes) if isinstance(key, int)}
     types = {key: name for key, name in _lines(streams, TYPES, notes) if isinstance(key, tuple)}
     formats = {key: name for key, name in _lines(streams, FORMATS, notes) if isinstance(key, int)}

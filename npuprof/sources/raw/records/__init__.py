@@ -1,1 +1,1 @@
-"""Records: slices of a ``data`` folder joined, the layout of each record, and the names of its enumerations."""
+"""Records: joined slices of a ``data`` folder, record layouts, and names of enumerations."""

@@ -1,4 +1,4 @@
-"""Layouts of the records of other chips than the 910B family, as in :mod:`.layouts`.
+"""Record layouts of other chips than the 910B family; see :mod:`.layouts`.
 
 Source: raw/FORMAT.md sections 5.4, 5.7, 6 and 7. The magic word of a hwts record lies where the real records have it.
 """

@@ -1,4 +1,4 @@
-"""Enumerations of raw records and their names as the vendor shows them.
+"""Enumerations of raw records, with the vendor's names.
 
 Source: raw/FORMAT.md sections 4, 4.1, 4.2 and 5.1.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 
 def _numbered(words: str) -> dict[int, str]:
-    """Read names from words; a number says what the next name stands for, the ones after it count on."""
+    """Parse names from words; a number in between numbers the next name, and names after it count on."""
     names: dict[int, str] = {}
     number = 0
     for word in words.split():
@@ -52,8 +52,7 @@ TRACK_TASK_TYPES: Mapping[int, str] = _numbered(
     "DAVID_EVENT_WAIT DAVID_EVENT_RESET MEM_WRITE_VALUE MEM_WAIT_VALUE RDMA_PI_VALUE_MODIFY 126 CAPTURE_RECORD "
     "CAPTURE_WAIT 129 IPC_EVENT_RECORD IPC_EVENT_WAIT 600 KERNEL_SIMT"
 )
-"""``taskType`` of task_track where the run's own dictionary does not name it: what the runtime registers for each
-number, with its spelling."""
+"""``taskType`` of task_track by number, as the runtime registers it, for numbers that the dictionary lacks."""
 
 KERNEL_TASK_TYPES: Mapping[str, str] = {
     "KERNEL_AICORE": "AI_CORE",

@@ -18,7 +18,7 @@ _NOT_DATA = (".done", ".complete", ".zip")
 _SIZE = re.compile(rb"filesize:(\d{1,18})")
 _MARK_BYTES = 4096
 _FULL_BYTES = 32 << 10  # a smaller slice is none that was full when the next was begun
-_ALIKE = 100  # sizes that differ by less than one part in so many
+_ALIKE = 100  # inverse of the relative difference of sizes
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Slice:
     Attributes
     ----------
     number
-        Its place among the slices.
+        Its number among the slices.
     path, size
         The file and its bytes.
     is_marked
         Whether it has a ``.done`` mark.
     written
-        The bytes that its mark tells of; None without one.
+        The size in its mark; None without a mark.
     """
 
     number: int
@@ -46,18 +46,18 @@ class Slice:
 
 @dataclass
 class Folder:
-    """What a ``data`` folder holds.
+    """Contents of a ``data`` folder.
 
     Attributes
     ----------
     streams
-        Slices in order, by the modern name of their stream.
+        Slices in order, by today's name of their stream.
     gone
-        By stream, the numbers of slices of which only the marks are left, and the bytes that these tell of.
+        By stream, the numbers of slices of which only marks remain, and the sizes in these.
     others
-        Names of files that are no slices.
+        Names of other files.
     has_marks
-        Whether any slice has a mark: then all that were written to their end have.
+        Whether any slice has a mark: then all complete slices have one.
     """
 
     streams: Mapping[str, list[Slice]] = field(default_factory=dict)
@@ -66,32 +66,32 @@ class Folder:
     has_marks: bool = False
 
     def problems(self) -> Iterator[tuple[str, str, int]]:
-        """Iterate over what is missing, or more than was written, as ``(stream, message, count)``."""
+        """Yield missing and surplus data as ``(stream, message, count)``."""
         for stream in dict.fromkeys((*self.streams, *self.gone)):
             for message, count in self._problems_of(self.streams.get(stream, []), self.gone.get(stream, {})):
                 if count:
                     yield stream, message, count
 
     def _problems_of(self, slices: list[Slice], gone: Mapping[int, int]) -> Iterator[tuple[str, int]]:
-        numbers = {one.number for one in slices}
+        numbers = {part.number for part in slices}
         first = min(numbers | gone.keys(), default=0)
         yield "slices before its first one are missing", first
         missing = max(numbers | gone.keys(), default=0) - first + 1 - len(numbers | gone.keys()) if numbers else 0
         yield "slices between its first and its last one are missing", missing
-        yield f"slices are missing, with the {sum(gone.values())} bytes that their .done marks tell of", len(gone)
-        changes = [one.size - one.written for one in slices if one.written is not None]
+        yield f"slices are missing, with {sum(gone.values())} bytes by their .done marks", len(gone)
+        changes = [part.size - part.written for part in slices if part.written is not None]
         yield "bytes are missing in its slices, by their .done marks", -sum(change for change in changes if change < 0)
-        yield "bytes more than the .done marks of its slices tell", sum(change for change in changes if change > 0)
-        empty = sum(one.size == 0 and one.written is None for one in slices)
+        yield "bytes more than in the .done marks of its slices", sum(change for change in changes if change > 0)
+        empty = sum(part.size == 0 and part.written is None for part in slices)
         yield "slices are empty: what was recorded in them is missing", empty
         yield "its last slice is as full as those before it: later ones may be missing", int(_ends_full(slices))
-        unmarked = sum(not one.is_marked for one in slices) if self.has_marks else 0
+        unmarked = sum(not part.is_marked for part in slices) if self.has_marks else 0
         yield "slices without a .done mark: the collector may not have written all of them", unmarked
 
 
 def _ends_full(slices: list[Slice]) -> bool:
-    """Return whether the last of several slices is full: a run ends so by chance, or because later slices are gone."""
-    sizes = [one.size for one in slices]
+    """Return whether the last of several slices is full: by chance, or because later slices are missing."""
+    sizes = [part.size for part in slices]
     return len(sizes) > 1 and min(sizes) >= _FULL_BYTES and (max(sizes) - min(sizes)) * _ALIKE < max(sizes)
 
 
@@ -103,7 +103,7 @@ def read_folder(folder: Path) -> Folder:
     OSError
         If it cannot be listed.
     """
-    found: dict[str, list[Slice]] = defaultdict(list)
+    by_stream: dict[str, list[Slice]] = defaultdict(list)
     marks: dict[str, Path] = {}
     files: list[tuple[re.Match[str], Path, int]] = []
     others: list[str] = []
@@ -119,10 +119,12 @@ def read_folder(folder: Path) -> Folder:
             others.append(entry.name)
     for match, path, size in files:
         mark = marks.pop(path.name, None)
-        one = Slice(int(match["number"]), path, size, mark is not None, _written(mark) if mark else None)
-        found[modern_name(match["stream"])].append(one)
-    has_marks = any(one.is_marked for slices in found.values() for one in slices)
-    streams = {stream: sorted(slices, key=lambda one: (one.number, one.path)) for stream, slices in found.items()}
+        part = Slice(int(match["number"]), path, size, mark is not None, _written(mark) if mark else None)
+        by_stream[modern_name(match["stream"])].append(part)
+    has_marks = any(part.is_marked for slices in by_stream.values() for part in slices)
+    streams = {
+        stream: sorted(slices, key=lambda part: (part.number, part.path)) for stream, slices in by_stream.items()
+    }
     return Folder(streams, _gone(marks), others, has_marks)
 
 
@@ -138,10 +140,10 @@ def _gone(marks: Mapping[str, Path]) -> dict[str, dict[int, int]]:
 def _written(mark: Path) -> int | None:
     try:
         with mark.open("rb") as file:
-            told = _SIZE.search(file.read(_MARK_BYTES))
+            size = _SIZE.search(file.read(_MARK_BYTES))
     except OSError:
         return None
-    return int(told[1]) if told else None
+    return int(size[1]) if size else None
 
 
 def _size(path: Path) -> int | None:
@@ -164,13 +166,13 @@ _MAX_LISTED = 100_000
 
 
 def modern_name(stream: str) -> str:
-    """Return the name that a stream has today: ``hwts.log.data.45.dev.profiler_default_tag.1`` is ``hwts.data.1``."""
+    """Return today's name of a stream: ``hwts.log.data.45.dev.profiler_default_tag.1`` is ``hwts.data.1``."""
     match = _OLD.fullmatch(stream)
     return f"{_RENAMED.get(match['stream'], match['stream'])}.{match['device']}" if match else stream
 
 
 def old_folder(path: Path) -> Path | None:
-    """Find the folder around a ``data`` folder of an old chip's slices: `path`, or the one above; None without any.
+    """Return the folder around a ``data`` folder of an old chip's slices: `path`, or its parent; else None.
 
     Raises
     ------
@@ -183,7 +185,7 @@ def old_folder(path: Path) -> Path | None:
 
 
 def devices_of(streams: Iterable[str]) -> list[int]:
-    """Return the devices whose records an old folder holds, from the (modern) names of its streams."""
+    """Return the devices of an old folder's records, by today's names of its streams."""
     return sorted({int(match[1]) for match in map(_DEVICE.fullmatch, streams) if match})
 
 

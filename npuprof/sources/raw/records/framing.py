@@ -1,8 +1,8 @@
-"""Whole records of a stream that may have been cut or damaged anywhere.
+"""Whole records of a stream that may be truncated or damaged anywhere.
 
-Records of one length lie one after another, so bytes that are missing, or strange ones in between, shift all records
-behind them. Those are found again by their magic word, or, where they have none, by their likeness to the first and
-the last records of the stream. Damage costs the records that it touches, and no others.
+Records have a fixed length, so missing or foreign bytes shift all records behind them. Framing resumes at the next
+magic word, or, for records without one, where records resemble the first and last of the stream. Only damaged records
+are lost.
 
 Source: raw/FORMAT.md sections 2.1, 4 and 5.
 """
@@ -32,31 +32,31 @@ _FEW_BYTES = 8  # that small cuts cost in sum
 _BLOCK = 16  # records whose values are added up
 _MOST_PHASES = 16
 _MOST_LOOKED_AT = 1 << 14  # records, to find roughly where others begin elsewhere
-_STAMPS = ("stamp", "counter", "values")  # what layouts call the time; lists of values have one each
+_STAMPS = ("stamp", "counter", "values")  # time fields of the layouts
 _BACKWARDS = 64
 
 
 @dataclass(frozen=True)
 class Framed:
-    """The sound records of a stream, and how many were cut or damaged (at least)."""
+    """The valid records of a stream, and the least number of truncated or damaged ones."""
 
     records: Records
     lost: int
 
 
 def frame(content: Uint8, record: np.dtype[Any], ends: Sequence[int] = (), shifts: Iterable[int] = ()) -> Framed:
-    """Cut the bytes of a stream into records.
+    """Return the records in the bytes of a stream.
 
     Parameters
     ----------
     content
-        The slices of the stream, one after another.
+        The slices of the stream, concatenated.
     record
         The layout of a record.
     ends
-        Where slices end.
+        Ends of slices.
     shifts
-        By how many bytes slices lie elsewhere than they did when they were written, as far as that is known.
+        Known offsets of slices from their position when written.
     """
     size, magic = record.itemsize, magic_word(record)
     is_whole = len(content) % size == 0
@@ -91,7 +91,7 @@ def _records(size_bytes: int, record: np.dtype[Any]) -> int:
 
 
 class _ByMagic:
-    """The records of a stream by their magic word (its offset, and the word)."""
+    """Framing by the magic word (its offset, and the word)."""
 
     def __init__(self, content: Uint8, record: np.dtype[Any], magic: tuple[int, int], ends: Sequence[int]) -> None:
         self._content, self._record, self._size = content, record, record.itemsize
@@ -107,19 +107,19 @@ class _ByMagic:
         at = 0
         for _ in range(_MOST_REPAIRS):
             at = self._follow(at)
-            found = self._next(at)
-            if found is None:
+            start = self._next(at)
+            if start is None:
                 break
-            at = self._across(at, found)
+            at = self._across(at, start)
         return self._segments
 
     def _starts(self, low: int, high: int, step: int = 1) -> Bools:
-        """Return which places of a stretch have the magic word of a record that starts there."""
+        """Return the places of an interval with the magic word of a record."""
         starts: Bools = self._words[low : max(min(high, self._last_start + 1), low) : step] == self._word
         return starts
 
     def _follow(self, at: int) -> int:
-        """Take records that follow each other; return where two in a row have no magic word."""
+        """Read consecutive records; return the place of the first two without a magic word."""
         while at <= self._last_start:
             sound = self._starts(at, at + _CHUNK * self._size, self._size)
             behind = at + len(sound) * self._size
@@ -133,7 +133,7 @@ class _ByMagic:
         return at
 
     def _next(self, at: int) -> int | None:
-        """Find the next record that has another behind it, or ends with the stream, and looks like those before."""
+        """Return the next record that another follows, or that ends the stream, and that resembles those before."""
         first = max(at - self._size + 1, 0)
         for low in range(first, self._last_start + 1, _WINDOW_BYTES):
             places = low + np.flatnonzero(self._starts(low, low + _WINDOW_BYTES))
@@ -149,7 +149,7 @@ class _ByMagic:
         return None
 
     def _best(self, candidates: list[int]) -> int:
-        """Choose between chains of magic words: payloads may hold the word at the same place in every record."""
+        """Return the best chain of magic words: payloads may hold the word at the same place in every record."""
         if len(candidates) == 1:
             return candidates[0]
         known = self._before()
@@ -168,35 +168,37 @@ class _ByMagic:
         places = start + np.flatnonzero(sound[-_NEAR - 1 :]) * self._size
         return places + max(len(sound) - _NEAR - 1, 0) * self._size
 
-    def _across(self, at: int, found: int) -> int:
-        """Drop the record at a seam that is not whole: the last one before it, or else the first one behind it."""
+    def _across(self, at: int, following: int) -> int:
+        """Drop the truncated record at a seam: the last before it, or else the first behind it."""
         before = self._before()
-        if not len(before) or (found - at) % self._size == 0:
-            return found
-        overlap = found < before[-1] + self._size
-        if self._is_last_cut(before, found, overlap=overlap):
+        if not len(before) or (following - at) % self._size == 0:
+            return following
+        overlap = following < before[-1] + self._size
+        if self._is_last_cut(before, following, overlap=overlap):
             start, sound = self._segments.pop()
             self._segments.append((start, sound[:-1]))
-            return found
-        return found + self._size if overlap else found
+            return following
+        return following + self._size if overlap else following
 
-    def _is_last_cut(self, before: Int64, found: int, *, overlap: bool) -> bool:
-        """Check whether the last record before a seam is cut, and not what lies between its end and the next one."""
+    def _is_last_cut(self, before: Int64, following: int, *, overlap: bool) -> bool:
+        """Return whether the last record before a seam is truncated, rather than the bytes up to the next one."""
         if int(before[-1]) + self._size in self._ends:
             return False
-        if overlap and self._is_first:  # the next one has its first bytes: nothing else can be cut
+        if overlap and self._is_first:  # the next record has its first bytes: nothing else can be cut
             return True
-        behind = np.arange(found + self._size, min(found + _NEAR * self._size, self._last_start + 1), self._size)
+        behind = np.arange(
+            following + self._size, min(following + _NEAR * self._size, self._last_start + 1), self._size
+        )
         follows = self._words[behind] == self._word
         if not bool(follows.all()):  # the last of them may be cut too
             behind = behind[: max(int(follows.argmin()) - 1, 0)]
-        edges = np.array((before[-1], found))
+        edges = np.array((before[-1], following))
         strange, other = _strangeness(self._content, edges, np.concatenate((before[:-1], behind)), self._size).tolist()
         return bool(strange > other + (0 if overlap else _MUCH_STRANGER))
 
 
 def _by_values(content: Uint8, record: np.dtype[Any], shifts: Iterable[int]) -> list[Segment]:
-    """Find records without a magic word: they look like those at the stream's begin or at its end."""
+    """Return segments of records without a magic word, which resemble those at the stream's start or end."""
     size, count = record.itemsize, len(content) // record.itemsize
     phases = _phases(len(content), size, shifts)
     if len(phases) < 2:
@@ -208,7 +210,7 @@ def _by_values(content: Uint8, record: np.dtype[Any], shifts: Iterable[int]) -> 
 
 
 def _divided(content: Uint8, record: np.dtype[Any], phases: list[int], known: Int64) -> list[Segment]:
-    """Divide a stream into stretches, in each of which records begin where they look most like known ones."""
+    """Divide a stream into intervals with a constant phase, by the likeness to known records."""
     size, count = record.itemsize, len(content) // record.itemsize
     step = max(1, count // _MOST_LOOKED_AT)
     block = max(1, min(_BLOCK, count // 4))
@@ -221,7 +223,7 @@ def _divided(content: Uint8, record: np.dtype[Any], phases: list[int], known: In
     # At its very begin and end a stream is not cut, if possible.
     best = [phases.index(0), *np.argmin(sums, axis=0).tolist(), 0]
     segments, first, phase = [], 0, 0
-    for number, after in ((number, phases[one]) for number, one in enumerate(best)):
+    for number, after in ((number, phases[best_phase]) for number, best_phase in enumerate(best)):
         if after != phase:
             among = (max(first, (number - 2) * block), number * block)
             last = _seam(content, record, known, (phase, after), among)
@@ -232,35 +234,35 @@ def _divided(content: Uint8, record: np.dtype[Any], phases: list[int], known: In
 
 
 def _phases(length: int, size: int, shifts: Iterable[int]) -> list[int]:
-    """Return the places within a record's length where records may begin; first where the stream's end says so."""
+    """Return the possible offsets of records modulo their length, starting with that of the stream's end."""
     rest = length % size
-    found = [rest, 0]
+    offsets = [rest, 0]
     if rest <= _FEW_BYTES:
-        found += range(rest)
+        offsets += range(rest)
     elif size - rest <= _FEW_BYTES:
-        found += range(rest, size)
+        offsets += range(rest, size)
     for shift in shifts:
-        found += (shift % size, (shift + rest) % size)
-    return [phase for phase in dict.fromkeys(found) if phase + size <= length][:_MOST_PHASES]
+        offsets += (shift % size, (shift + rest) % size)
+    return [phase for phase in dict.fromkeys(offsets) if phase + size <= length][:_MOST_PHASES]
 
 
 def _known(content: Uint8, record: np.dtype[Any], count: int) -> Int64:
-    """Return places of records that show what the others look like: the first and the last ones.
+    """Return places of reference records: the first and the last ones.
 
-    Where these do not look alike, one of the stream's ends is cut: it is not the one whose values are small.
+    Where these differ, an end of the stream is truncated: that with large values.
     """
     size = record.itemsize
     for width in (_NEAR // 16, _NEAR // 4, _NEAR):
         near = np.arange(max(1, min(width, count // 4))) * size
         ends = near, len(content) - size - near[::-1]
-        if all(_strangeness(content, one, other, size).mean() <= size // 20 for one, other in (ends, ends[::-1])):
+        if all(_strangeness(content, left, right, size).mean() <= size // 20 for left, right in (ends, ends[::-1])):
             return np.concatenate(ends)
     costs = [_costs(_at(content, places, record)).sum() for places in ends]
     return ends[0] if costs[0] < costs[1] else ends[1]
 
 
 def _seam(content: Uint8, record: np.dtype[Any], known: Int64, phases: tuple[int, int], among: tuple[int, int]) -> int:
-    """Find the number of the first record that is cut: some of those `among`, before which phases change."""
+    """Return the number of the first truncated record `among` those before a phase change."""
     size, (before, after) = record.itemsize, phases
     numbers = np.arange(among[0], min(among[1], (len(content) - before) // size))
 
@@ -270,15 +272,18 @@ def _seam(content: Uint8, record: np.dtype[Any], known: Int64, phases: tuple[int
         values = _magnitudes(_at(content, places, record))
         return values + 8 * _strangeness(content, places, known, size)
 
-    one, other = costs(before), costs(after + (after < before) * size)
-    other = np.append(other, np.full(len(one) - len(other), max(one.max(initial=0), other.max(initial=0)) + 1))
-    kept = np.concatenate(([0], np.cumsum(one)))
-    rest = np.concatenate((np.cumsum(other[::-1])[::-1], [0]))
+    costs_before, costs_after = costs(before), costs(after + (after < before) * size)
+    costs_after = np.append(
+        costs_after,
+        np.full(len(costs_before) - len(costs_after), max(costs_before.max(initial=0), costs_after.max(initial=0)) + 1),
+    )
+    kept = np.concatenate(([0], np.cumsum(costs_before)))
+    rest = np.concatenate((np.cumsum(costs_after[::-1])[::-1], [0]))
     return among[0] + int((kept + rest).argmin())
 
 
 def _strangeness(content: Uint8, places: Int64, known: Int64, size: int) -> Int64:
-    """Count the bytes of records that no known record has at this place, where these hardly differ."""
+    """Return the number of bytes that no reference record has at that place, where these hardly differ."""
     strange = np.zeros(len(places), np.int64)
     if not len(known):
         return strange
@@ -292,13 +297,13 @@ def _strangeness(content: Uint8, places: Int64, known: Int64, size: int) -> Int6
 
 
 def _at(content: Uint8, places: Int64, record: np.dtype[Any]) -> Records:
-    """Return the records that begin at some places."""
-    found: Records = content[places[:, None] + np.arange(record.itemsize)].view(record).reshape(-1)
-    return found
+    """Return the records at some places."""
+    records: Records = content[places[:, None] + np.arange(record.itemsize)].view(record).reshape(-1)
+    return records
 
 
 def _costs(records: Records) -> Float64:
-    """Return how large the values of each record are: those of a shifted one are huge, or its stamps go backwards."""
+    """Return the magnitude of each record's values, which is huge for a shifted record or decreasing stamps."""
     costs = _magnitudes(records)
     while (name := next((name for name in _STAMPS if name in (records.dtype.names or ())), "")) == "values":
         records = records[name][:, 0]
@@ -309,7 +314,7 @@ def _costs(records: Records) -> Float64:
 
 
 def _magnitudes(records: Records) -> Float64:
-    """Return the sum of the bits that the integers of each record need."""
+    """Return the number of bits of each record's integers."""
     if records.dtype.names:
         parts = [_magnitudes(records[name]) for name in records.dtype.names]
         total: Float64 = np.sum([part.sum(axis=tuple(range(1, part.ndim))) for part in parts], axis=0)

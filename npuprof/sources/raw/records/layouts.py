@@ -1,6 +1,6 @@
 """Layouts of raw records as NumPy structured dtypes: little-endian, fields at the byte offsets of the specification.
 
-A new record type is one more constant here and one function that reads it.
+A new record type is a constant here and a function that reads it.
 Source: raw/FORMAT.md sections 4 to 6.
 """
 
@@ -19,7 +19,7 @@ POINT = (1 << 64) - 1
 
 
 def layout(size: int, /, **fields: tuple[Any, int]) -> np.dtype[Any]:
-    """Make a dtype of `size` bytes from ``name=(format, byte offset)``."""
+    """Return a dtype of `size` bytes from ``name=(format, byte offset)``."""
     return np.dtype(
         {
             "names": list(fields),
@@ -31,7 +31,7 @@ def layout(size: int, /, **fields: tuple[Any, int]) -> np.dtype[Any]:
 
 
 def magic_word(record: np.dtype[Any]) -> tuple[int, int] | None:
-    """Return the offset of the magic word in a layout, and the word; None where its records have none."""
+    """Return the offset of the magic word in a layout, and the word; None for records without one."""
     if record.fields is None or "magic" not in record.fields:
         return None
     offset = record.fields["magic"][1]

@@ -1,4 +1,4 @@
-"""Streams of a ``data`` folder: their slices joined into whole records, each slice once.
+"""Streams of a ``data`` folder: slices joined into whole records, each slice once.
 
 Source: raw/FORMAT.md section 2.1.
 """
@@ -24,67 +24,66 @@ from npuprof.sources.raw.records.framing import Framed, frame
 from npuprof.sources.raw.records.layouts import magic_word
 
 _MAX_SLICES = 5  # that a note names
-_MAX_NAMED = 60  # streams, and other files, that notes of unread ones name
-_AGES = ("aging.", "unaging.")  # two parts of one stream: a slice of one may be a copy of the other's
+_MAX_NAMED = 60  # unread streams and files that are named in notes
+_AGES = ("aging.", "unaging.")  # two parts of a stream, which may hold the same slices
 _DATA = re.compile(r"(\.data)?(\.\d+)?$")
 _PART_BYTES = 1 << 20  # of two slices that are compared
-_HEAD_BYTES = 64  # that tell slices of text apart
+_HEAD_BYTES = 64  # to distinguish slices of text
 
 
 class Streams:
-    """The slices below one ``data`` folder, by stream name, and which of them were read.
+    """The slices of a ``data`` folder by stream name, and the set of streams read.
 
     Parameters
     ----------
     folder
         A ``data`` folder; a missing one (None) has no streams.
     notes
-        Where damage is noted.
+        Receives damage.
     label
-        What the notes call this side (``host``, ``device_0``).
+        Name of this side in notes (``host``, ``device_0``).
     """
 
     def __init__(self, folder: Path | None, notes: Notes, label: str) -> None:
         self._notes, self._label = notes, label
         self._slices = _list(folder, notes, label).streams if folder else {}
         self._unread = set(self._slices)
-        self._told: set[str] = set()
+        self._noted: set[str] = set()
         self._cut: set[str] = set()
         self._heads: dict[tuple[str, bytes], list[Slice]] = defaultdict(list)
         self._read_bytes = 0
-        self._all_bytes = sum(one.size for slices in self._slices.values() for one in slices)
+        self._all_bytes = sum(part.size for slices in self._slices.values() for part in slices)
 
     def names(self) -> Iterable[str]:
         """Return the names of all streams."""
         return self._slices.keys()
 
     def read(self, name: str, record: np.dtype[Any]) -> Records:
-        """Read the slices of a stream and cut them into records.
+        """Read the slices of a stream and split them into records.
 
         Parameters
         ----------
         name
-            The stream, as its files are called without ``.slice_K``.
+            The stream: the name of its files without ``.slice_K``.
         record
-            The layout of one record.
+            The layout of a record.
 
         Returns
         -------
-        The whole records with their magic word, where they have one; none if the stream is absent. Those that were
-        cut or damaged are noted when the stream is first read.
+        The valid records; none if the stream is absent. The first reading notes truncated and damaged ones.
         """
         content, kept = self._join(name, record.itemsize)
         ends = list(accumulate(size for _, size in kept))
         framed = frame(content, record, ends, _shifts(kept, ends))
-        if name not in self._told:
-            self._told.add(name)
+        if name not in self._noted:
+            self._noted.add(name)
             self._count(name, framed)
             if magic_word(record) is None:
-                self._note_shifted(name, [one for one, _ in kept], len(content), record.itemsize)
+                self._note_shifted(name, [part for part, _ in kept], len(content), record.itemsize)
         return framed.records
 
     def is_cut(self, name: str) -> bool:
-        """Check whether records of a stream that was read are cut or damaged."""
+        """Return whether a stream that was read has truncated or damaged records."""
         return name in self._cut
 
     def _count(self, name: str, framed: Framed) -> None:
@@ -96,13 +95,13 @@ class Streams:
             self._notes.ledger.leave_out(self.account(name), framed.lost)
 
     def _note_shifted(self, name: str, slices: list[Slice], total_bytes: int, record_bytes: int) -> None:
-        """Mark the records of slices that were cut where no magic word tells exactly which of them are whole."""
-        changed = [one for one in slices if one.written not in (None, one.size)]
+        """Note the records of truncated slices where no magic word identifies the whole ones."""
+        changed = [part for part in slices if part.written not in (None, part.size)]
         if not changed and total_bytes % record_bytes == 0:
             return
-        changed = changed or [one for one in slices if one.size % record_bytes] or slices
+        changed = changed or [part for part in slices if part.size % record_bytes] or slices
         self._cut.add(name)
-        count = -(-(sum(one.size for one in changed) or total_bytes) // record_bytes)
+        count = -(-(sum(part.size for part in changed) or total_bytes) // record_bytes)
         if count:
             self._notes.warning(
                 self._label,
@@ -112,7 +111,7 @@ class Streams:
             )
 
     def account(self, name: str) -> str:
-        """Return what the ledger calls a stream: both of its parts, of age or not, are one input."""
+        """Return the stream's name in the ledger; both of its parts (aging, unaging) are a single input."""
         return f"{self._label}/{_DATA.sub('', _bare(name))}"
 
     def read_bytes(self, name: str) -> Uint8:
@@ -120,80 +119,82 @@ class Streams:
         return self._join(name, _HEAD_BYTES)[0]
 
     def _join(self, name: str, head_bytes: int) -> tuple[Uint8, list[tuple[Slice, int]]]:
-        """Read the slices of a stream, each once; return the bytes, and how many of them are of which slice."""
-        is_new = name in self._unread  # what is asked for again has been told of
+        """Read the slices of a stream, each once; return the bytes, and each slice with its bytes."""
+        is_new = name in self._unread  # the first reading noted damage
         self._unread.discard(name)
         slices = self._fitting(name)
-        joined = np.empty(sum(one.size for one in slices), np.uint8)
+        joined = np.empty(sum(part.size for part in slices), np.uint8)
         kept: list[tuple[Slice, int]] = []
         end = repeated = 0
-        for one in slices:  # each into its place: a copy of everything would cost as much again
-            place = joined[end : end + one.size]
-            size = self._read_slice(one.path, place)
+        for part in slices:  # in place: a copy would take as much memory again
+            place = joined[end : end + part.size]
+            size = self._read_slice(part.path, place)
             self._read_bytes += size if is_new else 0
-            same = self._repeated(name, one, place[:size], head_bytes)
+            same = self._repeated(name, part, place[:size], head_bytes)
             if same:
                 place[: size - same] = place[same:size].copy()
             end += size - same
             repeated += same
-            kept.append((one, size - same))
+            kept.append((part, size - same))
             tell(self._label, self._read_bytes, self._all_bytes)
         if repeated and is_new:
             self._notes.warning(self._label, f"{name}: bytes of a slice that is here twice, counted once", repeated)
         return joined[:end], kept
 
     def _fitting(self, name: str) -> list[Slice]:
-        """Return the slices of a stream without those that do not fit into memory."""
-        slices = [self._without_holes(one) for one in self._slices.get(name, [])]
-        while slices and (problem := too_large(sum(one.size for one in slices))):
-            largest = max(slices, key=lambda one: one.size)  # a file may have been set up for more than was written
+        """Return the slices of a stream that fit into memory."""
+        slices = [self._without_holes(part) for part in self._slices.get(name, [])]
+        while slices and (problem := too_large(sum(part.size for part in slices))):
+            largest = max(slices, key=lambda part: part.size)  # perhaps a preallocated file
             slices.remove(largest)
             self._notes.error(
                 self._label, f"{largest.path.name} is not read: {problem}; load it on a larger machine, if it is sound"
             )
         return slices
 
-    def _without_holes(self, one: Slice) -> Slice:
-        """Return a slice as large as what was written of it; a large one may be a file that was set up for more."""
-        if one.size <= ALWAYS_BYTES:
-            return one
+    def _without_holes(self, part: Slice) -> Slice:
+        """Return a slice with its written size; a large file may be preallocated."""
+        if part.size <= ALWAYS_BYTES:
+            return part
         try:
-            with one.path.open("rb") as file:
+            with part.path.open("rb") as file:
                 written = sum(end - start for start, end in written_parts(file))
         except OSError:
-            return one  # told where it is read
-        if written < one.size and one.path.name not in self._told:
-            self._told.add(one.path.name)
+            return part  # reading it reports the error
+        if written < part.size and part.path.name not in self._noted:
+            self._noted.add(part.path.name)
             self._notes.warning(
-                self._label, f"{one.path.name}: bytes that were set up and never written, left out", one.size - written
+                self._label,
+                f"{part.path.name}: preallocated bytes that were never written, left out",
+                part.size - written,
             )
-        return replace(one, size=written)
+        return replace(part, size=written)
 
-    def _repeated(self, name: str, one: Slice, content: Uint8, head_bytes: int) -> int:
-        """Count the bytes at the front of a slice that are a copy of another one, which may have been cut."""
+    def _repeated(self, name: str, part: Slice, content: Uint8, head_bytes: int) -> int:
+        """Return the number of leading bytes that repeat another slice, which may be truncated."""
         if len(content) < head_bytes:
             return 0
         alike = self._heads[_bare(name), content[:head_bytes].tobytes()]
         for other in alike:
-            if other.path == one.path:  # the stream is read again
+            if other.path == part.path:  # the stream is read again
                 return 0
             common = min(other.size, len(content))
             if _begins_with(other.path, content[:common]):
                 return common
-        alike.append(one)
+        alike.append(part)
         return 0
 
     def note_unread(self) -> None:
-        """Write a note of the streams that nothing has asked for, with their number of bytes."""
+        """Note the streams that were not read, with their sizes."""
         for name in sorted(self._unread)[:_MAX_NAMED]:
             slices = self._slices[name]
-            size = sum(one.size for one in slices)
+            size = sum(part.size for part in slices)
             self._notes.info(self._label, f"{name}: not decoded ({len(slices)} slices, {size} bytes)")
         if len(self._unread) > _MAX_NAMED:
             self._notes.info(self._label, "more streams are not decoded", len(self._unread) - _MAX_NAMED)
 
     def _read_slice(self, path: Path, place: Uint8) -> int:
-        """Read a slice into its place; return how many bytes it had."""
+        """Read a slice into its place; return its number of bytes."""
         try:
             with path.open("rb") as file:
                 read = 0
@@ -208,17 +209,17 @@ class Streams:
 
 def _list(folder: Path, notes: Notes, label: str) -> Folder:
     try:
-        found = read_folder(folder)
+        contents = read_folder(folder)
     except OSError as error:
         notes.warning(label, f"its data folder cannot be read ({error.strerror or error})")
         return Folder()
-    for name in found.others[:_MAX_NAMED]:
+    for name in contents.others[:_MAX_NAMED]:
         notes.info(label, f"{name}: not a slice of a stream, not decoded")
-    if len(found.others) > _MAX_NAMED:
-        notes.info(label, "more files are no slices of a stream, not decoded", len(found.others) - _MAX_NAMED)
-    for stream, message, count in found.problems():
+    if len(contents.others) > _MAX_NAMED:
+        notes.info(label, "more files are no slices of a stream, not decoded", len(contents.others) - _MAX_NAMED)
+    for stream, message, count in contents.problems():
         notes.warning(label, f"{stream}: {message}", count)
-    return found
+    return contents
 
 
 def _bare(name: str) -> str:
@@ -226,7 +227,7 @@ def _bare(name: str) -> str:
 
 
 def _named(slices: list[Slice]) -> str:
-    names = [one.path.name for one in slices]
+    names = [part.path.name for part in slices]
     return ", ".join(names[:_MAX_SLICES]) + (f" and {len(names) - _MAX_SLICES} more" * (len(names) > _MAX_SLICES))
 
 
@@ -240,13 +241,13 @@ def _begins_with(path: Path, content: Uint8) -> bool:
 
 
 def _shifts(kept: list[tuple[Slice, int]], ends: list[int]) -> set[int]:
-    """Return by how many bytes slices, and the end of the stream, lie elsewhere than when they were written."""
-    usual = max((one.size for one, _ in kept), default=0)
+    """Return the offsets of slices, and of the stream's end, from their positions when written."""
+    usual = max((part.size for part, _ in kept), default=0)
     shifts, written, before = set(), 0, -1
-    for (one, size), end in zip(kept, ends, strict=True):
-        written += max(one.number - before - 1, 0) * usual if before >= 0 else 0
+    for (part, size), end in zip(kept, ends, strict=True):
+        written += max(part.number - before - 1, 0) * usual if before >= 0 else 0
         shifts.add(end - size - written)
-        written += size if one.written is None else one.written
-        before = one.number
+        written += size if part.written is None else part.written
+        before = part.number
         shifts.add(end - written)
     return shifts

@@ -1,8 +1,8 @@
-"""Samples of all processes of the host and of the machine as a whole (``host_sys_usage``): CPU and memory.
+"""Samples of all host processes and of the whole machine (``host_sys_usage``): CPU and memory.
 
-One stream a process and kind (``PID-CpuUsage.data``, ``PID-Memory.data``), and two of the machine
-(``SystemCpuUsage.data``, ``Memory.data``). Each sample is a block of lines of ``/proc`` below its time stamp; a usage
-that needs two samples stands at the first of them.
+A stream per process and kind (``PID-CpuUsage.data``, ``PID-Memory.data``), and two of the machine
+(``SystemCpuUsage.data``, ``Memory.data``). Each sample is a block of ``/proc`` lines below its time stamp; a usage
+between two samples has the time of the first.
 Source: raw/FORMAT.md section 6.
 """
 
@@ -43,7 +43,7 @@ _PAGES = ("Size", "Resident", "Shared")  # the first fields of /proc/PID/statm
 
 @dataclass
 class _Block:
-    """One sample: its time stamp, the process's name where it is given, and the other lines."""
+    """A sample: time stamp, name of the process, and the other lines."""
 
     stamp: int
     name: str = ""
@@ -56,32 +56,32 @@ def read_all_processes(host: Host, side: Side) -> list[CounterRows]:
     Returns
     -------
     ``System CPU Usage`` (percent by CPU, and of ``all``), ``System Memory ...`` (KB), ``Process CPU Usage`` (percent of
-    the machine) and ``Process Memory ...`` (KB), of which the instance is the process as ``PID name``.
+    the machine) and ``Process Memory ...`` (KB), whose instance is ``PID name``.
     """
-    found = {name: match for name in sorted(host.streams.names()) if (match := _PROCESS.fullmatch(name))}
+    streams = {name: match for name in sorted(host.streams.names()) if (match := _PROCESS.fullmatch(name))}
     reader = _Reader(host, side)
     parts = [reader.system_cpu(), *reader.system_memory()]
-    parts.append(reader.process_cpu([(name, match[1]) for name, match in found.items() if match[2] == "CpuUsage"]))
-    parts += reader.process_memory([(name, match[1]) for name, match in found.items() if match[2] == "Memory"])
+    parts.append(reader.process_cpu([(name, match[1]) for name, match in streams.items() if match[2] == "CpuUsage"]))
+    parts += reader.process_memory([(name, match[1]) for name, match in streams.items() if match[2] == "Memory"])
     reader.account(sum(map(len, parts)))
     return parts
 
 
 class _Reader:
-    """The streams of one recording; damaged samples of all of them are one note."""
+    """The streams of a recording; a note counts all damaged samples."""
 
     def __init__(self, host: Host, side: Side) -> None:
         self._host, self._side = host, side
         self._lines = 0
 
     def account(self, made: int) -> None:
-        """Account for all lines, each of which tells of a sample; those that do not were noted as damaged."""
+        """Register all lines, each a part of a sample; damaged ones are noted."""
         if self._lines:
             self._host.notes.ledger.read(_SOURCE, self._lines)
             self._host.notes.ledger.keep(_SOURCE, "counters", self._lines, made)
 
     def system_cpu(self) -> CounterRows:
-        """Read how busy each CPU was."""
+        """Read the usage of each CPU."""
         samples: list[Sample] = []
         before: dict[str, tuple[int, int, int]] = {}
         damaged = 0
@@ -99,7 +99,7 @@ class _Reader:
         return self._rows(samples, "System CPU Usage", "%")
 
     def process_cpu(self, streams: list[tuple[str, str]]) -> CounterRows:
-        """Read the share of the machine that each process used."""
+        """Read the CPU usage of each process as a share of the machine."""
         samples: list[Sample] = []
         damaged = 0
         for stream, process in streams:
@@ -124,7 +124,7 @@ class _Reader:
                 size = _numbers(tail.split()[:1])
                 if name in _MEMORY_KIB and size:
                     samples[_MEMORY_KIB[name]].append((block.stamp, float(size[0]), ""))
-        return [self._rows(one, f"System Memory {name}", "KB") for name, one in samples.items()]
+        return [self._rows(values, f"System Memory {name}", "KB") for name, values in samples.items()]
 
     def process_memory(self, streams: list[tuple[str, str]]) -> list[CounterRows]:
         """Read ``/proc/PID/statm``."""
@@ -132,15 +132,17 @@ class _Reader:
         damaged = 0
         for stream, process in streams:
             for block in self._blocks(stream):
-                pages = next((found for line in block.lines if len(found := _numbers(line.split())) >= len(_PAGES)), [])
+                pages = next(
+                    (numbers for line in block.lines if len(numbers := _numbers(line.split())) >= len(_PAGES)), []
+                )
                 damaged += not pages
                 for name, count in zip(_PAGES, pages, strict=False):
                     samples[name].append((block.stamp, float(count * _PAGE_KIB), f"{process} {block.name}".strip()))
         self._note(damaged)
-        return [self._rows(one, f"Process Memory {name}", "KB") for name, one in samples.items()]
+        return [self._rows(values, f"Process Memory {name}", "KB") for name, values in samples.items()]
 
     def _blocks(self, stream: str) -> Iterator[_Block]:
-        """Iterate over the samples of a stream; lines above the first are damage."""
+        """Yield the samples of a stream; lines before the first are damage."""
         block: _Block | None = None
         damaged = 0
         for line in lines(self._host.streams, stream, self._host.notes):
@@ -173,7 +175,7 @@ class _Reader:
         return rows(time_ns[good], None, values[good], counter, unit, Names(codes[good], list(index)))
 
     def _times(self, stamps: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Return UTC nanoseconds: the stamps are the host's counter, or CLOCK_MONOTONIC_RAW, whichever fits the run."""
+        """Return UTC nanoseconds of stamps of the host counter or of CLOCK_MONOTONIC_RAW, whichever fits the run."""
         by_counter = self._host.clock.to_ns(stamps)
         mono = self._side.host_anchor.get("clock_monotonic_raw")
         if mono is None or not len(stamps):
@@ -210,7 +212,7 @@ def _process_ticks(block: list[str]) -> int | None:
 
 
 def _numbers(fields: list[str]) -> list[int]:
-    """Return the fields as whole numbers; none where one of them is no number."""
-    found = [whole(field) for field in fields]
-    numbers = [number for number in found if number is not None]
+    """Return the fields as integers; an empty list where a field is no integer."""
+    parsed = [whole(field) for field in fields]
+    numbers = [number for number in parsed if number is not None]
     return numbers if len(numbers) == len(fields) else []

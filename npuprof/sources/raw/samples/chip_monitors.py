@@ -1,4 +1,4 @@
-"""Monitors of the chip: AI core counters in sample mode, ``stars_soc_profile`` and ``lpmInfoConv``.
+"""Chip monitors: AI core counters in sample mode, ``stars_soc_profile`` and ``lpmInfoConv``.
 
 Source: raw/FORMAT.md sections 5.3, 5.5, 5.7 and 6.
 """
@@ -29,7 +29,7 @@ _UNITS = {"_time_ns": "ns", "_gb_s": "GB/s", "_kb": "KB"}
 def read_core_samples(device: Device, frequencies: Frequencies) -> list[CounterRows]:
     """Read samples and derive the metrics of their events: ``aic_mac_ratio``, ``aiv_vec_time_ns`` ... by core.
 
-    What a sample counted, it counted since the one before. Stamps are the device's CLOCK_MONOTONIC_RAW.
+    Counters are deltas since the previous sample. Stamps are the device's CLOCK_MONOTONIC_RAW.
     """
     if not is_sampled(device):
         return []
@@ -104,7 +104,7 @@ def _accelerators(device: Device, records: Records, time_ns: Int64) -> list[Coun
 
 
 def _dies(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
-    """Read traffic between dies: what each record counted since the one before of its die."""
+    """Read traffic between dies: deltas since the previous record of a die."""
     is_v6 = device.family is Family.STARS_V6
     die = (records["head"] >> 10 if is_v6 else records["id"]).astype(np.int64)
     counted = records["narrow_v6"][:, _SIO_V6] if is_v6 else records["narrow"]
@@ -119,7 +119,7 @@ def _dies(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]
 
 
 def _levels(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
-    """Read bandwidth levels. The vendor's parsers disagree on which is which; these names are its timeline's."""
+    """Read bandwidth levels, with the names of the vendor's timeline; its parsers disagree on their order."""
     levels = records["narrow"][:, 0].astype(np.int64)
     return [
         rows(time_ns, device.id, levels & 7, "Stars Soc Info L2 Buffer Bw Level", None),
@@ -128,7 +128,7 @@ def _levels(device: Device, records: Records, time_ns: Int64) -> list[CounterRow
 
 
 def _chips(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
-    """Read transfers over PA links and PCIe, as the monitor counts them; by die on the stars v6 family."""
+    """Read transfers over PA links and PCIe; by die on the stars v6 family."""
     if device.family is Family.STARS_V6:
         die = Names.lookup(records["head"] >> 10, lambda number: f"die {number}")
         return [
@@ -152,7 +152,7 @@ def _of_other_links(device: Device, records: Records) -> int:
 
 
 def _power(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
-    """Read the twenty values of a power sample, by die; which is what no document tells."""
+    """Read the twenty values of a power sample, by die; their meaning is undocumented."""
     values = records["power"].reshape(-1, 10, 2)[:, :, ::-1].reshape(-1, 20)  # each pair is stored high half first
     instance = Names.lookup(records["head"] >> 10, str)
     return [
@@ -169,7 +169,7 @@ def _qos(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
 
 
 def read_voltages(device: Device) -> list[CounterRows]:
-    """Read ``AIC Voltage`` and ``BUS Voltage`` (mV) of ``lpmInfoConv``, a row a change."""
+    """Read ``AIC Voltage`` and ``BUS Voltage`` (mV) of ``lpmInfoConv``, a row per change."""
     blocks = device.streams.read(f"lpmInfoConv.data.{device.id}", layouts.POWER_INFOS)
     counts = np.minimum(blocks["count"], layouts.FREQUENCIES_A_RECORD)
     values = blocks["values"][np.arange(layouts.FREQUENCIES_A_RECORD) < counts[:, None]]

@@ -1,15 +1,15 @@
-"""Rows of the `counters` table, as the readers of sampled streams make them.
+"""Rows of the `counters` table from sampled streams.
 
 Every source, raw data (here), timelines (:mod:`npuprof.sources.trace.counters`) and databases
-(:mod:`npuprof.sources.database.counters`), names a series alike and gives it one unit:
+(:mod:`npuprof.sources.database.counters`), uses the same names and units:
 
-- `counter` is what the vendor's timeline calls it, its process first: ``HBM read``, ``NIC Port Rx Packets``,
+- `counter` is the name in the vendor's timeline, its process first: ``HBM read``, ``NIC Port Rx Packets``,
   ``PCIe post Tx`` (the average; ``PCIe post Tx min`` and ``max`` beside it), ``CPU Usage CPU``.
 - `instance` is the number of the controller, port, core or accelerator, ``die 0`` of inter-die traffic, the class of
   ``QoS``, ``APP`` or ``Device`` of ``NPU MEM``.
 - Bandwidths are in the vendor's ``MB/s`` of 2**20 bytes a second, rates of the host and memory in ``KB/s`` and ``KB``
   of 2**10 bytes, latencies in ``us``, frequencies in ``MHz``. Shares, hit rates and usages are in percent (``%``).
-- A value that needs the sample before it is NaN in a first row, where the vendor shows 0.
+- A value relative to the previous sample is NaN in a first row, where the vendor shows 0.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class CounterRows:
     device
         The device, None for the host.
     value
-        NaN where there is none.
+        The value, or NaN.
     counter, instance, unit
-        Names; an instance or a unit may be absent.
+        Names; instance and unit may be absent.
     """
 
     time_ns: Int64
@@ -64,7 +64,7 @@ def rows(
     unit: Names | str | None,
     instance: Names | str | None = None,
 ) -> CounterRows:
-    """Make rows; a name that is one text holds for all of them, None is absent."""
+    """Build rows; a single text is the name in all rows, None is absent."""
     count = len(time_ns)
     return CounterRows(
         time_ns,
@@ -83,7 +83,7 @@ def _names(name: Names | str | None, count: int) -> Names:
 
 
 def passed_ns(series: Int64, time_ns: Int64) -> Float64:
-    """Return the time since the row before of the same series; NaN for a first row, and where time stands still.
+    """Return the time since the previous row of the series; NaN for a first row or without a difference.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def passed_ns(series: Int64, time_ns: Int64) -> Float64:
 
 
 def counters_table(parts: Sequence[CounterRows]) -> pd.DataFrame:
-    """Make `counters` of all rows, in order of time."""
+    """Build `counters` of all rows in order of time."""
     parts = [part for part in parts if len(part)]
     if not parts:
         return tables.empty("counters")

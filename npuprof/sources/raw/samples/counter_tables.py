@@ -1,4 +1,4 @@
-"""Sampled values of a run: memory in use, and the counters of all streams that are sampled.
+"""Sampled values of a run: memory, and the counters of all sampled streams.
 
 Source: raw/FORMAT.md sections 3 (sample files), 5.3, 5.5 and 6.
 """
@@ -33,11 +33,10 @@ _MAX_BYTES = 1 << 62
 
 
 def memory_table(devices: Sequence[Device], host_clock: Clock) -> pd.DataFrame:
-    """Read what holds device memory, in bytes: ``npu_mem`` and ``npu_module_mem``.
+    """Read device memory in bytes: ``npu_mem`` and ``npu_module_mem``.
 
-    The components APP and Device are the application and the whole device: `reserved_bytes` is the sum that the
-    vendor shows, `hbm_bytes` and `ddr_bytes` are its parts. The other components are the modules of the software, as
-    ``HCCL (module)``.
+    The components APP and Device are the application and the whole device: `reserved_bytes` is the vendor's sum of
+    `hbm_bytes` and `ddr_bytes`. Other components are software modules, such as ``HCCL (module)``.
     """
     parts = [part for device in devices for part in (*_memory_of(device), _modules_of(device, host_clock))]
     parts = [part for part in parts if len(part["time_ns"])]
@@ -79,19 +78,19 @@ def _memory_of(device: Device) -> list[dict[str, Any]]:
 
 
 def _modules_of(device: Device, host_clock: Clock) -> dict[str, Any]:
-    """Read what each module of the software holds; its stamps are those of the host's counter."""
+    """Read the memory of each software module; stamps are those of the host counter."""
     stream = f"npu_module_mem.data.{device.id}"
     records = device.streams.read(stream, layouts.MODULE_MEMORY)
     sound = host_clock.reaches(records["stamp"])
     impossible(device, stream, "impossible time stamps", ~sound)
-    large = sound & (records["size"] >= _MAX_BYTES)  # -1 is written where a module cannot tell
+    large = sound & (records["size"] >= _MAX_BYTES)  # -1 for a module without a value
     impossible(device, stream, "impossible sizes", large)
     records = records[sound & ~large]
     time_ns = host_clock.to_ns(records["stamp"])
     early = time_ns < device.started_ns
     if bool(early.any()):  # as the vendor does; a sampler that was on before is nothing to warn of
-        told = "samples from before the collection began skipped"
-        device.skip("npu_module_mem", told, int(early.sum()), info=True)
+        message = "samples from before the collection began skipped"
+        device.skip("npu_module_mem", message, int(early.sum()), info=True)
         records, time_ns = records[~early], time_ns[~early]
     device.keep(stream, "memory", len(records))
     absent = np.full(len(records), ABSENT)
@@ -108,11 +107,11 @@ def _modules_of(device: Device, host_clock: Clock) -> dict[str, Any]:
 
 
 def held_rows(memory: pd.DataFrame) -> list[CounterRows]:
-    """Return samples of APP and Device in `memory` as counters ``NPU MEM HBM``, ``DDR`` and ``Memory``, in KB."""
+    """Return the APP and Device samples of `memory` as counters ``NPU MEM HBM``, ``DDR`` and ``Memory``, in KB."""
     sampled = memory["hbm_bytes"].notna() if "hbm_bytes" in memory else np.zeros(len(memory), np.bool_)
-    own = memory[sampled]
+    in_memory = memory[sampled]
     parts = []
-    for device, frame in own.groupby("device_id"):
+    for device, frame in in_memory.groupby("device_id"):
         component = frame["component"].cat
         names = Names(component.codes.to_numpy(np.int64), list(component.categories))
         for name, column in (("DDR", "ddr_bytes"), ("HBM", "hbm_bytes"), ("Memory", "reserved_bytes")):
@@ -128,14 +127,14 @@ def counters_table(
     side: Side | None,
     held: Sequence[CounterRows] = (),
 ) -> pd.DataFrame:
-    """Read the sampled counters of all devices, and of the host, whose control files are `side`.
+    """Read the sampled counters of all devices and of the host with its control files `side`; append `held`.
 
-    ``AI Core Freq`` (MHz) holds a row a change; what the others hold, their readers tell. `held` stands beside them.
+    ``AI Core Freq`` (MHz) has a row per change; see the readers for the others.
     """
     parts = [*held]
     if held:
         host.notes.ledger.make("memory", "counters", sum(map(len, held)))
-    parts += [_frequency_rows(device, one) for device, one in zip(devices, frequencies, strict=True)]
+    parts += [_frequency_rows(device, frequency) for device, frequency in zip(devices, frequencies, strict=True)]
     for device, frequency in zip(devices, frequencies, strict=True):
         parts += traffic.read_hbm(device)
         parts += traffic.read_ddr(device)

@@ -1,6 +1,6 @@
-"""Sampled usage of the host: CPU, memory, disk and network, from what the collector copied out of ``/proc``.
+"""Sampled host usage: CPU, memory, disk and network, from the collector's copies of ``/proc``.
 
-Times are those of the vendor's timeline: a usage that needs two samples stands at the first of them.
+Times are those of the vendor's timeline: a usage between two samples has the time of the first.
 Source: raw/FORMAT.md section 6.
 """
 
@@ -22,7 +22,7 @@ from npuprof.sources.raw.samples.all_processes import read_all_processes
 from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
 from npuprof.sources.raw.samples.streams import counted_lines, number, whole
 
-_CLOCK_TICKS = 100  # of /proc, a second, where info.json does not tell
+_CLOCK_TICKS = 100  # of /proc per second, where info.json lacks it
 _PAGE_KIB = 4
 _MBIT_BYTES = 125_000
 _UTIME, _STIME, _CPU = 11, 12, 36  # fields of /proc/PID/stat behind the name, which may hold spaces
@@ -32,23 +32,23 @@ _DISK_UNITS = {"B/s": 1 / 1024, "K/s": 1.0, "M/s": 1024.0, "G/s": 1024.0**2}
 
 @dataclass
 class _Block:
-    """The lines below one ``time`` line."""
+    """The lines below a ``time`` line."""
 
     stamp: int
     lines: list[str]
 
 
 def read_host_usage(host: Host, side: Side | None) -> list[CounterRows]:
-    """Read all samples of the host; `side` holds the facts that usages are shares of."""
+    """Read all samples of the host; `side` holds the totals that usages refer to."""
     if side is None:
         return []
     readers = {"host_cpu": _cpu, "host_mem": _memory, "host_disk": _disk, "host_network": _network}
-    own = [part for name, read in readers.items() for part in _accounted(host, f"{name}.data", read(host, side))]
-    return [*own, *read_all_processes(host, side)]
+    parts = [part for name, read in readers.items() for part in _accounted(host, f"{name}.data", read(host, side))]
+    return [*parts, *read_all_processes(host, side)]
 
 
 def _placed(host: Host, stream: str, stamps: list[int]) -> tuple[Int64, Bools]:
-    """Turn host counter values into UTC nanoseconds, and tell which are possible."""
+    """Return UTC nanoseconds of host counter values, and the mask of possible ones."""
     counters = np.array(stamps, np.uint64)
     good = host.clock.reaches(counters)
     _note(host, stream, "impossible time stamps skipped", int((~good).sum()))
@@ -61,7 +61,7 @@ def _note(host: Host, stream: str, what: str, count: int) -> None:
 
 
 def _accounted(host: Host, stream: str, parts: list[CounterRows]) -> list[CounterRows]:
-    """Account for the lines of a stream: each tells of a sample, or what of it is damaged was noted."""
+    """Register the lines of a stream, and pass its rows on; damaged lines are noted."""
     rest = host.notes.ledger.open_rows(host.streams.account(stream))
     host.keep(stream, "counters", rest, sum(map(len, parts)))
     return parts
@@ -79,7 +79,7 @@ def _rows(
 
 
 def _blocks(host: Host, stream: str) -> Iterator[_Block]:
-    """Yield the blocks of a stream in which a ``time`` line stands above each sample; other lines are left out."""
+    """Yield the blocks of a stream that begin with a ``time`` line; lines before the first are left out."""
     block: _Block | None = None
     damaged = 0
     for line in counted_lines(host.streams, stream, host.notes):
@@ -102,8 +102,8 @@ def _blocks(host: Host, stream: str) -> Iterator[_Block]:
 def _cpu(host: Host, side: Side) -> list[CounterRows]:
     """Read ``CPU Usage CPU`` by CPU and ``CPU Usage CPU Avg``, percent of the time between two samples.
 
-    A thread's time counts for the CPU that it was last seen on, so that a CPU can seem more than busy: such values
-    are left out, as the vendor does.
+    A thread's time counts for its last CPU, so that a CPU can exceed 100 %; such values are left out, like the vendor
+    does.
     """
     ticks = whole_number(side.info.get("sysClockFreq")) or _CLOCK_TICKS
     cpus = whole_number(side.info.get("cpuNums")) or 0
@@ -137,7 +137,7 @@ def _cpu(host: Host, side: Side) -> list[CounterRows]:
 
 
 def _threads(stats: Iterable[str]) -> tuple[dict[int, tuple[int, int]], int]:
-    """Read lines of ``/proc/PID/task/TID/stat``: ticks used and last CPU by thread, and how many were damaged."""
+    """Read lines of ``/proc/PID/task/TID/stat``: ticks used and last CPU by thread, and the number of damaged lines."""
     threads: dict[int, tuple[int, int]] = {}
     damaged = 0
     for line in stats:
@@ -154,7 +154,7 @@ def _threads(stats: Iterable[str]) -> tuple[dict[int, tuple[int, int]], int]:
 
 
 def _busy(before: Mapping[int, tuple[int, int]], now: Mapping[int, tuple[int, int]], passed: int) -> dict[int, int]:
-    """Sum up the ticks between two samples by CPU."""
+    """Return the ticks between two samples by CPU."""
     busy: dict[int, int] = {}
     for thread, (ticks, cpu) in now.items():
         if thread in before:
@@ -163,7 +163,7 @@ def _busy(before: Mapping[int, tuple[int, int]], now: Mapping[int, tuple[int, in
 
 
 def _memory(host: Host, side: Side) -> list[CounterRows]:
-    """Read ``Memory Usage``: the process's resident part of the machine's memory, in percent, at each sample."""
+    """Read ``Memory Usage``: the process's resident share of the machine's memory in percent."""
     total_kib = whole_number(side.info.get("memoryTotal")) or 0
     samples: list[tuple[int, float]] = []
     damaged = 0
@@ -180,7 +180,7 @@ def _memory(host: Host, side: Side) -> list[CounterRows]:
 
 
 def _disk(host: Host, side: Side) -> list[CounterRows]:
-    """Read ``Disk Usage`` (percent), and what was read and written, of iotop's lines: one at each interval."""
+    """Read ``Disk Usage`` (percent), and the read and write rates in iotop's lines."""
     hertz = parse_frequency(side.sample.get("host_disk_freq"))
     start: int | None = None
     values: list[tuple[float, float, float]] = []
@@ -190,9 +190,9 @@ def _disk(host: Host, side: Side) -> list[CounterRows]:
         if fields[0] == "start_time":
             start = whole(fields[1]) if len(fields) > 1 else None
         elif len(fields) > 1 and whole(fields[1]) is not None:
-            found = _iotop(fields)
-            damaged += found is None
-            values += [found] if found else []
+            sample = _iotop(fields)
+            damaged += sample is None
+            values += [sample] if sample else []
     _note(host, "host_disk.data", "damaged lines skipped", damaged)
     if not values:
         return []
@@ -210,7 +210,7 @@ def _disk(host: Host, side: Side) -> list[CounterRows]:
 
 
 def _iotop(fields: list[str]) -> tuple[float, float, float] | None:
-    """Read a line of iotop: KB/s read and written, and percent of the time spent waiting."""
+    """Read a line of iotop: KB/s read and written, and percent of time spent waiting."""
     if len(fields) < 8 or fields[5] not in _DISK_UNITS or fields[7] not in _DISK_UNITS:
         return None
     read, written = number(fields[4]), number(fields[6])
@@ -221,9 +221,9 @@ def _iotop(fields: list[str]) -> tuple[float, float, float] | None:
 
 
 def _network(host: Host, side: Side) -> list[CounterRows]:
-    """Read ``Network Usage`` (percent of the speed of all cards that have one) and its rate.
+    """Read ``Network Usage`` (percent of the total speed of the cards with a known speed) and its rate.
 
-    Where no card's speed is known, the rate is that of each card, since one may carry what another does.
+    Where no card's speed is known, the rate is per card, since cards may carry the same traffic.
     """
     speeds = _speeds(side)
     usages: list[tuple[int, float]] = []
@@ -256,18 +256,18 @@ def _network(host: Host, side: Side) -> list[CounterRows]:
 
 
 def _speeds(side: Side) -> dict[str, int]:
-    """Return the speed of every network card in bytes a second; a card without one has no place here."""
+    """Return the speed of every network card in bytes per second, where known."""
     cards: Any = side.info.get("netCard")
-    found = {}
+    speeds = {}
     for card in cards if isinstance(cards, list) else []:
         speed = whole_number(card.get("speed")) if isinstance(card, dict) else None
         if speed is not None and 0 < speed < 1 << 32:
-            found[str(card.get("netCardName"))] = speed * _MBIT_BYTES
-    return found
+            speeds[str(card.get("netCardName"))] = speed * _MBIT_BYTES
+    return speeds
 
 
 def _moved(counters: Iterable[str], cards: Iterable[str]) -> dict[str, int]:
-    """Read lines of ``/proc/net/dev``: bytes received and sent by card; by every one but ``lo`` where none is known."""
+    """Read lines of ``/proc/net/dev``: bytes received and sent by card; all but ``lo`` where no speed is known."""
     known = set(cards)
     moved = {}
     for line in counters:

@@ -1,4 +1,4 @@
-"""Sampled streams of a device, binary or text: records, and stamps with bases of their own.
+"""Sampled streams of a device, binary or text: records, and their clock bases.
 
 Source: raw/FORMAT.md sections 3 and 6.
 """
@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 def layout_version(device: Device, stream: str) -> str | None:
-    """Return the version of the layouts of hbm, llc and npu_mem; None, and a note, for one that is not known."""
+    """Return the layout version of hbm, llc and npu_mem; None, with a note, for an unknown version."""
     version = str(device.side.info.get("version") or _VERSIONS[0])
     if version in _VERSIONS:
         return version
@@ -34,9 +34,9 @@ def layout_version(device: Device, stream: str) -> str | None:
 
 
 def read_us(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
-    """Read a stream (its full name) whose `stamp` is microseconds since the device's start, with its UTC ns.
+    """Read a stream (its full name) whose `stamp` is microseconds since the device's start, with UTC ns.
 
-    Stamps of 32 bits begin anew after 71.6 minutes: they go on here.
+    Stamps of 32 bits wrap after 71.6 minutes and are unwrapped.
     """
     records = _read(device, stream, record)
     stamps = records["stamp"]
@@ -46,7 +46,7 @@ def read_us(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records
 
 
 def _read(device: Device, stream: str, record: np.dtype[Any]) -> Records:
-    """Read the records of a stream, of those that are repeated the first: a file set up for more holds only zeros."""
+    """Read the records of a stream without repetitions: a preallocated file holds only zeros."""
     records = device.streams.read(stream, record)
     words = records.view(np.uint32).reshape(-1, record.itemsize // 4)
     is_new = np.ones(len(records), bool)
@@ -60,16 +60,16 @@ def _read(device: Device, stream: str, record: np.dtype[Any]) -> Records:
 
 
 def _unwrapped(device: Device, stream: str, stamps: npt.NDArray[Any]) -> Int64:
-    """Count on where 32-bit stamps begin anew: each lies within 35.8 minutes of the one before it in the file.
+    """Return unwrapped 32-bit stamps: each lies within 35.8 minutes of the previous record.
 
-    A damaged stamp is off, and those behind it are not.
+    A damaged stamp does not affect those behind it.
     """
     steps = np.diff(stamps).view(np.int32)  # the shortest way from each to the next, whether or not they wrap between
     backwards = int(np.count_nonzero(steps < 0))
     if backwards:
         device.notes.warning(f"device {device.id}", f"{stream}: samples out of order, kept", backwards)
     unwrapped = np.concatenate(([0], np.cumsum(steps, dtype=np.int64))) + int(stamps[0])
-    # The file begins in the first turn, which its very first stamp alone, if it is damaged, does not tell.
+    # The file begins before the first wrap, even if its first stamp is damaged.
     return unwrapped - int(np.median(unwrapped[:_FIRST_STAMPS])) // _TURN * _TURN
 
 
@@ -104,7 +104,7 @@ def device_mono_ns(device: Device) -> int | None:
 
 
 def impossible(device: Device, stream: str, what: str, bad: Bools) -> None:
-    """Note records that are skipped, if there are any."""
+    """Note records that are skipped."""
     device.skip(stream, f"{what} skipped", int(np.count_nonzero(bad)))
 
 
@@ -117,7 +117,7 @@ def _within(
     factor: int,
     start_ns: int,
 ) -> tuple[Records, Int64]:
-    records, stamps = stamped[0], stamped[1].astype(np.uint64)  # a negative one becomes far too large
+    records, stamps = stamped[0], stamped[1].astype(np.uint64)  # a negative stamp becomes far too large
     good = (stamps <= most) & (stamps >= np.uint64(max(0, base - _REACH_NS)))
     impossible(device, stream, "impossible time stamps", ~good)
     return records[good], (stamps[good].astype(np.int64) - base) * factor + start_ns
@@ -130,9 +130,9 @@ _LARGEST = 1e18  # counts and rates beyond this are damage, whatever they count
 
 
 def lines(streams: Streams, stream: str, notes: Notes) -> Iterator[str]:
-    """Yield the lines of a stream that hold a word; absurdly long ones are skipped and counted.
+    """Yield the lines of a stream that hold a word; overlong ones are skipped and counted.
 
-    At most 256 MiB are read: at 20 ms a sample that is the better part of an hour of the largest of these streams.
+    At most 256 MiB are read: about an hour of the largest streams at 20 ms per sample.
     """
     content = streams.read_bytes(stream)
     if len(content) > _MAX_BYTES:
@@ -151,7 +151,7 @@ def lines(streams: Streams, stream: str, notes: Notes) -> Iterator[str]:
 
 
 def counted_lines(streams: Streams, stream: str, notes: Notes) -> Iterator[str]:
-    """Iterate over the :func:`lines` of a stream; when they have ended, the ledger has their number."""
+    """Yield the :func:`lines` of a stream, then register their number in the ledger."""
     count = 0
     for line in lines(streams, stream, notes):
         count += 1
@@ -161,12 +161,12 @@ def counted_lines(streams: Streams, stream: str, notes: Notes) -> Iterator[str]:
 
 
 def whole(text: str) -> int | None:
-    """Read a non-negative decimal of at most 18 digits; None for anything else."""
+    """Parse a non-negative decimal of at most 18 digits; return None for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def number(text: str) -> float | None:
-    """Read a finite non-negative decimal of sane size; None for anything else (``nan``, ``inf``, ``1e300``)."""
+    """Parse a finite non-negative decimal of sane size; return None for anything else (``nan``, ``inf``, ``1e300``)."""
     try:
         value = float(text) if len(text) <= 32 and text.isascii() else -1.0
     except ValueError:
@@ -175,18 +175,18 @@ def number(text: str) -> float | None:
 
 
 def device_table(device: Device, stream: str, needed: int, optional: int = 0) -> tuple[Int64, Float64]:
-    """Read a text stream of a device: a stamp (CLOCK_MONOTONIC_RAW, ns) and numbers a line, below a header line.
+    """Read a text stream of a device below its header: lines of a stamp (CLOCK_MONOTONIC_RAW, ns) and numbers.
 
     Parameters
     ----------
     device, stream
         The device, and the stream's name without ``.data.N``.
     needed, optional
-        How many numbers follow the stamp in every line, and how many more may.
+        Numbers of required and optional values behind the stamp.
 
     Returns
     -------
-    UTC nanoseconds, and numbers of shape (lines, needed + optional), NaN where an optional one is missing.
+    UTC nanoseconds, and numbers of shape (lines, needed + optional), NaN for a missing optional value.
     """
     name = f"{stream}.data.{device.id}"
     stamps: list[int] = []
@@ -196,12 +196,12 @@ def device_table(device: Device, stream: str, needed: int, optional: int = 0) ->
         fields = line.split()
         stamp = whole(fields[0].rstrip(":"))
         numbers = [number(field) for field in fields[1 : 1 + needed + optional]]
-        found = [value for value in numbers if value is not None]
-        if stamp is None or len(found) < max(needed, len(numbers)):
+        values_of_line = [value for value in numbers if value is not None]
+        if stamp is None or len(values_of_line) < max(needed, len(numbers)):
             damaged += not _is_header(fields)
             continue
         stamps.append(stamp)
-        values.append(found + [np.nan] * (needed + optional - len(found)))
+        values.append(values_of_line + [np.nan] * (needed + optional - len(values_of_line)))
     if stamps or damaged:
         device.notes.ledger.read(device.streams.account(name), len(stamps) + damaged)
     device.skip(stream, "damaged lines skipped", damaged)

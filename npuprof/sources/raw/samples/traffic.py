@@ -1,7 +1,7 @@
 """Sampled traffic of memories, caches, links between chips, and networks.
 
-A row's value is that of the time since the previous row of its series; the first row of a series is NaN, where the
-vendor shows 0. Rates are the vendor's MB/s: 2**20 bytes a second.
+A value covers the time since the previous row of its series; the first row is NaN, where the vendor shows 0. Rates are
+the vendor's MB/s of 2**20 bytes per second.
 
 Source: raw/FORMAT.md section 6.
 """
@@ -27,7 +27,7 @@ from npuprof.sources.raw.samples.streams import (
 )
 
 _HBM_BYTES = 256 // 8
-_DDR_BYTES = 128 // 8  # the bus of every stars chip; older ones have 256 bits
+_DDR_BYTES = 128 // 8  # the bus of STARS chips; older chips have 256 bits
 _LLC_BYTES = 64 * 64  # of an event counted
 _MANY = 1 << 16  # ids of controllers and caches are small numbers
 
@@ -52,9 +52,9 @@ def read_hbm(device: Device) -> list[CounterRows]:
 
 
 def read_ddr(device: Device) -> list[CounterRows]:
-    """Read ``DDR read`` and ``DDR write``, summed over controllers as the vendor does.
+    """Read ``DDR read`` and ``DDR write``, summed over controllers like the vendor does.
 
-    What a chosen master moved (`ddr_master_id` of the options) is named ``DDR read by master`` and so on.
+    Traffic of the chosen master (`ddr_master_id` of the options) is named ``DDR read by master`` etc.
     """
     records, time_ns = _with_instances(device, "ddr", read_us(device, f"ddr.data.{device.id}", layouts.DDR))
     series = (records["event"] != 0).astype(np.int64) | (records["master"] != 0xFFFFFFFF).astype(np.int64) << 1
@@ -76,7 +76,7 @@ def read_ddr(device: Device) -> list[CounterRows]:
 def read_llc(device: Device) -> list[CounterRows]:
     """Read ``LLC read Hit Rate`` (percent) and ``LLC read Throughput``, or those of writes, by cache.
 
-    The events of one moment make one row; where one of those that a value needs is missing, it is NaN.
+    The events of a time are a row; a value that lacks an event is NaN.
     """
     records, time_ns = _read_versioned(device, "llc", layouts.LLC, layouts.LLC_V2)
     mode = device.side.sample.get("llc_profiling")
@@ -114,7 +114,7 @@ def _of_event(records: Records, row: Int64, event: int, count: int) -> Float64:
 
 
 def _read_versioned(device: Device, stream: str, first: np.dtype[Any], second: np.dtype[Any]) -> tuple[Records, Int64]:
-    """Read one of the streams whose records changed with version 2.0, which stamps them with the host's clock."""
+    """Read a stream whose records have host clock stamps since version 2.0."""
     version = layout_version(device, stream)
     name = f"{stream}.data.{device.id}"
     if version is None:
@@ -124,7 +124,7 @@ def _read_versioned(device: Device, stream: str, first: np.dtype[Any], second: n
 
 
 def _with_instances(device: Device, stream: str, stamped: tuple[Records, Int64]) -> tuple[Records, Int64]:
-    """Return the records whose controller, or cache, has a possible number."""
+    """Return the records with a possible number of the controller or cache."""
     records, time_ns = stamped
     good = records["instance"] < _MANY
     impossible(device, stream, "impossible ids", ~good)
@@ -148,9 +148,9 @@ _MAX_EVENTS = 10
 
 
 def read_pcie(device: Device) -> list[CounterRows]:
-    """Read ``PCIe post Tx`` and the like: averages as the vendor shows them, with ``min`` and ``max`` beside them.
+    """Read ``PCIe post Tx`` etc.: averages like the vendor's, with ``min`` and ``max`` beside them.
 
-    Rates are stored in 10**6 bytes a second and given in the vendor's MB/s; latencies, stored in ns, in us.
+    Rates, stored in 10**6 bytes per second, are in the vendor's MB/s; latencies, stored in ns, in us.
     """
     records, time_ns = read_device_ns(device, f"pcie.data.{device.id}", layouts.PCIE)
     parts = []
@@ -163,9 +163,9 @@ def read_pcie(device: Device) -> list[CounterRows]:
 
 
 def read_hccs(device: Device) -> list[CounterRows]:
-    """Read ``HCCS Tx`` and ``HCCS Rx``: rates since the line before, NaN for the first one.
+    """Read ``HCCS Tx`` and ``HCCS Rx``: rates since the previous line, NaN for the first.
 
-    The counters have 32 bits; one that is smaller than before has wrapped.
+    The counters have 32 bits; a decrease is a wrap.
     """
     time_ns, values = device_table(device, "hccs", 2)
     order = np.argsort(time_ns, kind="stable")
@@ -182,7 +182,7 @@ def read_hccs(device: Device) -> list[CounterRows]:
 def read_network(device: Device, stream: str, label: str) -> list[CounterRows]:
     """Read ``nic`` or ``roce`` by port, `label` being NIC or RoCE.
 
-    ``NIC Port Rx Packets`` is packets a second, as the vendor names it; shares are in percent, NaN where nothing moved.
+    ``NIC Port Rx Packets`` is packets per second, with the vendor's name; shares are in percent, NaN without traffic.
     """
     time_ns, values = device_table(device, stream, len(_NET_COLUMNS) - 1, optional=1)
     values[np.isnan(values[:, _NET_FUNCTION]), _NET_FUNCTION] = 0  # old files name no port
@@ -209,7 +209,7 @@ def read_network(device: Device, stream: str, label: str) -> list[CounterRows]:
 
 
 def read_qos(device: Device) -> list[CounterRows]:
-    """Read ``QoS``: the bandwidth (MB/s) of every class of traffic that the options name, an instance each."""
+    """Read ``QoS``: the bandwidth (MB/s) of every traffic class of the options, an instance each."""
     records = device.read("qos", layouts.QOS)
     time_ns = device.clock.counter.to_ns(records["counter"])
     parts = [
@@ -221,7 +221,7 @@ def read_qos(device: Device) -> list[CounterRows]:
 
 
 def qos_names(device: Device) -> list[str]:
-    """Name the classes of traffic, as the options name them; ``1`` and so on where they do not."""
+    """Return the names of the traffic classes in the options; ``1`` etc. for classes without a name."""
     events = device.side.sample.get("qosEvents")
     names = [event.strip() for event in events.split(",")] if isinstance(events, str) and events.strip() else []
     names = names[:_MAX_EVENTS] or [str(number + 1) for number in range(_MAX_EVENTS)]

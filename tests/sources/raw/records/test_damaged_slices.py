@@ -105,7 +105,7 @@ def _half(path: Path) -> None:
 _LOSSES: dict[str, tuple[Callable[[list[Path]], object], str, int]] = {
     "one between": (lambda slices: _without(slices[1]), "slices between its first and its last one are missing", 1),
     "the first one": (lambda slices: _without(slices[0]), "slices before its first one are missing", 1),
-    "all but a mark": (lambda slices: slices[-1].unlink(), "the 640 bytes that their .done marks tell of", 1),
+    "all but a mark": (lambda slices: slices[-1].unlink(), "with 640 bytes by their .done marks", 1),
     "half of one": (lambda slices: _half(slices[1]), "bytes are missing in its slices, by their .done marks", 640),
     "a mark": (lambda slices: _unmarked(slices[1]), "slices without a .done mark", 1),
     "nothing, but there is more": (
