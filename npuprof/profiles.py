@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from os import PathLike
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, TextIO, cast
 
 import pandas as pd
 
-from npuprof import atomic, interactive, tables
+from npuprof import atomic, interactive
+from npuprof import tables as schema
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.notes import Notes
@@ -82,6 +83,61 @@ class Exports(Figures):
             return written(path, self._page({"Memory": plot_memory(selected, self._merged_info())}))
         return written(path, memory_timeline.content(Path(path).name, tables["memory"], device))
 
+    def _table(self, name: str) -> pd.DataFrame:
+        """Return a table by name.
+
+        Raises
+        ------
+        NpuprofError
+            If there is none of that name.
+        """
+        raise NotImplementedError
+
+    def to_csv(self, path: str | PathLike[str], table: str | pd.DataFrame) -> Path:
+        """Write a table by name, or an answer such as ``run.by("line")``, as CSV; return its path.
+
+        A name in ``.gz`` compresses it. No text is a formula to a spreadsheet: see
+        :func:`npuprof.exports.spreadsheet.write_csv`.
+
+        Raises
+        ------
+        NpuprofError
+            If there is no table of that name.
+        """
+        from npuprof.exports.spreadsheet import write_csv
+
+        target = Path(path)
+        frame = self._table(table) if isinstance(table, str) else table
+        with atomic.replacing(target, like_before=True) as file, _text(file, target) as out:
+            write_csv(out, frame)
+        return target
+
+    def to_xlsx(
+        self, path: str | PathLike[str], tables: str | Sequence[str] | Mapping[str, pd.DataFrame] | None = None
+    ) -> Path:
+        """Write tables as an Excel workbook, by default all that have rows, and the notes; return its path.
+
+        Answers have the names that they are given: ``run.to_xlsx("lines.xlsx", {"lines": run.by("line")})``. A number
+        of more than 15 digits, as times have, is a text, because Excel would round it. See
+        :func:`npuprof.exports.spreadsheet.write_xlsx`.
+
+        Raises
+        ------
+        NpuprofError
+            If there is no table of a name, none with rows, or openpyxl is not installed.
+        """
+        from npuprof.exports.spreadsheet import check_xlsx, write_xlsx
+
+        check_xlsx()
+        if not isinstance(tables, Mapping):
+            names = (*schema.NAMES, "notes") if tables is None else (tables,) if isinstance(tables, str) else tables
+            found = {name: self._table(name) for name in names}
+            tables = {name: frame for name, frame in found.items() if tables is not None or len(frame)}
+        target = Path(path)
+        with atomic.replacing(target, like_before=True) as file:
+            write_xlsx(file, tables)
+        return target
+
 
 class Profile(ProfileFigures, Exports):
     """A run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
@@ -100,7 +156,7 @@ class Profile(ProfileFigures, Exports):
 
     def __init__(self, decoded: Decoded) -> None:
         given = decoded.tables
-        self.tables = {name: given[name] if name in given else tables.empty(name) for name in tables.NAMES}
+        self.tables = {name: given[name] if name in given else schema.empty(name) for name in schema.NAMES}
         self.info: Info = decoded.info
         self.statistics = decoded.statistics
         self._notes: Notes = decoded.notes
@@ -274,6 +330,14 @@ class Profile(ProfileFigures, Exports):
         timeline, flame = report_figures(self.tables, self.info, limit_bytes=_PAGE_FIGURES_BYTES)
         figures = {"Timeline": timeline, "Flame graph": flame}
         return written(path, self._page(figures, timeline_svg(self.tables, self.info)))
+
+    def _table(self, name: str) -> pd.DataFrame:
+        named = {**self.statistics, **self.tables}
+        if name in ("notes", "launches"):
+            named[name] = getattr(self, name)
+        if name not in named:
+            raise NpuprofError(f"there is no table {name!r}; the tables are {', '.join([*named, 'launches', 'notes'])}")
+        return named[name]
 
     def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
         from npuprof.exports.html import page_html

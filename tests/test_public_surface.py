@@ -90,7 +90,10 @@ def test_one_convention_names_figures_and_exports() -> None:
     figures = {name for name in dir(npuprof.Profile) if name.startswith("plot_")}
     assert figures >= {"plot_steps", "plot_memory", "plot_counters", "plot_roofline", "plot_kernel"}
     exports = {name for name in dir(npuprof.Profile) if name.startswith("to_")}
-    assert exports == {"to_html", "to_parquet", "to_chrome_trace", "to_folded_stacks", "to_memory_timeline"}
+    assert exports == {
+        *("to_html", "to_parquet", "to_chrome_trace", "to_folded_stacks", "to_memory_timeline"),
+        *("to_csv", "to_xlsx"),
+    }
 
 
 def test_a_star_import_replaces_no_builtin() -> None:

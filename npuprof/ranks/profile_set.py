@@ -261,6 +261,9 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
         ]
         return stacked(frames) if frames else nothing(name)
 
+    def _table(self, name: str) -> pd.DataFrame:
+        return getattr(self, name) if name in ("info", "launches", "notes") else self.table(name)
+
     if not TYPE_CHECKING:  # a type checker knows the tables, and no other name
 
         def __getattr__(self, name: str) -> pd.DataFrame:

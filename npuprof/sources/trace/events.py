@@ -29,7 +29,7 @@ from npuprof.sources.trace.event import Documents, Event
 from npuprof.texts import repaired_json
 
 CHUNK_BYTES = 1 << 20  # its events stay in the CPU cache until they are in columns
-_MAX_EVENT_BYTES = 64 << 20  # a longer event is damage
+_MAX_EVENT_BYTES = 32 << 20  # a longer event is damage
 _MAX_EVENTLESS_BYTES = 1 << 30  # no timeline has as much text without an event
 _MAX_FAILURES = 20_000  # a file with more damage than this is not read on
 _MAX_UNZIPPED_BYTES = 64 << 30

@@ -1,0 +1,162 @@
+"""Tables as CSV and as Excel workbooks, with texts that no spreadsheet takes for a formula.
+
+Times are exact: CSV has all their digits, and a number with more digits than Excel keeps is a text in a workbook.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import math
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, BinaryIO, TextIO
+
+import numpy as np
+import pandas as pd
+
+from npuprof.errors import NpuprofError, NpuprofWarning
+from npuprof.texts import plain_lines
+
+_MOST_ROWS = (1 << 20) - 1  # of a sheet, below its headings
+_MOST_COLUMNS = 1 << 14
+_MOST_CHARACTERS = 32_767  # of a cell
+_MOST_OF_A_TITLE = 31
+_EXACT = 10**15  # Excel keeps 15 digits
+_AT_ONCE = 50_000
+# Where a semicolon, a tab or a bar separates the cells of a CSV file, what follows one in a text is a cell, too.
+_FORMULA = re.compile(r"(?:^|(?<=[;|\n]))(?=\s*[=+\-@＝＋－＠])")
+_NO_XML = re.compile("[\ufffe\uffff]")
+_ESCAPE_OF_EXCEL = re.compile(r"_(?=x[0-9A-Fa-f]{4}_)")
+_NOT_IN_A_TITLE = re.compile(r"[\[\]:*?/\\]")
+
+
+def write_csv(out: TextIO, frame: pd.DataFrame) -> None:
+    """Write a table as CSV, all texts in quotes; an absent value is empty.
+
+    An apostrophe stands before a text, or a part of it, that a spreadsheet would take for a formula. Control characters
+    become spaces.
+    """
+    rows = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    named = _with_index(frame)
+    rows.writerow(_headings(named))
+    rows.writerows(_rows(named))
+
+
+def check_xlsx() -> None:
+    """Check that workbooks can be written.
+
+    Raises
+    ------
+    NpuprofError
+        If openpyxl is not installed.
+    """
+    if importlib.util.find_spec("openpyxl") is None:
+        raise NpuprofError("openpyxl is needed to write Excel workbooks: pip install 'npuprof[xlsx]', or use to_csv")
+
+
+def write_xlsx(out: BinaryIO, frames: Mapping[str, pd.DataFrame]) -> None:
+    """Write tables as an Excel workbook, a sheet for each; one with more rows than a sheet holds has several.
+
+    Texts are as in CSV; one that is longer than a cell may be is cut. Warnings name what is split or cut.
+
+    Raises
+    ------
+    NpuprofError
+        If there is no table, or one has more columns than a sheet holds.
+    """
+    from openpyxl import Workbook
+
+    if not frames:
+        raise NpuprofError("there is no table with rows, and a workbook needs one: name a table")
+    book, titles = Workbook(write_only=True), set[str]()
+    for name, frame in frames.items():
+        named = _with_index(frame)
+        if named.shape[1] > _MOST_COLUMNS:
+            raise NpuprofError(f"{name} has more columns than the {_MOST_COLUMNS:,} of a sheet: use to_csv")
+        rows, cut = _rows(named), 0
+        parts = max(1, -(-len(named) // _MOST_ROWS))
+        for _ in range(parts):
+            sheet = book.create_sheet(_title(name, titles))
+            sheet.append([_cell(sheet, heading) for heading in _headings(named)])
+            for row in islice(rows, _MOST_ROWS):
+                cut += any(isinstance(value, str) and len(value) > _MOST_CHARACTERS for value in row)
+                sheet.append([_cell(sheet, value) for value in row])
+        if parts > 1:
+            _warn(f"{name} has {len(named):,} rows, more than a sheet holds: they are in {parts} sheets")
+        if cut:
+            _warn(f"texts in {cut:,} rows of {name} are cut to {_MOST_CHARACTERS:,} characters: use to_csv for all")
+    book.save(out)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, NpuprofWarning, stacklevel=4)
+
+
+def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
+    if all(name is None for name in frame.index.names):
+        return frame
+    named: pd.DataFrame = frame.reset_index(allow_duplicates=True)
+    return named
+
+
+def _headings(frame: pd.DataFrame) -> list[str]:
+    return [_safe(str(name)) for name in frame.columns]
+
+
+def _rows(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows as numbers, safe texts and None."""
+    for start in range(0, len(frame), _AT_ONCE):
+        part = frame.iloc[start : start + _AT_ONCE]
+        yield from zip(*(_values(part.iloc[:, number]) for number in range(part.shape[1])), strict=True)
+
+
+def _values(column: pd.Series[Any]) -> list[Any]:
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        kept = column.cat.remove_unused_categories()
+        texts = [*map(_value, kept.cat.categories.tolist()), None]  # -1, the last, is what is absent
+        return [texts[code] for code in kept.cat.codes.tolist()]
+    return [_value(value) for value in column.astype(object).tolist()]
+
+
+def _value(value: Any) -> Any:
+    if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if isinstance(value, (int, float)) else _safe(str(value))
+
+
+def _safe(text: str) -> str:
+    """Return a text that acts neither on a terminal nor on a spreadsheet."""
+    return _FORMULA.sub("'", plain_lines(text))
+
+
+def _cell(sheet: Any, value: Any) -> Any:
+    """Return what a workbook holds of a value: numbers that are no longer exact there are texts."""
+    from openpyxl.cell import WriteOnlyCell
+
+    if isinstance(value, float) and not math.isinf(value):
+        return value
+    if isinstance(value, int) and abs(value) < _EXACT:
+        return value
+    if value is None:
+        return None
+    text = _ESCAPE_OF_EXCEL.sub("_x005F_", _NO_XML.sub("\ufffd", str(value)))
+    cell = WriteOnlyCell(sheet, text[:_MOST_CHARACTERS])
+    cell.data_type = "s"  # whatever the text looks like, such as the name of an error
+    return cell
+
+
+def _title(name: str, taken: set[str]) -> str:
+    """Return a title that no other sheet has, and that Excel accepts."""
+    plain = _NOT_IN_A_TITLE.sub("_", _NO_XML.sub("_", _safe(name))).replace("\n", " ").strip("' ") or "table"
+    plain = f"{plain}_" if plain.lower() == "history" else plain
+    number, title = 1, plain[:_MOST_OF_A_TITLE]
+    while title.rstrip("'").lower() in taken:
+        number += 1
+        title = f"{plain[: _MOST_OF_A_TITLE - len(str(number)) - 3]} ({number})"
+    taken.add(title.rstrip("'").lower())
+    return title.rstrip("'")
