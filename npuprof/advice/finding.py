@@ -43,6 +43,8 @@ class Finding:
         The evidence: rows of a table of the run, in their order there.
     collect
         What to record so that the rule can tell.
+    rank
+        The rank whose table the evidence is of, in findings of a job.
     """
 
     rule: str
@@ -58,6 +60,7 @@ class Finding:
     table: str = ""
     rows: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
     collect: str = ""
+    rank: int | None = None
 
 
 @dataclass(frozen=True)

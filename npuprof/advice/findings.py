@@ -137,9 +137,9 @@ class Advice:
         if (steps["basis"] == "run").all():
             which = f"{duration(self.step_ns)} in all (the run has no steps)"
         else:
-            count = len(self._facts.counted)
-            which = f"{duration(self.step_ns)} a step (median of {count} steps)" if count > 1 else ""
-            which = which or f"{duration(self.step_ns)} a step (1 step)"
+            count, ranks = len(self._facts.counted), max(1, steps["rank"].nunique())
+            told = f"median of {count // ranks} steps" if count > ranks else "1 step"
+            which = f"{duration(self.step_ns)} a step ({told}{f' of {ranks} ranks' if ranks > 1 else ''})"
         if self._facts.stacks:
             which = which.replace(")", ", stacks on)")
         return which

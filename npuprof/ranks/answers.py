@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
+from npuprof.errors import NpuprofError
 from npuprof.profiles import Profile
+
+if TYPE_CHECKING:
+    from npuprof.advice.findings import Advice
 
 
 class SetAnswers(ABC):
@@ -21,6 +26,15 @@ class SetAnswers(ABC):
     def table(self, name: str, *, align: bool = False) -> pd.DataFrame:
         """Stack one table of every run."""
 
+    @property
+    @abstractmethod
+    def absent(self) -> list[int]:
+        """The ranks without a run that any file refers to."""
+
+    if TYPE_CHECKING:
+
+        def _rank_runs(self) -> Iterator[Profile]: ...
+
     def breakdown(self) -> pd.DataFrame:
         """Return where the time of each step of each rank went; see :meth:`npuprof.profiles.Profile.breakdown`."""
         frames = [frame for run in self if len(frame := run.breakdown())]
@@ -30,6 +44,30 @@ class SetAnswers(ABC):
             else pd.DataFrame(columns=["rank", "device_id", "step", "part", "cause", "duration_ns"])
         )
         return joined
+
+    def advice(self) -> Advice:
+        """Return what makes a step of the job slow, and what to do: of all ranks together, and of single ones.
+
+        See :meth:`npuprof.profiles.Profile.advice`; a finding with a ``rank`` has rows of that rank's table.
+
+        Raises
+        ------
+        NpuprofError
+            If no run with a rank can be read.
+        """
+        return self._advice
+
+    @cached_property
+    def _advice(self) -> Advice:
+        from npuprof.advice.job import JobFacts, Member
+        from npuprof.advice.job_findings import advise_job
+
+        newest = {run.info.rank: run for run in self._rank_runs() if run.info.rank is not None}
+        if not newest:
+            raise NpuprofError("no run here has a rank: use advice() of a single run, runs.at(row)")
+        members = [Member(rank, run.tables, run.accounting, run.advice()) for rank, run in sorted(newest.items())]
+        simulated = any(run.info.simulated for run in newest.values())
+        return advise_job(JobFacts(members, self.table("communication"), self.absent, simulated=simulated))
 
     def waits(self) -> pd.DataFrame:
         """Return how long each rank waited in each collective, and for which rank.

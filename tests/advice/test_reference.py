@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from npuprof.advice.findings import advise
+from npuprof.advice.job_rules import JOB_RULES
 from npuprof.advice.rules import RULES
 from npuprof.analysis.accounting import PARTS, account
 from npuprof.analysis.idle_causes import CAUSES
@@ -27,6 +28,7 @@ def test_every_part_cause_and_rule_is_listed_in_order() -> None:
     causes = text.partition("Idle time has")[2].partition(";")[0]
     assert re.findall(r"`(\w+)`", causes) == [cause.name for cause in CAUSES]
     assert re.findall(r"^\| `(\w+)`", section("Rules"), re.MULTILINE) == [rule.name for rule in RULES]
+    assert re.findall(r"^\| `(\w+)`", section("Ranks"), re.MULTILINE) == [rule.name for rule in JOB_RULES]
 
 
 def test_the_keys_of_the_data_are_listed() -> None:

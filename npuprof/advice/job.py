@@ -1,0 +1,164 @@
+"""What rules read of the ranks of a job together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding
+from npuprof.advice.findings import Advice
+from npuprof.analysis.accounting import Accounting
+from npuprof.analysis.rank_replay import Floats, Job, job, recorded_moving, replay
+from npuprof.errors import NpuprofError
+from npuprof.info import Info
+
+_POINT_TO_POINT = r"send|recv|receive"
+_TOLERANCE = 0.01  # of the window: what the replay of the unchanged job may miss
+
+
+@dataclass(frozen=True)
+class Member:
+    """A rank of a job.
+
+    Attributes
+    ----------
+    rank
+        Its number.
+    tables, accounting
+        Its run.
+    advice
+        What is concluded of it alone.
+    """
+
+    rank: int
+    tables: Mapping[str, pd.DataFrame]
+    accounting: Accounting
+    advice: Advice
+
+
+class JobFacts(Facts):
+    """A job as rules see it: figures per step are medians over the steps of all ranks.
+
+    Attributes
+    ----------
+    members
+        The ranks that were loaded, by number.
+    absent
+        The ranks that were not.
+    communication
+        The collectives of all of them.
+    """
+
+    def __init__(
+        self, members: Sequence[Member], communication: pd.DataFrame, absent: Sequence[int], *, simulated: bool
+    ) -> None:
+        tables = {name: next(iter(members)).tables[name].iloc[:0] for name in next(iter(members)).tables}
+        super().__init__(tables, Info(simulated=simulated), _joined([one.accounting for one in members]))
+        self.members = {one.rank: one for one in members}
+        self.absent = list(absent)
+        self.communication = communication
+
+    @property
+    def stacks(self) -> bool:
+        """Whether Python calls were recorded on any rank, which makes its host slower."""
+        return any(len(one.tables["python"]) for one in self.members.values())
+
+    @cached_property
+    def job(self) -> Job | None:
+        """The collectives of all ranks, ready to be played again; None where no two ranks have one in common."""
+        try:
+            played = job(self.communication)
+        except NpuprofError:
+            return None
+        return played if played.rows["op"].duplicated().any() else None
+
+    @cached_property
+    def steps(self) -> int:
+        """How many steps the collectives are of."""
+        return max(1, round(len(self.accounting.steps) / max(1, len(self.members))))
+
+    def waiting_ns(self) -> int:
+        """Return how long a rank waits for others in a step, the median over the ranks."""
+        return 0 if self.job is None else int(self.job.rows.groupby("rank")["wait_ns"].sum().median()) // self.steps
+
+    def own_ns(self) -> pd.Series[int]:
+        """Return the time outside collectives of each rank and step."""
+        if self.job is None:
+            nothing: pd.Series[int] = pd.Series(dtype="int64")
+            return nothing
+        sums: pd.Series[int] = self.job.rows.groupby("rank")["own_ns"].sum() // self.steps
+        return sums
+
+    def gain_ns(self, own_ns: Floats | None = None, transfer: float = 1.0) -> int | None:
+        """Return by how much a step would be shorter with other own times, or transfers; None if a replay fails."""
+        played = self.job
+        if played is None:
+            return None
+        own, moving = played.rows["own_ns"].to_numpy(np.float64), recorded_moving(played)
+        try:
+            unchanged = replay(played, own, moving)
+        except NpuprofError:
+            return None
+        if abs(unchanged - played.window_ns) > _TOLERANCE * played.window_ns:
+            return None
+        changed = replay(played, own if own_ns is None else own_ns, moving * transfer)
+        return max(0, round((unchanged - changed) / self.steps))
+
+    def stages(self) -> list[list[int]]:
+        """Return the pipeline stages: ranks that exchange data with each other only by collectives.
+
+        Ranks that send to each other, through any others, are of different stages of one pipeline. A collective of
+        ranks of one pipeline, such as that of all ranks, tells nothing.
+        """
+        if self.job is None:
+            return []
+        rows = self.job.rows[["rank", "group", "op_type"]].drop_duplicates()
+        sends = rows["op_type"].str.contains(_POINT_TO_POINT, case=False, regex=True)
+        pipeline = _components(rows["rank"], [set(own["rank"]) for _, own in rows[sends].groupby("group")])
+        groups = [set(own["rank"]) for _, own in rows[~sends].groupby("group")]
+        apart = [own for own in groups if len({pipeline[rank] for rank in own}) == len(own)]
+        if not sends.any():
+            apart = groups
+        stage = _components(rows["rank"], apart)
+        return [sorted(rank for rank in stage if stage[rank] == one) for one in sorted(set(stage.values()))]
+
+    def peers(self) -> list[list[int]]:
+        """Return the ranks that run the same collectives in the same order."""
+        if self.job is None:
+            return []
+        orders = self.job.rows.groupby("rank")["op_type"].agg(tuple)
+        return [sorted(own.index.tolist()) for _, own in orders.groupby(orders)]
+
+
+@dataclass(frozen=True)
+class JobRule:
+    """A rule about the ranks of a job together; see :class:`npuprof.advice.finding.Rule`."""
+
+    name: str
+    looks_for: str
+    check: Callable[[JobFacts], Finding]
+
+
+def _components(ranks: pd.Series[int], groups: Sequence[set[int]]) -> dict[int, int]:
+    """Return for each rank the lowest rank that it is connected with."""
+    lowest = {rank: rank for rank in sorted(set(ranks.tolist()))}
+    for group in groups:
+        roots = {lowest[rank] for rank in group}
+        lowest = {rank: min(roots) if root in roots else root for rank, root in lowest.items()}
+    return lowest
+
+
+def _joined(parts: Sequence[Accounting]) -> Accounting:
+    """Return the steps of all ranks as one accounting."""
+    first = np.cumsum([0, *(len(part.steps) for part in parts)])
+    intervals = [
+        part.intervals.assign(row=part.intervals["row"] + begin) for part, begin in zip(parts, first, strict=False)
+    ]
+    unmeasured = {cause: why for part in parts for cause, why in part.unmeasured.items()}
+    steps: pd.DataFrame = pd.concat([part.steps for part in parts], ignore_index=True)
+    return replace(parts[0], steps=steps, intervals=pd.concat(intervals, ignore_index=True), unmeasured=unmeasured)

@@ -1,0 +1,57 @@
+"""All findings of a job: those of its ranks together, and of the ranks that take the most time alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from npuprof.advice.finding import Finding
+from npuprof.advice.findings import Advice
+from npuprof.advice.job import JobFacts
+from npuprof.advice.job_rules import JOB_RULES
+
+_STATES = ("cannot tell", "clean", "fires")
+
+
+def advise_job(facts: JobFacts) -> Advice:
+    """Run the rules about ranks on a job, and add what is concluded of single ranks.
+
+    A finding of a single rank is that of the rank with the greatest gain, which its ``place`` names. What the ranks
+    together tell better (waiting, communication) replaces it.
+    """
+    if not facts.step_ns:
+        return Advice(facts, [])
+    together = {rule.name: _checked(rule.name, facts) for rule in JOB_RULES}
+    alone: dict[str, list[Finding]] = {}
+    for rank in _spokesmen(facts):
+        for one in facts.members[rank].advice.findings:
+            alone.setdefault(one.rule, []).append(_of_rank(one, rank))
+    single = {name: max(found, key=_weight) for name, found in alone.items()}
+    known = {name: one for name, one in together.items() if one.state != "cannot tell" or name not in single}
+    return Advice(facts, list((single | known).values()))
+
+
+def _spokesmen(facts: JobFacts) -> Sequence[int]:
+    """Return the rank of each stage with the most time outside collectives of those with kernels; else all ranks."""
+    own = facts.own_ns()
+    with_kernels = {rank for rank, member in facts.members.items() if len(member.tables["kernels"])}
+    stages = [[rank for rank in stage if rank in with_kernels] for stage in facts.stages()]
+    return [max(stage, key=lambda rank: own[rank]) for stage in stages if stage] or sorted(facts.members)
+
+
+def _of_rank(finding: Finding, rank: int) -> Finding:
+    place = f"rank {rank}" + (f", {finding.place}" if finding.place else "")
+    detail = f"on rank {rank}: {finding.detail}" if finding.detail else ""
+    return replace(finding, place=place, detail=detail, rank=rank)
+
+
+def _weight(finding: Finding) -> tuple[int, int]:
+    return _STATES.index(finding.state), finding.gain_lo_ns + finding.gain_hi_ns
+
+
+def _checked(name: str, facts: JobFacts) -> Finding:
+    """Return the finding of a rule; one that fails cannot tell."""
+    try:
+        return next(rule for rule in JOB_RULES if rule.name == name).check(facts)
+    except Exception as error:  # noqa: BLE001 a report must not fail over one rule
+        return Finding(name, "cannot tell", detail=f"{type(error).__name__}: {error}", collect="the rule failed")

@@ -1,0 +1,7 @@
+"""The rules about the ranks of a job together. A new one is a file like its neighbours, and a line here."""
+
+from __future__ import annotations
+
+from npuprof.advice.job_rules import exposed_communication, pipeline_imbalance, slow_rank, waiting
+
+JOB_RULES = (pipeline_imbalance.RULE, slow_rank.RULE, waiting.RULE, exposed_communication.RULE)

@@ -1,0 +1,39 @@
+"""Transfers between ranks that nothing hides, of a job whose collectives are joined."""
+
+from __future__ import annotations
+
+from npuprof.advice.finding import Finding
+from npuprof.advice.job import JobFacts, JobRule
+from npuprof.quantities import duration, share
+
+NAME = "exposed_communication"
+_THRESHOLD = 0.05  # of the step
+_MOST = 3
+
+
+def check(facts: JobFacts) -> Finding:
+    """Fire if a job without transfers would be more than 5 % of a step faster."""
+    gain = None if facts.absent else facts.gain_ns(transfer=0.0)
+    if facts.job is None or gain is None:
+        return Finding(NAME, "cannot tell", collect="the profiles of all ranks, with collectives")
+    if gain <= _THRESHOLD * facts.step_ns:
+        return Finding(NAME, "clean", cost_ns=gain)
+    rows = facts.job.rows
+    kinds = rows.groupby("op_type")["moving_ns"].sum().sort_values(ascending=False)
+    most = ", ".join(
+        f"{str(kind).strip('_')} {share(int(time), int(kinds.sum()))}" for kind, time in list(kinds.items())[:_MOST]
+    )
+    return Finding(
+        NAME,
+        "fires",
+        title="Communication is not hidden by kernels",
+        cost_ns=gain,
+        gain_hi_ns=gain,
+        detail=f"without transfers a step would be {duration(gain)} shorter; moving data takes {most}",
+        action="overlap it with computing: gradient buckets (DDP bucket_cap_mb), a stream of its own, ZeRO stage",
+        table="communication",
+        rows=rows,
+    )
+
+
+RULE = JobRule(NAME, "transfers that the job waits for", check)

@@ -1,0 +1,129 @@
+"""Pipeline stages that wait for each other since one has more to compute."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from npuprof.advice.finding import Finding
+from npuprof.advice.job import JobFacts, JobRule
+from npuprof.analysis.kernel_flops import shapes
+from npuprof.analysis.rank_blame import blame
+from npuprof.arrays import Bools, Int64
+from npuprof.quantities import duration
+
+NAME = "pipeline_imbalance"
+_MUTUAL = 0.2  # of all waits: what each of two stages must cost the others
+_UNEVEN = 0.05  # over the mean of the stages
+_MOST_KINDS = 4
+_VECTOR = ("AI_VECTOR_CORE", "AIVECTOR", "AIV")
+
+
+def check(facts: JobFacts) -> Finding:
+    """Fire if stages wait for each other, each for more than a fifth of all waits, and one has 5 % more to do."""
+    stages = facts.stages()
+    if facts.job is None or facts.absent:
+        return Finding(NAME, "cannot tell", collect="the profiles of all ranks, with collectives")
+    if len(stages) < 2:
+        return Finding(NAME, "clean")
+    stage_of = {rank: number for number, stage in enumerate(stages) for rank in stage}
+    blamed = blame(facts.communication).dropna(subset="root_rank")
+    whole = int(facts.job.rows["wait_ns"].sum())
+    victim, root = (blamed[name].astype("int64").map(stage_of) for name in ("rank", "root_rank"))
+    caused = blamed["wait_ns"].groupby(root.where(root != victim)).sum().reindex(range(len(stages)), fill_value=0)
+    own = facts.own_ns()
+    of_stage = [round(float(own[stage].mean())) for stage in stages]
+    mutual = int((caused > _MUTUAL * whole).sum()) > 1
+    if not mutual or max(of_stage) <= (1 + _UNEVEN) * float(np.mean(of_stage)):
+        return Finding(NAME, "clean")
+    return _imbalance(facts, stages, of_stage)
+
+
+def _imbalance(facts: JobFacts, stages: Sequence[Sequence[int]], of_stage: Sequence[int]) -> Finding:
+    most = int(np.argmax(of_stage))
+    rows = pd.DataFrame(columns=["rank", "own_ns"]) if facts.job is None else facts.job.rows
+    rank, sums = rows["rank"].to_numpy(np.int64), rows.groupby("rank")["own_ns"].sum()
+    even = rows["own_ns"].to_numpy(np.float64) * float(sums.mean()) / sums.reindex(rank).to_numpy(np.float64)
+    gain = facts.gain_ns(even)
+    bound = of_stage[most] - round(float(np.mean(of_stage)))
+    evidence, why, of_rank = _difference(facts, stages, most)
+    told = [f"{_called(stage)} {duration(time)}" for stage, time in zip(stages, of_stage, strict=True)]
+    hosts = facts.stacks or gain is None
+    return Finding(
+        NAME,
+        "fires",
+        title="Pipeline imbalance, not a slow card",
+        cost_ns=facts.waiting_ns(),
+        gain_lo_ns=0 if hosts else gain or 0,
+        gain_hi_ns=bound if gain is None else gain,
+        confidence="bounded" if gain is None else "measured",
+        detail=f"the stages wait for each other; outside collectives, a step takes {', '.join(told)}{why}",
+        action=f"move layers away from the stage of {_called(stages[most])}: the LM head and the loss count as layers; "
+        "a fused or chunked bfloat16 cross entropy",
+        place=_called(stages[most]),
+        table="kernels",
+        rows=evidence,
+        rank=of_rank,
+    )
+
+
+def _called(ranks: Sequence[int]) -> str:
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+
+
+def _difference(facts: JobFacts, stages: Sequence[Sequence[int]], most: int) -> tuple[pd.DataFrame, str, int | None]:
+    """Return the kernels of the longest stage with the dimension that makes the difference, and a sentence on it."""
+    with_kernels = [[rank for rank in stage if len(facts.members[rank].tables["kernels"])] for stage in stages]
+    others = [stage[0] for number, stage in enumerate(with_kernels) if stage and number != most]
+    if not with_kernels[most] or not others:
+        return pd.DataFrame(), "", None
+    rank = with_kernels[most][0]
+    own, other = (facts.members[each].tables["kernels"] for each in (rank, others[0]))
+    mine, theirs = _times_by_dimension(own), _times_by_dimension(other)
+    dimension = max(mine, key=lambda size: mine[size] - 2 * theirs[size], default=0)
+    if mine[dimension] <= 2 * theirs[dimension]:
+        return pd.DataFrame(), "", None
+    rows = own[_with_dimension(own, dimension)]
+    times = rows.groupby("op_type", observed=True)["duration_ns"].sum().sort_values(ascending=False)
+    vector = int(rows["duration_ns"][rows["core"].isin(_VECTOR).to_numpy(bool)].sum()) // facts.steps
+    whole = int(own["duration_ns"].sum()) // facts.steps
+    kinds = ", ".join(map(str, times.index[:_MOST_KINDS]))
+    why = (
+        f"; {duration(int(rows['duration_ns'].sum()) // facts.steps)} of {duration(whole)} of kernels on rank {rank} "
+        f"have a dimension of {dimension:,} ({kinds} ...), {duration(vector)} of it on vector cores"
+    )
+    return rows, why, rank
+
+
+def _dimensions(kernels: pd.DataFrame) -> tuple[Int64, list[set[int]]]:
+    """Return which kernels have equal operands, by number, and the dimensions of each kind of operands."""
+    columns = ["input_shapes", "output_shapes"]
+    kinds = kernels[columns].astype(object).fillna("").groupby(columns, sort=False)
+    texts = [f"{read};{written}" for read, written in kinds.indices]
+    sizes = [{size for shape in shapes(text.replace('"', "")) for size in shape if size > 1} for text in texts]
+    number = np.zeros(len(kernels), np.int64)
+    for one, rows in enumerate(kinds.indices.values()):
+        number[rows] = one
+    return number, sizes
+
+
+def _times_by_dimension(kernels: pd.DataFrame) -> Counter[int]:
+    times: Counter[int] = Counter()
+    number, sizes_of = _dimensions(kernels)
+    sums = np.zeros(len(sizes_of), np.int64)
+    np.add.at(sums, number, kernels["duration_ns"].to_numpy(np.int64))
+    for sizes, time in zip(sizes_of, sums.tolist(), strict=True):
+        times.update(dict.fromkeys(sizes, time))
+    return times
+
+
+def _with_dimension(kernels: pd.DataFrame, dimension: int) -> Bools:
+    number, sizes_of = _dimensions(kernels)
+    chosen: Bools = np.array([dimension in sizes for sizes in sizes_of], bool)[number]
+    return chosen
+
+
+RULE = JobRule(NAME, "pipeline stages that wait for each other", check)

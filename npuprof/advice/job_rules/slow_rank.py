@@ -1,0 +1,99 @@
+"""A rank that takes longer between collectives than the ranks that do the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from npuprof.advice.finding import Finding
+from npuprof.advice.job import JobFacts, JobRule
+from npuprof.analysis.accounting import IDLE
+from npuprof.quantities import duration
+
+NAME = "slow_rank"
+_FEW = 4  # ranks: of fewer a median and its spread tell nothing
+_OUTLIER = 3.5  # of the modified z-score
+_OVER_MEAN = 1.05
+_WORTH = 0.01  # of the step
+_NORMAL = 0.6745  # of a standard deviation: the median deviation of normal values
+
+
+def check(facts: JobFacts) -> Finding:
+    """Fire if a rank's own time is far beyond that of its peers, the ranks with the same collectives."""
+    if facts.job is None or facts.absent:
+        return Finding(NAME, "cannot tell", collect="the profiles of all ranks, with collectives")
+    own = facts.own_ns()
+    found = [(rank, peers) for peers in facts.peers() for rank in _slow(own[peers])]
+    if not found:
+        return Finding(NAME, "clean")
+    gains = [_gain(facts, rank, peers) for rank, peers in found]
+    at = int(np.argmax([own[rank] - own[peers].median() for rank, peers in found]))
+    (rank, peers), gain = found[at], gains[at]
+    beyond = int(own[rank] - own[peers].drop(rank).median())
+    hidden = gain is not None and gain < _WORTH * facts.step_ns
+    part, why = _why(facts, rank, peers)
+    usual = duration(int(own[peers].drop(rank).median()))
+    told = f"{duration(int(own[rank]))} a step outside collectives, its peers {usual}"
+    return Finding(
+        NAME,
+        "fires",
+        title=f"Rank {rank} is slow" + (", hidden by noise" if hidden else ""),
+        cost_ns=beyond,
+        gain_lo_ns=0 if gain is None or hidden or (facts.stacks and part == "idle") else gain,
+        gain_hi_ns=beyond if gain is None else 0 if hidden else gain,
+        confidence="bounded" if gain is None else "measured",
+        detail=f"{told}{why}",
+        action=f"compare its kernels with those of rank {next(one for one in peers if one != rank)}; check clock, "
+        "temperature and power of its card"
+        if part == "computing"
+        else f"runs[{rank}].advice() tells what its host does meanwhile",
+        place=f"rank {rank}",
+        table="communication",
+        rows=facts.members[rank].tables["communication"],
+        rank=rank,
+    )
+
+
+def _slow(own: pd.Series[int]) -> list[int]:
+    if len(own) < 2:
+        return []
+    times = own.to_numpy(np.float64)
+    if len(own) < _FEW:
+        return [int(rank) for rank in own.index[times > _OVER_MEAN * times.mean()]]
+    spread = float(np.median(np.abs(times - np.median(times))))
+    far = _NORMAL * (times - np.median(times)) > _OUTLIER * max(spread, 1.0)
+    return [int(rank) for rank in own.index[far]]
+
+
+def _gain(facts: JobFacts, rank: int, peers: Sequence[int]) -> int | None:
+    """Return what the replay gains with the rank's times before each collective at the medians of its peers."""
+    if facts.job is None:
+        return None
+    rows = facts.job.rows
+    place = rows.groupby("rank").cumcount()
+    others = rows["rank"].isin([one for one in peers if one != rank])
+    medians = rows["own_ns"][others].groupby(place[others]).median()
+    own = rows["own_ns"].to_numpy(np.float64).copy()
+    mine = (rows["rank"] == rank).to_numpy(bool)
+    own[mine] = np.minimum(own[mine], medians.reindex(place[mine]).to_numpy(np.float64))
+    return facts.gain_ns(own)
+
+
+def _why(facts: JobFacts, rank: int, peers: Sequence[int]) -> tuple[str, str]:
+    """Return whether the rank computes longer or is idle longer than its peers, and by how much, as words."""
+
+    def of(member: int, parts: Sequence[str]) -> int:
+        rows = facts.members[member].accounting.intervals
+        return int(rows["duration_ns"][rows["part"].isin(parts)].sum()) // max(1, facts.steps)
+
+    more = {
+        name: of(rank, parts) - int(np.median([of(one, parts) for one in peers if one != rank]))
+        for name, parts in (("computing", ("computing",)), ("idle", (*IDLE, "copy")))
+    }
+    most = max(more, key=lambda name: more[name])
+    return most, f"; {duration(more[most])} more of it {most}" if more[most] > 0 else ""
+
+
+RULE = JobRule(NAME, "a rank that is slower than those that do the same", check)

@@ -1,0 +1,57 @@
+"""Ranks that arrive at collectives at different times."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuprof.advice.finding import Finding
+from npuprof.advice.job import JobFacts, JobRule
+from npuprof.analysis.rank_blame import blame
+from npuprof.quantities import duration
+
+NAME = "waiting"
+_THRESHOLD = 0.02  # of the step
+_MOST = 2
+
+
+def check(facts: JobFacts) -> Finding:
+    """Fire if a rank waits for others more than 2 % of the step, and name those whose own time it comes from."""
+    if facts.job is None or facts.absent:
+        return Finding(NAME, "cannot tell", collect="the profiles of all ranks, with collectives")
+    cost = facts.waiting_ns()
+    if cost <= _THRESHOLD * facts.step_ns:
+        return Finding(NAME, "clean", cost_ns=cost)
+    gain = _evened(facts)
+    if gain is not None and gain <= _THRESHOLD * facts.step_ns:  # stages or single ranks make the difference
+        return Finding(NAME, "clean", cost_ns=cost)
+    roots = blame(facts.communication).dropna(subset="root_rank").groupby("root_rank")["wait_ns"].sum()
+    most = roots.sort_values(ascending=False)[:_MOST]
+    whole = int(facts.job.rows["wait_ns"].sum())
+    told = ", ".join(f"rank {rank} {100 * time / whole:.0f} %" for rank, time in most.items())
+    return Finding(
+        NAME,
+        "fires",
+        title="Ranks arrive at collectives at different times",
+        cost_ns=cost,
+        gain_lo_ns=0,
+        gain_hi_ns=cost if gain is None else gain,
+        confidence="bounded",
+        detail=f"a rank waits {duration(cost)} a step; the waits of all ranks come from {told}",
+        action="give every rank equal work: the same batch shapes, data loading and logging on all of them",
+        place=f"rank {most.index[0]}" if len(most) else "",
+        table="communication",
+        rows=facts.job.rows,
+    )
+
+
+def _evened(facts: JobFacts) -> int | None:
+    """Return what the replay gains if the ranks with equal collectives take equal time before each of them."""
+    if facts.job is None:
+        return None
+    rows = facts.job.rows
+    kind = rows["rank"].map({rank: number for number, peers in enumerate(facts.peers()) for rank in peers})
+    even = rows["own_ns"].groupby([kind, rows.groupby("rank").cumcount()]).transform("mean")
+    return facts.gain_ns(even.to_numpy(np.float64))
+
+
+RULE = JobRule(NAME, "ranks that arrive at different times", check)

@@ -1,0 +1,134 @@
+"""What is concluded of the ranks of a job together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import npuprof
+from npuprof.advice.findings import Advice, advise
+from npuprof.advice.job import JobFacts, Member
+from npuprof.advice.job_findings import advise_job
+from npuprof.analysis.accounting import account
+from npuprof.errors import NpuprofError
+from npuprof.info import Info
+from npuprof.ranks.profile_set import ProfileSet
+from tests import factories
+from tests.analysis.test_accounting import table
+from tests.analysis.test_rank_waits import rows, synchronised
+
+
+def advice_of(communication: pd.DataFrame, *, absent: tuple[int, ...] = ()) -> Advice:
+    """Findings of a job of which only the collectives are known, and one step around them for each rank."""
+    members = []
+    ends = communication["start_ns"] + communication["duration_ns"]
+    length = int(ends.max() - communication["start_ns"].min()) + 100
+    for rank in sorted(set(communication["rank"].tolist())):
+        run = factories.all_tables(steps=table("steps", [(0, length)]), kernels=table("kernels", [(0, 10)]))
+        accounting = account(run, int(rank))
+        members.append(Member(int(rank), run, accounting, advise(run, Info(rank=int(rank)), accounting)))
+    return advise_job(JobFacts(members, communication, list(absent), simulated=False))
+
+
+@pytest.mark.slow
+def test_of_the_llm_the_stages_are_uneven_and_no_card_is_slow(samples: Path) -> None:
+    advice = npuprof.load_set(samples / "torch_npu/llm_4ranks").advice()
+    found = advice["pipeline_imbalance"]
+    assert (found.state, found.title, found.rank) == ("fires", "Pipeline imbalance, not a slow card", 2)
+    assert found.gain_lo_ns == found.gain_hi_ns
+    assert found.gain_hi_ns / 1e6 == pytest.approx(32.0, abs=0.05)
+    assert found.place == "ranks 2, 3"
+    assert "167 ms of 400 ms of kernels on rank 2 have a dimension of 151,936" in found.detail
+    assert "109 ms of it on vector cores" in found.detail
+    assert found.rows["duration_ns"].sum() / 1e6 == pytest.approx(167.2, abs=0.1)
+    assert advice["slow_rank"].state == advice["waiting"].state == "clean"
+    assert advice["exposed_communication"].gain_hi_ns / 1e6 == pytest.approx(101.8, abs=0.05)
+    assert [one.rule for one in advice] == [
+        "exposed_communication",
+        "pipeline_imbalance",
+        "layout_and_casts",
+        "cube_efficiency",
+    ]
+    assert advice["layout_and_casts"].place == "rank 2"
+    assert "1 step of 4 ranks" in advice.headline()
+
+
+@pytest.mark.slow
+def test_of_ranks_of_which_most_are_absent_the_absent_one_is_still_named(samples: Path) -> None:
+    runs = npuprof.load_set(samples / "torch_npu/text/level1")
+    advice = runs.advice()
+    assert advice.fired[0].title == "Waiting for rank 5, which is not in this profile"
+    assert advice["slow_rank"].state == advice["pipeline_imbalance"].state == "cannot tell"
+
+
+@pytest.mark.parametrize(("late", "state"), [(0, "clean"), (300, "fires")])
+@pytest.mark.parametrize("ranks", [2, 6])
+def test_a_rank_that_is_slower_than_its_peers_is_named_with_what_a_replay_gains(
+    late: int, state: str, ranks: int
+) -> None:
+    own = [[1_000 + 5 * rank + (late if rank == 1 else 0) for rank in range(ranks)] for _ in range(10)]
+    found = advice_of(synchronised(own, [50] * 10))["slow_rank"]
+    assert (found.state, found.place) == (state, "rank 1" if late else "")
+    if late:
+        with_late, without = (max(map(sum, zip(*times, strict=True))) for times in (own, [[1_005] * ranks] * 10))
+        # The window begins with the first collective: what the first one is late by counts, what is before it does not.
+        assert found.gain_hi_ns == found.gain_lo_ns
+        assert found.gain_hi_ns == pytest.approx(with_late - without, rel=0.1)
+
+
+def test_a_slow_rank_below_the_noise_has_no_gain() -> None:
+    rng = np.random.default_rng(3)
+    own = [[int(1_000 + (30 if rank == 1 else 0) + 400 * rng.random()) for rank in range(8)] for _ in range(200)]
+    found = advice_of(synchronised(own, [50] * 200))["slow_rank"]
+    assert found.state == "clean" or (found.gain_hi_ns, found.title) == (0, "Rank 1 is slow, hidden by noise")
+
+
+def pipeline(first: int, second: int, steps: int = 8) -> pd.DataFrame:
+    """Two stages of one rank each that hand data over in both directions, and take turns computing."""
+    events, clock = [], 0
+    arrive = [0, 0]
+    for at in range(steps):
+        arrive = [clock + (first if at % 2 == 0 else 5), clock + (second if at % 2 else 5)]
+        end = max(arrive) + 10
+        events += [(rank, "p", start, end) for rank, start in enumerate(arrive)]
+        clock = end
+    return rows(*events, op_type="hcom_batchSendRecv_")
+
+
+def test_stages_that_wait_for_each_other_are_balanced_or_not() -> None:
+    uneven = advice_of(pipeline(300, 1_000))["pipeline_imbalance"]
+    assert (uneven.state, uneven.place, uneven.confidence) == ("fires", "rank 1", "measured")
+    assert uneven.rank is None  # without kernels nothing tells what the stage computes
+    assert advice_of(pipeline(1_000, 1_000))["pipeline_imbalance"].state == "clean"
+    parallel = rows(*[(rank, "g", 10 * at + rank, 10 * at + 5) for at in range(5) for rank in (0, 1)])
+    assert advice_of(parallel)["pipeline_imbalance"].state == "clean"
+
+
+def test_ranks_that_take_turns_being_late_wait_for_each_other() -> None:
+    own = [[1_000 + 800 * (at % 4 == rank) for rank in range(4)] for at in range(12)]
+    found = advice_of(synchronised(own, [50] * 12))
+    assert found["slow_rank"].state == "clean"
+    assert found["waiting"].state == "fires"
+    assert found["waiting"].gain_hi_ns > 0.1 * found.step_ns
+    even = advice_of(synchronised([[1_000] * 4] * 12, [50] * 12))
+    assert even["waiting"].state == "clean"
+
+
+@pytest.mark.parametrize(("moving", "state"), [(10, "clean"), (500, "fires")])
+def test_transfers_count_by_what_the_job_would_take_without_them(moving: int, state: str) -> None:
+    found = advice_of(synchronised([[1_000, 1_000]] * 5, [moving] * 5))["exposed_communication"]
+    assert (found.state, found.cost_ns) == (state, 5 * moving)
+
+
+def test_of_absent_ranks_nothing_is_concluded() -> None:
+    found = advice_of(synchronised([[1_000, 1_300]] * 5, [50] * 5), absent=(2, 3))
+    assert found["slow_rank"].state == found["pipeline_imbalance"].state == "cannot tell"
+    assert found["waiting"].place.startswith("rank ")  # what a rank alone tells
+
+
+def test_a_set_without_ranks_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NpuprofError, match="no run here has a rank"):
+        ProfileSet(tmp_path, []).advice()
