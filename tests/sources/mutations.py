@@ -110,6 +110,8 @@ def _written(rows: list[list[str]], end: str) -> bytes:
 class Mutated:
     """A copy of a run, of which one file after another is damaged and mended.
 
+    Of files that are alike, such as those of ten iterations, it holds the first and the last.
+
     Parameters
     ----------
     path
@@ -126,6 +128,8 @@ class Mutated:
             shutil.copytree(path, self.root)
         else:
             shutil.copy(path, self.root)
+        for file in _alike(self.files()):
+            file.unlink()
         self.whole = load(self.root, preferred)
 
     def files(self) -> list[Path]:
@@ -187,22 +191,21 @@ def silent_losses(
         The form of the run to read.
     """
     run = Mutated(path, folder, preferred)
-    chosen = _without_alike(run.files())
     return [
         f"{file.relative_to(folder)}, {mutation.name}: {', '.join(loss)}"
-        for file in chosen
+        for file in run.files()
         if re.match(names, file.name)
         for mutation in mutations(file.read_bytes(), random, count)
         if run.is_knowable(file, mutation) and (loss := run.silent_loss(file, mutation))
     ]
 
 
-def _without_alike(files: list[Path]) -> list[Path]:
-    """Leave out files between the first and the last whose names differ in numbers: those of a device's iterations."""
+def _alike(files: list[Path]) -> list[Path]:
+    """List files between the first and the last whose names differ in numbers: those of a device's iterations."""
     kinds: dict[str, list[Path]] = {}
     for file in files:
         kinds.setdefault(re.sub(r"\d+", "0", str(file)), []).append(file)
-    return [file for alike in kinds.values() for file in dict.fromkeys((alike[0], alike[-1]))]
+    return [file for alike in kinds.values() for file in alike[1:-1]]
 
 
 def load(path: Path, preferred: Preference = None) -> Decoded | None:

@@ -152,6 +152,12 @@ class CsvTable:
             if name and name not in known and not (others and others.fullmatch(name)):
                 self.warn(UNKNOWN.format(name), 1)
 
+    def require(self, *columns: tuple[str, ...]) -> None:
+        """Warn of columns, each by any of its names, that every version of the file has and this one has not."""
+        for names in columns:
+            if self.find(*names) is None:
+                self.warn(f"the column {names[0]!r} is missing: what it tells is absent from every row", 1)
+
     def put(self, table: str, rows: int | None = None) -> None:
         """Account for rows of the file as rows of a table, all of them by default."""
         self._notes.ledger.keep(self.source, table, len(self) if rows is None else rows)

@@ -64,6 +64,7 @@ _SYNONYMS = {
     "output_formats": ("Output Formats",),
     "context_id": ("Context ID",),
 }
+_ALWAYS = ("op_type", "core", "wait", "block_num")  # in each version and at each level; others are required below
 _TOTALS = {"aicore_time_ns": "aic_total_time_ns", "aiv_time_ns": "aiv_total_time_ns"}  # as raw data names them
 _UNITS = {"us": "ns", "%": "percent", "gb/s": "gb_s", "kb": "kb", "mb/s": "mb_s"}
 _UNIT = re.compile(r"(.*?)\s*\(([^()]*)\)")
@@ -93,6 +94,7 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
     """
     table = CsvTable(path, notes, _SYNONYMS["step"])
     table.expect(_KNOWN, _COUNTER)
+    table.require(*(_SYNONYMS[key] for key in _ALWAYS))
     headers = {key: name for key, names in _SYNONYMS.items() if (name := table.find(*names))}
     missing = [_SYNONYMS[key][0] for key in ("name", "start", "duration") if key not in headers]
     if missing:

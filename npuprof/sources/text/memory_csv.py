@@ -54,6 +54,7 @@ def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
     for name in ("Component", "Timestamp(us)"):
         if name not in table.names:
             raise SourceError(f"{path} has no column {name!r}, so it is no memory record; is it another file?")
+    table.require(_in_units("Total Allocated"), _in_units("Total Reserved"), _DEVICES)
     table.drop(~table.time_ns("Timestamp(us)")[1], "a row has no readable time", "memory")
     columns: dict[str, Any] = {
         "time_ns": table.time_ns("Timestamp(us)")[0],
@@ -108,6 +109,7 @@ def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
     size = _sized(table, "Size")
     if size is None or "Name" not in table.names:
         raise SourceError(f"{path} has no name or size of blocks, so it is no operator memory; is it another file?")
+    table.require(_TIMES[:1], ("Release Time(us)", "Duration(us)"), _DEVICES)
     sizes = table.scaled(*size)
     if sizes.isna().any():
         table.drop(np.asarray(sizes.isna()), "a row has no readable size", "allocations")
@@ -155,6 +157,7 @@ def read_device_memory(path: Path, notes: Notes) -> pd.DataFrame:
         "component": table.categories("event", lambda event: _EVENTS.get(event.lower(), event)),
     }
     table.expect(("timestamp(us)", "event", *_in_units("memory", "hbm", "ddr"), *_DEVICES))
+    table.require(_in_units("memory"), _DEVICES)
     for name, stem in (("reserved_bytes", "memory"), ("hbm_bytes", "hbm"), ("ddr_bytes", "ddr")):
         if (sized := _sized(table, stem)) is not None:
             columns[name] = table.scaled(*sized)
@@ -174,6 +177,7 @@ def read_module_memory(path: Path, notes: Notes) -> pd.DataFrame:
         "component": table.categories("Component", module_component),
     }
     table.expect(("Timestamp(us)", "Component", *_in_units("Total Reserved"), *_DEVICES))
+    table.require(_in_units("Total Reserved"), _DEVICES)
     moments = pd.DataFrame({name: columns[name] for name in ("time_ns", "device_id")})
     sizes = moments.groupby(["time_ns", "device_id"], dropna=False).size()
     table.warn("a sample lacks a module that others have", int((sizes.max() - sizes).sum()) if len(sizes) else 0)

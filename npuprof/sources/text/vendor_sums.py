@@ -59,6 +59,7 @@ def read_step_times(path: Path, notes: Notes, device: int | None) -> pd.DataFram
     table.expect(("Step", "Device_id", *DURATIONS.values()))
     if set(DURATIONS.values()).isdisjoint(table.names):
         raise SourceError(f"{path} has no column 'Computing', so it is no breakdown of steps; is it another file?")
+    table.require(("Step",), ("Computing",), ("Communication",), ("Free",))
     columns: dict[str, Any] = {}
     if "Step" in table.names:
         columns["step"] = table.whole("Step")

@@ -151,7 +151,8 @@ def test_memory_is_exact_bytes_by_the_unit_in_the_header(tmp_path: Path, unit: s
 @pytest.mark.parametrize("device", ["NPU:99999999999999999999", "NPU:²", "NPU:", "NPU:-1", "4"])
 def test_a_device_that_has_no_number_is_told(tmp_path: Path, device: str) -> None:
     notes = Notes()
-    text = f"Component,Timestamp(us),Device Type\nPTA,{T}001.0\t,{device}\nPTA,{T}002.0\t,NPU:4\nPTA,{T}003.0\t,\n"
+    head = "Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Device Type\n"
+    text = f"{head}PTA,{T}001.0\t,1,2,{device}\nPTA,{T}002.0\t,1,2,NPU:4\nPTA,{T}003.0\t,1,2,\n"
     memory = read_memory_record(write(tmp_path, text), notes)
     assert memory["device_id"].tolist() == [pd.NA, 4, pd.NA]
     assert notes.to_frame()[["message", "count"]].to_numpy().tolist() == [

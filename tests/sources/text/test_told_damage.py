@@ -12,7 +12,7 @@ import npuprof
 from npuprof.sources.files import memory_limit as sparse
 from tests.sources.mindspore import maker as mindspore
 from tests.sources.msprof.results import STEP_HEAD, csv
-from tests.sources.test_broken_input import whole_result
+from tests.sources.test_broken_input import FILES, whole_result
 from tests.sources.trace.maker import HBM, at, small_trace
 
 CASES: dict[str, tuple[str, Callable[[bytes], bytes], str, int]] = {
@@ -142,13 +142,14 @@ def test_a_cell_of_a_step_trace_that_is_no_number_is_told(tmp_path: Path) -> Non
     assert _count(_warned(tmp_path / "step_trace_0.csv"), "a cell is blank or no number") == 1
 
 
-@pytest.mark.parametrize("tail", [b"", b"2,Mul,Mul,AI_CORE,9,1\n"], ids=["at the end", "in between"])
+@pytest.mark.parametrize("tail", [b"", b"2,Mul,Mul,AI_CORE,9,1,0,1\n"], ids=["at the end", "in between"])
 def test_what_was_never_written_of_a_table_is_left_out_and_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail: bytes
 ) -> None:
     monkeypatch.setattr(sparse, "ALWAYS_BYTES", 1 << 20)
     path = tmp_path / "kernel_details.csv"
-    head = b"Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us)\n1,Add,Add,AI_CORE,5,2\n"
+    names = b"Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim\n"
+    head = names + b"1,Add,Add,AI_CORE,5,2,0,1\n"
     with path.open("wb") as file:
         file.write(head)
         file.truncate(1 << 40)  # read as a whole, it would not fit into any memory
@@ -157,6 +158,27 @@ def test_what_was_never_written_of_a_table_is_left_out_and_not_read(
     run = npuprof.load(path)
     assert run.kernels["name"].astype(str).tolist() == ["Add", "Mul"][: 1 + bool(tail)]
     assert _warned(path) == {"preallocated bytes that were never written, left out": (1 << 40) - len(head + tail)}
+
+
+_OF_EVERY_VERSION = {
+    "kernel_details.csv": ("Type", "Accelerator Core", "Wait Time(us)", "Block Dim"),
+    "memory_record.csv": ("Total Allocated(MB)", "Total Reserved(MB)", "Device Type"),
+    "npu_module_mem.csv": ("Total Reserved(MB)", "Device"),
+    "operator_memory.csv": ("Allocation Time(us)", "Device Type"),
+    "step_trace_time.csv": ("Step", "Computing", "Communication", "Free"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "columns"), _OF_EVERY_VERSION.items())
+def test_a_column_that_somebody_removed_is_told(tmp_path: Path, name: str, columns: tuple[str, ...]) -> None:
+    rows = [line.split(",") for line in FILES[name].decode().splitlines()]
+    root = whole_result(tmp_path)
+    for column in columns:
+        place = rows[0].index(column)
+        text = "".join(",".join(row[:place] + row[place + 1 :]) + "\n" for row in rows)
+        (root / "ASCEND_PROFILER_OUTPUT" / name).write_text(text)
+        assert sum("is missing: what it tells is absent" in message for message in _warned(root)) == 1, column
 
 
 def test_a_quote_that_is_not_closed_is_told_since_it_swallows_rows(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ KERNELS = (
     f"7,MatMul1,MatMulV2,AI_CORE,{BASE_US + 100}.001\t,10.5,0,8\r\n"
     f"8,hcom_allReduce__586_0_1,hcom_allReduce_,HCCL,{BASE_US + 199}.999\t,50,0,0\r\n"
 )
-MEMORY = f"Component,Timestamp(us),Total Reserved(MB),Device Type\r\nAPP,{BASE_US}.5\t,3,NPU:1\r\n"
+MEMORY = f"Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Device Type\r\nAPP,{BASE_US}.5\t,,3,NPU:1\r\n"
 INFO = {
     "config": {
         "common_config": {"activities": ["ProfilerActivity.NPU"], "with_stack": False, "with_flops": True},
@@ -37,7 +37,9 @@ INFO = {
     "cann_version": "8.3.RC1",
 }
 OTHERS = {
-    "operator_memory.csv": f"Name,Size(KB),Allocation Time(us),Device Type\r\naten::empty,1,{BASE_US}.0\t,NPU:1\r\n",
+    "operator_memory.csv": (
+        f"Name,Size(KB),Allocation Time(us),Duration(us),Device Type\r\naten::empty,1,{BASE_US}.0\t,,NPU:1\r\n"
+    ),
     "step_trace_time.csv": "Step,Computing,Communication,Free\r\n7,10.5,50,4\r\n",
     "op_statistic.csv": "OP Type,Count\r\nMatMulV2,1\r\n",
     "api_statistic.csv": "Level,API Name,Count\r\nacl,aclnnMm,1\r\nnode,launch,1\r\nhccl,allReduce,1\r\n",
