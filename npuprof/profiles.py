@@ -19,6 +19,7 @@ from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.profile_figures import Figures, ProfileFigures
+from npuprof.profile_replay import ProfileReplay
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
 
@@ -139,7 +140,7 @@ class Exports(Figures):
         return target
 
 
-class Profile(ProfileFigures, Exports):
+class Profile(ProfileReplay, ProfileFigures, Exports):
     """A run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
 
     Every table of :data:`npuprof.tables.SCHEMA` is present; a table without data is empty.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -227,12 +228,9 @@ def _device_parts(tables: Mapping[str, pd.DataFrame], device_id: int) -> tuple[l
     if len(moves) and not len(ops):
         with_tasks = communication
     split = intersection(exposed, _covered(with_tasks))
-    kinds = moves["task_type"].astype(str).str.lower().str.replace("[^a-z]", "", regex=True)
-    moving = intersection(split, _covered(moves[kinds.isin(_MOVING).to_numpy(bool)]))
+    moving = intersection(split, _covered(moves[moves_data(moves)]))
     busy = union(*(np.concatenate(edges) for edges in zip(computing, exposed, strict=True)))
-    name, kind = tasks["name"], tasks["task_type"]
-    copies = name.astype(str).str.contains("MEMCPY_ASYNC", regex=False).to_numpy(bool) | kind.isin(_COPY_TYPES)
-    copy = subtract(_covered(tasks[copies.to_numpy(bool)]), busy)
+    copy = subtract(_covered(tasks[copies(tasks)]), busy)
     everything = union(*(np.concatenate(edges) for edges in zip(busy, copy, strict=True)))
     parts = [
         ("computing", "kernels", computing),
@@ -242,6 +240,17 @@ def _device_parts(tables: Mapping[str, pd.DataFrame], device_id: int) -> tuple[l
         ("copy", "copies", copy),
     ]
     return parts, everything
+
+
+def moves_data(communication_tasks: pd.DataFrame) -> Bools:
+    """Return in which rows of ``communication_tasks`` data moves."""
+    return schema.matching(communication_tasks["task_type"], lambda kind: re.sub("[^a-z]", "", kind.lower()) in _MOVING)
+
+
+def copies(tasks: pd.DataFrame) -> Bools:
+    """Return which rows of ``tasks`` copy memory."""
+    kinds: Bools = tasks["task_type"].isin(_COPY_TYPES).to_numpy(bool)
+    return kinds | schema.matching(tasks["name"], lambda name: "MEMCPY_ASYNC" in name)
 
 
 def _covered(frame: pd.DataFrame) -> Spans:

@@ -1,0 +1,244 @@
+"""The tasks of all streams in order, with the host call that launched each: the device's side of a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables as schema
+from npuprof.analysis.accounting import copies
+from npuprof.analysis.correlation import whole_links
+from npuprof.analysis.intervals import covering, within
+from npuprof.arrays import Bools, Int64
+
+KINDS = ("kernel", "communication", "copy", "event")
+"""What a task is; the last are records of events, and waits for them."""
+KERNEL, COMMUNICATION, COPY, EVENT = range(len(KINDS))
+TABLES = ("kernels", "communication", "tasks")
+"""The tables that tasks are rows of."""
+CALLERS = ("api", "operators")
+"""The tables of the calls that launch tasks."""
+
+
+@dataclass(frozen=True)
+class DeviceLanes:
+    """Tasks of all streams, ordered by lane and start. Arrays have an entry for each task.
+
+    Attributes
+    ----------
+    names
+        Of the lanes: streams, and groups of collectives whose stream is not recorded.
+    kind, table, row
+        What each task is (:data:`KINDS`), and which row of which table (:data:`TABLES`).
+    lane
+        Its lane.
+    starts, ends
+        Epoch nanoseconds. A wait for an event of another stream is the moment at which it ended.
+    holds
+        How long its lane is not free: its duration, or less where the next task of the lane begins before its end.
+    thread, launch_ns
+        The host thread, and the moment by which that had launched the task. -1 for a thread that is not known.
+    caller, caller_row
+        The call that launched it: which row of which table (:data:`CALLERS`), -1 where the recording names none.
+    cause
+        The task that ended before it could start on a stream of its own, -1 for none.
+    """
+
+    names: list[str]
+    kind: Int64
+    table: Int64
+    row: Int64
+    lane: Int64
+    starts: Int64
+    ends: Int64
+    holds: Int64
+    thread: Int64
+    launch_ns: Int64
+    caller: Int64
+    caller_row: Int64
+    cause: Int64
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+def device_lanes(tables: Mapping[str, pd.DataFrame]) -> DeviceLanes:
+    """Order the tasks of a run by lane and time, and find what each had to wait for.
+
+    Kernels, collectives, copies and events count; the tasks that a collective consists of are part of it. A task that
+    no link names was launched no later than the next task of its stream which a link names. Where a whole stream has
+    no links, a task waits for the task of another stream that ended last before it.
+    """
+    tasks, kernels = tables["tasks"], tables["kernels"]
+    of_kernel = _kernel_of_task(tasks, kernels)
+    kind, kept = _kinds(tables, of_kernel)
+    rows = np.flatnonzero(kept)
+    counts = [len(kernels), len(tables["communication"]), len(rows)]
+    frames = (kernels, tables["communication"], tasks.iloc[rows])
+    starts = np.concatenate([frame["start_ns"].to_numpy(np.int64) for frame in frames])
+    ends = starts + np.concatenate([frame["duration_ns"].to_numpy(np.int64) for frame in frames])
+    names, lane = _lanes(tables, rows, np.flatnonzero(~kept & (of_kernel < 0)))
+    kind = np.concatenate([np.repeat([KERNEL, COMMUNICATION], counts[:2]), kind[rows]])
+    row = np.concatenate([np.arange(counts[0]), np.arange(counts[1]), rows])
+    waits = np.concatenate([np.zeros(sum(counts[:2]), bool), _named(tasks, "EVENT_WAIT")[rows]])
+    records = np.concatenate([np.zeros(sum(counts[:2]), bool), _named(tasks, "EVENT_RECORD")[rows]])
+    cause = _recorded_events(lane, ends, waits, records)
+    starts = np.where(cause >= 0, ends, starts)
+    first = np.concatenate(([0], np.cumsum(counts)))
+    node_of_task = np.where(of_kernel >= 0, of_kernel, -1)
+    node_of_task[rows] = first[2] + np.arange(len(rows))
+    calls = _calls(tables, node_of_task, first[1], starts)
+    order = np.lexsort((ends, starts, lane))
+    place = np.empty(len(order) + 1, np.int64)
+    place[order], place[-1] = np.arange(len(order)), -1
+    lane, starts, ends, cause = lane[order], starts[order], ends[order], place[cause[order]]
+    thread, launch_ns, caller, caller_row = (column[order] for column in calls)
+    thread, launch_ns = _unlinked(lane, starts, thread, launch_ns)
+    cause = np.where((thread < 0) & (cause < 0), _ended_before(lane, starts, ends), cause)
+    following = np.append(starts[1:], 0)
+    last = np.append(lane[1:] != lane[:-1], True)[: len(lane)]
+    holds = np.where(last, ends, np.minimum(ends, following[: len(ends)])) - starts
+    table = np.repeat(np.arange(3), counts)[order]
+    return DeviceLanes(
+        names, kind[order], table, row[order], lane, starts, ends, holds, thread, launch_ns, caller, caller_row, cause
+    )
+
+
+def _kernel_of_task(tasks: pd.DataFrame, kernels: pd.DataFrame) -> Int64:
+    """Return the row of ``kernels`` that is each task, by device, stream and start; -1 for a task that is no kernel."""
+    if not len(tasks) or not len(kernels):
+        return np.full(len(tasks), -1, np.int64)
+    both = [frame[["device_id", "stream_id", "start_ns"]] for frame in (kernels, tasks)]
+    lanes = np.concatenate([_stream(frame) for frame in both])
+    moments = np.concatenate([frame["start_ns"].to_numpy(np.int64) for frame in both])
+    codes, distinct = pd.factorize(lanes)
+    keys = (moments - moments.min()) * len(distinct) + codes
+    own, wanted = keys[: len(kernels)], keys[len(kernels) :]
+    order = np.argsort(own, kind="stable")
+    at = np.minimum(np.searchsorted(own[order], wanted), len(own) - 1)
+    found: Int64 = np.where(own[order][at] == wanted, order[at], -1)
+    return found
+
+
+def _stream(frame: pd.DataFrame) -> Int64:
+    """Return a number for each device and stream."""
+    stream = frame["stream_id"].to_numpy(np.int64, na_value=-1)
+    numbers: Int64 = frame["device_id"].to_numpy(np.int64) * (1 << 40) + stream + 1
+    return numbers
+
+
+def _named(tasks: pd.DataFrame, text: str) -> Bools:
+    return schema.matching(tasks["name"], lambda name: text in name)
+
+
+def _kinds(tables: Mapping[str, pd.DataFrame], of_kernel: Int64) -> tuple[Int64, Bools]:
+    """Return the kind of each row of ``tasks``, and whether it is a task of its own, of no kernel and no collective."""
+    tasks, communication = tables["tasks"], tables["communication"]
+    copied = copies(tasks)
+    kept = (copied | _named(tasks, "EVENT_WAIT") | _named(tasks, "EVENT_RECORD")) & (of_kernel < 0)
+    begins = tasks["start_ns"].to_numpy(np.int64)
+    ends = begins + tasks["duration_ns"].to_numpy(np.int64)
+    for device in communication["device_id"].unique().tolist():
+        own, ops = (frame[(frame["device_id"] == device).to_numpy(bool)] for frame in (tasks, communication))
+        spans = covering(ops["start_ns"].to_numpy(np.int64), ops["duration_ns"].to_numpy(np.int64))
+        inside = (within(spans, begins, ends) == ends - begins) & (ends > begins)
+        with_kernels = own["stream_id"].isin(tables["kernels"]["stream_id"]).to_numpy(bool, na_value=False)
+        at = np.flatnonzero((tasks["device_id"] == device).to_numpy(bool))
+        kept[at] &= ~(copied[at] & inside[at] & ~with_kernels)
+    return np.where(copied, COPY, EVENT), kept
+
+
+def _lanes(tables: Mapping[str, pd.DataFrame], kept: Int64, others: Int64) -> tuple[list[str], Int64]:
+    """Return the names of the lanes, and the lane of each kernel, collective, and kept task.
+
+    A collective's lane is the stream of the first of the tasks that it consists of, or that of its group.
+    """
+    tasks, communication = tables["tasks"], tables["communication"]
+    inner = tasks.iloc[others].sort_values("start_ns", kind="stable")
+    begins = inner["start_ns"].to_numpy(np.int64)
+    at = np.searchsorted(begins, communication["start_ns"].to_numpy(np.int64))
+    found = np.append(begins, np.iinfo(np.int64).max)[at]
+    inside = found <= (communication["start_ns"] + communication["duration_ns"]).to_numpy(np.int64)
+    devices = np.append(inner["device_id"].to_numpy(np.int64), -1)[at]
+    inside &= devices == communication["device_id"].to_numpy(np.int64)
+    groups = communication["group"].cat.codes.to_numpy(np.int64)
+    alone = -2 - groups - (communication["device_id"].to_numpy(np.int64) + 1) * (len(groups) + 2)
+    streams = np.where(inside, np.append(_stream(inner), -1)[at], alone)
+    keys = np.concatenate([_stream(tables["kernels"]), streams, _stream(tasks.iloc[kept])])
+    lane, distinct = pd.factorize(keys)
+    return [_lane_name(key) for key in distinct.tolist()], lane.astype(np.int64)
+
+
+def _lane_name(key: int) -> str:
+    if key < 0:
+        return "collectives"
+    device, stream = divmod(key, 1 << 40)
+    return f"device {device} stream {stream - 1}" if stream else f"device {device}"
+
+
+def _recorded_events(lane: Int64, ends: Int64, waits: Bools, records: Bools) -> Int64:
+    """Return for each wait for an event the last record of one on another lane before its end, -1 elsewhere."""
+    cause = np.full(len(lane), -1, np.int64)
+    for one in pd.unique(lane[waits]).tolist():
+        own = np.flatnonzero(waits & (lane == one))
+        of_others = np.flatnonzero(records & (lane != one))
+        of_others = of_others[np.argsort(ends[of_others], kind="stable")]
+        at = np.searchsorted(ends[of_others], ends[own], side="right") - 1
+        cause[own] = np.append(of_others, -1)[at]
+    return cause
+
+
+def _calls(
+    tables: Mapping[str, pd.DataFrame], node_of_task: Int64, first_communication: int, starts: Int64
+) -> tuple[Int64, Int64, Int64, Int64]:
+    """Return the thread, moment, table and row of the call that launched each task; -1 where no link names one."""
+    links = whole_links(tables)
+    thread, moment, caller, caller_row = (np.full(len(starts), -1, np.int64) for _ in range(4))
+    source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
+    to: dict[str, Any] = {
+        "kernels": lambda rows: rows,
+        "communication": lambda rows: rows + first_communication,
+        "tasks": lambda rows: node_of_task[rows],
+    }
+    for number in (1, 0):  # what calls of CANN say goes over what operators say
+        calls = tables[CALLERS[number]]
+        begins = calls["start_ns"].to_numpy(np.int64)
+        ends = begins + calls["duration_ns"].to_numpy(np.int64)
+        threads = calls["thread_id"].to_numpy(np.int64)
+        for name, nodes_of in to.items():
+            chosen = ((links["source_table"] == CALLERS[number]) & (links["target_table"] == name)).to_numpy(bool)
+            nodes, rows = nodes_of(target[chosen]), source[chosen]
+            nodes, rows = nodes[nodes >= 0][::-1], rows[nodes >= 0][::-1]  # the first link of a task stays
+            thread[nodes], caller[nodes], caller_row[nodes] = threads[rows], number, rows
+            moment[nodes] = np.minimum(ends[rows], starts[nodes])
+    return thread, moment, caller, caller_row
+
+
+def _unlinked(lane: Int64, starts: Int64, thread: Int64, launch_ns: Int64) -> tuple[Int64, Int64]:
+    """Return threads and moments of launches, those of tasks without a link by way of their neighbours on the lane."""
+    known, index, count = thread >= 0, np.arange(len(lane)), len(lane)
+    if known.all() or not known.any():
+        return thread, launch_ns
+    after = np.minimum.accumulate(np.where(known, index, count)[::-1])[::-1]
+    before = np.maximum.accumulate(np.where(known, index, -1))
+    has_after = np.append(lane, -1)[after] == lane
+    has_before = (before >= 0) & (lane[before] == lane)
+    neighbour = np.where(has_after, after % count, np.where(has_before, before, -1))
+    found = np.append(launch_ns, -1)[neighbour]
+    moment = np.where(has_after, np.minimum(found, starts), found)
+    return np.where(known, thread, np.append(thread, -1)[neighbour]), np.where(known, launch_ns, moment)
+
+
+def _ended_before(lane: Int64, starts: Int64, ends: Int64) -> Int64:
+    """Return for each task the one of another lane that ended last before its start, -1 for none."""
+    cause = np.full(len(lane), -1, np.int64)
+    for one in pd.unique(lane).tolist():
+        others = np.flatnonzero(lane != one)
+        others = others[np.argsort(ends[others], kind="stable")]
+        own = np.flatnonzero(lane == one)
+        cause[own] = np.append(others, -1)[np.searchsorted(ends[others], starts[own], side="right") - 1]
+    return cause

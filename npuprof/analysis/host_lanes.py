@@ -1,0 +1,254 @@
+"""Where threads of the host wait for the device or for each other: the host's side of a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables as schema
+from npuprof.analysis.correlation import LAYERS, whole_links
+from npuprof.analysis.device_lanes import COPY, DeviceLanes
+from npuprof.analysis.intervals import Spans, covering
+from npuprof.arrays import Bools, Int64
+
+KINDS = ("synchronise", "dequeue", "drain", "hand over", "join")
+"""What a thread waits for: tasks of the device, a queued call, the end of the queue, or another thread's calls."""
+SYNCHRONISE, DEQUEUE, DRAIN, HAND_OVER, JOIN = range(len(KINDS))
+
+_SKEW_NS = 50_000  # by how much the clocks of device and host may differ
+_FIELDS = ("thread", "begin", "time", "kind", "table", "row", "task", "of_thread", "of_ns")
+_TABLES = ("operators", "api")
+
+
+@dataclass(frozen=True)
+class HostWaits:
+    """Moments at which a thread of the host goes on, ordered by thread and time. Arrays have an entry for each.
+
+    Attributes
+    ----------
+    thread
+        The thread.
+    begin, time
+        Since when it had nothing to do but wait, and when it went on.
+    kind
+        What it waited for, see :data:`KINDS`.
+    table, row
+        The call that waited: row of ``operators`` (0) or ``api`` (1), -1 for none.
+    task
+        The task of the device that it waited for, -1 for none.
+    of_thread, of_ns
+        The thread that it waited for, and until when that one worked; -1 for none.
+    """
+
+    thread: Int64
+    begin: Int64
+    time: Int64
+    kind: Int64
+    table: Int64
+    row: Int64
+    task: Int64
+    of_thread: Int64
+    of_ns: Int64
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+class HostLanes:
+    """The threads of a run.
+
+    Attributes
+    ----------
+    main
+        The thread that steps are marked on; None for a run without calls of the host.
+    waits
+        Where threads wait.
+    """
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame], device: DeviceLanes) -> None:
+        self._tables = tables
+        links = whole_links(tables)
+        self._queued = links[((links["kind"] == "enqueue") & (links["target_table"] == "operators")).to_numpy(bool)]
+        self._queues = set(self._of("operators", "thread_id")[self._queued["target_row"].to_numpy(np.int64)].tolist())
+        self.main = self._main()
+        found = [*self._dequeues(), *self._synchronisations(device), *self._drains(), *self._bursts(device)]
+        columns = [np.concatenate([np.zeros(0, np.int64), *(one[at] for one in found)]) for at in range(len(_FIELDS))]
+        order = np.lexsort((-columns[3], columns[2], columns[0]))
+        columns = [column[order] for column in columns]
+        thread, time = columns[0], columns[2]
+        last = np.append((thread[1:] != thread[:-1]) | (time[1:] != time[:-1]), True)[: len(time)]
+        columns = [column[last] for column in columns]
+        before = np.append(np.iinfo(np.int64).min, columns[2][:-1])[: len(columns[0])]
+        other = np.append(True, columns[0][1:] != columns[0][:-1])[: len(columns[0])]
+        earliest = np.where(other, np.iinfo(np.int64).min, before)
+        columns[1] = np.minimum(np.maximum(columns[1], earliest), columns[2])
+        self.waits = HostWaits(*columns)
+
+    def _of(self, table: str, column: str) -> Int64:
+        values: Int64 = self._tables[table][column].to_numpy(np.int64)
+        return values
+
+    def _ends(self, table: str) -> Int64:
+        ends: Int64 = self._of(table, "start_ns") + self._of(table, "duration_ns")
+        return ends
+
+    def _main(self) -> int | None:
+        """Return the thread, other than those that empty a queue, whose calls reach over the longest time."""
+        longest: tuple[int, int] | None = None
+        for thread in {one for name in LAYERS for one in self._tables[name]["thread_id"].unique().tolist()}:
+            starts, ends = self._edges_of(int(thread))
+            span = (int(ends.max() - starts.min()), -int(thread))
+            if thread not in self._queues and (longest is None or span > longest):
+                longest = span
+        return None if longest is None else -longest[1]
+
+    def _edges_of(self, thread: int) -> Spans:
+        rows = [(name, np.flatnonzero(self._of(name, "thread_id") == thread)) for name in LAYERS]
+        starts, ends = (
+            np.concatenate([column(name)[chosen] for name, chosen in rows])
+            for column in (lambda name: self._of(name, "start_ns"), self._ends)
+        )
+        return starts, ends
+
+    @cached_property
+    def _edges(self) -> dict[int, Int64]:
+        """When calls begin or end, by thread, for the threads that may wait silently."""
+        threads = set(self._sync_calls[1].tolist()) | ({self.main} if self.main is not None else set())
+        return {thread: np.sort(np.concatenate(self._edges_of(thread))) for thread in threads}
+
+    @cached_property
+    def _sync_calls(self) -> tuple[Int64, Int64]:
+        """Rows and threads of the calls that return when the device is done."""
+        rows = np.flatnonzero(synchronising(self._tables["api"]))
+        return rows, self._of("api", "thread_id")[rows]
+
+    def _dequeues(self) -> list[list[Int64]]:
+        if not len(self._queued):
+            return []
+        source, target = (self._queued[name].to_numpy(np.int64) for name in ("source_row", "target_row"))
+        starts, ends = self._of("operators", "start_ns"), self._ends("operators")
+        threads = self._of("operators", "thread_id")
+        time = starts[target]
+        none = np.full(len(target), -1, np.int64)
+        of_ns = np.minimum(ends[source], time)
+        free = self._free_since(threads[target], time)
+        kind = np.full(len(target), DEQUEUE)
+        return [[threads[target], free, time, kind, none * 0, target, none, threads[source], of_ns]]
+
+    def _free_since(self, threads: Int64, times: Int64) -> Int64:
+        """Return when the last call of each thread ended before a moment."""
+        free: Int64 = times.copy()
+        for thread in pd.unique(threads).tolist():
+            rows = [(name, np.flatnonzero(self._of(name, "thread_id") == thread)) for name in _TABLES]
+            starts = np.concatenate([self._of(name, "start_ns")[chosen] for name, chosen in rows])
+            ends = np.concatenate([self._ends(name)[chosen] for name, chosen in rows])
+            order = np.argsort(starts, kind="stable")
+            reach = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(ends[order])))
+            own = np.flatnonzero(threads == thread)
+            free[own] = np.minimum(reach[np.searchsorted(starts[order], times[own], side="left")], times[own])
+        return free
+
+    def _synchronisations(self, device: DeviceLanes) -> list[list[Int64]]:
+        rows, threads = self._sync_calls
+        if not len(rows):
+            return []
+        begin, end = self._of("api", "start_ns")[rows], self._ends("api")[rows]
+        blocking = schema.matching(self._tables["api"]["name"], lambda name: "Memcpy" in name)[rows]
+        task = _last_submitted(device, np.where(blocking, end, begin), end, blocking)
+        none = np.full(len(rows), -1, np.int64)
+        return [[threads, begin, end, none * 0 + SYNCHRONISE, none * 0 + 1, rows, task, none, none]]
+
+    def _drains(self) -> list[list[Int64]]:
+        """Return the beginnings of synchronisations, before which what was queued is launched."""
+        rows, threads = self._sync_calls
+        found: list[list[Int64]] = []
+        dequeued = self._queued["target_row"].to_numpy(np.int64)
+        of_queue, ends = self._of("operators", "thread_id")[dequeued], self._ends("operators")[dequeued]
+        for thread in sorted(set(threads.tolist()) - self._queues) if self._queues else []:
+            own = rows[threads == thread]
+            time = self._of("api", "start_ns")[own]
+            order = np.argsort(ends, kind="stable")
+            at = np.searchsorted(ends[order], time, side="right") - 1
+            own, time, at = own[at >= 0], time[at >= 0], order[at[at >= 0]]
+            edges = self._edges[thread]
+            silent = np.append(edges[0], edges)[np.searchsorted(edges, time, side="left")]
+            none = np.full(len(own), -1, np.int64)
+            kind, one = none * 0 + DRAIN, none * 0 + 1
+            found.append([none * 0 + thread, silent, time, kind, one, own, none, of_queue[at], ends[at]])
+        return found
+
+    def _bursts(self, device: DeviceLanes) -> list[list[Int64]]:
+        """Return what other threads do while the main one is silent: it hands over to them, and goes on after them.
+
+        Autograd runs the backward pass on a thread of its own, while the call that began it waits.
+        """
+        if self.main is None:
+            return []
+        source = self._queued["source_row"].to_numpy(np.int64)
+        working = {*device.thread[device.thread >= 0].tolist(), *self._of("operators", "thread_id")[source].tolist()}
+        edges = self._edges[self.main]
+        found: list[list[Int64]] = []
+        for thread in sorted(working - self._queues - {self.main}):
+            starts, ends = covering(*self._spans_of(thread))
+            hole = np.searchsorted(edges, starts, side="right")
+            inside = (hole > 0) & (hole < len(edges))
+            inside &= ends <= np.append(edges, np.iinfo(np.int64).max)[hole]
+            free = np.append(np.iinfo(np.int64).min, ends[:-1])[: len(ends)][inside]
+            starts, ends, hole = starts[inside], ends[inside], hole[inside]
+            first = np.append(True, hole[1:] != hole[:-1])[: len(hole)]
+            last = np.append(hole[1:] != hole[:-1], True)[: len(hole)]
+            none = np.full(int(first.sum()), -1, np.int64)
+            on, main = none * 0 + thread, none * 0 + self.main
+            until, silent = edges[hole[first]], edges[hole[first] - 1]
+            found.append([on, free[first], starts[first], none * 0 + HAND_OVER, none, none, none, main, silent])
+            found.append([main, silent, until, none * 0 + JOIN, none, none, none, on, ends[last]])
+        return found
+
+    def _spans_of(self, thread: int) -> Spans:
+        rows = [(name, np.flatnonzero(self._of(name, "thread_id") == thread)) for name in _TABLES]
+        starts, durations = (
+            np.concatenate([self._of(name, column)[chosen] for name, chosen in rows])
+            for column in ("start_ns", "duration_ns")
+        )
+        return starts, durations
+
+    def points(self, device: DeviceLanes) -> tuple[Int64, Int64, Int64, Int64]:
+        """Return thread, moment, table (0 operators, 1 api) and row of each launch and enqueue, in order."""
+        linked = device.caller >= 0
+        source = self._queued["source_row"].to_numpy(np.int64)
+        thread = np.concatenate([device.thread[linked], self._of("operators", "thread_id")[source]])
+        time = np.concatenate([device.launch_ns[linked], self._ends("operators")[source]])
+        table = np.concatenate([1 - device.caller[linked], source * 0])
+        row = np.concatenate([device.caller_row[linked], source])
+        order = np.lexsort((time, thread))
+        return thread[order], time[order], table[order], row[order]
+
+
+def synchronising(api: pd.DataFrame) -> Bools:
+    """Return which calls return only when the device is done."""
+    return schema.matching(api["name"], lambda name: "Synchronize" in name or name == "aclrtMemcpy")
+
+
+def _last_submitted(device: DeviceLanes, until: Int64, end: Int64, copying: Bools) -> Int64:
+    """Return for each synchronisation the task that it waited for.
+
+    On the stream that it is of, this is the last task submitted before it; which stream it is of is not recorded, so of
+    these tasks that had ended when it returned it is the last one. A blocking copy waits for a copy.
+    """
+    submitted = np.where(device.thread >= 0, device.launch_ns, device.starts)
+    found, reached = np.full(len(end), -1, np.int64), np.full(len(end), np.iinfo(np.int64).min)
+    first = np.flatnonzero(np.append(True, device.lane[1:] != device.lane[:-1])[: len(device)])
+    for begin, stop in zip(first.tolist(), [*first[1:].tolist(), len(device)], strict=True):
+        nodes_of_lane = np.arange(begin, stop)
+        of_copies = nodes_of_lane[device.kind[begin:stop] == COPY]
+        for chosen, nodes in ((~copying, nodes_of_lane), (copying, of_copies)):
+            at = np.searchsorted(np.maximum.accumulate(submitted[nodes]), until, side="right") - 1
+            node = np.append(nodes, -1)[at]
+            ended = np.append(device.ends, 0)[node]
+            better = chosen & (node >= 0) & (ended <= end + _SKEW_NS) & (ended > reached)
+            found, reached = np.where(better, node, found), np.where(better, ended, reached)
+    return found

@@ -1,0 +1,330 @@
+"""A run on one rank played again: host threads and streams as lanes, with what each had to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.device_lanes import DeviceLanes, device_lanes
+from npuprof.analysis.host_lanes import SYNCHRONISE, HostLanes
+from npuprof.analysis.idle_causes import idle_causes
+from npuprof.analysis.intervals import Spans, within
+from npuprof.analysis.step_windows import StepWindows
+from npuprof.arrays import Int64
+from npuprof.errors import NpuprofError
+
+TOLERANCE = 0.01
+"""What the replay of an unchanged run may miss, as a share of its recorded time."""
+
+_SKEWED_NS = 100_000  # a task that begins so long before the call that launched it has the wrong call, or clock
+_NEVER = -(1 << 62)  # what a thread that need not wait would wait for
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is different in a replay.
+
+    Attributes
+    ----------
+    durations
+        Of the tasks of the device, in their order; None for those recorded.
+    host
+        Factors on the time that threads of the host spend on each cause of idle time.
+    """
+
+    durations: Int64 | None = None
+    host: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Moments on threads as the host wait before each (-1 for none), and the thread's own time since then."""
+
+    wait: Int64
+    since: Int64
+    until: Int64
+    thread: Int64
+
+
+class Replay:
+    """A run that can be played again with other times.
+
+    A task starts when its lane is free and what it needs is there: its launch by the host, or an event of another
+    stream. A thread goes on from a wait when it has come to it and what it waits for is done. What the recording shows
+    beyond that is kept as it is. Collectives keep their duration.
+
+    Attributes
+    ----------
+    windows
+        The steps.
+    device, host
+        The lanes.
+
+    Raises
+    ------
+    NpuprofError
+        If the run has no tasks or no steps with a position in time, or if it does not come out as recorded.
+    """
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame], windows: StepWindows) -> None:
+        self._tables = tables
+        self.windows = windows
+        self.device = device_lanes(tables)
+        if not len(self.device) or not len(windows.starts):
+            raise NpuprofError("there is nothing to play again: the run has no kernels, or its steps have no position")
+        _check_clocks(tables, self.device)
+        self.host = HostLanes(tables, self.device)
+        self._order_nodes()
+        self._join_runs()
+        self.recorded_ns = windows.durations()
+        self.replayed_ns = self.step_times(Change())
+        missed = abs(int(self.replayed_ns.sum()) - int(self.recorded_ns.sum()))
+        if missed > TOLERANCE * int(self.recorded_ns.sum()):
+            raise NpuprofError(
+                f"the replay of the unchanged run takes {self.replayed_ns.sum() / 1e6:.2f} ms, and "
+                f"{self.recorded_ns.sum() / 1e6:.2f} ms were recorded: nothing can be predicted from it"
+            )
+
+    def _order_nodes(self) -> None:
+        """Order host waits and tasks by time, and find the cause of each among those before."""
+        waits, device = self.host.waits, self.device
+        count = len(waits)
+        self.root_ns = int(min([self.windows.starts.min(), device.starts.min(), *waits.begin[waits.begin > _LEAST]]))
+        moments = np.concatenate([waits.time, device.starts])
+        order = np.lexsort((np.arange(len(moments)) >= count, moments))
+        place = np.empty(len(order) + 1, np.int64)
+        place[order], place[-1] = np.arange(1, len(order) + 1), 0
+        self.order, self.place = order, place  # of the root, which is cause -1, the place is 0
+        self.after_call = self.points(waits.of_thread, waits.of_ns)
+        self.launched = self.points(device.thread, device.launch_ns)
+        of_host = np.where(waits.task >= 0, waits.task + count, self.after_call.wait)
+        of_device = np.where(device.cause >= 0, device.cause + count, self.launched.wait)
+        cause = np.concatenate([of_host, of_device])
+        earlier = place[cause] < place[:-1]
+        cause[~earlier] = -1
+        self.cause: Int64 = cause
+        self.by_task = np.concatenate([waits.task >= 0, device.cause >= 0]) & (cause >= 0)
+        self.done_ns = np.concatenate([waits.time, device.ends])
+        reached = np.append(self.done_ns, self.root_ns)[cause]
+        of_call = np.concatenate([self.after_call.until, self.launched.until])
+        called = np.concatenate([waits.of_thread >= 0, device.thread >= 0]) & ~self.by_task & earlier
+        self.by_call = called
+        self.cause_ns = np.where(called, of_call, np.minimum(reached, moments))
+        same = np.append(False, waits.thread[1:] == waits.thread[:-1])[:count]
+        self._before_ns = np.where(same, np.append(0, waits.time[:-1])[:count], self.root_ns)
+        self._begin_ns = np.maximum(waits.begin, self._before_ns)
+        held = device.starts + device.holds
+        first = np.append(True, device.lane[1:] != device.lane[:-1])[: len(device)]
+        self.free_ns = np.concatenate(
+            [self._begin_ns, np.where(first, self.root_ns, np.append(0, held[:-1])[: len(held)])]
+        )
+        self.lag_ns = np.maximum(moments - np.maximum(self.free_ns, self.cause_ns), 0)
+        lanes = pd.factorize(waits.thread)[0] + len(device.names)
+        self.lane = np.concatenate([device.lane[:0], lanes, device.lane]).astype(np.int64)
+
+    def _join_runs(self) -> None:
+        """Join tasks one after the other into runs, except where something else waits for one of them."""
+        device, count = self.device, len(self.host.waits)
+        nodes = len(self.lane)
+        alone = np.ones(nodes, bool)
+        alone[count:] = device.holds != device.ends - device.starts
+        needed = alone.copy()
+        needed[self.cause[self.cause >= 0]] = True
+        begin = np.flatnonzero(np.append(True, device.lane[1:] != device.lane[:-1])[: len(device)])
+        for first, stop in zip(begin.tolist(), [*begin[1:].tolist(), len(device)], strict=True):
+            for moments in self.windows.spans:
+                ended = first + np.searchsorted(np.maximum.accumulate(device.ends[first:stop]), moments, side="right")
+                started = first + np.searchsorted(device.starts[first:stop], moments, side="left")
+                for cut in (ended - 1, started - 1, started):
+                    needed[count + cut[(cut >= first) & (cut < stop)]] = True
+        opens = np.append(True, (self.lane[1:] != self.lane[:-1]) | (self.cause[1:] != self.cause[:-1]))[:nodes]
+        opens |= alone
+        opens[1:] |= needed[:-1]
+        self._first = np.flatnonzero(opens)
+        self._last = np.append(self._first[1:], nodes) - 1
+        self._run_of = np.cumsum(opens) - 1
+        self._run_order = np.argsort(self.place[self._last], kind="stable")
+        self._place = np.zeros(len(self._last) + 1, np.int64)  # the last is that of the root
+        self._place[self._run_order] = np.arange(1, len(self._last) + 1)
+
+    def points(self, thread: Int64, moments: Int64) -> Points:
+        """Find moments among the waits of their threads; while a thread waits, it has done what came before."""
+        waits = self.host.waits
+        wait, since, until = np.full(len(thread), -1, np.int64), np.full(len(thread), self.root_ns), moments.copy()
+        for one in pd.unique(thread[thread >= 0]).tolist():
+            own = np.flatnonzero(thread == one)
+            begin, end = np.searchsorted(waits.thread, [one, one + 1])
+            at = begin + np.searchsorted(waits.time[begin:end], moments[own], side="right")
+            has, following = at > begin, at < end
+            wait[own[has]] = at[has] - 1
+            since[own[has]] = waits.time[at[has] - 1]
+            until[own[following]] = np.minimum(moments[own[following]], waits.begin[at[following]])
+        return Points(wait, since, np.maximum(until, since), thread)
+
+    def step_times(self, change: Change) -> Int64:
+        """Return how long each step takes with something changed, in nanoseconds.
+
+        A step that is marked on the host ends when its mark is reached and the device has done what it had done by
+        then; others begin with their first task and end with the last one.
+        """
+        done, durations = self.play(change)
+        starts, ends = self.windows.spans
+        device, count = self.device, len(self.host.waits)
+        of_device = np.flatnonzero(self._last >= count)
+        tasks = self._last[of_device] - count
+        reached = done[of_device]
+        order = np.argsort(device.ends[tasks], kind="stable")
+        latest = np.append(np.maximum.accumulate(reached[order]), _LEAST)
+        ended = device.ends[tasks][order]
+        at_ends = latest[np.searchsorted(ended, ends, side="right") - 1]
+        if self.by_marks:
+            at_starts = latest[np.searchsorted(ended, starts, side="right") - 1]
+            marked = [self._mark(done, moments, change) for moments in (starts, ends)]
+            begin, end = np.maximum(at_starts, marked[0]), np.maximum(at_ends, marked[1])
+        else:
+            order = np.argsort(device.starts[tasks], kind="stable")
+            begins = (reached - durations[tasks])[order]
+            first = np.append(np.minimum.accumulate(begins[::-1])[::-1], _MOST)
+            begin, end = first[np.searchsorted(device.starts[tasks][order], starts, side="left")], at_ends
+        times = np.zeros(len(self.windows.steps), np.int64)
+        np.add.at(times, self.windows.owner, end - begin)
+        return times
+
+    @property
+    def by_marks(self) -> bool:
+        """Whether steps are marked on a thread of the host."""
+        return self.windows.basis in ("steps", "run") and self.host.main is not None
+
+    def _mark(self, done: Int64, moments: Int64, change: Change) -> Int64:
+        points = self.points(np.full(len(moments), self.host.main, np.int64), moments)
+        elapsed = self._elapsed(points.thread, points.since, moments, change)
+        runs = np.append(self._run_of[: len(self.host.waits)], -1)[points.wait]
+        moved: Int64 = np.append(done, self.root_ns)[runs] + elapsed
+        return moved
+
+    def play(self, change: Change) -> tuple[Int64, Int64]:
+        """Return when each host wait and each run of tasks is done with something changed, and durations of the tasks.
+
+        Tasks of a stream one after the other that were launched since the same wait of the host are one run: what it
+        takes after that wait, and after what its stream did before, are two numbers.
+        """
+        device, count = self.device, len(self.host.waits)
+        durations, holds = device.ends - device.starts, device.holds
+        if change.durations is not None:
+            factor = change.durations / np.maximum(durations, 1)
+            holds = np.where(change.durations == durations, holds, np.rint(holds * factor).astype(np.int64))
+            durations = change.durations
+        before, after = self._waited(change)
+        own = before.copy()
+        own[count:] += holds
+        sums = np.cumsum(own)
+        later = after.copy()
+        later[count:] += holds
+        total = np.diff(sums[self._last], prepend=0)
+        latest = np.maximum.reduceat(later - sums, self._first) + sums[self._last]
+        # Of a task that its stream need not end before the next one, the end is its own.
+        apart = np.zeros(len(self._last), np.int64)
+        tasks = self._last >= count
+        apart[tasks] = (durations - holds)[self._last[tasks] - count]
+        causes = np.append(self._run_of, -1)[self._causes(change)[self._last]]
+        done = self._run(total, self._place[causes], latest, apart)
+        return done, durations
+
+    def _waited(self, change: Change) -> tuple[Int64, Int64]:
+        """Return what passes before each node goes on: after its lane is free, and after its cause is done."""
+        waits, count = self.host.waits, len(self.host.waits)
+        lag, after = self.lag_ns, self.cause_ns - np.append(self.done_ns, self.root_ns)[self.cause]
+        before = np.zeros(len(lag), np.int64)
+        before[:count] = self._elapsed(waits.thread, self._before_ns, self._begin_ns, change)
+        if change.host:
+            own = np.minimum(np.maximum(self.free_ns[:count], self.cause_ns[:count]), waits.time)
+            lag = np.concatenate([self._elapsed(waits.thread, own, waits.time, change), lag[count:]])
+            calls = (self.after_call, self.launched)
+            elapsed = [self._elapsed(one.thread, one.since, one.until, change) for one in calls]
+            after = np.where(self.by_call, np.concatenate(elapsed), after)
+            after[self._causes(change) != self.cause] = _NEVER
+        # The lag is that of what was waited for last; a call that synchronises takes its time in any case.
+        always = self.free_ns >= self.cause_ns
+        always[:count] |= waits.kind == SYNCHRONISE
+        before += np.where(always, lag, 0)
+        return before, after + lag
+
+    def _run(self, before: Int64, cause: Int64, after: Int64, apart: Int64) -> Int64:
+        """Return when each run is done: after its lane and after its cause."""
+        free = [self.root_ns] * (int(self.lane.max()) + 1)
+        done = [self.root_ns]
+        add = done.append
+        order = self._run_order
+        columns = (column[order].tolist() for column in (self.lane[self._last], before, cause, after, apart))
+        for lane, own, other, later, more in zip(*columns, strict=True):
+            moment = free[lane] + own
+            reached = done[other] + later
+            if reached > moment:
+                moment = reached
+            free[lane] = moment
+            add(moment + more)
+        found = np.empty(len(order), np.int64)
+        found[order] = done[1:]
+        return found
+
+    def _causes(self, change: Change) -> Int64:
+        """Return the causes; without synchronisations no thread waits for the device."""
+        if change.host.get("sync_call", 1) != 0:
+            return self.cause
+        waits = self.host.waits
+        name = self._tables["api"]["name"].astype(str).to_numpy()
+        dropped = waits.kind == SYNCHRONISE
+        dropped[dropped] = ["Synchronize" in name[row] for row in waits.row[dropped]]
+        cause: Int64 = self.cause.copy()
+        cause[: len(waits)][dropped] = -1
+        return cause
+
+    def _elapsed(self, thread: Int64, starts: Int64, ends: Int64, change: Change) -> Int64:
+        """Return the time of threads from `starts` to `ends`, with the factors on causes."""
+        elapsed: Int64 = ends - starts
+        factors = {name: factor for name, factor in change.host.items() if factor != 1}
+        if not factors:
+            return elapsed
+        for one in pd.unique(thread[thread >= 0]).tolist():
+            own = np.flatnonzero(thread == one)
+            for name, spans in self._activities(one).items():
+                if name in factors:
+                    covered = within(spans, starts[own], ends[own])
+                    elapsed[own] -= np.rint(covered * (1 - factors[name])).astype(np.int64)
+        never_back: Int64 = np.maximum(elapsed, 0)
+        return never_back
+
+    def _activities(self, thread: int) -> dict[str, Spans]:
+        """Return what a thread did, as disjoint intervals by cause."""
+        if thread not in self._known_activities:
+            own = {
+                name: frame[(frame["thread_id"] == thread).to_numpy(bool)] if "thread_id" in frame else frame
+                for name, frame in self._tables.items()
+            }
+            whole = np.array([self.root_ns]), np.array([max(int(self.windows.ends.max()), int(self.done_ns.max()))])
+            self._known_activities[thread] = dict(idle_causes(own, whole))
+        return self._known_activities[thread]
+
+    @cached_property
+    def _known_activities(self) -> dict[int, dict[str, Spans]]:
+        return {}
+
+
+def _check_clocks(tables: Mapping[str, pd.DataFrame], device: DeviceLanes) -> None:
+    """Raise if many tasks begin before the calls that the links name."""
+    early, linked = 0, 0
+    for number, name in enumerate(("api", "operators")):
+        own = device.caller == number
+        begins = tables[name]["start_ns"].to_numpy(np.int64)[device.caller_row[own]]
+        early += int((device.starts[own] < begins - _SKEWED_NS).sum())
+        linked += int(own.sum())
+    if early > TOLERANCE * linked:
+        raise NpuprofError(
+            f"{early:,} of {linked:,} tasks begin before the calls that launched them: the clocks of host and device "
+            "do not fit each other, and nothing can be predicted from the run"
+        )

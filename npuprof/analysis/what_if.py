@@ -1,0 +1,135 @@
+"""How long a step would take if kernels, copies, transfers or the host were faster: factors on time, replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.accounting import moves_data
+from npuprof.analysis.device_lanes import COMMUNICATION, COPY, KERNEL, DeviceLanes
+from npuprof.analysis.idle_causes import CAUSES, UNEXPLAINED, unmeasured_causes
+from npuprof.analysis.intervals import covering, within
+from npuprof.analysis.prediction import Prediction, checked_factor, checked_factors
+from npuprof.analysis.replay import Change, Replay
+from npuprof.analysis.step_windows import step_windows
+from npuprof.arrays import Bools, Float64, Int64
+from npuprof.errors import NpuprofError, OptionsError
+from npuprof.info import Info
+
+HOST_CAUSES = (*(cause.name for cause in CAUSES), UNEXPLAINED)
+"""What the time of the host's threads is spent on."""
+TASK_PARTS = ("computing", "waiting", "moving", "communication", "copy")
+"""Parts of a step that tasks of the device take."""
+
+
+def replay_of(tables: Mapping[str, pd.DataFrame], info: Info) -> Replay:
+    """Prepare the replay of a run: all its devices, with the steps of the first one.
+
+    Raises
+    ------
+    NpuprofError
+        If the run cannot be played again to within 1 % of what was recorded.
+    """
+    devices = pd.concat([tables["kernels"]["device_id"], tables["tasks"]["device_id"]])
+    if not len(devices):
+        raise NpuprofError("there is nothing to play again: the run has no kernels")
+    selection = info.selection or {}
+    windows = step_windows(tables, int(devices.min()))
+    return Replay(tables, windows.clipped(selection.get("start_ns"), selection.get("end_ns")))
+
+
+def what_if(
+    tables: Mapping[str, pd.DataFrame],
+    replay: Replay,
+    *,
+    transfer: float = 1.0,
+    kernel: Mapping[str, float] | None = None,
+    cause: Mapping[str, float] | None = None,
+    part: Mapping[str, float] | None = None,
+) -> Prediction:
+    """Predict the time of a step; see :meth:`npuprof.profiles.Profile.what_if`."""
+    kernel, cause, part = kernel or {}, cause or {}, dict(part or {})
+    checked_factor("transfer", transfer)
+    if transfer != 1:
+        if "moving" in part:
+            raise OptionsError("transfer and part={'moving': ...} are the same factor: give one of them")
+        part["moving"] = transfer
+    known = kernel_rows(tables["kernels"], kernel)
+    checked_factors("cause", cause, dict.fromkeys(HOST_CAUSES))
+    if any(word.startswith("idle") for word in part):
+        raise OptionsError("a factor on idle time is one on its cause: cause={'sync_call': 0}")
+    checked_factors("part", part, dict.fromkeys(TASK_PARTS))
+    for word, option in unmeasured_causes(tables).items():
+        if word in cause:
+            raise NpuprofError(f"the run has no rows of {word!r} that a factor could be put on: collect with {option}")
+    changes = [f"kernel {word!r} x {kernel[word]:g}: {int(rows.sum()):,} kernels" for word, rows in known.items()]
+    changes += [
+        f"{what} {word!r} x {factor:g}"
+        for what, of in (("cause", cause), ("part", part))
+        for word, factor in of.items()
+    ]
+    factors = np.ones(len(tables["kernels"]))
+    for word, rows in known.items():
+        factors[rows] *= kernel[word]
+    durations = task_durations(tables, replay.device, factors, part)
+    return predicted(replay, Change(durations, dict(cause)), changes)
+
+
+def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
+    """Play a run again with a change, and compare its steps."""
+    after = replay.step_times(change)
+    counted = slice(1 if len(after) > 1 else 0, None)
+    times = (replay.recorded_ns, replay.replayed_ns, after)
+    recorded, unchanged, changed = (int(one[counted].sum()) // max(1, len(one[counted])) for one in times)
+    names = ("recorded_ns", "replayed_ns", "predicted_ns")
+    steps: pd.DataFrame = pd.DataFrame({"step": replay.windows.steps, **dict(zip(names, times, strict=True))})
+    return Prediction(recorded, unchanged, changed, tuple(changes), steps.assign(gain_ns=replay.replayed_ns - after))
+
+
+def kernel_rows(kernels: pd.DataFrame, words: Mapping[str, float]) -> dict[str, Bools]:
+    """Return for each word which kernels have it as their name or type.
+
+    Raises
+    ------
+    OptionsError
+        If no kernel has one of the words; the nearest ones are named.
+    """
+    columns = [kernels[name].astype("category") for name in ("name", "op_type")]
+    known = {str(word): None for column in columns for word in column.cat.categories}
+    checked_factors("kernel", words, known)
+    found: dict[str, Bools] = {}
+    for word in words:
+        rows = np.zeros(len(kernels), bool)
+        for column in columns:
+            rows |= (column == word).to_numpy(bool)
+        found[word] = rows
+    return found
+
+
+def task_durations(
+    tables: Mapping[str, pd.DataFrame], device: DeviceLanes, kernels: Float64, part: Mapping[str, float]
+) -> Int64:
+    """Return the durations of all tasks with factors on kernels, by row, and on parts of a step."""
+    durations = device.ends - device.starts
+    factors = np.ones(len(durations))
+    of_kernel = device.kind == KERNEL
+    factors[of_kernel] = kernels[device.row[of_kernel]] * part.get("computing", 1)
+    factors[device.kind == COPY] = part.get("copy", 1)
+    collective = device.kind == COMMUNICATION
+    factors[collective] = part.get("communication", 1)
+    scaled: Int64 = np.where(factors == 1, durations, np.rint(durations * factors).astype(np.int64))
+    waiting, moving = part.get("waiting", 1), part.get("moving", 1)
+    if waiting == moving == 1 or not collective.any():
+        return scaled
+    tasks = tables["communication_tasks"]
+    if not len(tasks):
+        raise NpuprofError("waiting and moving of collectives cannot be told apart: collect with level=1")
+    moves = tasks[moves_data(tasks)]
+    spans = covering(moves["start_ns"].to_numpy(np.int64), moves["duration_ns"].to_numpy(np.int64))
+    moved = within(spans, device.starts[collective], device.ends[collective])
+    waited = durations[collective] - moved
+    less = np.rint(waited * (1 - waiting) + moved * (1 - moving)).astype(np.int64)
+    scaled[collective] = np.maximum(scaled[collective] - less, 0)
+    return scaled

@@ -1,0 +1,89 @@
+"""What a profile answers by playing its run again: times after a change, and the critical path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from npuprof.info import Info
+
+if TYPE_CHECKING:
+    from npuprof.analysis.prediction import Prediction
+    from npuprof.analysis.replay import Replay
+
+
+class ProfileReplay:
+    """Answers about a run that is played again."""
+
+    tables: dict[str, pd.DataFrame]
+    info: Info
+
+    @cached_property
+    def _replay(self) -> Replay:
+        from npuprof.analysis.what_if import replay_of
+
+        return replay_of(self.tables, self.info)
+
+    def what_if(
+        self,
+        *,
+        transfer: float = 1.0,
+        kernel: Mapping[str, float] | None = None,
+        cause: Mapping[str, float] | None = None,
+        part: Mapping[str, float] | None = None,
+    ) -> Prediction:
+        """Predict the time of a step if something were faster, by playing the run again: factors on time.
+
+        Host threads and streams are played in their recorded order, each task and call as soon as what it waits for is
+        done. Collectives take as long as recorded: other ranks are not in the run.
+
+        Parameters
+        ----------
+        transfer
+            Factor on the time that collectives move data: 0 for links without limits.
+        kernel
+            Factors by name or type of kernels: ``{"Cast": 0, "MatMulV3": 0.8}``.
+        cause
+            Factors on what the host does, by cause of idle time as in :meth:`breakdown`: ``{"dataloader": 0}``. Without
+            ``sync_call`` the host does not wait for the device.
+        part
+            Factors on ``computing``, ``copy``, ``communication`` or its parts ``waiting`` and ``moving``.
+
+        Returns
+        -------
+        Prediction
+            ``predicted_ns`` of a step, ``gain_ns``, a table of the ``steps``, and the check: ``replayed_ns``, without
+            the change, against ``recorded_ns``.
+
+        Raises
+        ------
+        OptionsError
+            If a word is not known, or a factor is negative.
+        NpuprofError
+            If the unchanged run cannot be played again to within 1 % of what was recorded.
+        """
+        from npuprof.analysis.what_if import what_if
+
+        return what_if(self.tables, self._replay, transfer=transfer, kernel=kernel, cause=cause, part=part)
+
+    def critical_path(self) -> pd.DataFrame:
+        """Return what the time of each step consists of: what each moment waited for last, back to its beginning.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``segment``, ``rank``, ``step``, ``lane`` (a thread or a stream), ``kind``, ``start_ns``, ``duration_ns``,
+            ``table`` and ``row``; durations of a step add up to it exactly. See
+            :func:`npuprof.analysis.replay_path.critical_path`.
+
+        Raises
+        ------
+        NpuprofError
+            If the unchanged run cannot be played again to within 1 % of what was recorded.
+        """
+        from npuprof.analysis.replay_path import critical_path
+
+        return critical_path(self._replay, self.info.rank)
