@@ -68,6 +68,8 @@ class Database:
         Account of the rows of its tables.
     tables
         Declared column types by table and column, of the plain tables.
+    filled
+        By table, the columns that every version fills; an absent value of one is noted.
     unread
         The names of views and virtual tables, which are not read.
     """
@@ -77,6 +79,8 @@ class Database:
         self.path, self.notes = path, notes
         self.accounts = Accounts(path.name, notes)
         self.tables = self._schema()
+        self.filled: dict[str, frozenset[str]] = {}
+        self._noted_absent: set[tuple[str, str]] = set()
         self.unread = self._unread()
 
     def has(self, table: str, *columns: str) -> bool:
@@ -111,10 +115,18 @@ class Database:
         if table in self.tables and not self.accounts.is_read(table):
             self.accounts.read(table, count if by_name else self.count(table))
         by_name = {name: np.ascontiguousarray(values[:count]) for name, values in by_name.items()}
+        for name in sorted(self.filled.get(table, frozenset()).intersection(whole, by_name)):
+            self._note_absent(table, name, int(np.count_nonzero(by_name[name] == ABSENT)))
         for name in floats:
             values = by_name.setdefault(name, np.full(count, np.nan))
             values[~np.isfinite(values)] = np.nan
         return {name: by_name.get(name, np.full(count, ABSENT)) for name in (*whole, *floats)}
+
+    def _note_absent(self, table: str, column: str, count: int) -> None:
+        if count and (table, column) not in self._noted_absent:
+            self._noted_absent.add((table, column))
+            message = f"{table}.{column}: a value is missing, or of another type; taken as absent"
+            self.notes.warning(self.path.name, message, count)
 
     def texts(self, table: str, number: str, text: str) -> tuple[Int64, list[str]]:
         """Read a table of numbered texts: the numbers, and the texts up to the bound of a name."""
@@ -128,7 +140,8 @@ class Database:
         for rows in self._batches(table, query):
             for key, value in rows:
                 numbers.append(key)
-                texts.append(value)
+                texts.append(value or "")
+            self._note_absent(table, text, sum(value is None for _, value in rows))
         self.accounts.read_facts(table, len(numbers), numbers.count(ABSENT))
         return np.array(numbers, np.int64), texts
 
@@ -371,7 +384,7 @@ def _quoted(name: str) -> str:
 
 def _text(column: str) -> str:
     name = _quoted(column)
-    return f"CASE typeof({name}) WHEN 'text' THEN substr({name}, 1, {_MAX_TEXT}) ELSE '' END"
+    return f"CASE typeof({name}) WHEN 'text' THEN substr({name}, 1, {_MAX_TEXT}) END"
 
 
 def _cell(column: str) -> str:

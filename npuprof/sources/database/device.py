@@ -147,6 +147,8 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
     info = database.rows(_INFO, wanted)
     row = first_of(tasks.rows["globalTaskId"], info["globalTaskId"])
     database.accounts.leave_out(_INFO, "a kernel has no task, so no time", int((row < 0).sum()), affects="kernels")
+    row, repeated = _once(row)
+    database.accounts.leave_out(_INFO, "a kernel is described again, its task is the same", repeated, severity="info")
     database.accounts.keep(_INFO, "kernels", int((row >= 0).sum()))
     order = np.argsort(row, kind="stable")
     order = order[row[order] >= 0]
@@ -168,6 +170,13 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
         **read_pmu(database, strings, info["globalTaskId"]),
     }
     return tables.build("kernels", columns)
+
+
+def _once(rows: Int64) -> tuple[Int64, int]:
+    """Return rows that are -1 where they were there before, and how many these are."""
+    first = np.zeros(len(rows), np.bool_)
+    first[np.unique(rows, return_index=True)[1]] = True
+    return np.where(first, rows, -1), int(np.count_nonzero(~first & (rows >= 0)))
 
 
 def _waits(kernels: pd.DataFrame, collectives: pd.DataFrame | None) -> Int64:

@@ -10,6 +10,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
+from npuprof.sources.columns.builders import optional
 from npuprof.sources.database.connection import Database
 
 MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
@@ -94,4 +95,4 @@ def pairs_of(keys: Records, wanted: Records, notes: Notes) -> tuple[Int64, Int64
 
 def steps_table(rows: dict[str, Records]) -> pd.DataFrame:
     """Build `steps` of rows in order; ``id`` is the step's number."""
-    return tables.build("steps", {"step": pd.array(rows["id"], dtype="Int64"), **span(rows)})
+    return tables.build("steps", {"step": optional(rows["id"]), **span(rows)})

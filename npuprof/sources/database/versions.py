@@ -71,8 +71,24 @@ _MORE_OF_ANALYSES = frozenset(
 )
 
 
+_TIMED = frozenset(["startNs", "endNs", "timestampNs", "timestamp", "allocationTime"])
+"""Columns of times: a row without one is left out, or takes no time, and a note of its own says so."""
+
+_MAY_BE_BLANK = {
+    "OP_MEMORY": frozenset(["releaseTime"]),
+    "PYTORCH_API": frozenset(["connectionId", "sequenceNumber", "fwdThreadId"]),
+}
+
+
 def note_shape(database: Database) -> None:
-    """Note views in place of tables that are read, and missing or unknown columns."""
+    """Note views in place of tables that are read, missing or unknown columns, and, once read, absent values."""
+    database.filled = {
+        table: frozenset(name for names in expected[0] for name in names.split("|"))
+        - _TIMED
+        - _MAY_BE_BLANK.get(table, frozenset())
+        for table in _KNOWN_COLUMNS
+        if (expected := _columns(table)) is not None
+    }
     note_views(database, [name for name in database.unread if _columns(name) is not None or name in OLDER_NAMES])
     for name, known in database.tables.items():
         if (expected := _columns(name)) is not None:

@@ -77,6 +77,46 @@ def test_damaged_cells_cost_no_row_without_a_note(whole: Path, tmp_path: Path) -
         assert notes["count"].sum() >= max(lost.values()), (damaged, lost)
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "count"),
+    [
+        ("TASK", "deviceId", 5),  # else the tasks of each device are those of device 0
+        ("TASK", "connectionId", 5),
+        ("CANN_API", "globalTid", 5),
+        ("COMPUTE_TASK_INFO", "name", 2),
+        ("COMMUNICATION_TASK_INFO", "size", 1),
+        ("STEP_TIME", "id", 1),
+        ("STRING_IDS", "value", 40),
+    ],
+)
+def test_cells_that_every_version_fills_and_that_are_empty_are_told(
+    whole: Path, tmp_path: Path, table: str, column: str, count: int
+) -> None:
+    path = tmp_path / whole.name
+    path.write_bytes(whole.read_bytes())
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f'UPDATE "{table}" SET "{column}" = NULL')
+        connection.commit()
+    decoded = database.read(path)
+    notes = decoded.notes.to_frame().query("severity == 'warning'").set_index("message")["count"]
+    assert notes[f"{table}.{column}: a value is missing, or of another type; taken as absent"] == count
+    if table == "STEP_TIME":
+        assert decoded.tables["steps"]["step"].isna().all()
+
+
+def test_a_kernel_that_is_described_twice_counts_once(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / whole.name
+    path.write_bytes(whole.read_bytes())
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO COMPUTE_TASK_INFO SELECT * FROM COMPUTE_TASK_INFO")
+        connection.commit()
+    decoded = database.read(path)
+    assert decoded.tables["kernels"].equals(database.read(whole).tables["kernels"])
+    assert not list(decoded.notes.ledger.imbalances(decoded.tables))
+    told = decoded.notes.to_frame().set_index("source")["count"]
+    assert told[f"{whole.name}: COMPUTE_TASK_INFO"] == 2
+
+
 def test_rows_of_a_table_that_nothing_reads_are_noted(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / whole.name
     path.write_bytes(whole.read_bytes())

@@ -65,12 +65,14 @@ def test_tables_that_say_more_of_tasks(tmp_path: Path) -> None:
     maker = Maker(tmp_path / "msprof_1.db")
     task = "startNs endNs deviceId globalTaskId taskType connectionId contextId streamId taskId modelId"
     kinds = [maker.text("SDMA"), maker.text("KERNEL_AICPU"), maker.text("KERNEL_AICORE")]
-    maker.table("TASK", task, [(at(row), at(row + 1), 0, row, kind, *(None,) * 5) for row, kind in enumerate(kinds)])
+    maker.table(
+        "TASK", task, [(at(row), at(row + 1), 0, row, kind, *(4294967295,) * 5) for row, kind in enumerate(kinds)]
+    )
     maker.table("MEMCPY_INFO", "globalTaskId:NUMERIC size:NUMERIC memcpyOperation:NUMERIC", [(0, 4096, 1)])
     scheduled = "COMMUNICATION_SCHEDULE_TASK_INFO"
     maker.table(scheduled, "name globalTaskId taskType opType", [(maker.text("hcomAicpuInit"), 1, 0, 0)])
     operands = "inputFormats inputDataTypes inputShapes outputFormats outputDataTypes outputShapes"
-    kernel_row = (maker.text("Add_0"), 2, 24, 48, maker.text("MIX_AIC"), maker.text("Add"), *(None,) * 6)
+    kernel_row = (maker.text("Add_0"), 2, 24, 48, maker.text("MIX_AIC"), maker.text("Add"), *(maker.text("N/A"),) * 6)
     columns = f"name globalTaskId blockNum mixBlockNum taskType opType {operands}"
     maker.table("COMPUTE_TASK_INFO", columns, [kernel_row])
     maker.table("TASK_PMU_INFO", "globalTaskId name value:NUMERIC", [(2, maker.text("aic_total_time"), 12.5)])
