@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
-from importlib.metadata import entry_points
-from typing import Any
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, get_args
 
 import pandas as pd
 
 from npuprof.advice.facts import Facts
-from npuprof.advice.finding import Finding, Rule
+from npuprof.advice.finding import Confidence, Finding, Rule, State
 from npuprof.advice.rules import RULES
 from npuprof.analysis.accounting import IDLE, Accounting
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.quantities import duration, printable, share
+from npuprof.texts import encodable
 
 ENTRY_POINTS = "npuprof.rules"
 """Entry points of other packages that are a :class:`npuprof.advice.finding.Rule`."""
 
+_TEXTS = ("title", "detail", "action", "place", "table", "collect")
+_TIMES = ("cost_ns", "gain_lo_ns", "gain_hi_ns")
+_LONGEST_NS = 1 << 62
 _COLUMNS = (
     "rule",
     "state",
@@ -188,8 +194,23 @@ def gain(finding: Finding) -> str:
 
 
 def rules() -> list[Rule]:
-    """Return npuprof's rules and those of other packages."""
-    return [*RULES, *(entry.load() for entry in entry_points(group=ENTRY_POINTS))]
+    """Return npuprof's rules and those of other packages; one that cannot be loaded fails where it is checked."""
+    return [*RULES, *map(_loaded, entry_points(group=ENTRY_POINTS))]
+
+
+def _loaded(entry: EntryPoint) -> Rule:
+    try:
+        rule = entry.load()
+        if isinstance(rule, Rule):
+            return rule
+        problem: Exception = TypeError(f"{entry.value} is no {Rule.__module__}.Rule")
+    except Exception as error:  # noqa: BLE001 another package's code
+        problem = error
+
+    def fail(_: Facts) -> Finding:
+        raise problem
+
+    return Rule(entry.name, "", fail)
 
 
 def advise(tables: Mapping[str, pd.DataFrame], info: Info, accounting: Accounting) -> Advice:
@@ -209,6 +230,29 @@ def advise(tables: Mapping[str, pd.DataFrame], info: Info, accounting: Accountin
 def _checked(rule: Rule, facts: Facts) -> Finding:
     """Return the finding of a rule; one that fails, which may come from another package, cannot tell."""
     try:
-        return rule.check(facts)
+        return _sound(rule.check(facts), rule)
     except Exception as error:  # noqa: BLE001 a report must not fail over one rule
-        return Finding(rule.name, "cannot tell", detail=f"{type(error).__name__}: {error}", collect="the rule failed")
+        problem = encodable(f"{type(error).__name__}: {error}")
+        return Finding(encodable(str(rule.name)), "cannot tell", detail=problem, collect="the rule failed")
+
+
+def _sound(finding: Any, rule: Rule) -> Finding:
+    """Return a finding whose fields have their types.
+
+    Raises
+    ------
+    TypeError
+        If one has another.
+    """
+    if not isinstance(finding, Finding) or not isinstance(finding.rows, pd.DataFrame):
+        raise TypeError("it returns no Finding with a table of rows")
+    if len(finding.rows) and finding.rows.index.dtype.kind not in "iu":
+        raise TypeError("its evidence is not known by the numbers of rows")
+    if finding.state not in get_args(State) or finding.confidence not in get_args(Confidence):
+        raise TypeError(f"its state is {finding.state!r} and its confidence {finding.confidence!r}")
+    texts = {name: getattr(finding, name) for name in _TEXTS}
+    if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
+        raise TypeError(f"{', '.join(wrong)} of its finding is no text")
+    plain: dict[str, Any] = {name: encodable(text) for name, text in texts.items()}
+    plain |= {name: min(operator.index(getattr(finding, name)), _LONGEST_NS) for name in _TIMES}
+    return replace(finding, rule=encodable(str(rule.name)), **plain)

@@ -26,6 +26,7 @@ _TOKEN = re.compile(
     r"|(?P<name>[a-z_]+)|(?P<sign><=|>=|==|!=|[<>*]))"
 )
 _LONGEST = 1_000
+_LONGEST_NS = 1 << 63
 _EXAMPLE = "step < 160ms and idle < 30%"
 
 
@@ -151,7 +152,9 @@ def _side(tokens: list[dict[str, str | None]], text: str, names: Mapping[str, in
             nanoseconds = value.nanoseconds
         else:
             raise _wrong(text, "may multiply a time with plain numbers only")
-    return _Value(text, None if nanoseconds is None else nanoseconds * factor, factor)
+    if nanoseconds is not None and abs(nanoseconds := nanoseconds * factor) >= _LONGEST_NS:
+        raise _wrong(text, "has a longer time than any run")
+    return _Value(text, nanoseconds, factor)
 
 
 def _value(token: dict[str, str | None], text: str, names: Mapping[str, int]) -> _Value:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,6 +23,7 @@ from npuprof.analysis.accounting import account
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
 from tests import factories
 from tests.analysis.test_accounting import table
 
@@ -207,3 +211,60 @@ def test_a_rule_of_another_package_that_fails_does_not_take_the_others_with_it(m
 def test_the_limits_of_a_gain_are_told() -> None:
     assert gain(Finding("x", "fires", gain_hi_ns=2_000_000)) == "gain 0-2.00 ms (bounded)"
     assert gain(Finding("x", "fires", gain_lo_ns=5, gain_hi_ns=5, confidence="measured")) == "gain 5 ns (measured)"
+
+
+class _Entry(NamedTuple):
+    """An entry point of another package, which gives a rule or raises."""
+
+    name: str
+    load: Callable[[], object]
+    value: str = "other.package:rule"
+
+
+def _rule(*words: Any, **fields: Any) -> _Entry:
+    return _Entry("other", lambda: Rule("other", "", lambda _: Finding("other", *words, **fields)))
+
+
+def _broken() -> object:
+    raise ImportError("no such package")
+
+
+_HOSTILE = "</div><script>alert(1)</script>\u202e\x1b[31m\ud800"
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        (_Entry("other", _broken), "ImportError: no such package"),
+        (_Entry("other", lambda: "no rule"), "is no npuprof.advice.finding.Rule"),
+        (_Entry("other", lambda: Rule("other", "", lambda _: None)), "returns no Finding"),  # type: ignore[arg-type,return-value]
+        (_rule("maybe"), "its state is 'maybe'"),
+        (_rule("fires", None), "title of its finding is no text"),
+        (_rule("fires", "a title", 1.5), "TypeError"),
+        (_rule("fires", rows=None), "a table of rows"),
+        (_rule("fires", rows=pd.DataFrame({"a": [1]}, index=["x"])), "numbers of rows"),
+        (_rule("fires", confidence="certain"), "its confidence 'certain'"),
+    ],
+)
+def test_a_rule_of_another_package_that_is_wrong_costs_only_itself(
+    entry: _Entry, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(findings, "entry_points", lambda group: [entry])
+    run = Profile(Decoded(factories.all_tables(**factories.profile(30)), factories.info()))
+    assert told in run.advice()["other"].detail
+    assert "rule failed" in repr(run)
+    assert "rule failed" in run._repr_html_()
+    assert len(run.advice().to_frame()) == len(json.loads(run.advice().to_json())["findings"]) == len(RULES) + 1
+
+
+def test_a_rule_with_hostile_texts_and_times_is_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = dict.fromkeys(("title", "detail", "action", "place", "collect"), _HOSTILE * 50)
+    entry = _rule("fires", cost_ns=np.int64(5), gain_lo_ns=0, gain_hi_ns=10**400, **texts)
+    monkeypatch.setattr(findings, "entry_points", lambda group: [entry])
+    run = Profile(Decoded(factories.all_tables(**factories.profile(30)), factories.info()))
+    assert run.advice()["other"].cost_ns == 5
+    for text in (run._repr_html_(), repr(run), repr(run.advice())):
+        text.encode()
+        assert not re.search("[\u202e\x1b]", text)
+    assert "<script>alert" not in run._repr_html_()
+    json.loads(run.advice().to_json())

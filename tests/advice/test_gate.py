@@ -56,6 +56,7 @@ def test_a_gate_that_fails_has_its_figures() -> None:
         "step < 1e9ns",
         "step < 1.2.3s",
         "step < 1s" + " " * 2_000,
+        f"step * {' * '.join(['9' * 18] * 40)} < 1s",
         "stop < 1s",
     ],
 )

@@ -23,7 +23,7 @@ from tests import factories
 from tests.campaign.speed import slowness
 from tests.campaign.tally import Tally
 
-_PAGES = 60
+_PAGES = 20
 _TIMEOUT_MS = 30_000.0
 _WORDS = (
     "<img src=x onerror=window.pwned=1>",

@@ -34,7 +34,7 @@ from tests.campaign.tally import Tally, peak_mib
 from tests.interrupts import interrupted, lines
 from tests.sources.files.packing import pack
 
-_MOST = 120
+_MOST = 40
 _LOADED = ("text", "database", "msprof", "raw", "framework and device", "kineto", "recording", "saved")
 
 

@@ -19,7 +19,7 @@ from npuprof.profiles import Profile
 from tests.campaign.speed import slowness
 from tests.campaign.tally import Tally
 
-_KILLS = 60
+_KILLS = 45
 _STEPS = 5
 _STEPS_WITH_STACKS = 4  # of 30 ms each: the stacks of the last tenth of a second may be gone
 _TIMEOUT_S = 60.0
