@@ -20,6 +20,8 @@ from npuprof.sources.base import Decoded
 from tests import factories
 
 MAIN, QUEUE, AUTOGRAD = 100, 101, 102
+ON_CPU = ("Unique",)
+"""Kernels that run on the AI CPU."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,11 @@ class Machine:
         table = "tasks" if one.what == "copy" else "kernels"
         names = {"name": "MEMCPY_ASYNC", "task_type": "SDMA_SQE"} if one.what == "copy" else {"name": one.name}
         common = {"start_ns": start, "duration_ns": one.device, "device_id": 0, "stream_id": one.stream}
-        extra = {"op_type": one.name, "task_type": "AI_CORE"} if one.what == "launch" else {}
+        extra = (
+            {"op_type": one.name, "task_type": "AI_CPU" if one.name in ON_CPU else "AI_CORE"}
+            if one.what == "launch"
+            else {}
+        )
         target = self.rows[table].add(**common, **names, **extra)
         self.rows["links"].add(
             kind="api_task", source_table="api", source_row=row, target_table=table, target_row=target

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeAlias, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -16,8 +17,24 @@ from npuprof.analysis.efficiency import efficiency
 from npuprof.analysis.idle_causes import UNKNOWN
 from npuprof.analysis.intervals import Spans, union, within
 from npuprof.analysis.places import Places, lines
+from npuprof.analysis.replay import Change, Replay
+from npuprof.analysis.what_if import predicted, replay_of, task_durations
 from npuprof.arrays import Float64, Int64
+from npuprof.errors import NpuprofError
 from npuprof.info import Info
+
+Confidence: TypeAlias = Literal["measured", "bounded", "guess"]
+"""``measured`` where a replay predicts the gain, ``bounded`` where only its limits are known."""
+
+_MOST_TASKS = 200_000  # of more, a replay for each finding takes longer than all the rest
+
+
+class Gain(TypedDict):
+    """Limits of what a step would be shorter, and how they are known: fields of a finding."""
+
+    gain_lo_ns: int
+    gain_hi_ns: int
+    confidence: Confidence
 
 
 class Facts:
@@ -108,6 +125,59 @@ class Facts:
     def lines_of(self, table: Literal["python", "operators", "api"], rows: Int64) -> list[str]:
         """Return the source line of each row, ``main.py:350``, or an empty text where it is not known."""
         return ["" if pd.isna(line) else str(line) for line in lines(self._places.of(table, rows))]
+
+    def gain(
+        self,
+        limit_ns: int,
+        *,
+        saved_ns: pd.Series[int] | None = None,
+        cause: Sequence[str] = (),
+        part: Sequence[str] = (),
+    ) -> Gain:
+        """Predict by a replay what a step would be shorter without something.
+
+        Parameters
+        ----------
+        limit_ns
+            What it may gain at most where a replay cannot tell: of a run that does not come out as recorded, or that
+            waits for ranks that are not in it.
+        saved_ns
+            Time that kernels take less, by their row.
+        cause, part
+            Causes of the host's time, and parts of a step, that take no time.
+        """
+        gained = self._replayed_gain(saved_ns, cause, part)
+        if gained is None:
+            return Gain(gain_lo_ns=0, gain_hi_ns=limit_ns, confidence="bounded")
+        if cause and self.stacks:
+            return Gain(gain_lo_ns=0, gain_hi_ns=gained, confidence="bounded")
+        return Gain(gain_lo_ns=gained, gain_hi_ns=gained, confidence="measured")
+
+    def _replayed_gain(self, saved_ns: pd.Series[int] | None, cause: Sequence[str], part: Sequence[str]) -> int | None:
+        try:
+            if self._replay is None:
+                return None
+            kernels = self.tables["kernels"]["duration_ns"]
+            factors = np.ones(len(kernels))
+            if saved_ns is not None:
+                rows = saved_ns.index.to_numpy(np.int64)
+                own = np.maximum(kernels.to_numpy(np.int64)[rows], 1)
+                factors[rows] = 1 - np.clip(saved_ns.to_numpy(np.int64), 0, own) / own
+            durations = task_durations(self.tables, self._replay.device, factors, dict.fromkeys(part, 0))
+            change = Change(durations, dict.fromkeys(cause, 0))
+            return max(0, predicted(self._replay, change, []).gain_ns)
+        except NpuprofError:
+            return None
+
+    @cached_property
+    def _replay(self) -> Replay | None:
+        """The run, ready to be played again; None where other ranks decide how long it waits, or it is too large."""
+        count = len(self.tables["kernels"]) + len(self.tables["tasks"])
+        with suppress(NpuprofError):
+            return (
+                None if count > _MOST_TASKS or len(self.tables["communication"]) else replay_of(self.tables, self.info)
+            )
+        return None
 
     @property
     def causes(self) -> Causes:

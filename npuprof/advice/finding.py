@@ -8,11 +8,9 @@ from typing import Literal, TypeAlias
 
 import pandas as pd
 
-from npuprof.advice.facts import Facts
+from npuprof.advice.facts import Confidence, Facts
 
 State: TypeAlias = Literal["fires", "clean", "cannot tell"]
-Confidence: TypeAlias = Literal["measured", "bounded", "guess"]
-"""``measured`` where a replay predicts the gain, ``bounded`` where only its limits are known."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from npuprof.arrays import Bools, Float64, Int64
 from npuprof.errors import NpuprofError, OptionsError
 from npuprof.info import Info
 
+_UNLINKED = 0.5  # of all kernels
+
 HOST_CAUSES = (*(cause.name for cause in CAUSES), UNEXPLAINED)
 """What the time of the host's threads is spent on."""
 TASK_PARTS = ("computing", "waiting", "moving", "communication", "copy")
@@ -78,7 +80,19 @@ def what_if(
 
 
 def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
-    """Play a run again with a change, and compare its steps."""
+    """Play a run again with a change, and compare its steps.
+
+    Raises
+    ------
+    NpuprofError
+        If the host is to change, and the recording does not tell what it launched.
+    """
+    kernels = replay.device.caller[replay.device.kind == KERNEL]
+    if any(factor != 1 for factor in change.host.values()) and (kernels < 0).sum() > _UNLINKED * len(kernels):
+        raise NpuprofError(
+            f"of {(kernels < 0).sum():,} of {len(kernels):,} kernels the launch is not recorded, so what the host does "
+            "cannot be played again: collect with level=1, without captured graphs"
+        )
     after = replay.step_times(change)
     counted = slice(1 if len(after) > 1 else 0, None)
     times = (replay.recorded_ns, replay.replayed_ns, after)

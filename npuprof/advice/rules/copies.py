@@ -24,7 +24,7 @@ def check(facts: Facts) -> Finding:
         "fires",
         title="Copies are not hidden by kernels",
         cost_ns=cost,
-        gain_hi_ns=cost,
+        **facts.gain(cost, part=["copy"]),
         detail=f"{len(rows):,} copies run while no kernel and no collective does",
         action="non_blocking=True from pinned memory, fewer and larger copies, values kept on the device",
         table="tasks",

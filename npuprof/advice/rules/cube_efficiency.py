@@ -47,7 +47,7 @@ def check(facts: Facts) -> Finding:
         "fires",
         title="Matrix products use little of the cube",
         cost_ns=facts.kernels_per_step(duration[slow]),
-        gain_hi_ns=gained,
+        **facts.gain(gained, saved_ns=rows["lost_ns"]),
         detail=f"{most_time(rows, ('op_type', 'input_shapes'))} at {mean:.0f} % of the peak, which others in this run "
         f"reach to {100 * best:.0f} %",
         action="M, N and K as multiples of 256 (16 at least), 16-bit operands, weights in FRACTAL_NZ, and a chunked "

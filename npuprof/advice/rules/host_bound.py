@@ -9,6 +9,7 @@ from npuprof import tables as schema
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.accounting import IDLE
+from npuprof.analysis.what_if import HOST_CAUSES
 from npuprof.quantities import duration
 
 NAME = "host_bound"
@@ -70,7 +71,7 @@ def check(facts: Facts) -> Finding:
         "fires",
         title="The host starves the NPU",
         cost_ns=cost,
-        gain_hi_ns=cost,
+        **facts.gain(cost, cause=HOST_CAUSES),
         detail=", ".join(told) + ("; an upper bound, since stacks were on" if facts.stacks else ""),
         action="; ".join(dict.fromkeys(best[:3])) or "record operators and stacks to see what the host does",
         table=host,

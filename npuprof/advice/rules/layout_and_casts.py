@@ -32,7 +32,7 @@ def check(facts: Facts) -> Finding:
         "fires",
         title="Kernels that only change dtype or layout",
         cost_ns=cost,
-        gain_hi_ns=cost,
+        **facts.gain(cost, saved_ns=rows["duration_ns"]),
         detail=f"{share(int(rows['duration_ns'].sum()), whole)} of kernel time: {most}",
         action="one dtype through the loss, torch.npu.config.allow_internal_format=False, contiguous tensors",
         table="kernels",

@@ -43,7 +43,7 @@ def check(facts: Facts) -> Finding:
         "fires",
         title="The forward pass is computed again in the backward pass",
         cost_ns=cost,
-        gain_hi_ns=cost,
+        **facts.gain(cost, saved_ns=rows["duration_ns"]),
         detail=f"{int(again.sum()):,} operators run again, {share(int(rows['duration_ns'].sum()), whole)} of kernel "
         f"time: {most_time(rows)}",
         action="checkpoint fewer layers, or only their cheap operators, as far as the memory allows",

@@ -33,7 +33,7 @@ def check(facts: Facts) -> Finding:
         "fires",
         title="Many kernels are shorter than their launch",
         cost_ns=dispatch,
-        gain_hi_ns=dispatch,
+        **facts.gain(dispatch, cause=_DISPATCH),
         detail=f"{count:,} of {len(kernels):,} kernels ({share(count, len(kernels))}) take less than "
         f"{duration(_SHORT_NS)} each; dispatching operators leaves the NPU idle {duration(dispatch)} a step",
         action="fused operators (torch_npu.npu_rms_norm, npu_rotary_mul ...), foreach optimizers, graph mode",

@@ -34,7 +34,7 @@ def check(facts: Facts) -> Finding:
         "fires",
         title="Kernels leave cores unused",
         cost_ns=cost,
-        gain_hi_ns=cost,
+        **facts.gain(cost, saved_ns=rows["lost_ns"]),
         detail=f"{share(int(rows['duration_ns'].sum()), whole)} of kernel time on fewer cores than there are: "
         f"{most_time(rows)}; {limits.cube_cores} cube and {limits.vector_cores} vector cores; kernels that memory "
         f"limits gain less than {duration(cost)}",

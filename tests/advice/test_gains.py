@@ -1,0 +1,100 @@
+"""Gains of findings come from replays: a machine without what a finding names shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from npuprof import tables
+from npuprof.advice import facts
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from tests import factories
+from tests.analysis.test_accounting import table
+from tests.played import Do, Machine, changed
+
+_US = 1_000
+_ENDED = Do("sync", host=1 * _US)
+_LAYER = [Do("operator", "aten::linear", 10 * _US), Do("launch", "MatMul", 12 * _US, 200 * _US)]
+_PLAIN = [Do("operator", "DataLoader.__next__", 40 * _US), *_LAYER * 4]
+_CASES: dict[str, tuple[list[Do], Callable[[Do], Do]]] = {
+    "layout_and_casts": (
+        [*_PLAIN, *[Do("launch", "Cast", 9 * _US, 70 * _US)] * 4, _ENDED],
+        lambda one: replace(one, device=0) if one.name == "Cast" else one,
+    ),
+    "ai_cpu": (
+        [*_PLAIN, Do("launch", "Unique", 9 * _US, 400 * _US), _ENDED],
+        lambda one: replace(one, device=10 * _US) if one.name == "Unique" else one,
+    ),
+    "copies": (
+        [*_PLAIN, Do("copy", host=5 * _US, device=300 * _US), _ENDED],
+        lambda one: replace(one, device=0) if one.what == "copy" else one,
+    ),
+    "host_bound": (
+        [Do("operator", "DataLoader.__next__", 900 * _US), *_LAYER * 4, _ENDED],
+        lambda one: replace(one, host=0),
+    ),
+}
+
+
+def run_of(rule: str, steps: int = 3) -> Profile:
+    return Machine(latency=4).run([[Do("compile", host=5_000 * _US), *_CASES[rule][0]], *[_CASES[rule][0]] * steps])
+
+
+def times(run: Profile) -> list[int]:
+    return run.tables["steps"]["duration_ns"].tolist()
+
+
+def with_tables(run: Profile, **given: pd.DataFrame) -> Profile:
+    return Profile(Decoded({**run.tables, **given}, factories.info(), Notes()))
+
+
+@pytest.mark.parametrize("rule", _CASES)
+def test_a_gain_is_what_a_step_is_shorter_without_it(rule: str) -> None:
+    found = run_of(rule).advice()[rule]
+    program, without = _CASES[rule]
+    better = Machine(latency=4).run(changed([program] * 4, without))
+    gain = np.mean(times(run_of(rule))[1:]) - np.mean(times(better)[1:])
+    assert found.confidence == "measured"
+    assert found.gain_lo_ns == found.gain_hi_ns == pytest.approx(gain, rel=0.1)
+    # The first step is no part of it: it compiles for 5 ms.
+    assert found.gain_hi_ns < 2_000 * _US
+
+
+def test_kernels_that_hide_behind_the_host_gain_nothing() -> None:
+    late = [part for one in _LAYER for part in (Do("operator", "aten::add", 500 * _US), one)]
+    found = Machine().run([[*late * 4, *[Do("launch", "Cast", 9 * _US, 9 * _US)] * 20, late[0], _ENDED]]).advice()
+    cast = found["layout_and_casts"]
+    assert (cast.state, cast.gain_hi_ns) == ("fires", 0)
+    assert cast.cost_ns == 180 * _US
+    assert cast.rule not in [one.rule for one in found]
+
+
+def test_time_of_a_host_whose_stacks_were_recorded_is_an_upper_limit() -> None:
+    run = run_of("host_bound")
+    slowed = with_tables(run, python=table("python", [(0, 10)], thread_id=100))
+    measured, bounded = run.advice()["host_bound"], slowed.advice()["host_bound"]
+    assert (bounded.gain_lo_ns, bounded.confidence) == (0, "bounded")
+    assert bounded.gain_hi_ns == measured.gain_hi_ns
+    assert run_of("ai_cpu").advice()["ai_cpu"].gain_lo_ns > 0
+
+
+def test_gains_of_a_run_that_cannot_be_played_again_are_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of("ai_cpu")
+    collective = table("communication", [(0, 10)])
+    early = run.tables["kernels"].assign(start_ns=run.tables["kernels"]["start_ns"] - 10**9)
+    unlinked = with_tables(run_of("host_bound"), links=tables.empty("links"))
+    for other, rule in (
+        (with_tables(run, communication=collective), "ai_cpu"),  # its other ranks decide how long it takes
+        (with_tables(run, kernels=early), "ai_cpu"),
+        (unlinked, "host_bound"),  # what the host launched is not known
+    ):
+        found = other.advice()[rule]
+        assert (found.gain_lo_ns, found.gain_hi_ns, found.confidence) == (0, found.cost_ns, "bounded")
+    monkeypatch.setattr(facts, "_MOST_TASKS", 3)
+    assert run_of("ai_cpu").advice()["ai_cpu"].confidence == "bounded"
