@@ -12,8 +12,8 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from npuprof.advice.facts import Facts
-from npuprof.advice.finding import Confidence, Finding, Rule, State
+from npuprof.advice.facts import Confidence, Facts
+from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.rules import RULES
 from npuprof.analysis.accounting import IDLE, Accounting
 from npuprof.errors import NpuprofError
