@@ -43,12 +43,12 @@ _DETAILS = ((2000, 2000, 60), (2000, 1000, 32), (1000, 600, 24), (500, 300, 16),
 def report_figures(
     tables: Mapping[str, pd.DataFrame], info: Info, *, limit_bytes: int = LIMIT_BYTES
 ) -> tuple[go.Figure, go.Figure]:
-    """Draw the timeline and the flame graph, of host time or for a run without host slices of device time.
+    """Draw the timeline and the flame graph, of device time where there are kernels, else of host time.
 
     Bars and names are reduced until both figures fit into `limit_bytes` of a saved notebook; the minimum is about 100
     kB.
     """
-    weight: Weight = "host" if any(len(tables[name]) for name in ("python", "operators", "api")) else "device"
+    weight: Weight = "device" if len(tables["kernels"]) else "host"
     for bars, nodes, name in _DETAILS:
         figures = (
             timeline(tables, info, max_slices=bars, longest_name=name),

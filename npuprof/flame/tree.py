@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal, TypeAlias
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.analysis.correlation import LAYERS, Causes, causes
+from npuprof.analysis.correlation import LAYERS, Causes, causes, without_cycles
 from npuprof.arrays import Int64
 
 Weight: TypeAlias = Literal["host", "device", "count"]
@@ -45,7 +45,8 @@ def call_tree(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
           up exactly.
 
         Paths of different threads are merged and their host times added. Calls from a task queue on another thread are
-        below the operator that enqueued them.
+        below the operator that enqueued them, operators of the backward pass below that of the forward pass that they
+        are derived from.
     """
     calls = merged_calls(tables)
     tree: pd.DataFrame = calls.labels.iloc[calls.label].reset_index(drop=True)
@@ -158,6 +159,7 @@ class MergedCalls:
 def merged_calls(tables: Mapping[str, pd.DataFrame]) -> MergedCalls:
     """Merge all calls and kernels of a run by their path of names; see :func:`call_tree`."""
     causes_of_slices = causes(tables)
+    causes_of_slices = replace(causes_of_slices, callers=_under_forward(tables, causes_of_slices))
     codes, labels = _name_codes(tables)
     host = len(causes_of_slices.callers)
     grown = _Growing(len(labels))
@@ -181,6 +183,18 @@ def merged_calls(tables: Mapping[str, pd.DataFrame]) -> MergedCalls:
         kernel_path=place[kernel_nodes],
         causes=causes_of_slices,
     )
+
+
+def _under_forward(tables: Mapping[str, pd.DataFrame], found: Causes) -> Int64:
+    """Return the callers with each operator of the backward pass under that of the forward pass it is derived from."""
+    links, first = tables["links"], found.first_row["operators"]
+    count = found.first_row["api"] - first
+    source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
+    known = (links["kind"] == "forward_backward").to_numpy(bool) & (source >= 0) & (source < count)
+    known &= (target >= 0) & (target < count)
+    callers = found.callers.copy()
+    callers[target[known] + first] = source[known] + first
+    return without_cycles(callers)
 
 
 @dataclass

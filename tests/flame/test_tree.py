@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import npuprof
 from npuprof import tables
 from npuprof.flame.tree import call_tree
 from tests import factories
+from tests.analysis.test_launches import training
 from tests.budget import examples
 
 
@@ -200,3 +203,30 @@ def _links(rows: Sequence[tuple[str, str, int, str, int]]) -> pd.DataFrame:
     for key in ("source_row", "target_row"):
         columns[key] = columns[key].astype("int64")
     return tables.build("links", columns)
+
+
+def test_operators_of_the_backward_pass_are_below_that_of_the_forward_pass() -> None:
+    run = training()
+    forward, backward = (run["operators"]["name"].iloc[row] for row in (1, 4))
+    below = [path for path in _paths(call_tree(run)) if f"{backward}" in path]
+    assert below
+    assert all(f"{forward} > {backward}" in path for path in below)
+    self_cause = tables.build(
+        "links",
+        {
+            "kind": ["forward_backward"],
+            "source_table": ["operators"],
+            "source_row": np.array([4]),
+            "target_table": ["operators"],
+            "target_row": np.array([1]),
+        },
+    )
+    looped = call_tree(run | {"links": pd.concat([run["links"], self_cause], ignore_index=True)})
+    assert looped["self_device_ns"].sum() == run["kernels"]["duration_ns"].sum()  # a damaged link costs no time
+
+
+@pytest.mark.slow
+def test_of_real_training_nearly_all_time_of_kernels_is_below_python(samples: Path) -> None:
+    tree = call_tree(npuprof.load(samples / "torch_npu/text/level1/rank0_ascend_pt").tables)
+    top = tree[tree["depth"] == 0]
+    assert top["device_ns"][top["layer"] == "python"].sum() > 0.9 * top["device_ns"].sum()
