@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -134,6 +135,16 @@ def _launchers(
         rows[targets[chosen]] = links["source_row"].to_numpy()[chosen] + first[table]
         found.append(rows)
     return found[0], found[1]
+
+
+def launch_moments(tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:
+    """Return for each kernel when the host call that the links name as its launch began; absent without one."""
+    first = dict(zip(LAYERS, np.cumsum([0, *(len(tables[name]) for name in LAYERS)]).tolist(), strict=False))
+    api, operators = _launchers(tables, whole_links(tables), first)
+    rows = np.where(api >= 0, api, operators)
+    starts = np.concatenate([*(tables[name]["start_ns"].to_numpy(np.int64) for name in LAYERS), [0]])
+    moments: pd.Series[Any] = pd.Series(pd.arrays.IntegerArray(starts[rows], rows < 0))
+    return moments
 
 
 def _kernels_of(tables: Mapping[str, pd.DataFrame], task_rows: Int64) -> Int64:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.queue_depth import queue_depth
 from npuprof.arrays import Float64, Int64
 from npuprof.figures.time_axis import thinned
+
+QUEUE = "launched, not started"
+"""Title of the track of launched kernels that have not started."""
 
 MOST_LINES = 8
 """Maximum number of counters; the Counters tab has all."""
@@ -55,6 +59,29 @@ def lines(counters: pd.DataFrame) -> list[Line]:
         ranked.append((int(np.count_nonzero(np.diff(value))), line))
     ranked.sort(key=lambda pair: -pair[0])
     return sorted((line for _, line in ranked[:MOST_LINES]), key=lambda line: line.title)
+
+
+def queue_lines(tables: Mapping[str, pd.DataFrame]) -> list[Line]:
+    """Return for each device how many launched kernels it had not started; see :mod:`npuprof.analysis.queue_depth`."""
+    if not len(tables["links"]) or not len(tables["kernels"]):
+        return []
+    depths = queue_depth(tables)
+    keys = [name for name in ("rank", "device_id") if name in depths]
+    devices = [rows for _, rows in depths.groupby(keys, dropna=False, sort=True)]
+    return [
+        Line(
+            " ".join([QUEUE, *(_owner(keys, rows) if len(devices) > 1 else [])]),
+            "kernels",
+            rows["time_ns"].to_numpy(np.int64),
+            rows["depth"].to_numpy(np.float64),
+        )
+        for rows in devices[:MOST_LINES]
+    ]
+
+
+def _owner(keys: Sequence[str], rows: pd.DataFrame) -> list[str]:
+    words = {"rank": "rank", "device_id": "NPU"}
+    return [f"{words[key]} {rows[key].iloc[0]}" for key in keys]
 
 
 def _title(facts: Mapping[str, object]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from npuprof.figures.chart import label, moment
@@ -85,7 +86,11 @@ def _figure(go: Any, picture: Picture, info: Info, longest_name: int) -> go.Figu
         some = frame[frame["family"] == family]
         if len(some):
             figure.add_trace(_trace(go, look, some))
+    for at in range(len(picture.tracks)):
+        figure.add_trace(_track(go, picture, at, unit_ns))
     height = picture.height
+    tracks = range(len(picture.tracks))
+    titles = [*(lane.title for lane in picture.lanes if lane.title), *(line.title for line in picture.tracks)]
     titled = [lane for lane in picture.lanes if lane.title]
     figure.update_layout(
         **_layout(info, _subtitle(picture), height),
@@ -101,8 +106,8 @@ def _figure(go: Any, picture: Picture, info: Info, longest_name: int) -> go.Figu
         },
         yaxis={
             "range": [height, -0.7],
-            "tickvals": [lane.place for lane in titled],
-            "ticktext": [label(lane.title, 40) for lane in titled],
+            "tickvals": [*(lane.place for lane in titled), *(picture.track(at)[0] + 0.7 for at in tracks)],
+            "ticktext": [label(title, 40) for title in titles],
             "fixedrange": True,
             "showgrid": False,
             "zeroline": False,
@@ -136,6 +141,21 @@ def _trace(go: Any, look: Family, some: pd.DataFrame) -> Any:
         insidetextanchor="middle",
         textangle=0,
         constraintext="inside",
+    )
+
+
+def _track(go: Any, picture: Picture, at: int, unit_ns: int) -> Any:
+    """Return a counter track as a line of steps: each value holds until the next one."""
+    _, times, places, values = picture.track(at)
+    line = picture.tracks[at]
+    return go.Scatter(
+        x=(np.clip(times, picture.first_ns, picture.last_ns) - picture.first_ns) / unit_ns,
+        y=places,
+        mode="lines",
+        line={"shape": "hv", "width": 1.2, "color": FAMILIES["api"].colour},
+        name=label(f"{line.title} (at most {line.top:,.0f})", 60),
+        hovertext=[f"{value:,.0f} {line.unit} {line.title}" for value in values.tolist()],
+        hovertemplate="%{hovertext}<extra></extra>",
     )
 
 

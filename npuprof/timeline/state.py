@@ -13,7 +13,7 @@ import pandas as pd
 from npuprof.arrays import Int64
 from npuprof.info import Info
 from npuprof.observable import Observed
-from npuprof.timeline.counter_tracks import Line, lines
+from npuprof.timeline.counter_tracks import Line, lines, queue_lines
 from npuprof.timeline.flows import Arrows, Relations
 from npuprof.timeline.lane_packing import Bars
 from npuprof.timeline.layers import Group, groups
@@ -78,7 +78,7 @@ class Timeline(Observed):
         group_of = [at for at, group in enumerate(self.groups) for _ in group.layers]
         self._index = WindowIndex(drawn)
         self._group_of_lane = np.array([group_of[lane.layer] for lane in self._index.lanes], np.int64)
-        self.lines: list[Line] = lines(tables["counters"])
+        self.lines: list[Line] = [*queue_lines(tables), *lines(tables["counters"])]
         self.relations = Relations(tables, self.slices)
         self.whole = self._whole()
         self.window = self.whole

@@ -103,6 +103,8 @@ def _body(picture: Picture, legend: int, longest_name: int, *, hover: bool) -> I
     )
     for row in zip(*columns, strict=True):
         yield _bar(scale, *row)
+    for at, line in enumerate(picture.tracks):
+        yield _track(scale, picture, at, label(line.title, _LONGEST_TITLE))
     yield from _legend(list(dict.fromkeys(looks.families)), legend)
 
 
@@ -129,6 +131,22 @@ def _bar(
     return (
         f'{drawn}<text x="{x + width / 2:.1f}" y="{y + 10.5:.1f}" text-anchor="middle" fill="{FAMILIES[family].ink}" '
         f'pointer-events="none">{name}</text>'
+    )
+
+
+def _track(scale: _Scale, picture: Picture, at: int, title: str) -> str:
+    """Draw a counter track as a line of steps, with its greatest value."""
+    top, times, places, _ = picture.track(at)
+    corners = [
+        (scale.x(time - scale.first_ns), _TOP + place * _LANE)
+        for time, place in zip(times.tolist(), places.tolist(), strict=True)
+    ]
+    steps = "".join(f"H{x:.1f}V{y:.1f}" for x, y in corners[1:])
+    return (
+        f'<path d="M{corners[0][0]:.1f} {corners[0][1]:.1f}{steps}" fill="none" stroke="{FAMILIES["api"].colour}"/>'
+        f'<text x="{_LEFT - 6}" y="{_TOP + top * _LANE + 14:.0f}" text-anchor="end">{title}</text>'
+        f'<text x="{_WIDTH - 10}" y="{_TOP + top * _LANE + 8:.0f}" text-anchor="end">'
+        f"{picture.tracks[at].top:,.0f} at most</text>"
     )
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.arrays import Bools, Float64
+from npuprof.arrays import Bools, Float64, Int64
 from npuprof.figures.chart import label
 from npuprof.figures.colours import FAMILIES, FOREGROUND, shade
 from npuprof.quantities import count as count_text
 from npuprof.quantities import duration as duration_text
+from npuprof.timeline.counter_tracks import Line, queue_lines
 from npuprof.timeline.lane_packing import Bars, Lane
 from npuprof.timeline.layers import layers
 from npuprof.timeline.level_of_detail import WindowIndex
@@ -89,6 +90,9 @@ def _text(name: str, start_ns: int, end_ns: int, count: int, busy_ns: int, longe
     )
 
 
+TRACK_HEIGHT = 2.0
+"""Height of a counter track, in lanes."""
+
 _NAMED_BARS = 100  # only the widest carry their name: text is what makes a picture slow
 _FACTS = 1  # shapes; a saved notebook has no room for stacks
 
@@ -102,11 +106,20 @@ class Picture:
     slices: Slices
     first_ns: int
     last_ns: int
+    tracks: list[Line] = field(default_factory=list)
 
     @property
     def height(self) -> float:
-        """The bottom of the last lane."""
-        return self.lanes[-1].place + 1
+        """The bottom of the last track."""
+        return self.lanes[-1].place + 1 + TRACK_HEIGHT * len(self.tracks)
+
+    def track(self, at: int) -> tuple[float, Int64, Float64, Float64]:
+        """Return the upper edge of a track, and in the window the times, positions and values at which it changes."""
+        line = self.tracks[at]
+        times, values = line.within(self.first_ns, self.last_ns)
+        top = self.lanes[-1].place + 1 + TRACK_HEIGHT * at
+        bottom = top + TRACK_HEIGHT - 0.5
+        return top, times, bottom - (bottom - top) * values / line.top, values
 
     @property
     def places(self) -> list[float]:
@@ -146,7 +159,9 @@ def picture(tables: Mapping[str, pd.DataFrame], start_ns: int | None, end_ns: in
     first, last = index.span
     bars = index.within(first, last, pixels=None, most=max(most, len(index.lanes)))
     first = first if start_ns is None else start_ns
-    return Picture(index.lanes, bars, slices, first, last if end_ns is None else end_ns)
+    last = last if end_ns is None else end_ns
+    tracks = [line for line in queue_lines(tables) if line.time_ns[0] <= last and line.time_ns[-1] >= first]
+    return Picture(index.lanes, bars, slices, first, last, tracks)
 
 
 MOST_BYTES = 300_000

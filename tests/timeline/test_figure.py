@@ -10,6 +10,7 @@ import pytest
 from npuprof import tables
 from npuprof.figures.colours import FAMILIES
 from npuprof.info import Info
+from npuprof.timeline.counter_tracks import QUEUE
 from npuprof.timeline.figure import timeline
 from npuprof.timeline.view import picture
 from tests import factories
@@ -18,7 +19,8 @@ from tests import factories
 def bars(figure: Any) -> pd.DataFrame:
     """All bars of a figure as plotly was given them."""
     columns = {"place": "y", "base": "base", "width": "x", "text": "text", "hover": "hovertext"}
-    parts = [pd.DataFrame({name: trace[key] for name, key in columns.items()}) for trace in figure.data]
+    drawn = [trace for trace in figure.data if trace.type == "bar"]
+    parts = [pd.DataFrame({name: trace[key] for name, key in columns.items()}) for trace in drawn]
     joined: pd.DataFrame = pd.concat(parts, ignore_index=True)
     return joined
 
@@ -32,13 +34,13 @@ def test_a_small_run_is_drawn_slice_by_slice() -> None:
     figure = timeline(run, factories.info())
 
     assert len(bars(figure)) == sum(len(run[name]) for name in drawn) + busy
-    assert {trace.type for trace in figure.data} == {"bar"}
-    assert len(figure.data) <= len(FAMILIES)
+    assert {trace.type for trace in figure.data} == {"bar", "scatter"}
+    assert len(figure.data) <= len(FAMILIES) + 1
     assert not figure.layout.shapes
     ticks = [text.split(" · ")[0] for text in figure.layout.yaxis.ticktext]
     assert ticks == [
         *["steps", "marks", "Python", "operators", "operators", "CANN", "CANN"],
-        *["stream 2", "stream 3", "collectives", "busy"],
+        *["stream 2", "stream 3", "collectives", "busy", QUEUE],
     ]
 
 

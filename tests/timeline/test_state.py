@@ -307,12 +307,12 @@ def test_counters_are_lines_below() -> None:
     )
     timeline = Timeline(run, factories.info())
 
-    time_ns, place, value = timeline.line(0)
+    time_ns, place, value = timeline.line(1)
 
-    assert timeline.line_rows[0].title == "AI Core frequency NPU 0"
+    assert timeline.line_rows[1].title == "AI Core frequency NPU 0"
     assert len(time_ns) <= 400
     assert value.max() == 1_850
-    assert place.min() == timeline.line_rows[0].place
+    assert place.min() == timeline.line_rows[1].place
     assert place.max() < timeline.height
 
 

@@ -1,0 +1,50 @@
+"""How many kernels the host had launched that the device had not started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.correlation import launch_moments
+
+
+def queue_depth(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the number of launched kernels that had not started, at each moment at which it changes.
+
+    A kernel is launched when the host call that the links name begins, or when it starts if that is earlier. Kernels
+    that no link names count in no number.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name; ``kernels``, ``tasks``, ``api``, ``operators`` and ``links`` are read.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``rank`` (where the tables are of several), ``device_id``, ``time_ns`` and ``depth``, which holds from then on
+        until the next row; ordered by device and time.
+    """
+    kernels = tables["kernels"]
+    launched = launch_moments(tables)
+    known = np.flatnonzero(launched.notna().to_numpy())
+    start = kernels["start_ns"].to_numpy(np.int64)[known]
+    begun = np.minimum(launched.to_numpy(np.int64, na_value=0)[known], start)
+    keys = ["rank", "device_id"] if "rank" in kernels else ["device_id"]
+    owner = kernels[keys].iloc[known].reset_index(drop=True)
+    group = owner.groupby(keys, dropna=False).ngroup().to_numpy(np.int64)
+    events: pd.DataFrame = pd.DataFrame(
+        {
+            "group": np.concatenate([group, group]),
+            "time_ns": np.concatenate([begun, start]),
+            "change": np.repeat(np.array([1, -1], np.int64), len(known)),
+        }
+    )
+    changes = events.groupby(["group", "time_ns"], sort=True)["change"].sum().reset_index()
+    depth = changes.groupby("group")["change"].cumsum()
+    first = np.unique(group, return_index=True)[1]
+    owners = owner.iloc[first[changes["group"].to_numpy(np.int64)]].reset_index(drop=True)
+    frame: pd.DataFrame = owners.assign(time_ns=changes["time_ns"], depth=depth)
+    return frame
