@@ -10,6 +10,7 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import of_one_kind
 from npuprof.sources.derived_tables import complete
 from npuprof.sources.detect import Run
+from npuprof.sources.repeated_rows import note_repeated_rows
 from npuprof.sources.selection import Selection
 from npuprof.sources.slicing import cut
 from npuprof.texts import encodable
@@ -31,6 +32,8 @@ def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
             )
         decoded.settle()
         decoded.statistics = {encodable(name): of_one_kind(frame) for name, frame in decoded.statistics.items()}
+        if run.source is not saved.SOURCE:
+            note_repeated_rows(decoded.tables, decoded.notes)
         complete(decoded, compare=run.source is not saved.SOURCE)  # which was compared before
         if selection is not None:
             cut(decoded, selection)

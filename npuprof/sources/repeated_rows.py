@@ -1,0 +1,58 @@
+"""Tables in which most rows are there more than once: of files that were merged with themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof.arrays import Bools, Records
+from npuprof.notes import Notes
+from npuprof.sources.columns.builders import ABSENT
+
+_TIMES = ("start_ns", "time_ns", "allocated_ns")
+_NUMBERS_OF_ROWS = {"id", "parent_id", "op_id", "step"}
+_FEWEST = 20  # of fewer rows, some may well be alike
+_SHARE = 0.4  # half of the rows of what is there twice, less those that lie apart
+
+
+def note_repeated_rows(tables: Mapping[str, pd.DataFrame], notes: Notes) -> None:
+    """Warn of each table in which so many rows equal the one before that they cannot be rows of the run."""
+    for name, frame in tables.items():
+        time = next((column for column in _TIMES if column in frame), None)
+        if time is None or len(frame) < _FEWEST:
+            continue
+        count = int(np.count_nonzero(_repeats(frame, time)))
+        if count >= _SHARE * len(frame):
+            notes.warning(
+                name,
+                "a row is there more than once: a file was merged with itself, or holds one export twice; counts and "
+                f"sums of {name} are too high",
+                count,
+            )
+
+
+def _repeats(frame: pd.DataFrame, time: str) -> Bools:
+    """Return the rows that equal the row before them in order of time, but for the numbers of rows."""
+    start = _values(frame[time])
+    order = np.argsort(start, kind="stable") if (start[1:] < start[:-1]).any() else np.arange(len(start))
+    equal: Bools = np.diff(start[order]) == 0
+    for name in frame.columns:
+        if equal.mean() < _SHARE:
+            break
+        if name not in _NUMBERS_OF_ROWS and name != time:
+            values = _values(frame[name])[order]
+            equal &= values[1:] == values[:-1]
+    return equal
+
+
+def _values(column: pd.Series[Any]) -> Records:
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column.cat.codes.to_numpy()
+    if isinstance(column.dtype, pd.Int64Dtype):
+        return column.to_numpy(np.int64, na_value=ABSENT)
+    if column.dtype == np.dtype(np.float64):
+        return column.fillna(0).to_numpy()
+    return column.to_numpy() if column.dtype == np.dtype(np.int64) else pd.factorize(column)[0]
