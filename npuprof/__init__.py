@@ -22,8 +22,9 @@ if TYPE_CHECKING:
         supported_export_type,
         supported_profiler_level,
     )
+    from npuprof.comparison import Comparison
     from npuprof.errors import NpuprofError, NpuprofWarning
-    from npuprof.loading import load, load_set
+    from npuprof.loading import compare, load, load_set
     from npuprof.markers import mark, pop, push, range_end, range_start
     from npuprof.markers import range as range  # noqa: A004 - public, but not for a star import
     from npuprof.notebook import load_ipython_extension, unload_ipython_extension
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from npuprof.session.session import Session, profile
 
 __all__ = [
+    "Comparison",
     "NpuprofError",
     "NpuprofWarning",
     "Options",
@@ -45,6 +47,7 @@ __all__ = [
     "ProfileSet",
     "ProfilerAction",
     "Session",
+    "compare",
     "last",
     "load",
     "load_ipython_extension",
@@ -67,6 +70,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Comparison": "npuprof.comparison",
     "NpuprofError": "npuprof.errors",
     "NpuprofWarning": "npuprof.errors",
     "Options": "npuprof.options",
@@ -74,6 +78,7 @@ _HOMES = {
     "ProfileSet": "npuprof.ranks.profile_set",
     "ProfilerAction": "npuprof.session.schedule",
     "Session": "npuprof.session.session",
+    "compare": "npuprof.loading",
     "last": "npuprof.session.mixins",
     "load": "npuprof.loading",
     "load_ipython_extension": "npuprof.notebook",
@@ -129,7 +134,14 @@ def _cell_display() -> CellBar | None:
     return cell_display()
 
 
+def _show_comparison(shown: Comparison) -> None:
+    from npuprof.notebook.report import show_comparison
+
+    show_comparison(shown)
+
+
 interactive.explorer = _explorer
+interactive.show_comparison = _show_comparison
 interactive.cell_display = _cell_display
 
 if os.environ.get("NPUPROF_OPTIONS") or os.environ.get("MS_PROFILER_OPTIONS"):

@@ -16,3 +16,6 @@ explorer: Callable[[Any], Widget]
 
 cell_display: Callable[[], Any]
 """Return a :class:`npuprof.progress.Display` under the running cell; None where no kernel runs this code."""
+
+show_comparison: Callable[[Any], None]
+"""Show a :class:`npuprof.comparison.Comparison` below the running cell."""

@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from npuprof.comparison import Comparison
 from npuprof.errors import OptionsError, SourceError
 from npuprof.options.reading import FORMS
 from npuprof.profiles import Profile
@@ -93,6 +94,40 @@ def load_set(
     """
     root, found, selection = _look(path, source, steps, start, end)
     return _as_set(root, found, selection)
+
+
+def compare(
+    a: Profile | ProfileSet | str | PathLike[str],
+    b: Profile | ProfileSet | str | PathLike[str],
+    *,
+    names: tuple[str, str] = ("a", "b"),
+) -> Comparison:
+    """Compare two runs, or two sets of ranks: by how much a step of `a` is longer, and where that time lies.
+
+    Parameters
+    ----------
+    a, b
+        What :func:`load` returns, or a path to load. The ranks of a set are repeats of each other.
+    names
+        What to call them in texts and figures.
+
+    Returns
+    -------
+    The difference, as ``a - b`` returns it.
+
+    Raises
+    ------
+    SourceError
+        If nothing can be read at a path.
+    NpuprofError
+        If a side has no step and no device time.
+    """
+    return Comparison.of(_runs(a), _runs(b), names)
+
+
+def _runs(side: Profile | ProfileSet | str | PathLike[str]) -> Iterable[Profile]:
+    opened = side if isinstance(side, (Profile, ProfileSet)) else open_path(side)
+    return [opened] if isinstance(opened, Profile) else opened
 
 
 def _look(

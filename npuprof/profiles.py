@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from npuprof.analysis.by import Key
     from npuprof.analysis.chip_limits import ChipLimits
     from npuprof.analysis.summary import Summary
+    from npuprof.comparison import Comparison
     from npuprof.exports.stacks import Metric
 
 _PAGE_FIGURES_BYTES = 20 << 20  # a page of its own has room for every detail that the figures can show
@@ -315,6 +316,15 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         from npuprof.analysis.memory_peak import memory_leaks
 
         return memory_leaks(self.tables)
+
+    def __sub__(self, other: Profile) -> Comparison:
+        """Return by how much a step of this run is longer than one of `other`, and where that time lies."""
+        from npuprof.comparison import Comparison
+
+        if not isinstance(other, Profile):
+            return NotImplemented
+        names = (self.info.name, other.info.name)
+        return Comparison.of([self], [other], names if all(names) and names[0] != names[1] else ("a", "b"))
 
     def explore(self) -> Widget:
         """Return the explorer, a live view with a tab for each kind of data, for the last line of a cell.

@@ -17,7 +17,8 @@ from npuprof import tables as schema
 from npuprof.analysis.correlation import Causes, causes
 from npuprof.arrays import Bools, Int64
 
-_FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
+# A frame of a stack as frameworks write it.
+FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
 # Files of Python and of installed packages, whose names a framework may shorten to begin with the package; what a
 # string, an import or a built-in function ran has no file, but what was typed into IPython is the user's.
 _INSTALLED = re.compile(
@@ -77,7 +78,7 @@ class Places:
     def at(self, rows: Int64) -> pd.DataFrame:
         """Return the places of host rows as the causes number them; see :meth:`of`."""
         frame, entered = self._frames_of(rows)
-        parts = [_FRAME.fullmatch(one) for one in self._texts]
+        parts = [FRAME.fullmatch(one) for one in self._texts]
         numbers = np.array([*(int(part["line"]) if part else 0 for part in parts), 0], np.int64)
         modules, module = self._modules
         places: pd.DataFrame = pd.DataFrame(
@@ -164,7 +165,7 @@ class Places:
 
 def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
     """Return the places, as :meth:`Places.of` does, of a column of stacks: names with a frame a line."""
-    told = [_FRAME.fullmatch(_user_frame(str(one)) or _any_frame(str(one))) for one in stacks.cat.categories]
+    told = [FRAME.fullmatch(_user_frame(str(one)) or _any_frame(str(one))) for one in stacks.cat.categories]
     codes = stacks.cat.codes.to_numpy(np.int64)
     known = np.array([*(part is not None for part in told), False])[codes]
     numbers = np.array([*(int(part["line"]) if part else 0 for part in told), 0], np.int64)
@@ -243,7 +244,7 @@ def _any_frame(stack: str) -> str:
 
 
 def _frames_in(stack: str) -> list[tuple[str, str]]:
-    return [(line, part["file"]) for line in stack.split("\n") if (part := _FRAME.fullmatch(line))]
+    return [(line, part["file"]) for line in stack.split("\n") if (part := FRAME.fullmatch(line))]
 
 
 def _module(name: str) -> str:

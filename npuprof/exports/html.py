@@ -84,7 +84,7 @@ def report_html(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advic
     Styles are inline, with the colours of the notebook's theme; there is no script. Every text from the recording is
     escaped and shortened, so the fragment stays below 100 kB. The first findings of the advice are shown.
     """
-    return _framed(_overview(summary, info, advice) + _notes(notes))
+    return framed(_overview(summary, info, advice) + _notes(notes))
 
 
 def page_html(
@@ -101,16 +101,21 @@ def page_html(
     The page refers to nothing outside itself, which its content security policy enforces. `picture` is an SVG document
     for browsers without scripts.
     """
-    return _page(_framed(_overview(summary, info, advice)), info, notes, figures, picture)
+    return _page(framed(_overview(summary, info, advice)), info, notes, figures, picture)
 
 
 def set_page_html(runs: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure]) -> str:
     """Return the page of a set of runs, as :func:`page_html` of a run; `runs` is their table as HTML."""
-    return _page(_framed(_head(info)) + runs, info, notes, figures)
+    return _page(framed(_head(info)) + runs, info, notes, figures)
 
 
 def _page(head: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure], picture: str = "") -> str:
-    title = _text(f"npuprof · {info.name}" if info.name else "npuprof", _LONGEST_LINE)
+    title = f"npuprof · {info.name}" if info.name else "npuprof"
+    return page_of(title, head, figures, picture, framed(_notes(notes)))
+
+
+def page_of(title: str, head: str, figures: Mapping[str, go.Figure], picture: str = "", tail: str = "") -> str:
+    """Return a self-contained page of HTML fragments, with figures by title between them and plotly.js."""
     unscripted = "<p>The interactive figures need JavaScript; nothing is loaded from elsewhere.</p>" + picture
     drawn = "".join(
         f"<section>{element(figure, f'figure-{index}', name)}</section>"
@@ -121,9 +126,9 @@ def _page(head: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.F
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
         "style-src 'unsafe-inline'; img-src data: blob:\">"
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{title}</title><style>{_PAGE_STYLE}</style>{library()}</head>"
+        f"<title>{text(title, _LONGEST_LINE)}</title><style>{_PAGE_STYLE}</style>{library()}</head>"
         f"<body><main>{head}{drawn}<noscript>{unscripted}</noscript>"
-        f"{_framed(_notes(notes))}</main></body></html>"
+        f"{tail}</main></body></html>"
     )
 
 
@@ -135,7 +140,8 @@ _PAGE_STYLE = (
 )
 
 
-def _framed(content: str) -> str:
+def framed(content: str) -> str:
+    """Return a fragment in the style of a report."""
     style = f"font-family:{_FONT};font-size:13px;line-height:1.45;color:var(--jp-ui-font-color1,inherit);max-width:100%"
     return f'<div class="{REPORT} {AS_TEXT}" style="{style}">{content}</div>' if content else ""
 
@@ -144,37 +150,40 @@ def _overview(summary: Summary, info: Info, advice: Advice) -> str:
     # The bar tells of one device all that the table would.
     shown = [grid for grid in grids(summary) if not grid.title.startswith(DEVICE_TIME) or len(summary.devices) > 1]
     bars = "".join(map(_device_bar, summary.devices[:_MOST_BARS]))
-    return _head(info) + _verdict(advice) + bars + _findings(advice) + _figures(summary) + "".join(map(_grid, shown))
+    return (
+        _head(info) + _verdict(advice) + bars + _findings(advice) + _figures(summary) + "".join(map(grid_html, shown))
+    )
 
 
 def _verdict(advice: Advice) -> str:
     if not advice.step_ns:
         return ""
-    line = _text(advice.headline(), _LONGEST_LINE)
+    line = text(advice.headline(), _LONGEST_LINE)
     return f'<div style="font-size:15px;font-weight:600;margin:8px 0 2px">{line}</div>'
 
 
 def _findings(advice: Advice) -> str:
     """Write the first findings: what happens, what it costs and may gain, where, and what to do."""
     items = "".join(
-        f'<li style="margin:4px 0;overflow-wrap:anywhere"><strong>{_text(one.title, _LONGEST_CELL)}</strong> '
-        f'<span style="white-space:nowrap">{_text(duration(one.cost_ns), 40)}</span> '
-        f'<span style="color:{_FAINT};white-space:nowrap">{_text(gain(one), 60)}</span>'
-        f"<div>{_text(one.detail, _LONGEST_LINE)}</div>"
-        f'<div style="color:{_FAINT}">→ {_text(one.action, _LONGEST_LINE)}</div></li>'
+        f'<li style="margin:4px 0;overflow-wrap:anywhere"><strong>{text(one.title, _LONGEST_CELL)}</strong> '
+        f'<span style="white-space:nowrap">{text(duration(one.cost_ns), 40)}</span> '
+        f'<span style="color:{_FAINT};white-space:nowrap">{text(gain(one), 60)}</span>'
+        f"<div>{text(one.detail, _LONGEST_LINE)}</div>"
+        f'<div style="color:{_FAINT}">→ {text(one.action, _LONGEST_LINE)}</div></li>'
         for one in advice.fired[:MOST_FINDINGS]
     )
     listed = f'<ol style="margin:6px 0 0;padding-left:22px">{items}</ol>' if items else ""
     rest = advice.rest(MOST_FINDINGS)
     return listed + (
-        f'<div style="color:{_FAINT};margin-top:4px;overflow-wrap:anywhere">{_text(rest, _LONGEST_LINE)}</div>'
+        f'<div style="color:{_FAINT};margin-top:4px;overflow-wrap:anywhere">{text(rest, _LONGEST_LINE)}</div>'
         if rest
         else ""
     )
 
 
-def _text(text: str, longest: int) -> str:
-    return html.escape(printable(text, longest))
+def text(content: str, longest: int) -> str:
+    """Return a text of a recording for HTML: one line, shortened and escaped."""
+    return html.escape(printable(content, longest))
 
 
 def _head(info: Info) -> str:
@@ -184,11 +193,11 @@ def _head(info: Info) -> str:
         if info.simulated
         else ""
     )
-    name = f'<span style="overflow-wrap:anywhere">{_text(info.name, _LONGEST_LINE)}</span>' if info.name else ""
-    known = _text(" · ".join(origin(info)), _LONGEST_LINE)
+    name = f'<span style="overflow-wrap:anywhere">{text(info.name, _LONGEST_LINE)}</span>' if info.name else ""
+    known = text(" · ".join(origin(info)), _LONGEST_LINE)
     failed = (
         f'<div style="border-left:3px solid {_SEVERITY["error"]};padding-left:8px;margin-top:4px;'
-        f'overflow-wrap:anywhere">The profiled code raised {_text(info.failed, _LONGEST_LINE)}</div>'
+        f'overflow-wrap:anywhere">The profiled code raised {text(info.failed, _LONGEST_LINE)}</div>'
         if info.failed
         else ""
     )
@@ -201,8 +210,8 @@ def _head(info: Info) -> str:
 
 def _figures(summary: Summary) -> str:
     cells = "".join(
-        f'<div style="min-width:90px"><div style="font-size:11px;color:{_FAINT}">{_text(name, 40)}</div>'
-        f'<div style="font-size:16px;font-weight:600;white-space:nowrap">{_text(value, 40)}</div></div>'
+        f'<div style="min-width:90px"><div style="font-size:11px;color:{_FAINT}">{text(name, 40)}</div>'
+        f'<div style="font-size:16px;font-weight:600;white-space:nowrap">{text(value, 40)}</div></div>'
         for name, value in key_figures(summary)
     )
     return f'<div style="display:flex;flex-wrap:wrap;gap:8px 26px;margin:10px 0">{cells}</div>'
@@ -220,7 +229,7 @@ def _device_bar(device: DeviceTimes) -> str:
     # Spaces part the words where a viewer strips all styles.
     legend = " ".join(
         f'<span style="white-space:nowrap"><span style="display:inline-block;width:9px;height:9px;'
-        f'background:{colour};margin-right:4px"></span>{name} {_text(share(part, device.span_ns), 10)}</span>'
+        f'background:{colour};margin-right:4px"></span>{name} {text(share(part, device.span_ns), 10)}</span>'
         for name, part, colour in shares
     )
     return (
@@ -231,14 +240,15 @@ def _device_bar(device: DeviceTimes) -> str:
     )
 
 
-def _grid(grid: Grid) -> str:
+def grid_html(grid: Grid) -> str:
+    """Return a table of texts."""
     first_numeric = len(grid.headings) - grid.numeric
 
     def cells(row: Sequence[str], tag: str, style: str) -> str:
         return "".join(
             f'<{tag} style="padding:2px 10px 2px 0;border:0;vertical-align:top;'
             f'{_NAME if not column else _NUMBER if column >= first_numeric else _WORD}{style}">'
-            f"{_text(cell, _LONGEST_CELL if not column else _LONGEST_WORD)}</{tag}>"
+            f"{text(cell, _LONGEST_CELL if not column else _LONGEST_WORD)}</{tag}>"
             for column, cell in enumerate(row)
         )
 
@@ -246,7 +256,7 @@ def _grid(grid: Grid) -> str:
     head = f'<tr style="{line}">{cells(grid.headings, "th", f"font-weight:600;color:{_FAINT}")}</tr>'
     body = "".join(f'<tr style="{line}">{cells(row, "td", "")}</tr>' for row in grid.rows)
     return (
-        f'<div style="overflow-x:auto;margin-top:12px"><div style="font-weight:600">{_text(grid.title, 80)}</div>'
+        f'<div style="overflow-x:auto;margin-top:12px"><div style="font-weight:600">{text(grid.title, 80)}</div>'
         f'<table style="border-collapse:collapse;border:0;margin:2px 0;font-size:12px"><thead>{head}</thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
@@ -262,8 +272,8 @@ def _notes(notes: pd.DataFrame) -> str:
         return ""
     rows = "".join(
         f'<div style="border-left:3px solid {_SEVERITY.get(severity, _LINE)};padding-left:8px;margin:3px 0;'
-        f'overflow-wrap:anywhere">{_text(severity, 20)}: {_text(source, _LONGEST_CELL)}: '
-        f"{_text(message, _LONGEST_LINE)}</div>"
+        f'overflow-wrap:anywhere">{text(severity, 20)}: {text(source, _LONGEST_CELL)}: '
+        f"{text(message, _LONGEST_LINE)}</div>"
         for severity, source, message in note_rows(notes, _MOST_NOTES)
     )
     more = (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import display
 
 if TYPE_CHECKING:
+    from npuprof.comparison import Comparison
     from npuprof.profiles import Profile
     from npuprof.session.session import Session
 
@@ -53,6 +54,34 @@ def show_run(run: Profile) -> None:
             bundles = [_failure(f"The {what} could not be made", error, run.info.recording)]
         for bundle in bundles:
             display(bundle, raw=True)
+
+
+def show_comparison(comparison: Comparison) -> None:
+    """Show the difference of two runs in words and tables, a waterfall and a flame graph, each in a message.
+
+    A failure is shown instead of the part; only an interrupt is raised.
+    """
+    for what, part in (("comparison", _comparison), ("figures", _comparison_figures)):
+        try:
+            bundles = part(comparison)
+        except Exception as error:  # noqa: BLE001 - shown; the other part is still shown
+            bundles = [_failure(f"The {what} could not be made", error, None)]
+        for bundle in bundles:
+            display(bundle, raw=True)
+
+
+def _comparison(comparison: Comparison) -> list[_Bundle]:
+    return [{"text/plain": repr(comparison), "text/html": _SAVED_PICTURES + comparison._repr_html_()}]
+
+
+def _comparison_figures(comparison: Comparison) -> list[_Bundle]:
+    from npuprof.figures.embed import mimebundle
+
+    drawn = {"waterfall": comparison.plot_waterfall(), "flame graph": comparison.plot_flamegraph()}
+    return [
+        {**mimebundle(figure), "text/plain": f"[{name}: shown where plotly figures are; the table has its rows]"}
+        for name, figure in drawn.items()
+    ]
 
 
 def _summary(run: Profile) -> list[_Bundle]:

@@ -14,6 +14,7 @@ from npuprof.profiles import Profile
 
 if TYPE_CHECKING:
     from npuprof.advice.findings import Advice
+    from npuprof.comparison import Comparison
 
 
 class SetAnswers(ABC):
@@ -34,6 +35,13 @@ class SetAnswers(ABC):
     if TYPE_CHECKING:
 
         def _rank_runs(self) -> Iterator[Profile]: ...
+
+    def __sub__(self, other: SetAnswers | Profile) -> Comparison:
+        """Return by how much a step of these ranks is longer than one of `other`; ranks are repeats of each other."""
+        return _compared(self, other)
+
+    def __rsub__(self, other: Profile) -> Comparison:
+        return _compared(other, self)
 
     def breakdown(self) -> pd.DataFrame:
         """Return where the time of each step of each rank went; see :meth:`npuprof.profiles.Profile.breakdown`."""
@@ -131,3 +139,10 @@ class SetAnswers(ABC):
         from npuprof.analysis.rank_replay import critical_path
 
         return critical_path(self.table("communication"))
+
+
+def _compared(a: SetAnswers | Profile, b: SetAnswers | Profile) -> Comparison:
+    from npuprof.comparison import Comparison
+
+    first, second = ([side] if isinstance(side, Profile) else side for side in (a, b))
+    return Comparison.of(first, second)

@@ -1,0 +1,102 @@
+"""What ``a - b`` returns: the difference of two runs with its figures and exports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pandas as pd
+
+from npuprof import atomic, interactive
+from npuprof.difference.difference import Difference
+from npuprof.difference.side import Run, sides
+from npuprof.info import Info
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from npuprof.analysis.accounting import Accounting
+
+_BARS = 10
+
+
+class Compared(Protocol):
+    """A profile, as far as a comparison reads it."""
+
+    tables: dict[str, pd.DataFrame]
+    info: Info
+
+    @property
+    def accounting(self) -> Accounting:
+        """Where each nanosecond of its steps went."""
+
+    @property
+    def launches(self) -> pd.DataFrame:
+        """Its kernels with what launched them."""
+
+
+class Comparison(Difference):
+    """A step of run `a` minus a step of run `b`: :attr:`rows`, :attr:`significant`, figures and exports.
+
+    In a notebook it shows the difference in one sentence, what made it, a waterfall and a differential flame graph.
+    """
+
+    @classmethod
+    def of(cls, a: Iterable[Compared], b: Iterable[Compared], names: tuple[str, str] = ("a", "b")) -> Comparison:
+        """Compare runs: each side is one run, or several ranks that repeat each other.
+
+        Raises
+        ------
+        NpuprofError
+            If a side has no step and no device time.
+        """
+        runs = [[Run(one.tables, one.info, one.accounting, one.launches) for one in side] for side in (a, b)]
+        return cls(*sides(runs[0], runs[1]), names)
+
+    def plot_waterfall(self, *, bars: int = _BARS) -> go.Figure:
+        """Draw the way from a step of `b` to a step of `a`: the largest differences, and the rest in one bar.
+
+        Parameters
+        ----------
+        bars
+            The number of differences with a bar of their own.
+        """
+        from npuprof.figures.difference import plot_waterfall
+
+        rows = self.largest(bars)
+        drawn = rows.assign(title=[self.title(row) for _, row in rows.iterrows()])
+        return plot_waterfall(drawn, (self.b_ns, self.a_ns), self.names, self._origin, subtitle=self.noise)
+
+    def plot_flamegraph(self) -> go.Figure:
+        """Draw what a step consists of, as wide as its time on both sides: red where `a` is slower, else blue."""
+        from npuprof.figures.difference import plot_flame_difference
+
+        return plot_flame_difference(self.rows, self.names, self._origin, subtitle=self.sentence())
+
+    @property
+    def _origin(self) -> Info:
+        return Info(name=" - ".join(self.names), simulated=self.simulated)
+
+    def to_html(self, path: str | PathLike[str]) -> Path:
+        """Write a self-contained page with the tables and both figures; return its path."""
+        from npuprof.exports.difference import difference_page
+
+        figures = {"Waterfall": self.plot_waterfall(), "Differential flame graph": self.plot_flamegraph()}
+        return _written(path, difference_page(self, figures))
+
+    def _repr_html_(self) -> str:
+        from npuprof.exports.difference import difference_html
+
+        return difference_html(self)
+
+    def _ipython_display_(self) -> None:
+        interactive.show_comparison(self)
+
+
+def _written(path: str | PathLike[str], content: str) -> Path:
+    target = Path(path)
+    with atomic.replacing(target, like_before=True) as file:
+        file.write(content.encode("utf-8", "backslashreplace"))
+    return target

@@ -1,0 +1,382 @@
+"""``a - b``: by how much a step of one run is longer than one of another, and where that time lies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.arrays import Int64
+from npuprof.difference import noise
+from npuprof.difference.exact import per_step
+from npuprof.difference.guards import guards
+from npuprof.difference.owners import OWNERS
+from npuprof.difference.side import Side
+from npuprof.difference.tree import nodes
+from npuprof.errors import NpuprofError
+from npuprof.quantities import duration, printable
+
+LEVELS = (0.01, 0.04)
+"""The share of false rows among those that are called significant: at the top, and at all depths below together."""
+_INTERVALS = 400  # rows, the greatest differences, that have an interval
+_SHOWN = 10
+_VERSION = 1
+_WORDS = {
+    "computing": "computing",
+    "waiting": "waiting for other ranks",
+    "moving": "moving data between ranks",
+    "communication": "communication",
+    "copy": "copies",
+    "idle": "an idle NPU",
+}
+_OF_PART = {"waiting": "wait", "moving": "transfer", "communication": "communication", "copy": "copy", "idle": "gap"}
+
+
+class Difference:
+    """A step of run `a` minus a step of run `b`.
+
+    Attributes
+    ----------
+    a, b
+        The sides.
+    names
+        What the sides are called.
+    rows
+        A row for each part of a step, and below it for what it consists of; rows of one parent add up to it exactly,
+        and those of depth 0 to :attr:`delta_ns`:
+
+        * ``depth``, ``parent`` (row, -1 at the top), ``part``, ``name``, ``path`` and ``place`` (source line);
+        * ``a_ns``, ``b_ns``, ``delta_ns``: nanoseconds per step, the mean over steps;
+        * ``a_count``, ``b_count``: kernels, collectives or copies per step;
+        * ``by_count_ns`` and ``by_mean_ns``: what of the difference comes from their number, and from their mean;
+        * ``share`` of the difference of the step;
+        * ``low_ns``, ``high_ns``: the interval that 95 % of repeated draws of the steps lie in; ``p_value`` of Welch's
+          t-test over steps and whether it is ``significant``: absent with one step on a side;
+        * ``why``: ``new``, ``gone``, ``count``, ``slower``, ``faster``, ``shape``, ``dtype``, ``gap``, ``wait`` ...
+    guards
+        What else differs between the sides, a sentence each.
+    """
+
+    def __init__(self, a: Side, b: Side, names: tuple[str, str] = ("a", "b")) -> None:
+        for side, name in zip((a, b), names, strict=True):
+            if not len(side.steps):
+                raise NpuprofError(f"{name} has no step and no device time: there is nothing to compare")
+        self.a, self.b, self.names = a, b, names
+        self.guards = guards(a, b)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether any of the runs is of a simulated NPU."""
+        return any(run.info.simulated for side in (self.a, self.b) for run in side.runs)
+
+    @property
+    def a_ns(self) -> int:
+        """The mean step of `a`."""
+        return _mean(self.a)
+
+    @property
+    def b_ns(self) -> int:
+        """The mean step of `b`."""
+        return _mean(self.b)
+
+    @property
+    def delta_ns(self) -> int:
+        """The mean step of `a` minus that of `b`: above zero where `a` is slower."""
+        return self.a_ns - self.b_ns
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """The rows of the difference; see the class."""
+        made, (of_a, of_b) = self._nodes
+        parents = made["parent"].to_numpy(np.int64)
+        sides = [_summed(side, node, parents) for side, node in ((self.a, of_a), (self.b, of_b))]
+        times = [
+            per_step(one.sum(axis=1), parents, len(side.steps), _mean(side))
+            for (one, _), side in zip(sides, (self.a, self.b), strict=True)
+        ]
+        counts = [count / len(side.steps) for (_, count), side in zip(sides, (self.a, self.b), strict=True)]
+        delta = times[0] - times[1]
+        by_count = _by_count(times, counts)
+        frame: pd.DataFrame = made.assign(
+            a_ns=times[0],
+            b_ns=times[1],
+            delta_ns=delta,
+            a_count=counts[0],
+            b_count=counts[1],
+            by_count_ns=by_count,
+            by_mean_ns=delta - by_count,
+            share=delta / self.delta_ns if self.delta_ns else np.full(len(made), np.nan),
+            **self._noise(made["depth"].to_numpy(), sides[0][0], sides[1][0], delta),
+        )
+        frame["why"] = _reasons(frame)
+        frame["place"] = self._places()
+        return frame
+
+    @property
+    def significant(self) -> pd.DataFrame:
+        """The rows that differ by more than noise, the greatest difference first."""
+        rows = self.rows
+        chosen = rows[rows["significant"].fillna(False).to_numpy(bool)]
+        ordered: pd.DataFrame = chosen.iloc[np.argsort(-chosen["delta_ns"].abs().to_numpy(), kind="stable")]
+        return ordered
+
+    @property
+    def noise(self) -> str:
+        """How many steps each side has, and whether noise is known."""
+        counts = len(self.a.steps), len(self.b.steps)
+        if min(counts) < 2:
+            return "one step each: no noise known" if counts == (1, 1) else f"{_steps(counts)}: no noise known"
+        return f"{_steps(counts)}; intervals of 95 %"
+
+    def evidence(self, row: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return what a row consists of on each side: rows of ``kernels``, ``communication`` or ``tasks``.
+
+        Raises
+        ------
+        NpuprofError
+            If there is no such row.
+        """
+        made, of = self._nodes
+        if not 0 <= row < len(made):
+            raise NpuprofError(f"there is no row {row}; rows are numbered from 0 to {len(made) - 1}")
+        below = _below(made["parent"].to_numpy(np.int64), row)
+        frames = [_rows_of(side, np.isin(node, below)) for side, node in zip((self.a, self.b), of, strict=True)]
+        return frames[0], frames[1]
+
+    def sentence(self) -> str:
+        """Return the difference in one sentence: how much, and which part of the step most of it is."""
+        names = [printable(name, 60) for name in self.names]
+        total = self.delta_ns
+        if not total:
+            return f"A step of {names[0]} takes as long as one of {names[1]}: {duration(self.a_ns)}."
+        comparative = "slower" if total > 0 else "faster"
+        first = f"A step of {names[0]} is {duration(abs(total))} {comparative} than one of {names[1]}"
+        top = self.rows[self.rows["depth"] == 0]
+        same = top[(np.sign(top["delta_ns"]) == np.sign(total)).to_numpy(bool)]
+        most = same.loc[same["delta_ns"].abs().idxmax()]
+        part, amount = _WORDS[str(most["part"])], duration(abs(int(most["delta_ns"])))
+        own = ", not your kernels" if most["part"] in ("waiting", "idle") else ""
+        if abs(most["delta_ns"]) > abs(total):
+            return f"{first}: {part} takes {amount} {'more' if total > 0 else 'less'}{own}."
+        return f"{first}: {amount} of it is {part}{own}."
+
+    def largest(self, most: int = _SHOWN) -> pd.DataFrame:
+        """Return the rows that tell most of the difference: the deepest, the greatest first, none inside another."""
+        rows: pd.DataFrame = self.rows
+        inner = set(rows["parent"])
+        leaves = rows[~rows.index.isin(inner)]
+        ordered = leaves.iloc[np.argsort(-leaves["delta_ns"].abs().to_numpy(), kind="stable")]
+        largest: pd.DataFrame = ordered[(ordered["delta_ns"] != 0).to_numpy(bool)].iloc[:most]
+        return largest
+
+    def lines(self) -> list[str]:
+        """Return the difference as lines of text: guards, the sentence, the parts, and the largest rows."""
+        lines = [*(f"! {guard}" for guard in self.guards), self.sentence(), self.noise]
+        rows = self.rows
+        for _, row in rows[rows["depth"] == 0].iterrows():
+            lines.append(f"{signed(row['delta_ns'])}  {row['name']}{self._interval(row)}")
+        lines.append("")
+        for _, row in self.largest().iterrows():
+            place = f"  {row['place']}" if row["place"] else ""
+            lines.append(f"{signed(row['delta_ns'])}  {self.title(row)}  {row['why']}{place}{self._interval(row)}")
+        return [printable(line, 300) for line in lines]
+
+    def title(self, row: pd.Series[Any]) -> str:
+        """Return what a row of :attr:`rows` is called by itself: its name, behind what it is part of."""
+        names = [str(row["name"])]
+        if row["depth"] and row["part"] != "computing":
+            names.insert(0, str(row["part"]))
+        elif row["path"] and row["path"] != row["name"]:
+            names.insert(0, str(row["path"]).rpartition("/")[2])
+        return ": ".join(names)
+
+    def _interval(self, row: pd.Series[Any]) -> str:
+        if pd.isna(row["low_ns"]):
+            return ""
+        star = "" if row["significant"] else ", may be noise"
+        return f"  ({signed(row['low_ns'])} to {signed(row['high_ns'])}{star})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the difference as plain data."""
+        rows = self.rows.astype(object).where(self.rows.notna(), None)
+        return {
+            "version": _VERSION,
+            "a": self.names[0],
+            "b": self.names[1],
+            "simulated": self.simulated,
+            "a_ns": self.a_ns,
+            "b_ns": self.b_ns,
+            "delta_ns": self.delta_ns,
+            "steps": [len(self.a.steps), len(self.b.steps)],
+            "guards": self.guards,
+            "sentence": self.sentence(),
+            "rows": [{str(key): _plain(value) for key, value in row.items()} for row in rows.to_dict("records")],
+        }
+
+    def to_json(self) -> str:
+        """Return :meth:`to_dict` as JSON."""
+        return json.dumps(self.to_dict(), indent=1)
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+    @cached_property
+    def _nodes(self) -> tuple[pd.DataFrame, tuple[Int64, Int64]]:
+        return nodes(self.a, self.b)
+
+    def _noise(self, depth: Int64, a: npt.NDArray[np.int64], b: npt.NDArray[np.int64], delta: Int64) -> dict[str, Any]:
+        count, steps = len(delta), min(a.shape[1], b.shape[1])
+        low, high = (pd.array([pd.NA] * count, dtype="Int64") for _ in range(2))
+        if steps < 2:
+            return {
+                "low_ns": low,
+                "high_ns": high,
+                "p_value": np.nan,
+                "significant": pd.array([pd.NA] * count, "boolean"),
+            }
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        values, deviation = noise.p_values(x, y), noise.deviations(x, y)
+        chosen = np.zeros(count, bool)
+        depths = np.unique(depth)
+        for one in depths:
+            rows = depth == one
+            level = LEVELS[0] if one == 0 else LEVELS[1] / max(len(depths) - 1, 1)
+            weights = (x[rows].mean(axis=1) + y[rows].mean(axis=1)) / 2
+            chosen[rows] = noise.significant(values[rows], weights, delta[rows], deviation[rows], steps, level)
+        shown = np.union1d(np.flatnonzero(depth == 0), np.argsort(-np.abs(delta), kind="stable")[:_INTERVALS])
+        ranks = [np.unique(_rank_of(side), return_inverse=True)[1] for side in (self.a, self.b)]
+        low[shown], high[shown] = noise.intervals(x[shown], y[shown], (ranks[0], ranks[1]))
+        return {"low_ns": low, "high_ns": high, "p_value": values, "significant": pd.array(chosen, "boolean")}
+
+    def _places(self) -> list[str]:
+        """Return for each row the source line that most of its time comes from, of the slower side."""
+        made, of = self._nodes
+        parents = made["parent"].to_numpy(np.int64)
+        best = [("", 0)] * len(parents)
+        sums: list[dict[str, int]] = [{} for _ in parents]
+        for side, node in zip((self.a, self.b), of, strict=True):
+            kinds = side.kinds
+            for number, line, time in zip(node.tolist(), kinds["line"], kinds["duration_ns"], strict=True):
+                while line and number >= 0:
+                    sums[number][line] = sums[number].get(line, 0) + int(time)
+                    number = int(parents[number])
+        best = [max(one.items(), key=lambda item: item[1], default=("", 0)) for one in sums]
+        return [line if depth else "" for (line, _), depth in zip(best, made["depth"], strict=True)]
+
+
+def _mean(side: Side) -> int:
+    times = side.steps["duration_ns"].to_numpy(np.int64)
+    return int(times.sum()) // len(times)
+
+
+def _summed(side: Side, node: Int64, parents: Int64) -> tuple[npt.NDArray[np.int64], Int64]:
+    """Return the time of each row in each step of a side, and how many kernels, collectives or copies it has in all."""
+    of = node[side.kind]
+    stretches = side.stretches
+    times = np.zeros((len(parents), len(side.steps)), np.int64)
+    np.add.at(times, (of, stretches["unit"].to_numpy(np.int64)), stretches["duration_ns"].to_numpy(np.int64))
+    counted = np.flatnonzero(stretches["count"].to_numpy() > 0)
+    # A collective has stretches in waiting and in moving; where those are one row of the difference it counts once.
+    shared = stretches["table"].to_numpy()[counted] == OWNERS.index("communication")
+    several = counted[shared]
+    keys = np.stack([of[several], stretches["run"].to_numpy()[several], stretches["row"].to_numpy()[several]])
+    once = np.concatenate((counted[~shared], several[np.unique(keys, axis=1, return_index=True)[1]]))
+    counts = np.bincount(of[once], minlength=len(parents)).astype(np.int64)
+    for row in range(len(parents) - 1, -1, -1):  # children follow their parents
+        if parents[row] >= 0:
+            times[parents[row]] += times[row]
+            counts[parents[row]] += counts[row]
+    return times, counts
+
+
+def _by_count(times: Sequence[Int64], counts: Sequence[npt.NDArray[np.float64]]) -> Int64:
+    """Return what of each difference comes from another number of kernels of the mean length of `b`, or else of `a`."""
+    base = np.where(counts[1] > 0, times[1], times[0]) / np.maximum(np.where(counts[1] > 0, counts[1], counts[0]), 1e-9)
+    alone = (counts[0] == 0) | (counts[1] == 0)
+    split = np.rint((counts[0] - counts[1]) * base).astype(np.int64)
+    known = (counts[0] > 0) | (counts[1] > 0)
+    result: Int64 = np.where(known, np.where(alone, times[0] - times[1], split), 0)
+    return result
+
+
+def _reasons(frame: pd.DataFrame) -> list[str]:
+    """Return why each row differs."""
+    shaped = _in_other_shapes(frame)
+    names = ("part", "a_ns", "b_ns", "a_count", "b_count", "by_count_ns", "by_mean_ns", "delta_ns")
+    columns = (frame[name].tolist() for name in names)
+    return [_reason(*row) for row in zip(*columns, [number in shaped for number in range(len(frame))], strict=True)]
+
+
+def _reason(
+    part: str, a: int, b: int, count_a: float, count_b: float, by_count: int, by_mean: int, delta: int, shaped: bool
+) -> str:
+    if not delta:
+        return ""
+    if part != "computing":
+        return _OF_PART[part]
+    if not (a or count_a) or not (b or count_b):
+        return "shape" if shaped else "new" if a or count_a else "gone"
+    if abs(by_count) > abs(by_mean):
+        return "count"
+    return "slower" if by_mean > 0 else "faster"
+
+
+def _in_other_shapes(frame: pd.DataFrame) -> set[int]:
+    """Return the rows of one side alone whose operator the other side has in other shapes, under the same parent."""
+    computing = frame[(frame["part"] == "computing").to_numpy(bool) & (frame["depth"] > 0).to_numpy(bool)]
+    alone = (computing["a_count"] == 0) != (computing["b_count"] == 0)
+    ops = computing["name"].str.split(" ", n=1).str[0]
+    found: set[int] = set()
+    for _, rows in computing[alone].groupby([computing["parent"], ops]):
+        if (rows["a_count"] > 0).any() and (rows["b_count"] > 0).any():
+            found.update(rows.index.tolist())
+    return found
+
+
+def _below(parents: Int64, row: int) -> list[int]:
+    chosen = {row}
+    for number, parent in enumerate(parents.tolist()):
+        if parent in chosen:
+            chosen.add(number)
+    return sorted(chosen)
+
+
+def _rows_of(side: Side, kinds: npt.NDArray[np.bool_]) -> pd.DataFrame:
+    """Return the rows of the tables that stretches of some kinds belong to."""
+    stretches = side.stretches
+    chosen = stretches[kinds[side.kind] & (stretches["row"] >= 0).to_numpy(bool)]
+    frames = []
+    for (run, table), group in chosen.groupby(["run", "table"]):
+        frame = side.runs[int(run)].tables[OWNERS[int(table)]]
+        frames.append(frame.iloc[np.unique(group["row"].to_numpy())])
+    evidence: pd.DataFrame = pd.concat(frames) if frames else pd.DataFrame()
+    return evidence
+
+
+def _rank_of(side: Side) -> Int64:
+    ranks = side.steps["rank"].fillna(-1).to_numpy(np.int64)
+    both = np.stack([ranks, side.steps["run"].to_numpy(np.int64)])
+    return np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)
+
+
+def signed(nanoseconds: Any) -> str:
+    """Return a difference of durations as text, ``+4.02 ms``."""
+    value = int(nanoseconds)
+    return ("+" if value > 0 else "-" if value < 0 else "") + duration(abs(value))
+
+
+def _steps(counts: tuple[int, int]) -> str:
+    return " against ".join(f"{count} step{'s' if count > 1 else ''}" for count in counts)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, (np.bool_, np.integer, np.floating)):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value

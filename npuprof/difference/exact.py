@@ -1,0 +1,51 @@
+"""Whole nanoseconds per step that add up: sums over steps, divided by their number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuprof.arrays import Int64
+
+
+def per_step(sums: Int64, parents: Int64, count: int, whole: int) -> Int64:
+    """Divide the sums of a tree's nodes by a count, so that those of each node's children add up to it exactly.
+
+    What is left over by rounding down goes to the children with the greatest remainders.
+
+    Parameters
+    ----------
+    sums
+        Nanoseconds over all steps; those of the children of each node add up to its own.
+    parents
+        The parent of each node, which comes before it; -1 at the top, whose nodes add up to `whole` in all.
+    count
+        The number of steps.
+    whole
+        Nanoseconds of a step: the sum of the top nodes divided by `count`, rounded to either side.
+    """
+    values = sums // count
+    rest = sums - values * count
+    for depth in _depths(parents):
+        group = parents[depth]
+        order = depth[np.lexsort((-rest[depth], group))]
+        of = parents[order]
+        first = np.concatenate(([True], of[1:] != of[:-1])) if len(of) else np.zeros(0, bool)
+        begin = np.flatnonzero(first)
+        size = np.diff(np.append(begin, len(of)))
+        place = np.arange(len(of)) - np.repeat(begin, size)
+        target = np.where(of[begin] >= 0, values[np.maximum(of[begin], 0)], whole)
+        missing = target - np.add.reduceat(values[order], begin) if len(begin) else target
+        values[order] += place < np.repeat(missing, size)
+    return values
+
+
+def _depths(parents: Int64) -> list[Int64]:
+    """Return the nodes of each depth, from the top."""
+    depth = np.full(len(parents), -1, np.int64)
+    rows = np.flatnonzero(parents < 0)
+    depths: list[Int64] = []
+    while len(rows):
+        depth[rows] = len(depths)
+        depths.append(rows)
+        rows = np.flatnonzero((depth < 0) & (parents >= 0) & (depth[np.maximum(parents, 0)] == len(depths) - 1))
+    return depths

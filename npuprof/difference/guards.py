@@ -1,0 +1,64 @@
+"""What makes two sides hard to compare: other levels, stacks, ranks, shapes, chips or frequencies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from npuprof.difference.side import Run, Side
+
+_FREQUENCY_SHARE = 0.03  # of the frequency of the cores, from which on it explains slower kernels
+
+
+def guards(a: Side, b: Side) -> list[str]:
+    """Return what else differs between two sides, a sentence each."""
+    found = [
+        f"{what} differs: {' and '.join(values[0])} against {' and '.join(values[1])}{hint}"
+        for what, read, hint in _FACTS
+        if (values := [sorted(set(filter(None, map(read, side.runs)))) for side in (a, b)])[0] != values[1]
+        and all(values)
+    ]
+    found += [
+        f"{what} were recorded on one side only, which makes its host slower"
+        for what, table in (("Python stacks", "python"), ("operators", "operators"))
+        if len({any(len(run.tables[table]) for run in side.runs) for side in (a, b)}) > 1
+    ]
+    if a.has("shapes") and b.has("shapes") and _shapes(a) != _shapes(b):
+        found.append("kernels have other shapes: compare times per sample or token as well")
+    speeds = [_frequency_mhz(side) for side in (a, b)]
+    if all(speeds) and abs(speeds[0] - speeds[1]) > _FREQUENCY_SHARE * max(speeds):
+        found.append(f"the cores ran at {speeds[0]:.0f} MHz against {speeds[1]:.0f} MHz")
+    return found
+
+
+def _shapes(side: Side) -> frozenset[tuple[str, str]]:
+    kinds = side.kinds[side.kinds["part"] == "computing"]
+    return frozenset(zip(kinds["type"], kinds["shapes"], strict=True))
+
+
+def _frequency_mhz(side: Side) -> float:
+    samples = []
+    for run in side.runs:
+        counters = run.tables["counters"]
+        chosen = (counters["counter"] == "AI Core Freq").to_numpy(dtype=bool, na_value=False)
+        samples.append(counters["value"].to_numpy(np.float64)[chosen])
+    joined = np.concatenate(samples)
+    return float(np.median(joined)) if len(joined) else 0.0
+
+
+def _world_size(run: Run) -> str:
+    return _text(run.info.environment.get("world_size", run.info.metadata.get("world_size")))
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+_FACTS: tuple[tuple[str, Callable[[Run], str], str], ...] = (
+    ("the kind of NPU", lambda run: "simulated" if run.info.simulated else "real", ""),
+    ("the chip", lambda run: run.info.chip, ""),
+    ("the level", lambda run: _text(run.info.options.get("level")), ": a higher one makes the host slower"),
+    ("the number of ranks", _world_size, ""),
+    ("the version of CANN", lambda run: run.info.versions.get("cann", ""), ""),
+)

@@ -1,0 +1,163 @@
+"""How much of a difference is noise: tests over steps, and intervals from repeated draws of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.arrays import Bools, Int64
+
+_DRAWS = 2_000
+_INTERVAL = (2.5, 97.5)  # percentiles
+_SEED = 20  # the same steps have the same interval
+_MAD_TO_DEVIATION = 1.4826  # of a normal distribution
+_CELLS = 4_000_000  # of a matrix of draws
+
+Floats = npt.NDArray[np.float64]
+
+
+def p_values(a: Floats, b: Floats) -> Floats:
+    """Return the two-sided p-value of Welch's t-test for each row of steps' values; NaN with one step on a side.
+
+    Parameters
+    ----------
+    a, b
+        A row for each quantity, a column for each step of the side.
+    """
+    counts = a.shape[1], b.shape[1]
+    if min(counts) < 2:
+        return np.full(len(a), np.nan)
+    difference = a.mean(axis=1) - b.mean(axis=1)
+    squared = [side.var(axis=1, ddof=1) / count for side, count in zip((a, b), counts, strict=True)]
+    spread = squared[0] + squared[1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.abs(difference) / np.sqrt(spread)
+        freedom = spread**2 / (squared[0] ** 2 / (counts[0] - 1) + squared[1] ** 2 / (counts[1] - 1))
+    known = spread > 0
+    values = np.where(difference == 0, 1.0, 0.0)  # without any spread, what differs at all differs for certain
+    values[known] = [_beyond(float(one), float(two)) for one, two in zip(t[known], freedom[known], strict=True)]
+    return values
+
+
+def adjusted(values: Floats, weights: Floats | None = None) -> Floats:
+    """Return p-values adjusted for their number after Benjamini and Hochberg.
+
+    Parameters
+    ----------
+    values
+        The p-values.
+    weights
+        How much each counts, whatever its p-value: of rows that take longer it is likelier that they matter. The share
+        of false ones among those below a level stays what it is (Genovese, Roeder and Wasserman, 2006).
+    """
+    count = len(values)
+    if weights is not None and weights.sum() > 0:
+        values = np.minimum(values / np.maximum(weights / weights.mean(), 1e-12), 1.0)
+    order = np.argsort(values)[::-1]
+    scaled = np.minimum.accumulate(values[order] * count / np.arange(count, 0, -1))
+    result = np.empty(count)
+    result[order] = np.minimum(scaled, 1.0)
+    return result
+
+
+def deviations(a: Floats, b: Floats) -> Floats:
+    """Return the standard deviation of the steps of both sides about their medians, from the absolute deviations."""
+    around = np.hstack([side - np.median(side, axis=1, keepdims=True) for side in (a, b)])
+    return _MAD_TO_DEVIATION * np.median(np.abs(around), axis=1)
+
+
+def intervals(a: Floats, b: Floats, ranks: tuple[Int64, Int64]) -> tuple[Int64, Int64]:
+    """Return the bounds that 95 % of the differences of means lie in, when steps are drawn again and again.
+
+    Parameters
+    ----------
+    a, b
+        A row for each quantity, a column for each step of the side.
+    ranks
+        The rank of each step. Ranks are drawn with all their steps, where a side has several.
+
+    Returns
+    -------
+    Lower and upper bounds in nanoseconds, a value for each row.
+    """
+    random = np.random.default_rng(_SEED)
+    weights = [_weights(random, side) for side in ranks]
+    low, high = (np.zeros(len(a), np.int64) for _ in range(2))
+    at_once = max(_CELLS // _DRAWS, 1)
+    for start in range(0, len(a), at_once):
+        rows = slice(start, start + at_once)
+        drawn = a[rows] @ weights[0].T - b[rows] @ weights[1].T
+        bounds = np.percentile(drawn, _INTERVAL, axis=1)
+        low[rows], high[rows] = np.rint(bounds).astype(np.int64)
+    return low, high
+
+
+def _weights(random: np.random.Generator, ranks: Int64) -> Floats:
+    """Return the weight of each step in the mean of each draw."""
+    distinct, block = np.unique(ranks, return_inverse=True)
+    if len(distinct) < 2:
+        block = np.arange(len(ranks))
+    blocks = int(block.max()) + 1
+    drawn = random.integers(blocks, size=(_DRAWS, blocks))
+    times = np.apply_along_axis(np.bincount, 1, drawn, minlength=blocks).astype(np.float64)[:, block]
+    weights: Floats = times / times.sum(axis=1, keepdims=True)
+    return weights
+
+
+def _beyond(t: float, freedom: float) -> float:
+    """Return the probability that Student's t is beyond -t or t."""
+    return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
+
+
+def _incomplete_beta(a: float, b: float, x: float) -> float:
+    """Return the regularised incomplete beta function, by its continued fraction (Abramowitz and Stegun 26.5.8)."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _incomplete_beta(b, a, 1 - x)
+    scale = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
+    # Lentz's method: numerators of the even and the odd terms.
+    fraction, c, d = 1.0, 1.0, 0.0
+    for term in range(400):
+        m = term // 2
+        if term == 0:
+            numerator = 1.0
+        elif term % 2 == 0:
+            numerator = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        else:
+            numerator = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        d = 1 / _not_zero(1 + numerator * d)
+        c = _not_zero(1 + numerator / c)
+        fraction *= c * d
+        if abs(1 - c * d) < 1e-14:
+            break
+    return scale * (fraction - 1) / a
+
+
+def _not_zero(value: float) -> float:
+    return value if abs(value) > 1e-300 else 1e-300
+
+
+def significant(values: Floats, weights: Floats, delta: Int64, deviation: Floats, steps: int, level: float) -> Bools:
+    """Return which rows of one depth differ by more than noise.
+
+    Parameters
+    ----------
+    values, weights
+        Their p-values, and their times.
+    delta
+        Their differences.
+    deviation
+        The deviation of their steps.
+    steps
+        The number of steps of the side with fewer.
+    level
+        The share of false ones among what is called significant.
+    """
+    known = ~np.isnan(values)
+    chosen = np.zeros(len(values), bool)
+    chosen[known] = adjusted(values[known], weights[known]) <= level
+    told: Bools = chosen & (np.abs(delta) >= 2 * deviation / math.sqrt(max(steps, 1))) & (delta != 0)
+    return told

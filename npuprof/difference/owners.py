@@ -1,0 +1,103 @@
+"""Which kernel, collective or copy each nanosecond of a step belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.accounting import IDLE, PARTS, copies
+from npuprof.analysis.intervals import Spans, pieces
+from npuprof.arrays import Int64
+
+_TABLES = {
+    "computing": "kernels",
+    "waiting": "communication",
+    "moving": "communication",
+    "communication": "communication",
+    "copy": "tasks",
+}
+
+
+class Owned(NamedTuple):
+    """Stretches of time of steps, each with the row that it belongs to; one value a stretch.
+
+    Attributes
+    ----------
+    interval
+        The row of the accounting's intervals.
+    table, row
+        The table, as a number of :data:`OWNERS`, and its row; -1 for idle time and for sums without a position.
+    duration_ns
+        The length; a row that ran entirely beside an earlier one has a stretch of 0.
+    first
+        1 for the first stretch of its row in this part of the step, else 0.
+    """
+
+    interval: Int64
+    table: Int64
+    row: Int64
+    duration_ns: Int64
+    first: Int64
+
+
+OWNERS = ("kernels", "communication", "tasks")
+"""The tables whose rows own time."""
+
+
+def owned(tables: Mapping[str, pd.DataFrame], steps: pd.DataFrame, intervals: pd.DataFrame) -> Owned:
+    """Divide the intervals of an accounting among kernels, collectives and copies.
+
+    Where rows of a table overlap, the time belongs to the one that began first, so that the stretches of an interval
+    add up to it exactly.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    steps, intervals
+        Those of :class:`npuprof.analysis.accounting.Accounting`.
+    """
+    part = intervals["part"].cat.codes.to_numpy(np.int64)
+    device = steps["device_id"].fillna(-1).to_numpy(np.int64)[intervals["row"].to_numpy()]
+    starts = intervals["start_ns"].to_numpy(np.int64, na_value=0)
+    ends = starts + intervals["duration_ns"].to_numpy(np.int64)
+    placed = intervals["start_ns"].notna().to_numpy()
+    idle = np.isin(part, [PARTS.index(name) for name in IDLE])
+    alone = np.flatnonzero(idle | ~placed)
+    none = np.full(len(alone), -1, np.int64)
+    made = [Owned(alone, none, none, (ends - starts)[alone], none * 0)]
+    for number in np.unique(device):
+        for name, table in _TABLES.items():
+            chosen = np.flatnonzero((device == number) & placed & (part == PARTS.index(name)))
+            if len(chosen):
+                chosen = chosen[np.argsort(starts[chosen], kind="stable")]
+                made.append(_divided(tables[table], int(number), OWNERS.index(table), chosen, (starts, ends)))
+    return Owned(*(np.concatenate(parts) for parts in zip(*made, strict=True)))
+
+
+def _divided(frame: pd.DataFrame, device: int, table: int, chosen: Int64, spans: Spans) -> Owned:
+    """Divide intervals of one part of a device, in order of time, among the rows of a table."""
+    of_device = (frame["device_id"] == device).to_numpy(bool)
+    rows = np.flatnonzero(of_device & copies(frame) if OWNERS[table] == "tasks" else of_device)
+    begins = frame["start_ns"].to_numpy(np.int64)[rows]
+    order = np.argsort(begins, kind="stable")
+    rows, begins = rows[order], begins[order]
+    reach = np.maximum.accumulate(begins + frame["duration_ns"].to_numpy(np.int64)[rows])
+    free = np.maximum(begins, np.concatenate((begins[:1], reach[:-1])))
+    whole = (spans[0][chosen], spans[1][chosen])
+    alone = reach > free
+    starts, ends, window = pieces((free[alone], reach[alone]), whole)
+    owner = np.searchsorted(free[alone], starts, side="right") - 1
+    # What ran entirely beside an earlier row still counts, where it began.
+    hidden = np.flatnonzero(~alone)
+    place = np.searchsorted(whole[0], begins[hidden], side="right") - 1
+    inside = (place >= 0) & (begins[hidden] < whole[1][np.maximum(place, 0)])
+    row = np.concatenate((rows[alone][owner], rows[hidden[inside]]))
+    interval = np.concatenate((chosen[window], chosen[place[inside]]))
+    duration = np.concatenate((ends - starts, np.zeros(int(inside.sum()), np.int64)))
+    first = np.zeros(len(row), np.int64)
+    first[np.unique(row, return_index=True)[1]] = 1
+    return Owned(interval, np.full(len(row), table, np.int64), row, duration, first)

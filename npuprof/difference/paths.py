@@ -1,0 +1,113 @@
+"""The call path of each kernel: modules, else functions of the user's code, without line numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables as schema
+from npuprof.analysis.correlation import Causes
+from npuprof.analysis.idle_causes import MODULE
+from npuprof.analysis.places import FRAME, is_users, nearest
+from npuprof.arrays import Bools, Int64
+
+_BACKWARD = "backward"
+
+
+def call_paths(tables: Mapping[str, pd.DataFrame], found: Causes) -> pd.Categorical:
+    """Return the path of what launched each kernel, absent where nothing of the user's code is known.
+
+    ``train/Net/Linear_0`` from the outermost; functions of installed packages are left out. The path of a kernel of
+    the backward pass is that of its forward operator, and ends in ``backward``.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    found
+        What called what among their rows.
+    """
+    labels = _labels(tables, found)
+    rows = found.launchers
+    named = labels >= 0
+    if not named.any():
+        return schema.categorical(np.full(len(rows), -1), [])
+    above = nearest(found.callers, rows, named)
+    forward = _forward_of(tables, found, rows)
+    backward = forward >= 0
+    at_forward = nearest(found.callers, np.where(backward, forward, -1), named)
+    codes, names = _joined(found.callers, labels, _texts(tables), named)
+    path = np.append(codes, -1)[np.where(backward & (at_forward >= 0), at_forward, above)]
+    of_backward = backward & (path >= 0)
+    path = np.where(of_backward, path + len(names), path)
+    return schema.categorical(path, [*names, *(f"{name}/{_BACKWARD}" for name in names)])
+
+
+def _label(name: str) -> str:
+    if name.startswith(MODULE):
+        return name.removeprefix(MODULE)
+    frame = FRAME.fullmatch(name)
+    if frame is None or not is_users(frame["file"]):
+        return ""
+    return str(frame["function"])
+
+
+def _texts(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    return list(dict.fromkeys(filter(None, map(_label, tables["python"]["name"].cat.categories))))
+
+
+def _labels(tables: Mapping[str, pd.DataFrame], found: Causes) -> Int64:
+    """Return for each host row the number of its label, -1 for none."""
+    number = {text: place for place, text in enumerate(_texts(tables))}
+    names = tables["python"]["name"].cat
+    of_name = np.array([*(number.get(_label(str(name)), -1) for name in names.categories), -1], np.int64)
+    labels = np.full(len(found.callers), -1, np.int64)
+    first = found.first_row["python"]
+    labels[first : first + len(tables["python"])] = of_name[names.codes.to_numpy()]
+    return labels
+
+
+def _forward_of(tables: Mapping[str, pd.DataFrame], found: Causes, rows: Int64) -> Int64:
+    """Return for each row the forward operator that the innermost derived one around it was derived from, or -1."""
+    links, first = tables["links"], found.first_row["operators"]
+    count = found.first_row["api"] - first
+    source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
+    known = (source >= 0) & (source < count) & (target >= 0) & (target < count)
+    derived = (links["kind"] == "forward_backward").to_numpy(bool) & known
+    forward = np.full(len(found.callers) + 1, -1, np.int64)
+    forward[target[derived] + first] = source[derived] + first
+    place = nearest(found.callers, rows, forward[:-1] >= 0)
+    taken: Int64 = forward[place]
+    return taken
+
+
+def _joined(callers: Int64, labels: Int64, texts: list[str], named: Bools) -> tuple[Int64, list[str]]:
+    """Return for each named row the number of its path, and the paths."""
+    rows = np.flatnonzero(named)
+    parent = nearest(callers, callers[rows], named)
+    codes = np.full(len(callers), -1, np.int64)
+    names: list[str] = []
+    level = np.flatnonzero(parent < 0)
+    left = np.ones(len(rows), bool)
+    while len(level):
+        left[level] = False
+        above = np.where(parent[level] >= 0, codes[parent[level]], -1)
+        pairs = (above + 1) * len(texts) + labels[rows[level]]
+        distinct, number = np.unique(pairs, return_inverse=True)
+        known = {name: place for place, name in enumerate(names)}
+        of_pair = np.zeros(len(distinct), np.int64)
+        for place, pair in enumerate(distinct.tolist()):
+            outer, label = divmod(pair, len(texts))
+            # A function that calls itself, and a module inside one of its own name, are one part of the path.
+            name = texts[label] if not outer else _below(names[outer - 1], texts[label])
+            of_pair[place] = known.setdefault(name, len(known))
+        names = list(known)
+        codes[rows[level]] = of_pair[number]
+        level = np.flatnonzero(left & (codes[np.maximum(parent, 0)] >= 0) & (parent >= 0))
+    return codes, names
+
+
+def _below(outer: str, label: str) -> str:
+    return outer if outer.rpartition("/")[2] == label else f"{outer}/{label}"

@@ -1,0 +1,111 @@
+"""Kernels that take the place of others, found by aligning the sequences of two sides where no call path is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Any, TypeAlias
+
+import numpy as np
+
+_Key: TypeAlias = tuple[str, str]
+_Block: TypeAlias = tuple[int, int, int, int]
+"""Bounds of what differs: from and to on one side, from and to on the other."""
+
+_MOST = 15  # kernels that one replacement is made of: what differs more is another program
+_LARGEST = 2_000  # elements of one side that are compared pair by pair
+
+
+def replaced(a: Sequence[_Key], b: Sequence[_Key]) -> tuple[dict[_Key, str], dict[_Key, str]]:
+    """Name the kernels that replace each other alike on both sides.
+
+    Parameters
+    ----------
+    a, b
+        Type and shapes of the kernels of a step, in order of time. They are aligned, anchored on those that both have
+        once; what stands between equal stretches on one side replaces what stands there on the other.
+
+    Returns
+    -------
+    tuple
+        For each side, by kernel: ``FusedNorm <- Mul, Add, Cast``. A kernel that also stands where both sides are equal
+        is not told apart and has no name.
+    """
+    keys = (a, b)
+    named: tuple[dict[_Key, str], dict[_Key, str]] = ({}, {})
+    shared: list[set[_Key]] = [set(), set()]
+    at = [0, 0]
+    for block in (*replacements(a, b), (len(a), len(a), len(b), len(b))):
+        parts = [keys[side][block[2 * side] : block[2 * side + 1]] for side in (0, 1)]
+        label = ""
+        if all(0 < len(part) <= _MOST for part in parts):
+            label = " <- ".join(", ".join(dict.fromkeys(kind for kind, _ in part)) for part in parts)
+        for side in (0, 1):
+            shared[side].update(keys[side][at[side] : block[2 * side]])
+            at[side] = block[2 * side + 1]
+            if label:
+                named[side].update(dict.fromkeys(parts[side], label))
+    first, second = ({key: label for key, label in named[side].items() if key not in shared[side]} for side in (0, 1))
+    return first, second
+
+
+def replacements(a: Sequence[Any], b: Sequence[Any]) -> Iterator[_Block]:
+    """Yield what differs between two sequences, in order.
+
+    Common ends and elements that both have once divide the sequences; what lies between is compared pair by pair.
+    """
+    yield from _between(a, b, 0, len(a), 0, len(b))
+
+
+def _between(a: Sequence[Any], b: Sequence[Any], a0: int, a1: int, b0: int, b1: int) -> Iterator[_Block]:
+    while a0 < a1 and b0 < b1 and a[a0] == b[b0]:
+        a0, b0 = a0 + 1, b0 + 1
+    while a0 < a1 and b0 < b1 and a[a1 - 1] == b[b1 - 1]:
+        a1, b1 = a1 - 1, b1 - 1
+    if a0 == a1 or b0 == b1:
+        if a0 < a1 or b0 < b1:
+            yield a0, a1, b0, b1
+        return
+    anchors = _anchors(a, b, a0, a1, b0, b1)
+    if anchors:
+        for a2, b2 in [*anchors, (a1, b1)]:
+            yield from _between(a, b, a0, a2, b0, b2)
+            a0, b0 = a2, b2
+    elif a1 - a0 <= _LARGEST and b1 - b0 <= _LARGEST:
+        matcher = SequenceMatcher(None, a[a0:a1], b[b0:b1], autojunk=False)
+        for tag, i0, i1, j0, j1 in matcher.get_opcodes():
+            if tag != "equal":
+                yield a0 + i0, a0 + i1, b0 + j0, b0 + j1
+    else:
+        yield a0, a1, b0, b1
+
+
+def _anchors(a: Sequence[Any], b: Sequence[Any], a0: int, a1: int, b0: int, b1: int) -> list[tuple[int, int]]:
+    """Return places of elements that both stretches have once, in the longest order common to both."""
+    places = [_once(a, a0, a1), _once(b, b0, b1)]
+    pairs = sorted((place, places[1][key]) for key, place in places[0].items() if key in places[1])
+    # The longest increasing run of the second places, by patience sorting.
+    tops: list[int] = []
+    piles: list[int] = []
+    before = [-1] * len(pairs)
+    for number, (_, place) in enumerate(pairs):
+        pile = int(np.searchsorted(piles, place)) if piles else 0
+        before[number] = tops[pile - 1] if pile else -1
+        if pile == len(piles):
+            piles.append(place)
+            tops.append(number)
+        else:
+            piles[pile], tops[pile] = place, number
+    chain: list[tuple[int, int]] = []
+    number = tops[-1] if tops else -1
+    while number >= 0:
+        chain.append(pairs[number])
+        number = before[number]
+    return chain[::-1]
+
+
+def _once(sequence: Sequence[Any], start: int, stop: int) -> dict[Any, int]:
+    seen: dict[Any, int] = {}
+    for place in range(start, stop):
+        seen[sequence[place]] = -1 if sequence[place] in seen else place
+    return {key: place for key, place in seen.items() if place >= 0}

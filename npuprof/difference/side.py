@@ -1,0 +1,214 @@
+"""One side of a comparison: the steps of one or several runs, and what each nanosecond of them was spent on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables as schema
+from npuprof.analysis.accounting import IDLE, Accounting
+from npuprof.analysis.correlation import causes
+from npuprof.analysis.places import lines
+from npuprof.arrays import Int64
+from npuprof.difference.owners import OWNERS, owned
+from npuprof.difference.paths import call_paths
+from npuprof.info import Info
+
+KEYS = ("part", "cause", "path", "op", "type", "shapes", "dtypes", "line", "nth")
+"""What is known of each stretch of time, absent where it is not.
+
+``op`` is the framework's operator, ``type`` that of the kernel, the collective or the copy; ``nth`` counts collectives
+of a type in their step, from 1.
+"""
+
+
+_CALL = r"__\d+(_\d+)*$"  # hcom_allReduce__586_0_1
+
+
+@dataclass(frozen=True)
+class Run:
+    """What of a run is compared."""
+
+    tables: Mapping[str, pd.DataFrame]
+    info: Info
+    accounting: Accounting
+    launches: pd.DataFrame
+
+    @property
+    def typed(self) -> bool:
+        """Whether the types of its kernels are known, or it has none."""
+        types = self.tables["kernels"]["op_type"]
+        return bool(types.notna().any()) or not len(types)
+
+
+class Side:
+    """The steps of one or several runs.
+
+    Attributes
+    ----------
+    runs
+        The runs.
+    typed
+        Whether kernels and collectives are named by their type, which both sides must know, or by their name.
+    steps
+        A row for each step that counts, of each rank and device: ``run``, ``rank``, ``device_id``, ``step`` and
+        ``duration_ns``. The first step of a device counts only if there is no other.
+    """
+
+    def __init__(self, runs: Sequence[Run], *, typed: bool = True) -> None:
+        self.runs = runs
+        self.typed = typed
+        self.steps = _stacked([_counted(run).assign(run=number) for number, run in enumerate(runs)])
+
+    @cached_property
+    def stretches(self) -> pd.DataFrame:
+        """What each step was spent on: ``unit`` (row of :attr:`steps`), :data:`KEYS`, ``duration_ns``, ``count``.
+
+        The stretches of a step add up to its duration; ``count`` is 1 for the first stretch of a kernel, a collective
+        or a copy. ``run``, ``table`` and ``row`` tell which row it is.
+        """
+        first = np.cumsum([0, *(len(_counted(run)) for run in self.runs)])
+        made = [_stretches(run, self.typed).assign(run=number) for number, run in enumerate(self.runs)]
+        for frame, offset in zip(made, first.tolist(), strict=False):
+            frame["unit"] += offset
+        return _stacked(made)
+
+    @property
+    def kinds(self) -> pd.DataFrame:
+        """The distinct combinations of :data:`KEYS`, an absent one as an empty text, with their ``duration_ns``."""
+        return self._kinds[0]
+
+    @property
+    def kind(self) -> Int64:
+        """The row of :attr:`kinds` of each stretch."""
+        return self._kinds[1]
+
+    @cached_property
+    def _kinds(self) -> tuple[pd.DataFrame, Int64]:
+        stretches = self.stretches
+        number, distinct = np.zeros(len(stretches), np.int64), 1
+        for name in KEYS:
+            column = stretches[name]
+            codes = column.cat.codes.to_numpy(np.int64) if name != "nth" else column.to_numpy(np.int64)
+            number, found = pd.factorize(number * (int(codes.max(initial=0)) + 2) + codes + 1)
+            distinct = len(found)
+        example = np.full(distinct if len(number) else 0, -1, np.int64)
+        example[number[::-1]] = np.arange(len(number))[::-1]
+        kinds = stretches[list(KEYS)].iloc[example].reset_index(drop=True)
+        texts = {name: kinds[name].astype(object).where(kinds[name].notna(), "") for name in KEYS if name != "nth"}
+        sums = np.zeros(len(kinds), np.int64)
+        np.add.at(sums, number, stretches["duration_ns"].to_numpy())
+        return kinds.assign(**texts, duration_ns=sums), number.astype(np.int64)
+
+    def has(self, key: str) -> bool:
+        """Return whether the key is known of any kernel, collective or copy."""
+        return bool((self.kinds[key] != "").any())
+
+
+def sides(a: Sequence[Run], b: Sequence[Run]) -> tuple[Side, Side]:
+    """Return both sides of a comparison, with names of kernels that both know."""
+    typed = all(run.typed for run in (*a, *b))
+    return Side(a, typed=typed), Side(b, typed=typed)
+
+
+def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Stack frames, with categories that all of them share."""
+    if len(frames) == 1:
+        alone: pd.DataFrame = frames[0].reset_index(drop=True)
+        return alone
+    columns = {}
+    for name in frames[0].columns:
+        parts = [frame[name] for frame in frames]
+        if isinstance(parts[0].dtype, pd.CategoricalDtype):
+            columns[name] = pd.Series(pd.api.types.union_categoricals(parts, ignore_order=True))
+        else:
+            columns[name] = pd.concat(parts, ignore_index=True)
+    stacked: pd.DataFrame = pd.DataFrame(columns)
+    return stacked
+
+
+def _counted(run: Run) -> pd.DataFrame:
+    steps = run.accounting.steps
+    later = steps.duplicated(["rank", "device_id"])
+    several = later.groupby([steps["rank"].fillna(-1), steps["device_id"].fillna(-1)]).transform("any")
+    counted: pd.DataFrame = steps[(later | ~several).to_numpy(bool)][["rank", "device_id", "step", "duration_ns"]]
+    return counted
+
+
+def _stretches(run: Run, typed: bool) -> pd.DataFrame:
+    rows = run.accounting.intervals
+    counted = _counted(run).index.to_numpy()
+    unit_of = np.full(len(run.accounting.steps), -1, np.int64)
+    unit_of[counted] = np.arange(len(counted))
+    own = owned(run.tables, run.accounting.steps, rows)
+    unit = unit_of[rows["row"].to_numpy()[own.interval]]
+    kept = np.flatnonzero(unit >= 0)
+    interval, table, row = own.interval[kept], own.table[kept], own.row[kept]
+    part = rows["part"].astype(str).mask(rows["part"].isin(IDLE), "idle").astype("category")
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "unit": unit[kept],
+            "part": part.iloc[interval].array,
+            "cause": rows["cause"].iloc[interval].array,
+            **{name: _of_rows(values, table, row) for name, values in _described(run, typed).items()},
+            "duration_ns": own.duration_ns[kept],
+            "count": own.first[kept],
+            "table": table,
+            "row": row,
+        }
+    )
+    frame["nth"] = _nth(frame, run.tables["communication"])
+    return frame
+
+
+def _nth(stretches: pd.DataFrame, communication: pd.DataFrame) -> pd.Series[Any]:
+    """Return for each stretch of a collective which of its type in the step it is, from 1; 0 for other stretches."""
+    nth = pd.Series(np.zeros(len(stretches), np.int64))
+    chosen = stretches["table"].to_numpy() == OWNERS.index("communication")
+    of = stretches[chosen][["unit", "type", "row"]]
+    ops = of.drop_duplicates().assign(start=lambda one: communication["start_ns"].to_numpy()[one["row"].to_numpy()])
+    ops["nth"] = ops.sort_values("start", kind="stable").groupby(["unit", "type"], observed=True).cumcount() + 1
+    nth[chosen] = of.merge(ops, on=["unit", "type", "row"], how="left")["nth"].to_numpy()
+    return nth
+
+
+def _described(run: Run, typed: bool) -> Mapping[str, Mapping[str, pd.Categorical]]:
+    """Return by key, and by table, what is known of its rows."""
+    kernels, communication, tasks = (run.tables[name] for name in OWNERS)
+    path = call_paths(run.tables, causes(run.tables))
+    named = "op_type" if typed else "name"
+    types = {
+        "kernels": kernels[named].array,
+        "communication": _types_of(communication),
+        "tasks": tasks["name"].array,
+    }
+    return {
+        "path": {"kernels": path},
+        "op": {"kernels": run.launches["op"].array},
+        "type": types,
+        "shapes": {"kernels": kernels["input_shapes"].array},
+        "dtypes": {"kernels": kernels["input_dtypes"].array},
+        "line": {"kernels": lines(run.launches)},
+    }
+
+
+def _types_of(communication: pd.DataFrame) -> pd.Categorical:
+    """Return the type of each collective: of one that has none, its name without the number of its call."""
+    types, names = (communication[name].astype(object) for name in ("op_type", "name"))
+    return pd.Categorical(types.where(types.notna(), names.astype(str).str.replace(_CALL, "_", regex=True)))
+
+
+def _of_rows(values: Mapping[str, pd.Categorical], table: Int64, row: Int64) -> pd.Categorical:
+    """Return the value of each row of its table, absent in tables without values."""
+    names: dict[str, int] = {}
+    codes = np.full(len(row), -1, np.int64)
+    for name, column in values.items():
+        of_category = np.array([*(names.setdefault(str(text), len(names)) for text in column.categories), -1], np.int64)
+        chosen = np.flatnonzero(table == OWNERS.index(name))
+        codes[chosen] = of_category[column.codes[row[chosen]]]
+    return schema.categorical(codes, list(names))

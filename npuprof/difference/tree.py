@@ -1,0 +1,171 @@
+"""The rows of a difference: parts of a step, and below them what they consist of, matched between two sides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.accounting import PARTS
+from npuprof.arrays import Int64
+from npuprof.difference.owners import OWNERS
+from npuprof.difference.replaced import replaced
+from npuprof.difference.side import Side
+
+UNNAMED = "(no call path)"
+NOT_SPLIT = "not split"
+
+_UNKNOWN_SHARE = 0.01  # of the steps: so much idle time without a cause hides what the causes of the other side are
+_COMMUNICATION = ("waiting", "moving", "communication")
+
+
+def nodes(a: Side, b: Side) -> tuple[pd.DataFrame, tuple[Int64, Int64]]:
+    """Return the rows of the difference of two sides, and the deepest one that each kind of each side belongs to.
+
+    Returns
+    -------
+    nodes
+        ``parent`` (-1 at the top), ``depth``, ``part``, ``name`` and ``path``; each depth follows the one above.
+    node
+        For each of :attr:`npuprof.difference.side.Side.kinds` of `a`, and of `b`, its row of `nodes`.
+    """
+    kinds = pd.concat([a.kinds.assign(side=0), b.kinds.assign(side=1)], ignore_index=True)
+    kinds["part"] = _parts(kinds)
+    kinds["cause"] = _causes(kinds, a, b)
+    with_ops, with_shapes, with_paths = (a.has(key) and b.has(key) for key in ("op", "shapes", "path"))
+    if not with_ops:
+        kinds["op"] = ""
+    kinds["op"] = kinds["op"].where(kinds["op"] != "", kinds["type"])
+    if not with_shapes:
+        kinds["shapes"] = ""
+    kinds["path"] = _common_paths(kinds) if with_paths else _replaced(kinds, a, b)
+    made, node = _numbered(kinds, _levels(kinds))
+    return made, (node[: len(a.kinds)], node[len(a.kinds) :])
+
+
+def _replaced(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
+    of_side = [list(zip(part["type"], part["shapes"], strict=True)) for _, part in kinds.groupby("side")]
+    sequences = [[keys[kind] for kind in _median_step(side)] for keys, side in zip(of_side, (a, b), strict=False)]
+    labels = replaced(sequences[0], sequences[1]) if len(sequences) == 2 else ({}, {})
+    named = [
+        labels[side].get((kind, shapes), "") if part == "computing" else ""
+        for side, part, kind, shapes in zip(*(kinds[name] for name in ("side", "part", "type", "shapes")), strict=True)
+    ]
+    return pd.Series(named, index=kinds.index, dtype=object)
+
+
+def _median_step(side: Side) -> list[int]:
+    """Return the kinds of the kernels of the step of median length of a side, in the order of time."""
+    if not len(side.steps):
+        return []
+    order = np.argsort(side.steps["duration_ns"].to_numpy(np.int64), kind="stable")
+    stretches = side.stretches
+    chosen = stretches["unit"].to_numpy() == int(order[(len(order) - 1) // 2])
+    chosen = np.flatnonzero(
+        chosen & (stretches["count"].to_numpy() > 0) & (stretches["table"].to_numpy() == OWNERS.index("kernels"))
+    )
+    chosen = chosen[np.argsort(stretches["row"].to_numpy()[chosen], kind="stable")]
+    return [int(one) for one in side.kind[chosen]]
+
+
+def _parts(kinds: pd.DataFrame) -> pd.Series[Any]:
+    """Compare communication as a whole where one side cannot tell waiting from moving."""
+    unsplit = (kinds["part"] == "communication") & (kinds["duration_ns"] > 0)
+    if not unsplit.any():
+        return kinds["part"]
+    merged: pd.Series[Any] = kinds["part"].where(~kinds["part"].isin(_COMMUNICATION), "communication")
+    return merged
+
+
+def _causes(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
+    """Compare only the causes of idle time that both sides can tell."""
+    unknown = [_unknown_head(side) for side in (a, b)]
+    unmeasured = {cause for side in (a, b) for run in side.runs for cause in run.accounting.unmeasured}
+    idle = kinds["part"] == "idle"
+    told = [set(kinds["cause"][idle & (kinds["side"] == number)]) - {"unknown", "unexplained"} for number in (0, 1)]
+    causes: pd.Series[Any] = kinds["cause"].where(~(idle & kinds["cause"].isin(unmeasured)), "unexplained")
+    if not all(told) or unknown[0] != unknown[1]:
+        causes = kinds["cause"].where(~idle, NOT_SPLIT)
+    return causes
+
+
+def _unknown_head(side: Side) -> bool:
+    """Return whether it is unknown if the NPU was idle when steps began."""
+    unknown = side.kinds["duration_ns"][(side.kinds["cause"] == "unknown") & (side.kinds["part"] == "idle")].sum()
+    return bool(unknown > _UNKNOWN_SHARE * side.steps["duration_ns"].sum())
+
+
+def _common_paths(kinds: pd.DataFrame) -> pd.Series[Any]:
+    """Cut each path to what both sides have of it, so that what replaces operators is compared with them."""
+    computing = kinds["part"] == "computing"
+    prefixes: list[set[str]] = []
+    for number in (0, 1):
+        of_side = kinds["path"][computing & (kinds["side"] == number)].unique()
+        prefixes.append({prefix for path in of_side for prefix in _prefixes(path)})
+    common = prefixes[0] & prefixes[1]
+    cut = {path: next((one for one in _prefixes(path) if one in common), "") for path in kinds["path"].unique()}
+    paths: pd.Series[Any] = kinds["path"].map(cut)
+    return paths
+
+
+def _prefixes(path: str) -> list[str]:
+    """Return a path and its ancestors, the longest first."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1) if path]
+
+
+def _levels(kinds: pd.DataFrame) -> list[pd.Series[Any]]:
+    """Return the name of each kind at every depth, empty where its rows end above."""
+    part = kinds["part"]
+    computing, idle = part == "computing", part == "idle"
+    collective = part.isin(_COMMUNICATION) & (kinds["type"] != "")
+    copy = part == "copy"
+    empty = pd.Series("", index=kinds.index, dtype=object)
+    levels = [empty.copy() for _ in range(3)]
+    levels[0][idle] = kinds["cause"][idle]
+    levels[0][collective | copy] = kinds["type"][collective | copy]
+    levels[0][part.eq("communication") & (kinds["type"] == "")] = kinds["cause"]
+    levels[1][collective] = (kinds["type"] + " #" + kinds["nth"].astype(str))[collective]
+    op = (kinds["op"] + " " + kinds["shapes"]).str.rstrip()
+    if bool((kinds["path"][computing] != "").any()):
+        levels[0][computing] = kinds["path"][computing].where(kinds["path"][computing] != "", UNNAMED)
+        inner = levels[1:]
+    else:
+        inner = levels[:2]
+    inner[0][computing] = op[computing].where(op[computing] != "", "kernels")
+    inner[1][computing] = kinds["type"][computing].where(kinds["op"][computing] != kinds["type"][computing], "")
+    return [part, *levels]
+
+
+def _numbered(kinds: pd.DataFrame, levels: Sequence[pd.Series[Any]]) -> tuple[pd.DataFrame, Int64]:
+    node = np.full(len(kinds), -1, np.int64)
+    made: list[pd.DataFrame] = []
+    count = 0
+    for depth, level in enumerate(levels):
+        codes, names = pd.factorize(level) if depth else _in_order(level)
+        below = np.flatnonzero((level != "").to_numpy(bool))
+        number, distinct = pd.factorize((node[below] + 1) * (len(names) + 1) + codes[below], sort=True)
+        example = below[np.unique(number, return_index=True)[1]]
+        one = kinds.iloc[example]
+        made.append(
+            pd.DataFrame(
+                {
+                    "parent": distinct // (len(names) + 1) - 1,
+                    "depth": depth,
+                    "part": one["part"].to_numpy(),
+                    "name": np.asarray(names, dtype=object)[codes[example]],
+                    "path": np.where((one["part"] == "computing").to_numpy(bool) & (depth > 0), one["path"], ""),
+                }
+            )
+        )
+        node[below] = number + count
+        count += len(distinct)
+    return pd.concat(made, ignore_index=True), node
+
+
+def _in_order(parts: pd.Series[Any]) -> tuple[Int64, list[str]]:
+    """Return the parts' numbers in the order of a step's accounting, and their names."""
+    number = {part: place for place, part in enumerate((*PARTS[: PARTS.index("copy") + 1], "idle"))}
+    return parts.map(number).to_numpy(np.int64), list(number)

@@ -1,0 +1,84 @@
+"""The difference of two runs as HTML and as a self-contained page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from npuprof.difference.difference import Difference, signed
+from npuprof.exports.html import framed, grid_html, text
+from npuprof.exports.text import SIMULATED, Grid
+from npuprof.quantities import duration
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_LONGEST = 400
+_MOST_ROWS = 10
+_FAINT = "var(--jp-ui-font-color2,inherit)"
+
+
+def difference_html(difference: Difference) -> str:
+    """Return what differs, the parts of a step, and the largest rows as a fragment for a notebook, without a script."""
+    badge = (
+        '<span style="background:#e69f00;color:#111;font-weight:700;padding:1px 8px;border-radius:3px">'
+        f"{SIMULATED}</span>"
+        if difference.simulated
+        else ""
+    )
+    guards = "".join(
+        f'<div style="border-left:3px solid #e69f00;padding-left:8px;margin:3px 0">{text(guard, _LONGEST)}</div>'
+        for guard in difference.guards
+    )
+    return framed(
+        f'<div style="margin-top:4px"><strong style="font-size:15px">npuprof</strong> {badge}</div>{guards}'
+        f'<div style="font-size:15px;font-weight:600;margin:6px 0 2px">{text(difference.sentence(), _LONGEST)}</div>'
+        f'<div style="color:{_FAINT}">{text(difference.noise, _LONGEST)}</div>'
+        f"{grid_html(_parts(difference))}{grid_html(_largest(difference))}"
+    )
+
+
+def difference_page(difference: Difference, figures: Mapping[str, go.Figure]) -> str:
+    """Return a self-contained page of the difference with its figures, plotly.js included (about 5 MB)."""
+    from npuprof.exports.html import page_of
+
+    title = f"npuprof · {difference.names[0]} - {difference.names[1]}"
+    return page_of(title, difference_html(difference), figures)
+
+
+def _parts(difference: Difference) -> Grid:
+    rows = difference.rows
+    top = rows[(rows["depth"] == 0).to_numpy(bool)]
+    lines = [("step", duration(difference.a_ns), duration(difference.b_ns), signed(difference.delta_ns), "")]
+    lines += [(str(row["name"]), *_times(row), _noise(row)) for _, row in top.iterrows()]
+    return _grid("Parts of a step", ("", *difference.names, "difference"), lines)
+
+
+def _largest(difference: Difference) -> Grid:
+    lines = []
+    for _, row in difference.largest(_MOST_ROWS).iterrows():
+        counted = row["a_count"] or row["b_count"]
+        counts = f"{row['a_count']:g} / {row['b_count']:g}" if counted else ""
+        named = (difference.title(row), str(row["why"]), str(row["place"]))
+        lines.append((*named, counts, *_times(row), _noise(row)))
+    return _grid("Largest differences", ("Row", "why", "line", "count", *difference.names, "difference"), lines)
+
+
+def _grid(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -> Grid:
+    """Return a table whose last column, of intervals, is left out where no noise is known."""
+    if any(line[-1] for line in lines):
+        return Grid(title, (*headings, "95 % of draws"), lines, 4)
+    return Grid(title, headings, [line[:-1] for line in lines], 3)
+
+
+def _times(row: pd.Series[Any]) -> tuple[str, str, str]:
+    return duration(int(row["a_ns"])), duration(int(row["b_ns"])), signed(row["delta_ns"])
+
+
+def _noise(row: pd.Series[Any]) -> str:
+    if pd.isna(row["low_ns"]):
+        return ""
+    mark = "" if row["significant"] else " (noise?)"
+    return f"{signed(row['low_ns'])} to {signed(row['high_ns'])}{mark}"

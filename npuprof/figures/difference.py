@@ -1,0 +1,179 @@
+"""The difference of two runs: a waterfall of what makes a step longer or shorter, and a flame graph of both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from npuprof.arrays import Int64
+from npuprof.difference.difference import signed
+from npuprof.figures.chart import chart, label, nothing
+from npuprof.figures.colours import FAINT, FOREGROUND
+from npuprof.figures.time_axis import unit_of
+from npuprof.info import Info
+from npuprof.quantities import duration
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+SLOWER, FASTER = "#d55e00", "#0072b2"
+"""Colours of Okabe and Ito that colour-blind readers tell apart."""
+
+_TITLE = "Difference"
+_LONGEST_NAME = 48
+_MOST_FRAMES = 600
+_PALER = 0.85  # of white in the colour of a difference near none
+
+
+def plot_waterfall(
+    bars: pd.DataFrame, ends: tuple[int, int], names: tuple[str, str], info: Info, *, subtitle: str = ""
+) -> go.Figure:
+    """Draw the way from a step of one run to a step of another: a bar for each row, and one for the rest.
+
+    Parameters
+    ----------
+    bars
+        ``title``, ``delta_ns``, ``low_ns`` and ``high_ns`` (absent without noise) and ``why``, in the order to draw.
+    ends
+        The step of `b`, where the way begins, and of `a`, where it ends, in nanoseconds.
+    names
+        What `a` and `b` are called.
+    info
+        The run whose origin the title has.
+    subtitle
+        What stands below the title.
+    """
+    import plotly.graph_objects as go
+
+    figure = chart(_TITLE, info, subtitle=subtitle, height=150 + 30 * (len(bars) + 3))
+    unit_ns, unit = unit_of(max(ends))
+    rest = ends[1] - ends[0] - int(bars["delta_ns"].sum())
+    deltas = [*map(int, bars["delta_ns"]), rest]
+    begins = ends[0] + np.cumsum([0, *deltas])[:-1]
+    titles = [label(names[1], _LONGEST_NAME), *(label(one, _LONGEST_NAME) for one in bars["title"]), "the rest"]
+    titles = _distinct([*titles, label(names[0], _LONGEST_NAME)])
+    spread: list[tuple[float, float]] = [
+        (0, 0) if pd.isna(low) else (max(high - delta, 0) / unit_ns, max(delta - low, 0) / unit_ns)
+        for low, high, delta in zip(bars["low_ns"], bars["high_ns"], bars["delta_ns"], strict=True)
+    ]
+    spread = [(0, 0), *spread, (0, 0), (0, 0)]
+    whys = ["", *bars["why"], "", ""]
+    lengths = [ends[0], *deltas, ends[1]]
+    texts = [duration(ends[0]), *(signed(one) for one in deltas), duration(ends[1])]
+    figure.add_trace(
+        go.Bar(
+            orientation="h",
+            y=titles,
+            x=[one / unit_ns for one in lengths],
+            base=[0, *(one / unit_ns for one in begins.tolist()), 0],
+            marker={
+                "color": [FOREGROUND, *(SLOWER if one > 0 else FASTER for one in deltas), FOREGROUND],
+                "line": {"width": 0},
+            },
+            error_x={
+                "type": "data",
+                "array": [one for one, _ in spread],
+                "arrayminus": [one for _, one in spread],
+                "color": FOREGROUND,
+                "thickness": 1,
+                "visible": any(map(any, spread)),
+            },
+            text=texts,
+            textposition="outside",
+            cliponaxis=False,
+            hovertext=[f"<b>{name}</b><br>{text} {why}" for name, text, why in zip(titles, texts, whys, strict=True)],
+            hovertemplate="%{hovertext}<extra></extra>",
+            showlegend=False,
+        )
+    )
+    edges = [*begins.tolist(), *ends]
+    low, high = min(edges), max(edges)
+    margin = max(high - low, 1) * 0.25
+    start = max(low - margin, 0)
+    figure.update_xaxes(
+        ticksuffix=f" {unit}", range=[start / unit_ns, (high + margin) / unit_ns], exponentformat="none"
+    )
+    figure.update_yaxes(autorange="reversed", showgrid=False, type="category")
+    figure.update_layout(bargap=0.25)
+    return figure
+
+
+def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info, *, subtitle: str = "") -> go.Figure:
+    """Draw the parts of a step and what they consist of, as wide as its time on both sides, red where `a` is slower.
+
+    Parameters
+    ----------
+    rows
+        Those of :class:`npuprof.difference.difference.Difference`; the widest are drawn.
+    names
+        What `a` and `b` are called.
+    info
+        The run whose origin the title has.
+    subtitle
+        What stands below the title.
+    """
+    import plotly.graph_objects as go
+
+    weight = (rows["a_ns"] + rows["b_ns"]).to_numpy(np.int64)
+    kept = _kept(rows["parent"].to_numpy(np.int64), weight)
+    if not len(kept):
+        return nothing(_TITLE, info, "neither side has device time")
+    depth = rows["depth"].to_numpy()[kept]
+    parents = rows["parent"].to_numpy(np.int64)[kept]
+    largest = max(int(rows["delta_ns"].abs().max()), 1)
+    figure = chart("Differential flame graph", info, subtitle=subtitle, height=110 + 30 * (int(depth.max()) + 2))
+    hover = [
+        f"<b>{label(row.name_, 200)}</b><br>{signed(row.delta_ns)}: {duration(row.a_ns)} in {label(names[0], 40)}, "
+        f"{duration(row.b_ns)} in {label(names[1], 40)}<br>{row.why}"
+        for row in rows.iloc[kept].rename(columns={"name": "name_"}).itertuples()
+    ]
+    figure.add_trace(
+        go.Icicle(
+            ids=[str(one) for one in kept.tolist()],
+            parents=["" if parent < 0 else str(parent) for parent in parents.tolist()],
+            labels=[label(name, 60) for name in rows["name"].iloc[kept]],
+            values=weight[kept].tolist(),
+            branchvalues="total",
+            hovertext=hover,
+            hovertemplate="%{hovertext}<extra></extra>",
+            marker={
+                "colors": [_colour(int(one), largest) for one in rows["delta_ns"].iloc[kept]],
+                "line": {"width": 0.5, "color": FAINT},
+            },
+            tiling={"orientation": "v", "pad": 1},
+            textfont={"size": 11, "color": "#111111"},
+            pathbar={"visible": False},
+        )
+    )
+    figure.update_layout(uniformtext={"minsize": 8, "mode": "hide"})
+    return figure
+
+
+def _kept(parents: Int64, weight: Int64) -> Int64:
+    """Return the widest rows that have a width, without those whose parent is left out."""
+    widest = set(np.argsort(-weight, kind="stable")[:_MOST_FRAMES].tolist())
+    kept: set[int] = set()
+    for row in np.flatnonzero(weight > 0).tolist():
+        if row in widest and (parents[row] < 0 or int(parents[row]) in kept):
+            kept.add(row)
+    return np.array(sorted(kept), np.int64)
+
+
+def _colour(delta: int, largest: int) -> str:
+    """Return the colour of a difference: red where `a` is slower, blue where it is faster, pale near none."""
+    base = SLOWER if delta > 0 else FASTER
+    white = _PALER * (1 - min(abs(delta) / largest, 1) ** 0.5) if delta else 0.93
+    channels = (int(base[at : at + 2], 16) if delta else 128 for at in (1, 3, 5))
+    return "#" + "".join(f"{round(channel + (255 - channel) * white):02x}" for channel in channels)
+
+
+def _distinct(titles: list[str]) -> list[str]:
+    """Return titles of which none is that of another bar, which would be drawn on top of it."""
+    seen: dict[str, int] = {}
+    named = []
+    for title in titles:
+        seen[title] = seen.get(title, 0) + 1
+        named.append(title if seen[title] == 1 else f"{title} ({seen[title]})")
+    return named

@@ -1,0 +1,264 @@
+"""A step of one run minus a step of another: rows that add up exactly, matched, with what is noise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import npuprof
+from npuprof.comparison import Comparison
+from npuprof.errors import NpuprofError
+from npuprof.figures.embed import saved_bytes
+from npuprof.profiles import Profile
+from tests.analysis.test_accounting import table
+from tests.budget import examples
+from tests.difference.runs import STEP_NS, noisy, profile, run
+
+_spans = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 60)), max_size=10)
+_kernel = st.tuples(st.integers(0, 300), st.integers(0, 60), st.sampled_from("ABC"), st.sampled_from(["1,2", "3", ""]))
+
+
+@st.composite
+def _profiles(draw: st.DrawFn) -> Profile:
+    kernels = draw(st.lists(_kernel, min_size=1, max_size=12))
+    made = {
+        "steps": table("steps", draw(st.lists(st.tuples(st.integers(0, 350), st.integers(1, 200)), max_size=5))),
+        "kernels": table("kernels", [kernel[:2] for kernel in kernels]),
+        "communication": table("communication", draw(_spans)),
+        "tasks": table("tasks", draw(_spans)),
+        "operators": table("operators", draw(_spans)),
+    }
+    for name, place in (("op_type", 2), ("input_shapes", 3)):
+        made["kernels"][name] = pd.Categorical([kernel[place] or None for kernel in kernels])
+    if len(made["communication"]):
+        made["communication_tasks"] = table("communication_tasks", draw(_spans))
+    return profile(made)
+
+
+def _check_sums(difference: Comparison) -> None:
+    rows = difference.rows
+    top = rows[rows["depth"] == 0]
+    for column, whole in (("a_ns", difference.a_ns), ("b_ns", difference.b_ns), ("delta_ns", difference.delta_ns)):
+        assert int(top[column].sum()) == whole
+        for parent, below in rows[rows["parent"] >= 0].groupby("parent"):
+            assert int(below[column].sum()) == int(rows.loc[parent, column])
+    assert (rows["by_count_ns"] + rows["by_mean_ns"] == rows["delta_ns"]).all()
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(30))
+@given(_profiles(), _profiles())
+def test_rows_add_up_to_the_difference_of_the_step_at_every_depth(a: Profile, b: Profile) -> None:
+    if not len(a.accounting.steps) or not len(b.accounting.steps):
+        return
+    difference = a - b
+    _check_sums(difference)
+    back = b - a
+    assert back.delta_ns == -difference.delta_ns
+    assert len(difference.sentence()) > 20
+    json.loads(difference.to_json())
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(20))
+@given(_profiles())
+def test_a_run_does_not_differ_from_itself(a: Profile) -> None:
+    difference = a - a
+    assert not difference.rows["delta_ns"].any()
+    assert "takes as long as" in difference.sentence()
+    assert difference.guards == []
+
+
+def test_a_mean_over_steps_that_is_no_whole_number_is_shared_out(tmp_path: Path) -> None:
+    a = run([[("A", "1", 10)], [("A", "1", 11), ("B", "1", 7)], [("A", "1", 12)], [("A", "1", 10), ("B", "1", 7)]])
+    b = run([[("A", "1", 10)], [("A", "1", 10)]])
+    difference = a - b  # of three steps and of one: the first of each run is left out
+    assert (len(difference.a.steps), len(difference.b.steps)) == (3, 1)
+    _check_sums(difference)
+    computing = difference.rows[difference.rows["part"] == "computing"].set_index("name")
+    mean = (11 + 7 + 12 + 10 + 7) // 3  # 15 of 15.67, or the nanosecond that is over
+    assert computing.loc["computing", "delta_ns"] in (mean - 10, mean + 1 - 10)
+    assert computing.loc["B 1", ["why", "b_count"]].tolist() == ["new", 0]
+    assert computing.loc["B 1", "a_count"] == pytest.approx(2 / 3)
+
+
+def test_a_change_is_of_number_of_length_of_shape_or_of_kind() -> None:
+    base = [("MatMul", "8,8", 1000), ("Add", "8", 100), ("Cast", "8", 50), ("Gone", "8", 30), ("Same", "8", 5)]
+    other = [("MatMul", "8,16", 1900), ("Add", "8", 150), ("Cast", "8", 50), ("Cast", "8", 50), ("Same", "8", 5)]
+    rows = (run([other]) - run([base])).rows.set_index("name")
+    assert rows["why"][["Add 8", "Cast 8", "MatMul 8,16", "MatMul 8,8", "Gone 8", "Same 8"]].tolist() == [
+        "slower",
+        "count",
+        "shape",
+        "shape",
+        "gone",
+        "",
+    ]
+    assert rows.loc["Cast 8", ["by_count_ns", "by_mean_ns"]].tolist() == [50, 0]
+
+
+def test_a_fused_kernel_is_set_against_those_that_it_replaces() -> None:
+    layer = [("MatMul", "8,8", 1000), ("Mul", "8", 40), ("Add", "8", 50), ("Cast", "8", 30), ("Softmax", "8", 200)]
+    fused = [("MatMul", "8,8", 1000), ("FusedNorm", "8", 60), ("Softmax", "8", 200)]
+    rows = (run([[("In", "1", 5), *fused, *fused]]) - run([[("In", "1", 5), *layer, *layer]])).rows
+    (row,) = rows[rows["name"] == "FusedNorm <- Mul, Add, Cast"].to_dict("records")
+    assert (row["a_ns"], row["b_ns"], row["a_count"], row["b_count"]) == (120, 240, 2, 6)
+
+
+def test_other_paths_are_compared_where_both_sides_have_them() -> None:
+    rows = (_with_stacks("train", "Block_0") - _with_stacks("train", "Fused_0")).rows
+    assert set(rows[(rows["depth"] == 1) & (rows["part"] == "computing")]["name"]) == {"train"}
+
+
+def _with_stacks(outer: str, inner: str) -> Profile:
+    made = run([[("A", "1", 10), ("B", "1", 20)]]).tables
+    base = int(made["steps"]["start_ns"].iloc[0])
+    python = table("python", [(0, 5_000_000), (10, 4_000_000)])
+    python["start_ns"] += base - int(python["start_ns"].iloc[0])
+    python["name"] = pd.Categorical([f"job.py(1): {outer}", f"nn.Module: {inner}"])
+    python["id"], python["depth"] = [0, 1], [0, 1]
+    python["parent_id"] = pd.array([pd.NA, 0], "Int64")
+    api = table("api", [(20, 10), (40, 10)], name="aclnnA")
+    api["start_ns"] += base - int(api["start_ns"].iloc[0]) + 20
+    links = npuprof.tables.build(
+        "links",
+        {
+            "kind": ["api_task"] * 2,
+            "source_table": ["api"] * 2,
+            "source_row": [0, 1],
+            "target_table": ["kernels"] * 2,
+            "target_row": [0, 1],
+        },
+    )
+    return profile({**made, "python": python, "api": api, "links": links})
+
+
+def test_without_a_step_or_device_time_there_is_nothing_to_compare() -> None:
+    with pytest.raises(NpuprofError, match="nothing to compare"):
+        run([[("A", "1", 10)]]) - profile({})
+    with pytest.raises(TypeError):
+        run([[("A", "1", 10)]]) - 3  # type: ignore[operator]
+
+
+def test_evidence_is_the_rows_of_the_tables() -> None:
+    difference = run([[("A", "1", 10), ("B", "1", 20)]]) - run([[("A", "1", 10)]])
+    number = int(difference.rows.index[difference.rows["name"] == "B 1"][0])
+    a, b = difference.evidence(number)
+    assert (a["name"].tolist(), len(b)) == (["B"], 0)
+    computing = int(difference.rows.index[difference.rows["part"] == "computing"][0])
+    assert [len(one) for one in difference.evidence(computing)] == [2, 1]
+    with pytest.raises(NpuprofError, match="no row 99"):
+        difference.evidence(99)
+
+
+def test_what_else_differs_heads_the_result() -> None:
+    a = run([[("A", "1", 10)]], simulated=True, chip="Ascend910B1", options={"level": 1})
+    b = run([[("A", "2", 10)]], chip="Ascend910B4", options={"level": 0})
+    difference = a - b
+    assert [guard.partition(" differs")[0] for guard in difference.guards[:3]] == [
+        "the kind of NPU",
+        "the chip",
+        "the level",
+    ]
+    assert "other shapes" in difference.guards[3]
+    assert repr(difference).startswith("! the kind of NPU")
+    assert all(guard in difference._repr_html_() for guard in difference.guards)
+
+
+def _model(kernels: int = 60) -> list[tuple[str, str, int]]:
+    times = np.random.default_rng(3).integers(20_000, 120_000, kernels).tolist()
+    return [(f"Op{number % 20}", f"{number // 20 + 1},8", time) for number, time in enumerate(times)]
+
+
+@pytest.mark.slow
+def test_copies_with_noise_do_not_differ() -> None:
+    random = np.random.default_rng(5)
+    model = _model()
+    found = [bool(len((run(noisy(model, 3, random)) - run(noisy(model, 3, random))).significant)) for _ in range(100)]
+    assert sum(found) <= 5
+
+
+@pytest.mark.slow
+def test_an_operator_of_a_twentieth_of_the_step_that_got_slower_by_a_twentieth_is_found() -> None:
+    random = np.random.default_rng(6)
+    model = [*_model(), ("Planted", "8,8", STEP_NS // 20)]
+    missed = 0
+    for _ in range(20):
+        difference = run(noisy(model, 11, random, slower=("Planted", 1.05))) - run(noisy(model, 11, random))
+        missed += "Planted 8,8" not in set(difference.significant["name"])
+    assert missed <= 1
+
+
+def test_the_interval_holds_the_difference_and_one_step_has_none() -> None:
+    random = np.random.default_rng(7)
+    difference = run(noisy(_model(), 8, random)) - run(noisy(_model(), 8, random))
+    top = difference.rows[difference.rows["depth"] == 0]
+    assert ((top["low_ns"] <= top["delta_ns"]) & (top["delta_ns"] <= top["high_ns"])).all()
+    single = run(noisy(_model(), 1, random)) - run(noisy(_model(), 1, random))
+    assert single.noise == "one step each: no noise known"
+    assert single.rows["low_ns"].isna().all()
+    assert single.rows["significant"].isna().all()
+
+
+def test_it_is_shown_in_a_page_and_small_in_a_notebook(tmp_path: Path) -> None:
+    hostile = "<img src=x onerror='pwned()'>"
+    a = run([[(f"{hostile}{number}", "8", 100 + number) for number in range(300)]], name=hostile, simulated=True)
+    b = run([[(f"{hostile}{number}", "8", 100) for number in range(300)]], name="b", simulated=True)
+    difference = a - b
+    figures = difference.plot_waterfall(), difference.plot_flamegraph()
+    assert sum(map(saved_bytes, figures)) + len(difference._repr_html_()) < 500_000
+    page = difference.to_html(tmp_path / "difference.html").read_text("utf-8")
+    assert "<img" not in page
+    assert "SIMULATED NPU" in page
+    bar = figures[0].data[0]
+    assert len(bar.x) == 13
+    assert bar.base[-2] + bar.x[-2] == pytest.approx(bar.x[-1])  # the way ends at the step of a
+
+
+def _sample(samples: Path, name: str) -> Profile:
+    return npuprof.load_set(samples / "torch_npu" / name)[0]
+
+
+@pytest.mark.slow
+def test_of_two_levels_communication_is_compared_as_a_whole(samples: Path) -> None:
+    difference = _sample(samples, "text/level1") - _sample(samples, "text/level0")
+    _check_sums(difference)
+    parts = difference.rows[difference.rows["depth"] == 0].set_index("part")["delta_ns"] / 1e6
+    expected = {"communication": 20.448, "computing": 0.046, "copy": -0.156, "idle": -1.249}
+    assert parts.to_dict() == pytest.approx(expected, abs=5e-4)
+    assert difference.delta_ns / 1e6 == pytest.approx(19.088, abs=5e-4)
+    assert any("level" in guard for guard in difference.guards)
+
+
+@pytest.mark.slow
+def test_of_text_and_database_the_waiting_differs(samples: Path) -> None:
+    difference = npuprof.compare(
+        samples / "torch_npu/text/level1/rank0_ascend_pt",
+        samples / "torch_npu/db/level1/rank0_ascend_pt",
+        names=("text", "database"),
+    )
+    _check_sums(difference)
+    parts = difference.rows[difference.rows["depth"] == 0].set_index("part")["delta_ns"] / 1e6
+    expected = {"waiting": 4.022, "moving": -0.131, "computing": -0.030, "copy": 0.012, "idle": 0.224}
+    assert parts.to_dict() == pytest.approx(expected, abs=6e-4)
+    assert difference.sentence() == (
+        "A step of text is 4.10 ms slower than one of database: "
+        "4.02 ms of it is waiting for other ranks, not your kernels."
+    )
+    computing = difference.rows[(difference.rows["part"] == "computing") & (difference.rows["depth"] == 1)]
+    assert (computing["a_count"] == computing["b_count"]).all()  # every module and line is matched
+
+
+@pytest.mark.slow
+def test_ranks_of_a_set_repeat_each_other(samples: Path) -> None:
+    a, b = (npuprof.load_set(samples / "torch_npu" / name) for name in ("text/level1", "db/level1"))
+    difference = a - b
+    assert difference.noise == "2 steps against 2 steps; intervals of 95 %"
+    _check_sums(difference)
+    assert len((a[0] - b).b.steps) == len((b - a[0]).a.steps) == 2

@@ -1,0 +1,42 @@
+"""What differs between two sequences of kernels."""
+
+from __future__ import annotations
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from npuprof.difference.replaced import replaced, replacements
+
+_letters = st.lists(st.sampled_from("abcdefgh"), max_size=30)
+
+
+@given(_letters, _letters)
+def test_what_is_not_told_as_different_is_equal_and_in_order(a: list[str], b: list[str]) -> None:
+    kept_a, kept_b, at = [], [], (0, 0)
+    for a0, a1, b0, b1 in replacements(a, b):
+        assert at[0] <= a0 <= a1 <= len(a)
+        assert at[1] <= b0 <= b1 <= len(b)
+        kept_a += a[at[0] : a0]
+        kept_b += b[at[1] : b0]
+        at = (a1, b1)
+    assert kept_a + a[at[0] :] == kept_b + b[at[1] :]
+
+
+def test_a_kernel_that_also_stands_where_both_are_equal_is_not_told_apart() -> None:
+    a = [("In", ""), ("Fused", ""), ("Out", ""), ("Mul", "")]
+    b = [("In", ""), ("Mul", ""), ("Add", ""), ("Out", ""), ("Mul", "")]
+    first, second = replaced(a, b)
+    assert first == {("Fused", ""): "Fused <- Mul, Add"}
+    assert second == {("Add", ""): "Fused <- Mul, Add"}
+
+
+def test_long_sequences_take_no_longer_than_their_anchors_allow() -> None:
+    layer = [f"k{number}" for number in range(50)]
+    a = [f"{name} {turn}" if name == "k7" else name for turn in range(400) for name in layer]
+    b = [name for name in a if name != "k8"]
+    begin = time.process_time()
+    blocks = list(replacements(a, b))
+    assert len(blocks) == 400
+    assert time.process_time() - begin < 60
