@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -50,7 +51,8 @@ def main() -> int:
             search.result()
     tallies += fuzzer.tallies
     seconds = time.monotonic() - begin
-    print(f"seed {chosen.seed}, {seconds:.0f} s\n{table(tallies)}")
+    used = sum(os.times()[:4])
+    print(f"seed {chosen.seed}, {seconds:.0f} s, {used:.0f} s of processor time\n{table(tallies)}")
     return 0 if all(tally.is_clean for tally in tallies) else 1
 
 
@@ -59,10 +61,11 @@ def _part(part: str, folder: Path) -> list[Tally]:
     begin, result = time.monotonic(), folder / f"{part}.json"
     command = [sys.executable, "-m", "tests.campaign", part, "--into", str(result)]
     child = subprocess.run(command, stdout=sys.stderr, check=False)
-    print(f"{part}: {time.monotonic() - begin:.0f} s", flush=True)
-    if child.returncode or not result.is_file():
-        return [Tally(part, tried=1, crashes=1, finds=[f"the part itself ended with {child.returncode}"])]
-    return [Tally(**plain) for plain in json.loads(result.read_text())]
+    tallies = [Tally(part, tried=1, crashes=1, finds=[f"the part itself ended with {child.returncode}"])]
+    if not child.returncode and result.is_file():
+        tallies = [Tally(**plain) for plain in json.loads(result.read_text())]
+    print(f"{part}: {time.monotonic() - begin:.0f} s\n{table(tallies)}", flush=True)
+    return tallies
 
 
 if __name__ == "__main__":

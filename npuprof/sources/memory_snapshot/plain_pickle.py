@@ -2,8 +2,9 @@
 
 Unpickling runs what a pickle tells it to, so a pickle from elsewhere is read in two steps. Its instructions are looked
 through first, without following one: any that names a class or a function, calls or builds an object, or makes a set or
-a tuple of anything but numbers (whose hash takes a stack as deep as they are nested) is refused. Only then an
-unpickler whose every look-up of a name fails makes the values.
+a tuple of anything but up to three small numbers is refused. Only then an unpickler whose every look-up of a name fails
+makes the values. The hash of a deep tuple takes a deep stack, and whoever may choose long numbers or tuples of them can
+make many with one hash: a dictionary with such keys takes hours, which no interrupt ends.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any, NoReturn
 from npuprof.errors import SourceError
 
 MAX_BYTES = 1 << 30
-_MAX_NUMBER_BYTES = 16
+_MAX_NUMBER_BYTES = 9  # of an address, with its sign
+_MAX_IN_TUPLE = 3
 
 # How many bytes follow each instruction; of those that -1 stands for, what follows tells how many.
 _FOLLOWING = {
@@ -27,7 +29,7 @@ _FOLLOWING = {
     **dict.fromkeys(b"XC\x8cB\x8d\x8a\x8b", -1),
 }
 _LENGTH_BYTES = {ord("X"): 4, ord("C"): 1, 0x8C: 1, ord("B"): 4, 0x8D: 8, 0x8A: 1, 0x8B: 4}
-_NUMBERS = frozenset(b"KMJG\x8a\x8b")
+_SMALL, _LONG = frozenset(b"KMJ"), frozenset(b"\x8a\x8b")
 _TUPLES = {0x85: 1, 0x86: 2, 0x87: 3}
 _MARK, _TUPLE, _STOP, _PROTOCOL, _PUT = ord("("), ord("t"), ord("."), 0x80, ord("r")
 
@@ -72,22 +74,26 @@ def _check(data: bytes, path: object) -> None:
         follow = _FOLLOWING.get(code)
         if follow is None:
             _refuse(path, f"instruction {bytes([code])!r} at byte {at} makes more than plain values")
-        if code in _NUMBERS:
+        if code in _SMALL:
             numbers += 1
         else:
-            if _TUPLES.get(code, 0) > numbers or (code == _TUPLE and not marked):
-                _refuse(path, f"the tuple at byte {at} holds more than numbers")
+            if _TUPLES.get(code, 0) > numbers or (code == _TUPLE and not (marked and numbers <= _MAX_IN_TUPLE)):
+                _refuse(path, f"the tuple at byte {at} holds more than a few small numbers")
             numbers, marked = 0, code == _MARK
         at += 1
         if follow < 0:
             width = _LENGTH_BYTES[code]
             follow = width + int.from_bytes(data[at : at + width], "little")
-            if code in _NUMBERS and follow - width > _MAX_NUMBER_BYTES:
-                _refuse(path, f"the number before byte {at} has {follow - width} bytes")
+            if code in _LONG and _is_long(data[at + width : at + follow]):
+                _refuse(path, f"the number at byte {at} is longer than an address")
         elif code == _PUT and int.from_bytes(data[at : at + 4], "little") > at:
             _refuse(path, f"byte {at} numbers more values than there are")
         at += follow
     raise SourceError(f"{path} ends in the middle of a pickle: it was cut off; save the snapshot again")
+
+
+def _is_long(number: bytes) -> bool:
+    return len(number) > _MAX_NUMBER_BYTES or (len(number) == _MAX_NUMBER_BYTES and number[-1] not in (0, 255))
 
 
 def _refuse(path: object, why: str) -> NoReturn:

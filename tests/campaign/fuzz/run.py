@@ -64,7 +64,7 @@ class Fuzzer:
                 name = self._waiting.get_nowait()
                 tally = worker.tally(name, self._shares[name], self._seed)
                 self.tallies.append(tally)
-                print(f"{tally.part}: {tally.tried} inputs in {tally.seconds:.0f} s", flush=True)
+                print(f"{tally.part}: {tally.tried} inputs in {tally.seconds:.0f} s, {tally.finds}", flush=True)
         worker.end()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,13 @@ def nested_key(depth: int) -> bytes:
     return b"\x80\x04}" + b")" + b"\x85" * depth + b"K\x01s."
 
 
+def keys_of_one_hash(numbers: range) -> bytes:
+    """Return a dictionary whose keys Python stores with one hash, so that each is compared with all before it."""
+    wide = (number * sys.hash_info.modulus << 12 for number in numbers)
+    assert len({hash(number * sys.hash_info.modulus) for number in numbers}) == 1
+    return pickle.dumps(dict.fromkeys(wide, 1), protocol=4)
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -128,6 +136,19 @@ def nested_key(depth: int) -> bytes:
 )
 def test_other_pickles_are_refused(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(SourceError):
+        npuprof.load(saved(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        keys_of_one_hash(range(1, 5)),
+        b"\x80\x04}" + pickle.dumps(tuple(range(4)))[2:-1] + b"K\x01s.",
+        b"\x80\x04}(K\x01\x8a\x05\x00\x00\x00\x00\x01\x86K\x01u.",
+    ],
+)
+def test_keys_that_can_be_made_to_have_one_hash_are_refused(content: bytes, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="is a pickle that npuprof does not open"):
         npuprof.load(saved(tmp_path, content))
 
 
