@@ -13,12 +13,12 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
 from npuprof.analysis.accounting import Accounting
+from npuprof.analysis.prediction import TOLERANCE
 from npuprof.analysis.rank_replay import Floats, Job, job, recorded_moving, replay
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 
 _POINT_TO_POINT = r"send|recv|receive"
-_TOLERANCE = 0.01  # of the window: what the replay of the unchanged job may miss
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class JobFacts(Facts):
             unchanged = replay(played, own, moving)
         except NpuprofError:
             return None
-        if abs(unchanged - played.window_ns) > _TOLERANCE * played.window_ns:
+        if abs(unchanged - played.window_ns) > TOLERANCE * played.window_ns:
             return None
         changed = replay(played, own if own_ns is None else own_ns, moving * transfer)
         return max(0, round((unchanged - changed) / self.steps))

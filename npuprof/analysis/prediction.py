@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from math import inf
+from typing import Any
 
 import pandas as pd
 
 from npuprof.errors import OptionsError
 from npuprof.quantities import duration, share
+
+TOLERANCE = 0.01
+"""What the replay of an unchanged run may miss, as a share of its recorded time."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Prediction:
     changes
         What is different, in words.
     steps
-        A row for each step: ``step``, ``recorded_ns``, ``replayed_ns``, ``predicted_ns`` and ``gain_ns``.
+        Of a run, a row for each step: ``step``, ``recorded_ns``, ``replayed_ns``, ``predicted_ns`` and ``gain_ns``.
     """
 
     recorded_ns: int
@@ -56,7 +60,7 @@ class Prediction:
         return "\n".join(lines)
 
 
-def checked_factors(what: str, factors: Mapping[str, float], known: Mapping[str, object]) -> None:
+def checked_factors(what: str, factors: Mapping[Any, float], known: Mapping[Any, object]) -> None:
     """Raise an error if a word is not known, or a factor is no number from 0 on.
 
     Raises

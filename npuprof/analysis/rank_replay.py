@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -10,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.analysis.prediction import TOLERANCE, Prediction, checked_factor, checked_factors
 from npuprof.analysis.rank_waits import waits
 from npuprof.arrays import Int64
-from npuprof.errors import NpuprofError
+from npuprof.errors import NpuprofError, OptionsError
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-
-_TOLERANCE = 0.01  # of the window: what the replay of the unchanged job may miss
 
 
 @dataclass(frozen=True)
@@ -134,54 +133,43 @@ def what_if(
     transfer: float = 1.0,
     rank: Mapping[int, float] | None = None,
     balance: Literal["stages"] | None = None,
-) -> pd.Series[float]:
-    """Predict the time of a job if something were faster.
+    saved_ns: Callable[[Job], Int64] | None = None,
+) -> Prediction:
+    """Predict the time of a job if something were faster; see :meth:`npuprof.ranks.answers.SetAnswers.what_if`.
 
     Parameters
     ----------
     communication
         Stacked ``communication`` tables, see :func:`npuprof.analysis.rank_waits.collectives`.
-    transfer
-        Factor on the time that data moves; 0 for links without limits.
-    rank
-        Factors on the own time of ranks, the time outside collectives.
-    balance
-        ``stages`` scales every rank's own time to the mean of all of them.
-
-    Returns
-    -------
-    pandas.Series
-        ``window_ns`` as recorded, ``replayed_ns`` unchanged, ``predicted_ns``, and ``gain_ns``.
-
-    Raises
-    ------
-    NpuprofError
-        If the unchanged job cannot be played again to within 1 % of the recorded window, so that no prediction holds.
+    transfer, rank, balance
+        What is different.
+    saved_ns
+        Returns what else is taken off the time before each collective.
     """
+    checked_factor("transfer", transfer)
+    if balance not in (None, "stages"):
+        raise OptionsError(f"balance is {balance!r}: it is 'stages' or None")
     played = job(communication)
+    checked_factors("rank", rank or {}, dict.fromkeys(played.ranks))
     own, moving = played.rows["own_ns"].to_numpy(np.float64), recorded_moving(played)
-    unchanged = replay(played, own, moving)
-    if abs(unchanged - played.window_ns) > _TOLERANCE * played.window_ns:
+    unchanged = round(replay(played, own, moving))
+    if abs(unchanged - played.window_ns) > TOLERANCE * played.window_ns:
         raise NpuprofError(
             f"the replay of the unchanged job takes {unchanged / 1e6:.2f} ms, and {played.window_ns / 1e6:.2f} ms were "
             "recorded: nothing can be predicted from it"
         )
+    if saved_ns is not None:
+        own = own - saved_ns(played)
     ranks = played.rows["rank"].to_numpy(np.int64)
+    changes = [] if transfer == 1 else [f"transfer x {transfer:g}"]
     for one, factor in (rank or {}).items():
         own = np.where(ranks == one, own * factor, own)
+        changes.append(f"rank {one} x {factor:g}")
     if balance is not None:
-        sums = played.rows["own_ns"].groupby(ranks).sum()
-        own = own * (float(sums.mean()) / sums.reindex(ranks).to_numpy(np.float64))
-    predicted = replay(played, own, moving * transfer)
-    times: pd.Series[float] = pd.Series(
-        {
-            "window_ns": float(played.window_ns),
-            "replayed_ns": unchanged,
-            "predicted_ns": predicted,
-            "gain_ns": unchanged - predicted,
-        }
-    )
-    return times
+        sums = pd.Series(own).groupby(ranks).sum()
+        own = own * (float(sums.mean()) / np.maximum(sums.reindex(ranks).to_numpy(np.float64), 1))
+        changes.append(f"balance {balance}")
+    return Prediction(played.window_ns, unchanged, round(replay(played, own, moving * transfer)), tuple(changes))
 
 
 def critical_path(communication: pd.DataFrame) -> pd.DataFrame:

@@ -13,12 +13,10 @@ from npuprof.analysis.device_lanes import DeviceLanes, device_lanes
 from npuprof.analysis.host_lanes import SYNCHRONISE, HostLanes
 from npuprof.analysis.idle_causes import idle_causes
 from npuprof.analysis.intervals import Spans, within
+from npuprof.analysis.prediction import TOLERANCE
 from npuprof.analysis.step_windows import StepWindows
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
-
-TOLERANCE = 0.01
-"""What the replay of an unchanged run may miss, as a share of its recorded time."""
 
 _SKEWED_NS = 100_000  # a task that begins so long before the call that launched it has the wrong call, or clock
 _NEVER = -(1 << 62)  # what a thread that need not wait would wait for

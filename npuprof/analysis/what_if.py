@@ -58,7 +58,7 @@ def what_if(
         if "moving" in part:
             raise OptionsError("transfer and part={'moving': ...} are the same factor: give one of them")
         part["moving"] = transfer
-    known = kernel_rows(tables["kernels"], kernel)
+    factors = kernel_factors(tables["kernels"], kernel)
     checked_factors("cause", cause, dict.fromkeys(HOST_CAUSES))
     if any(word.startswith("idle") for word in part):
         raise OptionsError("a factor on idle time is one on its cause: cause={'sync_call': 0}")
@@ -66,15 +66,12 @@ def what_if(
     for word, option in unmeasured_causes(tables).items():
         if word in cause:
             raise NpuprofError(f"the run has no rows of {word!r} that a factor could be put on: collect with {option}")
-    changes = [f"kernel {word!r} x {kernel[word]:g}: {int(rows.sum()):,} kernels" for word, rows in known.items()]
+    changes = kernel_changes(tables["kernels"], kernel)
     changes += [
         f"{what} {word!r} x {factor:g}"
         for what, of in (("cause", cause), ("part", part))
         for word, factor in of.items()
     ]
-    factors = np.ones(len(tables["kernels"]))
-    for word, rows in known.items():
-        factors[rows] *= kernel[word]
     durations = task_durations(tables, replay.device, factors, part)
     return predicted(replay, Change(durations, dict(cause)), changes)
 
@@ -120,6 +117,20 @@ def kernel_rows(kernels: pd.DataFrame, words: Mapping[str, float]) -> dict[str, 
             rows |= (column == word).to_numpy(bool)
         found[word] = rows
     return found
+
+
+def kernel_factors(kernels: pd.DataFrame, words: Mapping[str, float]) -> Float64:
+    """Return the factor on the time of each kernel; those of several words are multiplied."""
+    factors = np.ones(len(kernels))
+    for word, rows in kernel_rows(kernels, words).items():
+        factors[rows] *= words[word]
+    return factors
+
+
+def kernel_changes(kernels: pd.DataFrame, words: Mapping[str, float]) -> list[str]:
+    """Return in words what factors on kernels change."""
+    found = kernel_rows(kernels, words)
+    return [f"kernel {word!r} x {words[word]:g}: {int(rows.sum()):,} kernels" for word, rows in found.items()]
 
 
 def task_durations(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +15,7 @@ from npuprof.profiles import Profile
 
 if TYPE_CHECKING:
     from npuprof.advice.findings import Advice
+    from npuprof.analysis.prediction import Prediction
     from npuprof.comparison import Comparison
 
 
@@ -99,15 +101,19 @@ class SetAnswers(ABC):
         self,
         *,
         transfer: float = 1.0,
+        kernel: Mapping[str, float] | None = None,
         rank: Mapping[int, float] | None = None,
         balance: Literal["stages"] | None = None,
-    ) -> pd.Series[float]:
-        """Predict the time of the job if something were faster, by playing its collectives again.
+    ) -> Prediction:
+        """Predict the time of the job if something were faster, by playing its collectives again: factors on time.
 
         Parameters
         ----------
         transfer
             Factor on the time that data moves: 0 for links without limits, 0.8 for links 25 % faster.
+        kernel
+            Factors by name or type of kernels: ``{"Cast": 0, "MatMulV3": 0.8}``; what they take alone counts. A rank
+            without kernels takes as much less as one with the same collectives.
         rank
             Factors on the time of ranks outside collectives: ``{17: 0.92}``.
         balance
@@ -115,21 +121,34 @@ class SetAnswers(ABC):
 
         Returns
         -------
-        pandas.Series
-            ``window_ns`` as recorded, ``replayed_ns`` unchanged, ``predicted_ns``, and ``gain_ns``.
+        Prediction
+            ``recorded_ns`` from the first start of a collective to the last end, ``replayed_ns`` unchanged,
+            ``predicted_ns``, and ``gain_ns``, as :meth:`npuprof.profiles.Profile.what_if` returns them of a step.
 
         Raises
         ------
+        OptionsError
+            If a word or rank is not known, or a factor is negative.
         NpuprofError
             If the unchanged job cannot be played again to within 1 % of what was recorded.
-
-        See Also
-        --------
-        npuprof.analysis.rank_replay.what_if
         """
+        from npuprof.analysis.rank_kernels import saved_ns
         from npuprof.analysis.rank_replay import what_if
+        from npuprof.analysis.what_if import kernel_changes, kernel_factors
 
-        return what_if(self.table("communication"), transfer=transfer, rank=rank, balance=balance)
+        communication = self.table("communication")
+        if not kernel:
+            return what_if(communication, transfer=transfer, rank=rank, balance=balance)
+        kernels = self.table("kernels")
+        factors = kernel_factors(kernels, kernel)
+        predicted = what_if(
+            communication,
+            transfer=transfer,
+            rank=rank,
+            balance=balance,
+            saved_ns=lambda played: saved_ns(played, communication, kernels, factors),
+        )
+        return replace(predicted, changes=(*kernel_changes(kernels, kernel), *predicted.changes))
 
     def critical_path(self) -> pd.DataFrame:
         """Return what the time of the job consists of; durations add up to it exactly.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof.analysis.rank_blame import blame
+from npuprof.analysis.rank_kernels import saved_ns
 from npuprof.analysis.rank_replay import critical_path, job, recorded_moving, replay, what_if
 from npuprof.analysis.rank_waits import clock_offsets, collectives, waits
-from npuprof.errors import NpuprofError
+from npuprof.errors import NpuprofError, OptionsError
 from tests.budget import examples
 
 pytestmark = pytest.mark.slow
@@ -79,13 +81,13 @@ def test_the_waits_of_real_ranks(llm: pd.DataFrame) -> None:
 
 
 def test_what_real_ranks_would_gain(llm: pd.DataFrame) -> None:
-    unchanged = what_if(llm) / 1e6
-    assert unchanged["window_ns"] == pytest.approx(796.81, abs=0.01)
-    assert unchanged["replayed_ns"] == pytest.approx(796.75, abs=0.01)
-    assert unchanged["gain_ns"] == 0
-    assert what_if(llm, transfer=0)["gain_ns"] / 1e6 == pytest.approx(101.8, abs=0.05)
-    assert what_if(llm, transfer=1 / 1.25)["gain_ns"] / 1e6 == pytest.approx(20.4, abs=0.05)
-    assert what_if(llm, balance="stages")["gain_ns"] / 1e6 == pytest.approx(32.0, abs=0.05)
+    unchanged = what_if(llm)
+    assert unchanged.recorded_ns / 1e6 == pytest.approx(796.81, abs=0.01)
+    assert unchanged.replayed_ns / 1e6 == pytest.approx(796.75, abs=0.01)
+    assert unchanged.gain_ns == 0
+    assert what_if(llm, transfer=0).gain_ns / 1e6 == pytest.approx(101.8, abs=0.05)
+    assert what_if(llm, transfer=1 / 1.25).gain_ns / 1e6 == pytest.approx(20.4, abs=0.05)
+    assert what_if(llm, balance="stages").gain_ns / 1e6 == pytest.approx(32.0, abs=0.05)
 
 
 @pytest.mark.slow
@@ -154,9 +156,13 @@ def test_a_clock_that_is_ahead_changes_no_wait(steps: list[tuple[list[int], int]
 def test_a_slow_rank_is_predicted_as_if_it_were_not() -> None:
     slow = synchronised([[100, 150, 100]] * 5, [10] * 5)
     fast = synchronised([[100, 100, 100]] * 5, [10] * 5)
-    predicted = what_if(slow, rank={1: 100 / 150})
+    predicted = what_if(slow, rank={1: 100 / 150}).predicted_ns
     # The first stretch of the job begins at its first arrival: what came before is not recorded.
-    assert predicted["predicted_ns"] - 50 * 2 / 3 <= job(fast).window_ns <= predicted["predicted_ns"]
+    assert predicted - 50 * 2 / 3 <= job(fast).window_ns <= predicted
+    with pytest.raises(OptionsError, match="no rank 7"):
+        what_if(slow, rank={7: 0.5})
+    with pytest.raises(OptionsError, match="balance"):
+        what_if(slow, balance="ranks")  # type: ignore[arg-type]
 
 
 def test_an_operator_with_one_profiled_member_has_no_wait() -> None:
@@ -178,3 +184,41 @@ def test_ranks_that_block_each_other_are_refused_with_the_operator() -> None:
         what_if(crossed)
     with pytest.raises(NpuprofError, match="no rank has a collective"):
         what_if(crossed[:0])
+
+
+def kernels_of(rank: int, *spans: tuple[int, int]) -> pd.DataFrame:
+    """Kernels of one rank by start and end."""
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "rank": pd.array([rank] * len(spans), "Int64"),
+            "start_ns": np.array([start for start, _ in spans], np.int64) + _BASE,
+            "duration_ns": np.array([end - start for start, end in spans], np.int64),
+        }
+    )
+    return frame
+
+
+def test_faster_kernels_shorten_what_lies_before_the_collective_that_follows() -> None:
+    events = synchronised([[0, 0], [100, 140]], [10, 10])  # rank 1 is late at the second one
+    kernels = kernels_of(1, (10, 60), (50, 90), (95, 100))
+    half = saved_ns(job(events), events, kernels, np.array([1, 0.5, 1]))
+    # The second kernel is alone for 30 ns. Rank 0 has no kernels, and the same collectives.
+    assert half.tolist() == [0, 15, 0, 15]
+    assert what_if(events, saved_ns=lambda played: half).gain_ns == 15
+    with pytest.raises(NpuprofError, match="rank 0 has no kernels"):
+        saved_ns(job(events), events, kernels_of(2, (0, 1)), np.ones(1))
+
+
+def test_what_kernels_on_the_vocabulary_cost_real_ranks(samples: Path) -> None:
+    runs = npuprof.load_set(samples / "torch_npu/llm_4ranks")
+    communication, kernels = runs.table("communication"), runs.table("kernels")
+    shapes = kernels["input_shapes"].astype(str) + kernels["output_shapes"].astype(str)
+    other = shapes.str.contains("151936") & (kernels["rank"] == 2) & ~kernels["op_type"].isin(["MatMulV3"])
+    vector = other & (kernels["task_type"] == "AI_VECTOR_CORE")
+    for chosen, gain in ((vector, 108.7), (other & (kernels["op_type"] != "TransData"), 105.2)):
+        factors = np.where(chosen.to_numpy(bool), 0.0, 1.0)
+        saved = partial(saved_ns, communication=communication, kernels=kernels, factors=factors)
+        assert what_if(communication, saved_ns=saved).gain_ns / 1e6 == pytest.approx(gain, abs=0.05)
+    exponents = runs.what_if(kernel={"Exp": 0, "RealDiv": 0})
+    assert 0 < exponents.gain_ns <= kernels.query("rank == 2 and op_type in ('Exp', 'RealDiv')")["duration_ns"].sum()
+    assert "'Exp' x 0: 2 kernels" in repr(exponents)

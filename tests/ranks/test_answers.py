@@ -18,7 +18,7 @@ def test_a_set_answers_about_its_job(samples: Path) -> None:
     assert steps[0] / 1e6 == pytest.approx(810.02, abs=0.01)
     assert runs.waits()["wait_ns"].sum() / 1e6 == pytest.approx(993.6, abs=0.1)
     assert runs.blame()["wait_ns"].sum() == runs.waits()["wait_ns"].sum()
-    assert runs.what_if(balance="stages")["gain_ns"] / 1e6 == pytest.approx(32.0, abs=0.05)
+    assert runs.what_if(balance="stages").gain_ns / 1e6 == pytest.approx(32.0, abs=0.05)
     assert runs.critical_path()["duration_ns"].sum() / 1e6 == pytest.approx(796.81, abs=0.01)
 
 

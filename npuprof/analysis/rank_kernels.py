@@ -1,0 +1,72 @@
+"""What faster kernels take off the time of ranks between their collectives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.intervals import covering, subtract, within
+from npuprof.analysis.rank_replay import Job
+from npuprof.analysis.rank_waits import clock_offsets, collectives
+from npuprof.arrays import Float64, Int64
+from npuprof.errors import NpuprofError
+
+
+def saved_ns(played: Job, communication: pd.DataFrame, kernels: pd.DataFrame, factors: Float64) -> Int64:
+    """Return how much shorter the time before each collective is with factors on kernels.
+
+    Time counts in which no other kernel ran. A rank without kernels takes as much less as one with the same collectives
+    in the same order, which is of its pipeline stage.
+
+    Parameters
+    ----------
+    played
+        The job.
+    communication
+        The stacked ``communication`` tables that it was made of.
+    kernels
+        Stacked ``kernels`` tables, with ``rank``.
+    factors
+        On the time of each of them.
+
+    Raises
+    ------
+    NpuprofError
+        If a rank has no kernels, and none that could stand for it has any.
+    """
+    ahead = clock_offsets(collectives(communication))
+    rows = played.rows
+    ranks, own = rows["rank"].to_numpy(np.int64), rows["own_ns"].to_numpy(np.int64)
+    of_kernel = kernels["rank"].to_numpy(np.int64, na_value=-1)
+    orders = {rank: tuple(rows["op_type"][ranks == rank]) for rank in played.ranks}
+    saved = np.zeros(len(rows), np.int64)
+    for rank in played.ranks:
+        source = rank if (of_kernel == rank).any() else _stand_in(orders, rank, set(of_kernel.tolist()))
+        chosen = np.flatnonzero(of_kernel == source)
+        segments = np.flatnonzero(ranks == source)
+        ends = rows["start_ns"].to_numpy(np.int64)[segments] + ahead.get(source, 0)
+        less = _exposed(kernels.iloc[chosen], factors[chosen], ends - own[segments], ends)
+        saved[ranks == rank] = np.minimum(less, own[ranks == rank])
+    return saved
+
+
+def _stand_in(orders: dict[int, tuple[str, ...]], rank: int, with_kernels: set[int]) -> int:
+    for other, order in orders.items():
+        if other in with_kernels and order == orders[rank]:
+            return other
+    raise NpuprofError(
+        f"rank {rank} has no kernels, and neither has any rank with the same collectives: collect them on one rank of "
+        "each pipeline stage"
+    )
+
+
+def _exposed(kernels: pd.DataFrame, factors: Float64, starts: Int64, ends: Int64) -> Int64:
+    """Return how much less of each segment is covered by kernels with these factors."""
+    begin, length = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
+    less = np.zeros(len(starts))
+    for factor in np.unique(factors[factors != 1]).tolist():
+        own = factors == factor
+        alone = subtract(covering(begin[own], length[own]), covering(begin[~own], length[~own]))
+        less += within(alone, starts, ends) * (1 - factor)
+    saved: Int64 = np.rint(less).astype(np.int64)
+    return saved
