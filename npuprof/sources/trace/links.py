@@ -14,7 +14,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64
-from npuprof.notes import Notes
+from npuprof.notes import Notes, Severity
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.maker import TraceTables
 from npuprof.sources.trace.marks import add_ids
@@ -44,6 +44,7 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
     from a mark to its device side in ``tasks``.
     """
     if not len(trace.flows):
+        _note_no_flows(built, notes, source)
         return tables.empty("links")
     finder = _Finder(trace, built, notes, source)
     parts = []
@@ -74,6 +75,16 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
     links = pd.concat(parts, ignore_index=True)
     kept = links[(links["source_row"] >= 0) & (links["target_row"] >= 0)].drop_duplicates()
     return tables.build("links", {name: kept[name].array for name in kept.columns})
+
+
+def _note_no_flows(built: TraceTables, notes: Notes, source: str) -> None:
+    """Warn of tasks that name the calls which launched them, in a timeline without a flow between them."""
+    calls, device_tasks = built.tables.get("api"), built.tables.get("tasks")
+    if calls is None or device_tasks is None:
+        return
+    launched = device_tasks["connection_id"].dropna().isin(calls["connection_id"].dropna())
+    if count := int(launched.sum()):
+        notes.warning(source, "a task has no flow from the call that launched it: a link is missing", count)
 
 
 class _Finder:
@@ -112,7 +123,11 @@ class _Finder:
         category = self._flows["category"]
         self._notes.ledger.use(self._source, int(np.isin(category, unused).sum()))
         others = int((~np.isin(category, codes)).sum())
-        self._notes.leave_out(self._source, "a flow belongs to no kind of link", others, severity="info")
+        # Later versions may have further kinds; where no flow is of a known one, the categories are damaged or gone.
+        severity: Severity = "info" if codes else "warning"
+        affects = "" if codes else "links"
+        message = "a flow belongs to no kind of link"
+        self._notes.leave_out(self._source, message, others, affects=affects, severity=severity)
 
     def ids(self, flow: Int64) -> list[str]:
         """Return the id of each flow as text."""

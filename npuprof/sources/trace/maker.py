@@ -67,9 +67,16 @@ class TableMaker:
 
 def thread_numbers(trace: Trace) -> Int64:
     """Return the thread number of each lane; a thread without a valid number gets a free one above all others."""
-    numbers = [tid if isinstance(tid, int) and abs(tid) < LAST_THREAD else None for _, tid in trace.lanes]
+    numbers = [_thread_number(tid) for _, tid in trace.lanes]
     free = max((number for number in numbers if number is not None), default=0) + 1
     return np.array([free + row if number is None else number for row, number in enumerate(numbers)], np.int64)
+
+
+def _thread_number(tid: object) -> int | None:
+    """Return the number of a thread, also one that is written as text; None for none, and for one that is too large."""
+    if isinstance(tid, str) and len(tid) < 20 and tid.isascii() and tid.isdigit():
+        tid = int(tid)
+    return tid if isinstance(tid, int) and abs(tid) < LAST_THREAD else None
 
 
 def span(slices: Columns, chosen: Records | None = None) -> dict[str, Any]:

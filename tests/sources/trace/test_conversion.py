@@ -10,6 +10,7 @@ import pytest
 
 from npuprof import tables
 from npuprof.notes import Notes
+from npuprof.sources import torch_npu
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.conversion import build_tables
 from npuprof.sources.trace.events import read_events
@@ -311,3 +312,33 @@ def test_what_newer_results_tell_of_copies_and_collectives(tmp_path: Path) -> No
     assert (task["data_type"], task["notify_id"], task["estimated_us"]) == ("FP32", 77, 12.5)
     assert pd.isna(task["link"])
     assert pd.isna(task["rdma_type"])
+
+
+def test_threads_may_be_numbered_in_text(tmp_path: Path) -> None:
+    maker = small_trace()
+    numbered = torch_npu.read(maker.write(tmp_path / "numbers.json"))
+    for event in maker.events:
+        event["tid"] = str(event["tid"])
+    in_text = torch_npu.read(maker.write(tmp_path / "text.json"))
+    for name in ("operators", "api", "python"):
+        assert in_text.tables[name]["thread_id"].tolist() == numbered.tables[name]["thread_id"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("kept", "message", "count"),
+    [
+        (set(), "a task has no flow from the call that launched it: a link is missing", 3),
+        ({"s", "t", "f"}, "a flow belongs to no kind of link; left out; counts and sums of links are too low", 11),
+    ],
+    ids=["no flows", "no categories"],
+)
+def test_a_timeline_that_lost_its_flows_tells_so(tmp_path: Path, kept: set[str], message: str, count: int) -> None:
+    maker = small_trace()
+    maker.events[:] = [event for event in maker.events if event["ph"] not in {"s", "t", "f"} - kept]
+    for event in maker.events:
+        if event["ph"] in kept:
+            event.pop("cat", None)
+    decoded = torch_npu.read(maker.write(tmp_path / "trace_view.json"))
+    assert not len(decoded.tables.get("links", ()))
+    notes = decoded.notes.to_frame().query("severity == 'warning'").set_index("message")["count"]
+    assert notes[message] == count
