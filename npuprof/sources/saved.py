@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Container, Mapping
 from hashlib import sha256
+from itertools import chain, count
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
@@ -18,6 +20,7 @@ from npuprof.notes import Notes
 from npuprof.small_files import convert, read_fields, read_json
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.files.memory_limit import refuse_too_large
+from npuprof.texts import encodable
 
 FILE_NAME = "profile.json"
 FORMAT = "npuprof-profile"
@@ -25,6 +28,8 @@ _VERSION = 2  # 1 had no list of its files
 _MAX_BYTES = 64 << 20
 _CELL_BYTES = 8
 _STATISTICS = "statistics"
+_NOT_IN_A_NAME = re.compile(r"[^\w.() -]|^\.+")
+_MAX_NAME = 60
 _Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
@@ -67,11 +72,14 @@ def write(path: Path, decoded: Decoded) -> None:
         If it cannot be written.
     """
     frames = {f"{name}.parquet": frame for name, frame in decoded.tables.items() if len(frame)}
-    frames |= {f"{_STATISTICS}/{name}.parquet": frame for name, frame in decoded.statistics.items()}
+    names: dict[str, str] = {}
+    for name in decoded.statistics:
+        names[name] = _unlike(_NOT_IN_A_NAME.sub("_", name)[:_MAX_NAME] or "_", names.values())
+    frames |= {f"{_STATISTICS}/{names[name]}.parquet": frame for name, frame in decoded.statistics.items()}
     files = {}
     with atomic.new_directory(path) as add:
         for name, frame in frames.items():
-            content = frame.to_parquet()
+            content = _parquet(frame)
             files[name] = {"rows": len(frame), "sha256": sha256(content).hexdigest()}
             with add(name) as file:
                 file.write(content)
@@ -85,6 +93,31 @@ def write(path: Path, decoded: Decoded) -> None:
         }
         with add(FILE_NAME) as file:
             file.write(json.dumps(plain, indent=1).encode())
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    """Return a table as Parquet; texts stand for values of which a column has several types, as damaged files have."""
+    stored: bytes
+    try:
+        stored = frame.to_parquet()
+    except (ValueError, TypeError, OverflowError):  # so are the errors of Arrow and of encodings
+        columns: dict[str, Any] = {}
+        for number, name in enumerate(frame.columns):
+            column = frame.iloc[:, number]
+            texts = column.map(_text, na_action="ignore") if column.dtype == object else column
+            columns[_unlike(encodable(str(name)), columns)] = texts
+        stored = pd.DataFrame(columns).to_parquet()
+    return stored
+
+
+def _text(value: Any) -> str:
+    return encodable(value if isinstance(value, str) else str(value))
+
+
+def _unlike(name: str, taken: Container[str]) -> str:
+    """Return a name that differs from others by its number."""
+    names = chain([name], (f"{name} ({number})" for number in count(2)))
+    return next(one for one in names if one not in taken)
 
 
 def read(path: Path) -> Decoded:

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -91,3 +92,28 @@ def test_every_row_is_accounted_for(path: Path) -> None:
     assert {name: rows[f"{name}.parquet"] for name, frame in run.tables.items() if len(frame)} == {
         name: len(frame) for name, frame in run.tables.items() if len(frame)
     }
+
+
+@pytest.mark.parametrize(
+    ("column", "stored"),
+    [
+        ([1, "b", None, {"x": 1}, b"\xff", 1 << 80], ["1", "b", None, "{'x': 1}", "b'\\xff'", str(1 << 80)]),
+        (["\ud800", "b"], ["\\ud800", "b"]),
+        ([1.5, [2]], ["1.5", "[2]"]),
+    ],
+)
+def test_a_statistic_of_mixed_types_is_saved_as_text(tmp_path: Path, column: list[Any], stored: list[Any]) -> None:
+    frame = pd.DataFrame({"a": pd.Series(column, dtype=object), "b": 1, "c": 2}).set_axis(["a", "b", "b"], axis=1)
+    run = Profile(Decoded(factories.profile(5), factories.info(), Notes(), {"communication": frame}))
+    again = npuprof.load(run.save(tmp_path / "again")).statistics["communication"]
+    assert list(again) == ["a", "b", "b (2)"]
+    assert [None if value is np.nan else value for value in again["a"].tolist()] == stored
+
+
+@pytest.mark.parametrize("name", ["../../outside", "/outside", "a/b", ".", "..", "", "\ud800", "x" * 300])
+def test_the_name_of_a_statistic_leads_nowhere_else(tmp_path: Path, name: str) -> None:
+    frame = pd.DataFrame({"a": [1]})
+    run = Profile(Decoded(factories.profile(5), factories.info(), Notes(), {name: frame, "_" + name[1:]: frame}))
+    saved = run.save(tmp_path / "one" / "two" / "saved")
+    assert len(npuprof.load(saved).statistics) == len(run.statistics)
+    assert all(path.is_relative_to(saved) for path in tmp_path.rglob("*") if path.is_file())
