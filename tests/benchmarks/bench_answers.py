@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+import pandas as pd
 
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
@@ -34,6 +36,20 @@ def _measure_run(run: Profile) -> None:
     _measure('efficiency("kernel")', lambda: run.efficiency("kernel"))
     _measure("memory_peak()", lambda: run.memory_peak())
     _measure("step_statistics()", lambda: run.step_statistics())
+    _measure_replay(_on_one_thread(run.tables))
+
+
+def _measure_replay(run: Profile) -> None:
+    _measure("a run to play again (once)", lambda: run.what_if())
+    _measure('what_if(kernel={"Add": 0})', lambda: run.what_if(kernel={"Add": 0}))
+    _measure('what_if(cause={"python": 0})', lambda: run.what_if(cause={"python": 0}))
+    _measure("critical_path()", lambda: run.critical_path())
+
+
+def _on_one_thread(tables: Mapping[str, pd.DataFrame]) -> Profile:
+    """The same run with all calls on one thread, as a training script has them."""
+    own = {name: tables[name].assign(thread_id=100) for name in ("operators", "api")}
+    return Profile(Decoded({**tables, **own}, factories.info(), Notes()))
 
 
 def main() -> None:
