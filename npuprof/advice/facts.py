@@ -124,7 +124,11 @@ class Facts:
 
     def lines_of(self, table: Literal["python", "operators", "api"], rows: Int64) -> list[str]:
         """Return the source line of each row, ``main.py:350``, or an empty text where it is not known."""
-        return ["" if pd.isna(line) else str(line) for line in lines(self._places.of(table, rows))]
+        return _texts(self._places.of(table, rows))
+
+    def lines_of_kernels(self, rows: Int64) -> list[str]:
+        """Return the source line that launched each kernel, or an empty text where it is not known."""
+        return _texts(self._places.at(self.causes.launchers[rows]))
 
     def gain(
         self,
@@ -187,6 +191,10 @@ class Facts:
     @cached_property
     def _places(self) -> Places:
         return Places.build(self.tables)
+
+
+def _texts(places: pd.DataFrame) -> list[str]:
+    return ["" if pd.isna(line) else str(line) for line in lines(places)]
 
 
 def _median(values: Int64) -> int:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from npuprof.arrays import Int64
 from npuprof.quantities import duration, printable
 
 _MOST = 3
+_MOST_LINES = 2
 _LONGEST = 60
 
 
@@ -22,6 +24,12 @@ def most_time(kernels: pd.DataFrame, by: Sequence[str] = ("op_type",)) -> str:
         f"{_called(kind)} ({count:,} time{'s' * (count != 1)}, {duration(int(time))})"
         for kind, time, count in zip(first.index, first["sum"], first["size"], strict=True)
     )
+
+
+def most_lines(lines: Sequence[str], times: Int64) -> list[str]:
+    """Return the two source lines with the most time, without those that are not known."""
+    sums = pd.Series(times).groupby(list(lines)).sum().sort_values(ascending=False, kind="stable")
+    return [str(line) for line in sums.index if line][:_MOST_LINES]
 
 
 def _called(kind: object) -> str:

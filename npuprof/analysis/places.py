@@ -24,7 +24,7 @@ FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DO
 _INSTALLED = re.compile(
     r"(^|[/\\])((site|dist)-packages|lib[/\\]python\d[\d.]*|multiprocessing|importlib)[/\\]"
     r"|^(torch|torch_npu|torchvision|transformers|mindspore|numpy|npuprof|asyncio|concurrent|unittest)[/\\]"
-    r"|^<(?!ipython-input|stdin)"
+    r"|^<(?!ipython-input|stdin|cell)"
 )
 _MODULE = "nn.Module: "
 

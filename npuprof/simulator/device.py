@@ -107,13 +107,21 @@ class Device(DeviceView):
     @_emulated
     def synchronize(self, stream: Stream | None = None) -> None:
         """Wait on the clock for the tasks of the stream, or of every stream."""
-        host = self.host
-        begin_ns = host.clock.monotonic_raw_ns()
-        with host.lock:
+        with self.host.lock:
             waited = [stream] if stream is not None else self._streams.values()
             end_ns = self.ns_at(max((each.end_tick for each in waited), default=0))
+        self._wait("aclrtSynchronizeDevice" if stream is None else "aclrtSynchronizeStream", end_ns)
+
+    @_emulated
+    def synchronize_event(self, event: Event) -> None:
+        """Wait on the clock for an event; not at all for one that was never recorded."""
+        self._wait("aclrtSynchronizeEvent", event.recorded_ns or 0)
+
+    def _wait(self, name: str, end_ns: int) -> None:
+        """Wait until a moment, in a call of this name."""
+        host = self.host
+        begin_ns = host.clock.monotonic_raw_ns()
         host.clock.sleep_until_ns(max(end_ns, begin_ns + 1))
-        name = "aclrtSynchronizeDevice" if stream is None else "aclrtSynchronizeStream"
         call = HostCall(threading.get_native_id(), begin_ns, host.clock.monotonic_raw_ns())
         with host.lock:
             if host.recorder is not None:

@@ -23,7 +23,7 @@ _HEAD = struct.Struct("<HI")
 _CALL = struct.Struct("<3q4QBB")
 _BLOCK = struct.Struct("<7q2b3B2Q")
 _KIND_CALL, _KIND_BLOCK = 1, 3
-_NAME, _DTYPES, _SHAPES = 2, 3, 4
+_NAME, _DTYPES, _SHAPES, _STACK = 2, 3, 4, 8
 _NPU = 20  # torch's number of the device type
 _BLOCK_EVENTS = {"allocated": 0, "released": 1}
 
@@ -41,6 +41,8 @@ class OperatorCall(NamedTuple):
         In the backward pass the thread number of the forward call; 0 elsewhere.
     shapes, dtypes
         Of the inputs: axes joined by ``,`` and operands by ``;``, types by ``;``.
+    stack
+        The frames of the user's code, the innermost first, as ``file(line): function`` joined by ``;``.
     """
 
     name: str
@@ -51,6 +53,7 @@ class OperatorCall(NamedTuple):
     forward_thread: int = 0
     shapes: str = ""
     dtypes: str = ""
+    stack: str = ""
 
 
 class Block(NamedTuple):
@@ -77,7 +80,7 @@ class FrameworkFiles:
         """Add a call of an operator."""
         stamps = (call.begin_ns, call.end_ns, call.sequence)
         threads = (call.thread_id, call.thread_id, call.forward_thread)
-        fields = ((_NAME, call.name), (_DTYPES, call.dtypes), (_SHAPES, call.shapes))
+        fields = ((_NAME, call.name), (_DTYPES, call.dtypes), (_SHAPES, call.shapes), (_STACK, call.stack))
         texts = b"".join(_record(kind, text.encode(errors="replace")[:_MAX_TEXT]) for kind, text in fields if text)
         self._add(_OPERATORS, _record(_KIND_CALL, _CALL.pack(*stamps, os.getpid(), *threads, 0, 0) + texts))
 

@@ -66,9 +66,13 @@ class Host:
         Make every start of the profiler fail as if another process held it (100042).
     rank_id
         The rank of this process, -1 for a single one.
+    with_stack
+        Whether calls of array functions are recorded, as those of a framework's operators, with the user's line.
     """
 
-    def __init__(self, *, semantics: Semantics, chip: str, clock: Clock | None, busy: bool, rank_id: int) -> None:
+    def __init__(
+        self, *, semantics: Semantics, chip: str, clock: Clock | None, busy: bool, rank_id: int, with_stack: bool
+    ) -> None:
         if chip not in CHIPS:
             raise ValueError(f"no chip {chip!r} is simulated: choose from {', '.join(CHIPS)}")
         self.lock = threading.RLock()
@@ -78,6 +82,7 @@ class Host:
         self.semantics: Semantics = semantics
         self.busy = busy
         self.rank_id = rank_id
+        self.with_stack = with_stack
         self.recorder: Recorder | None = None
         self.handles = Handles()
         self._opened: dict[int, DeviceView] = {}

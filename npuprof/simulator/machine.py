@@ -45,8 +45,9 @@ class Simulator(Host):
         clock: Clock | None = None,
         busy: bool = False,
         rank_id: int = -1,
+        with_stack: bool = False,
     ) -> None:
-        super().__init__(semantics=semantics, chip=chip, clock=clock, busy=busy, rank_id=rank_id)
+        super().__init__(semantics=semantics, chip=chip, clock=clock, busy=busy, rank_id=rank_id, with_stack=with_stack)
         self.devices = tuple(Device(self, number) for number in range(devices))
         self.runtime = Runtime()
         self.models: dict[int, Model] = {}

@@ -92,6 +92,19 @@ def test_a_device_that_waits_for_the_host_is_host_bound() -> None:
     assert busy["host_bound"].state == "clean"
 
 
+def test_idle_time_behind_a_wait_has_the_line_that_waited_and_the_loader_its_own() -> None:
+    stacks = pd.Series(["train.py(7): log", "train.py(3): load"], dtype="category")
+    names = pd.Series(["item", "DataLoader"], dtype="category")
+    calls = table("operators", [(20, 10), (30, 60)], thread_id=1).assign(name=names, stack=stacks)
+    waits = table("api", [(20, 5), (26, 2)], name="aclrtSynchronizeStream", thread_id=1)
+    found = advice(
+        steps=table("steps", [(0, 100)]), kernels=table("kernels", [(0, 25), (90, 10)]), operators=calls, api=waits
+    )["host_bound"]
+    assert "data loader (1 calls; train.py:3)" in found.detail
+    assert "65 ns of it since the host waited for the NPU (1 calls; train.py:7)" in found.detail
+    assert ".item()" in found.action
+
+
 def test_the_latest_member_of_each_collective_is_named() -> None:
     waits = [(0, 0, 1, 30), (0, 1, 2, 70), (0, 1, 2, 999), (1, 0, 1, 8), (1, 1, 2, 5)]  # op, plane, member, time
     tasks = npuprof.tables.build(

@@ -11,6 +11,7 @@ import pandas as pd
 from npuprof import tables as schema
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
+from npuprof.advice.wording import most_lines
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.kernel_flops import is_of_cube, operand_bytes
 from npuprof.analysis.repeats import repeats
@@ -62,7 +63,10 @@ def check(facts: Facts) -> Finding:
     if saved <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=saved)
     types = [kernels["op_type"].iloc[one.rows[0]].astype(str).tolist() for one in found[:_MOST]]
-    told = [f"{', '.join(names)} ({len(one.rows):,} times)" for names, one in zip(types, found, strict=False)]
+    told = [
+        f"{', '.join(names)} ({'; '.join([f'{len(one.rows):,} times', *_lines(facts, one)])})"
+        for names, one in zip(types, found, strict=False)
+    ]
     return Finding(
         NAME,
         "fires",
@@ -124,9 +128,21 @@ def _repeat(facts: Facts, rows: Int64, at_most: int) -> _Repeat:
     ends: list[Any] = kernels.iloc[rows[0, [0, -1]]].to_dict("records")
     moved = float(sum(operand_bytes(ends[0], "input")) + sum(operand_bytes(ends[1], "output")))
     times = kernels["duration_ns"].to_numpy(np.int64)[rows]
-    fused_ns = len(rows) * (1e9 * moved / facts.efficiency.attrs["best_bytes_per_s"] + _START_NS)
+    fused_ns = len(rows) * (1e9 * moved / _bytes_per_s(facts) + _START_NS)
     saved = at_most - max(fused_ns, float(times.max(axis=1).sum()))
     return _Repeat(rows, int(times.sum()), 0.0 if np.isnan(saved) else saved)
+
+
+def _lines(facts: Facts, repeat: _Repeat) -> list[str]:
+    """Return the lines that launch most of a sequence."""
+    rows = repeat.rows.ravel()
+    return most_lines(facts.lines_of_kernels(rows), facts.tables["kernels"]["duration_ns"].to_numpy(np.int64)[rows])
+
+
+def _bytes_per_s(facts: Facts) -> float:
+    """Return the best that a kernel of the run moved data at; what the chip can do if none lasted long enough."""
+    best = float(facts.efficiency.attrs["best_bytes_per_s"])
+    return facts.limits.memory_bytes_per_s if np.isnan(best) and facts.limits is not None else best
 
 
 def _fused(names: list[str]) -> str:

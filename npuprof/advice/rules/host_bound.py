@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 import numpy as np
-import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
+from npuprof.advice.wording import most_lines
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.what_if import HOST_CAUSES
+from npuprof.arrays import Int64
 from npuprof.quantities import duration
 
 NAME = "host_bound"
 _THRESHOLD = 0.1  # of the step
 _NAMED = 0.01  # of the step: causes below it are not named
-_MOST_LINES = 2
 
 _DISPATCH = "TASK_QUEUE_ENABLE=2, larger batches, graph mode"
 # The most specific first: what to do about one call comes before what to do about all of them.
@@ -31,6 +34,12 @@ _ACTIONS = {
     "forward_dispatch": _DISPATCH,
     "other_operators": "fewer, larger operators",
     "python": "less Python between operators",
+}
+_CALLS: Mapping[str, tuple[Literal["operators", "api"], str]] = {
+    "op_compile": ("api", "ompile"),
+    "sync_call": ("api", "Synchronize"),
+    "dataloader": ("operators", "DataLoader"),
+    "other_operators": ("operators", ""),
 }
 _LABELS = {
     "op_compile": "compiling operators",
@@ -62,6 +71,10 @@ def check(facts: Facts) -> Finding:
         if time >= _NAMED * facts.step_ns
     ]
     best = [action for cause, action in _ACTIONS.items() if causes.get(cause, 0) >= _NAMED * facts.step_ns]
+    drained, where = _after_waits(facts)
+    if drained >= _NAMED * facts.step_ns:
+        told.append(f"{duration(drained)} of it since the host waited for the NPU{where}")
+        best = list(dict.fromkeys([_ACTIONS["sync_call"], *best]))
     host = "operators" if len(facts.tables["operators"]) else "api"
     overlap = facts.overlapping(host, facts.spans(IDLE))
     unknown = [_LABELS[cause] for cause in ("op_compile", "sync_call") if cause in facts.accounting.unmeasured]
@@ -81,17 +94,36 @@ def check(facts: Facts) -> Finding:
 
 def _lines(facts: Facts, cause: str) -> str:
     """Return where the calls of a cause with the most idle time are, in brackets."""
-    names = {"op_compile": "ompile", "sync_call": "Synchronize"}
-    if cause not in names:
+    if cause not in _CALLS:
         return ""
+    table, part = _CALLS[cause]
+    rows = np.flatnonzero(schema.matching(facts.tables[table]["name"], lambda name: part in name))
+    idle = facts.overlapping(table, facts.spans(IDLE, [cause]))[rows]
+    return _told(facts, table, rows[idle > 0], idle[idle > 0])
+
+
+def _after_waits(facts: Facts) -> tuple[int, str]:
+    """Return for how long of a step the device is idle from the end of a wait for it to its next task, and the calls.
+
+    The host had nothing queued behind what it waited for; of several waits with no task between them the first counts.
+    """
     api = facts.tables["api"]
-    rows = np.flatnonzero(schema.matching(api["name"], lambda name: names[cause] in name))
-    idle = facts.overlapping("api", facts.spans(IDLE, [cause]))[rows]
-    rows, idle = rows[idle > 0], idle[idle > 0]
+    rows = np.flatnonzero(schema.matching(api["name"], lambda name: "Synchronize" in name))
+    ends = (api["start_ns"] + api["duration_ns"]).to_numpy(np.int64)[rows]
+    order = np.argsort(ends, kind="stable")
+    rows, ends, (starts, stops) = rows[order], ends[order], facts.spans(IDLE)
+    if not len(rows) or not len(starts):
+        return 0, ""
+    number = np.searchsorted(starts, ends, side="right") - 1
+    first = (number >= 0) & (ends < stops[number]) & (np.diff(number, prepend=-1) != 0)
+    idle = (stops[number] - ends)[first]
+    return int(idle.sum()) // max(1, len(facts.counted)), _told(facts, "api", rows[first], idle)
+
+
+def _told(facts: Facts, table: Literal["operators", "api"], rows: Int64, idle: Int64) -> str:
     if not len(rows):
         return ""
-    sums = pd.Series(idle).groupby(facts.lines_of("api", rows)).sum().sort_values(ascending=False)
-    lines = [str(line) for line in sums.index if line][:_MOST_LINES]
+    lines = most_lines(facts.lines_of(table, rows), idle)
     return f" ({len(rows)} calls{'; ' + ', '.join(lines) if lines else ''})"
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.rules import host_bound
+from npuprof.advice.wording import most_lines
 from npuprof.quantities import duration, share
 
 NAME = "small_kernels"
@@ -27,7 +28,9 @@ def check(facts: Facts) -> Finding:
     dispatch = sum(time for cause, time in facts.idle_causes().items() if cause in _DISPATCH)
     if short.mean() <= _THRESHOLD or starved.state == "clean":
         return Finding(NAME, "clean")
-    count = int(short.sum())
+    count, rows = int(short.sum()), np.flatnonzero(short)
+    lines = most_lines(facts.lines_of_kernels(rows), np.ones(len(rows), np.int64))
+    where = f", most from {' and '.join(lines)}" if lines else ""
     return Finding(
         NAME,
         "fires",
@@ -35,8 +38,9 @@ def check(facts: Facts) -> Finding:
         cost_ns=dispatch,
         **facts.gain(dispatch, cause=_DISPATCH),
         detail=f"{count:,} of {len(kernels):,} kernels ({share(count, len(kernels))}) take less than "
-        f"{duration(_SHORT_NS)} each; dispatching operators leaves the NPU idle {duration(dispatch)} a step",
+        f"{duration(_SHORT_NS)} each{where}; dispatching operators leaves the NPU idle {duration(dispatch)} a step",
         action="fused operators (torch_npu.npu_rms_norm, npu_rotary_mul ...), foreach optimizers, graph mode",
+        place=lines[0] if lines else "",
         table="kernels",
         rows=kernels[short],
     )

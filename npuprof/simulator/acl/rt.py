@@ -162,7 +162,7 @@ def synchronize_event(event: int) -> int:
     if recorded is None:
         return codes.RT_PARAM_INVALID
     if recorded.recorded_ns is not None:
-        current().clock.sleep_until_ns(recorded.recorded_ns)
+        (_device() or current().device()).synchronize_event(recorded)
     return codes.SUCCESS
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from npuprof.simulator.calls import recorded
 from npuprof.simulator.cluster import exchange
 from npuprof.simulator.cluster.exchange import Exchange, RankError, ReduceOperator
 from npuprof.simulator.communication import Collective, Step, call_duration_ns, steps_of
@@ -193,6 +194,12 @@ class Communicator:
 
     def _run(
         self, kind: Kind, x: Any, detail: str, *, pair: tuple[int, int] | None = None, root: int | None = None
+    ) -> tuple[list[_Offer], Work]:
+        with recorded(self._device.host, f"dist.{kind}"):
+            return self._meet(kind, x, detail, pair, root)
+
+    def _meet(
+        self, kind: Kind, x: Any, detail: str, pair: tuple[int, int] | None, root: int | None
     ) -> tuple[list[_Offer], Work]:
         operand = exchange.describe(x)
         members = self.ranks if pair is None else pair

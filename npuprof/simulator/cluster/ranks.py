@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from npuprof.clock import Clock, SystemClock
 from npuprof.recording import Recording
 from npuprof.simulator import codes
+from npuprof.simulator.calls import recorded
 from npuprof.simulator.clock import FrozenClock, VirtualClock
 from npuprof.simulator.cluster.communicator import Communicator
 from npuprof.simulator.cluster.exchange import Exchange, RankError
@@ -79,10 +80,11 @@ class Rank(Communicator):
             self._groups[chosen] = Communicator(self.rank, chosen, self._device, self._exchange, self._topology, name)
         return self._groups[chosen]
 
-    def host_work(self, seconds: float) -> None:
-        """Keep the host busy for a while, for example with input data."""
+    def host_work(self, seconds: float, name: str = "host_work") -> None:
+        """Keep the host busy for a while, for example with input data: `name` ``DataLoader``."""
         clock = self.machine.clock
-        clock.sleep_until_ns(clock.monotonic_raw_ns() + round(seconds * 1e9))
+        with recorded(self.machine, name):
+            clock.sleep_until_ns(clock.monotonic_raw_ns() + round(seconds * 1e9))
 
     def step(self) -> None:
         """End an iteration and begin the next."""
@@ -153,6 +155,7 @@ class Ranks:
         *,
         level: int = 1,
         memory: bool = False,
+        stacks: bool = False,
         name: str = "ranks",
     ) -> list[Result]:
         """Run a function once for each rank, all at the same time, and record it.
@@ -171,6 +174,8 @@ class Ranks:
             0 for tasks alone, 1 for operators, shapes, counters and what communication carries as well.
         memory
             Whether to record allocations.
+        stacks
+            Whether to record the calls of array functions, collectives and host work, each with the user's line.
         name
             What to call the runs.
 
@@ -197,7 +202,7 @@ class Ranks:
             ranks = []
             for number in range(self.size):
                 clock = VirtualClock(start) if self._clock is None else self._clock(number)
-                machine = Simulator(chip=self._chip, clock=clock, rank_id=number)
+                machine = Simulator(chip=self._chip, clock=clock, rank_id=number, with_stack=stacks)
                 ended.callback(machine.profiler.complete)
                 rank = Rank(number, range(self.size), machine, exchange, self._topology)
                 if output is not None:

@@ -28,6 +28,7 @@ from npuprof.simulator.npu.array import (
     to_host,
     zeros,
 )
+from npuprof.simulator.npu.fused import adam_w, gelu, gelu_backward
 from npuprof.simulator.npu.streams import Event, Stream, current_stream, stream
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Generator",
     "NpuArray",
     "Stream",
+    "adam_w",
     "arange",
     "array",
     "asarray",
@@ -42,6 +44,8 @@ __all__ = [
     "default_rng",
     "empty",
     "full",
+    "gelu",
+    "gelu_backward",
     "ones",
     "stream",
     "synchronize",

@@ -11,8 +11,9 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from npuprof.arrays import Records
 from npuprof.simulator.catalogue import CAST
-from npuprof.simulator.machine import current, emulated
+from npuprof.simulator.machine import current
 from npuprof.simulator.npu import functions, operands
+from npuprof.simulator.npu.calls import called
 from npuprof.simulator.npu.operands import copy, launch_on, read_back
 from npuprof.simulator.npu.operators import kernel
 from npuprof.simulator.npu.streams import DeviceArray, Stream, check_dtype, device_of, release_dropped
@@ -111,7 +112,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
         return super().__new__(cls)
 
     @classmethod
-    @emulated
+    @called
     def _from_host(cls, values: Records, device_id: int = 0) -> NpuArray:
         """Copy values, which nothing else modifies, to a device."""
         made = cls._make(values, device_id)
@@ -157,11 +158,11 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
 
     # -- NumPy's protocols ---------------------------------------------------------------------------------
 
-    @emulated
+    @called
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return functions.apply_ufunc(self, ufunc, method, inputs, kwargs)
 
-    @emulated
+    @called
     def __array_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
@@ -174,13 +175,13 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
 
     # -- to and from the host ------------------------------------------------------------------------------
 
-    @emulated
+    @called
     def to_host(self) -> Records:
         """Wait for the stream and copy the values into a NumPy array."""
         read_back(self.nbytes, self._device_id)
         return np.array(self._values)
 
-    @emulated
+    @called
     def to_device(self, device: int) -> NpuArray:
         """Copy to another simulated device; the array itself if it is there already."""
         if device == self._device_id:
@@ -197,7 +198,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
         """Return the elements as nested lists, after a wait."""
         return self.to_host().tolist()
 
-    @emulated
+    @called
     def astype(self, dtype: npt.DTypeLike, *, copy: bool = True) -> NpuArray:
         """Convert to another data type by a cast on the device; a copy for the same type."""
         if np.dtype(dtype) == self.dtype:
@@ -213,11 +214,11 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
 
     # -- parts ---------------------------------------------------------------------------------------------
 
-    @emulated
+    @called
     def __getitem__(self, index: Any) -> NpuArray:
         return operands.read_part(self, index)
 
-    @emulated
+    @called
     def __setitem__(self, index: Any, value: Any) -> None:
         operands.assign_part(self, index, value)
 
@@ -229,7 +230,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
 
     # -- Python's protocols --------------------------------------------------------------------------------
 
-    @emulated
+    @called
     def __pow__(self, exponent: Any) -> Any:
         # NumPy's own arrays do not go through np.power for these.
         if isinstance(exponent, (int, float)):
@@ -254,7 +255,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
     def __copy__(self) -> NpuArray:
         return self.__deepcopy__({})
 
-    @emulated
+    @called
     def __deepcopy__(self, _: dict[int, Any]) -> NpuArray:
         values = self._values.copy()
         launch_on(kernel("copy"), [self._values], [values], self._device_id)
@@ -310,7 +311,7 @@ def asarray(
     return array(values, dtype, device=device, stream=stream)
 
 
-@emulated
+@called
 def synchronize(device: int | None = None) -> None:
     """Wait for all streams of a device, or of all devices in use, and release the memory of deleted arrays."""
     release_dropped()
@@ -325,31 +326,31 @@ def to_host(values: Any) -> Records:
     return values.to_host() if isinstance(values, NpuArray) else np.asarray(values)
 
 
-@emulated
+@called
 def empty(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
     """Make an array with uninitialised values."""
     return NpuArray._make(np.empty(shape, dtype), device)
 
 
-@emulated
+@called
 def zeros(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
     """Make an array of zeros, by default in single precision, as is usual on NPUs."""
     return _generated("zeros", np.zeros(shape, dtype), device)
 
 
-@emulated
+@called
 def ones(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
     """Make an array of ones, by default in single precision."""
     return _generated("ones_like", np.ones(shape, dtype), device)
 
 
-@emulated
+@called
 def full(shape: Any, value: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
     """Make an array with the same value in all elements, by default in single precision."""
     return _generated("full", np.full(shape, value, dtype), device)
 
 
-@emulated
+@called
 def arange(*bounds: Any, dtype: npt.DTypeLike | None = None, device: int = 0) -> NpuArray:
     """Make a range, as ``np.arange``."""
     return _generated("arange", np.arange(*bounds, dtype=dtype), device)
@@ -362,17 +363,17 @@ class Generator:
         self._generator = np.random.default_rng(seed)
         self._device_id = device_of(device).device_id
 
-    @emulated
+    @called
     def standard_normal(self, size: Any = None, dtype: npt.DTypeLike = np.float32) -> NpuArray:
         """Draw from the normal distribution of mean 0 and deviation 1; single or double precision."""
         return _generated("normal", self._generator.standard_normal(size, dtype), self._device_id)  # type: ignore[arg-type]  # checked by NumPy
 
-    @emulated
+    @called
     def random(self, size: Any = None, dtype: npt.DTypeLike = np.float32) -> NpuArray:
         """Draw uniformly from 0 to 1; single or double precision."""
         return _generated("uniform", self._generator.random(size, dtype), self._device_id)  # type: ignore[arg-type]  # checked by NumPy
 
-    @emulated
+    @called
     def integers(self, low: int, high: int | None = None, size: Any = None, dtype: Any = np.int64) -> NpuArray:
         """Draw integers from `low` (or 0) to below `high`."""
         return _generated("randint", self._generator.integers(low, high, size, dtype), self._device_id)

@@ -39,6 +39,10 @@ class Event:
         self.device_event = event
         self.device = device
 
+    def synchronize(self) -> None:
+        """Wait until the stream has reached the event."""
+        self.device.synchronize_event(self.device_event)
+
 
 class Stream:
     """A queue of tasks of a simulated NPU, which run in order; streams run concurrently.

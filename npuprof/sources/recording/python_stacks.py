@@ -22,6 +22,7 @@ from npuprof import tables
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
+from npuprof.texts import cell_name
 
 SOURCE = "python_stacks"
 """Whose notes they are."""
@@ -60,8 +61,6 @@ _MACHINERY = frozenset(
     }
 )
 _LAUNCHER = "ipykernel_launcher.py"  # runs as __main__, as cells do
-_KERNEL_CELL = re.compile(r"ipykernel_\d+[\\/]\d+\.py$")
-_TERMINAL_CELL = re.compile(r"<ipython-input-(\d+)-\w+>$")
 
 
 @dataclass(frozen=True)
@@ -373,12 +372,7 @@ def _without_machinery(samples: Samples, roles: npt.NDArray[np.int8]) -> Samples
 
 
 def _name(file: str, line: int, function: str) -> str:
-    if terminal := _TERMINAL_CELL.match(file):
-        short = f"<cell [{terminal[1]}]>"
-    elif _KERNEL_CELL.search(file):
-        short = "<cell>"
-    else:
-        short = file if file.startswith("<") else re.split(r"[\\/]", file)[-1]
+    short = cell_name(file) or (file if file.startswith("<") else re.split(r"[\\/]", file)[-1])
     return f"{short}({line}): {function}"
 
 

@@ -347,3 +347,35 @@ def test_the_machine_of_the_process_is_untouched() -> None:
 
     assert simulator.ranks(2).run(work) == [True, True]
     assert simulator.current() is before
+
+
+def test_calls_of_arrays_host_work_and_collectives_have_the_users_line(tmp_path: Path) -> None:
+    def work(rank: Rank) -> None:
+        rank.host_work(1e-3, "DataLoader")
+        x = npu.ones((64, 64))
+        rank.all_reduce(x @ x)
+        event = npu.current_stream().record()
+        event.synchronize()
+
+    for stacks in (True, False):
+        folder = tmp_path / str(stacks)
+        simulator.ranks(2).run(work, folder, stacks=stacks)
+        calls = load(folder)[1].operators
+        assert len(calls) == (4 if stacks else 0)
+        if stacks:
+            first = work.__code__.co_firstlineno
+            told = dict(zip(calls["name"], calls["stack"], strict=True))
+            lines = {"DataLoader": 1, "npu.ones": 2, "np.matmul": 3, "dist.all_reduce": 3}
+            assert told == {name: f"{__file__}({first + at}): work" for name, at in lines.items()}
+            assert calls["duration_ns"].max() == 1_000_000
+    calls = load(tmp_path / "True")[1].api
+    assert "aclrtSynchronizeEvent" in set(calls["name"])
+
+
+def test_a_run_on_virtual_clocks_leaves_out_all_that_this_computer_takes(tmp_path: Path) -> None:
+    simulator.ranks(1).run(lambda rank: rank.host_work(1e-3), tmp_path / "run")
+    info = npuprof.load(tmp_path / "run" / "rank_0").info
+    assert info.emulated_ns > 0
+    assert info.stopped_ns is not None
+    assert info.started_ns is not None
+    assert info.stopped_ns - info.started_ns == 1_000_000

@@ -1,0 +1,62 @@
+"""Calls of array functions as a framework's profiler records them: name, time, and the user's line."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FrameType
+
+from npuprof.simulator.framework import OperatorCall
+from npuprof.simulator.host import Host
+from npuprof.texts import cell_name
+
+_MOST_FRAMES = 32
+_LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
+_PACKAGE = str(Path(__file__).parents[1])
+_INSTALLED = tuple(f"{folder}{os.sep}" for folder in (_PACKAGE, *map(sysconfig.get_path, _LIBRARIES)))
+_open = threading.local()
+
+
+@contextmanager
+def recorded(host: Host, name: str) -> Iterator[None]:
+    """Record the ``with`` block as a call of a framework's operator, unless it lies in another one."""
+    if not (host.with_stack and host.takes_calls) or getattr(_open, "call", False):
+        yield
+        return
+    _open.call = True
+    begin_ns = host.clock.monotonic_raw_ns()
+    try:
+        yield
+    finally:
+        _open.call = False
+        end_ns = host.clock.monotonic_raw_ns()
+        host.record_call(OperatorCall(name, threading.get_native_id(), begin_ns, end_ns, stack=_stack()))
+
+
+def _stack() -> str:
+    """Return the frames of the user's code, the innermost first."""
+    frames: list[str] = []
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and len(frames) < _MOST_FRAMES:
+        if is_users(frame.f_code.co_filename):
+            frames.append(_told(frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return ";".join(frames)
+
+
+@lru_cache(maxsize=4096)
+def is_users(file: str) -> bool:
+    """Return whether code is neither npuprof's nor of an installed package or Python's library."""
+    return not file.startswith((*_INSTALLED, "<frozen"))
+
+
+@lru_cache(maxsize=4096)
+def _told(code: CodeType, line: int) -> str:
+    file = cell_name(code.co_filename) or code.co_filename
+    return f"{file}({line}): {code.co_name}".replace(";", ",")
