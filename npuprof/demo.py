@@ -11,11 +11,12 @@ from npuprof.profiles import Profile
 from npuprof.recording import FILE_NAME
 
 _NOTEBOOK = "quickstart.ipynb"
+_LATE_RANK = f"planted-*/rank_1/{FILE_NAME}"
 _TIMEOUT_S = 300
 
 
 def run_demo(output: Path) -> tuple[Profile, Path]:
-    """Execute the quickstart notebook below `output` and write the report of its last run.
+    """Execute the quickstart notebook below `output` and write the report of the rank that it finds faults with.
 
     Parameters
     ----------
@@ -25,7 +26,7 @@ def run_demo(output: Path) -> tuple[Profile, Path]:
     Returns
     -------
     tuple
-        The profile of the last recording, and the path of the self-contained page.
+        The profile of that rank, and the path of the self-contained page.
 
     Raises
     ------
@@ -33,14 +34,14 @@ def run_demo(output: Path) -> tuple[Profile, Path]:
         If the packages that execute notebooks are missing, or the notebook fails.
     """
     output.mkdir(mode=0o700, parents=True, exist_ok=True)
-    before = _recordings(output)
+    before = set(output.glob(_LATE_RANK))
     _execute(notebook_path(), output)
-    new = sorted(_recordings(output) - before, key=lambda path: path.stat().st_mtime_ns)
+    new = set(output.glob(_LATE_RANK)) - before
     if not new:
         raise NpuprofError(
             f"the demo notebook left no recording in {output}: run `npuprof doctor` and look at {_NOTEBOOK}"
         )
-    profile = load(new[-1].parent)
+    profile = load(new.pop().parent)
     return profile, profile.to_html(output / "report.html").absolute()
 
 
@@ -70,7 +71,3 @@ def _execute(source: Path, output: Path) -> None:
         raise NpuprofError(f"a cell of the demo notebook failed: {error}") from error
     finally:
         nbformat.write(notebook, output / _NOTEBOOK)
-
-
-def _recordings(output: Path) -> set[Path]:
-    return set(output.rglob(FILE_NAME))

@@ -51,13 +51,46 @@ def test_a_notebook_that_fails_is_told_and_kept(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "out" / "quickstart.ipynb").exists()
 
 
+@pytest.mark.slow
+def test_the_findings_of_the_quickstart_name_its_faults_and_predict_what_mending_them_gains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cells = {cell.id: cell.source.replace("%load_ext npuprof", "") for cell in _code_cells(notebook_path())}
+    model = cells["model"].splitlines()
+
+    def line(text: str) -> str:
+        (number,) = [number for number, code in enumerate(model, 1) if text in code]
+        return f"model.py:{number}"
+
+    names: dict[str, Any] = {}
+    for cell, source in cells.items():
+        exec(compile(source, f"{cell}.py", "exec"), names)
+    waits, late = (run.advice() for run in names["runs"])
+    assert waits["waiting"].place == "rank 1"
+    assert set(names["runs"].blame()["root_rank"]) == {1}
+    starved = late["host_bound"].detail
+    assert f"data loader (5 calls; {line('DataLoader')})" in starved
+    assert f"since the host waited for the NPU (5 calls; {line('loss.item()')})" in starved
+    assert line("write_log") in starved
+    assert line("np.sqrt(second)") in late["small_kernels"].detail
+    assert line("return 0.5 * x * (1 + np.tanh") in late["fusible_repeats"].detail
+    assert late.step_ns / 1e6 == pytest.approx(names["step_ms"]["before"])
+    found_ms = names["step_ms"]["before"] - names["step_ms"]["after"]
+    assert names["predicted_ms"] == pytest.approx(found_ms, rel=0.1)
+    mended = names["mended"][1].advice()
+    assert mended.parts()["computing"] > 0.5 * mended.step_ns
+    assert mended["host_bound"].state == "clean"
+
+
 def test_the_committed_quickstart_shows_its_report_without_a_kernel() -> None:
-    cells = _code_cells(notebook_path())
-    (profiled,) = [cell for cell in cells if cell.source.startswith("%%npuprof")]
-    assert "SIMULATED NPU" in _shown(profiled, "text/plain")
-    assert "SIMULATED NPU" in _shown(profiled, "text/html")
-    assert _shown(profiled, "application/vnd.plotly.v1+json").count('"data"') >= 2
-    assert all(output.output_type != "error" for cell in cells for output in cell.outputs)
+    cells = {cell.id: cell for cell in _code_cells(notebook_path())}
+    assert "SIMULATED NPU" in _shown(cells["planted"], "text/plain")
+    assert "SIMULATED NPU" in _shown(cells["planted"], "text/html")
+    assert "of emulation left out" in _shown(cells["planted"], "text/html")
+    for drawn in ("blame", "again"):
+        assert "simulated" in _shown(cells[drawn], "application/vnd.plotly.v1+json")
+    assert all(output.output_type != "error" for cell in cells.values() for output in cell.outputs)
 
 
 def test_the_committed_report_is_small_and_refers_to_nothing_outside() -> None:
