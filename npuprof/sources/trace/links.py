@@ -14,7 +14,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64
-from npuprof.notes import Notes, Severity
+from npuprof.notes import Notes
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.maker import TraceTables
 from npuprof.sources.trace.marks import add_ids
@@ -123,11 +123,10 @@ class _Finder:
         category = self._flows["category"]
         self._notes.ledger.use(self._source, int(np.isin(category, unused).sum()))
         others = int((~np.isin(category, codes)).sum())
-        # Later versions may have further kinds; where no flow is of a known one, the categories are damaged or gone.
-        severity: Severity = "info" if codes else "warning"
-        affects = "" if codes else "links"
-        message = "a flow belongs to no kind of link"
-        self._notes.leave_out(self._source, message, others, affects=affects, severity=severity)
+        nameless = int(np.count_nonzero(category == self._categories.get("", -2)))
+        self._notes.leave_out(self._source, "a flow has no category, so no kind", nameless, affects="links")
+        message = "a flow belongs to no kind of link"  # such as those of a step's parts
+        self._notes.leave_out(self._source, message, others - nameless, severity="info")
 
     def ids(self, flow: Int64) -> list[str]:
         """Return the id of each flow as text."""

@@ -328,7 +328,7 @@ def test_threads_may_be_numbered_in_text(tmp_path: Path) -> None:
     ("kept", "message", "count"),
     [
         (set(), "a task has no flow from the call that launched it: a link is missing", 3),
-        ({"s", "t", "f"}, "a flow belongs to no kind of link; left out; counts and sums of links are too low", 11),
+        ({"s", "t", "f"}, "a flow has no category, so no kind; left out; counts and sums of links are too low", 11),
     ],
     ids=["no flows", "no categories"],
 )
