@@ -8,11 +8,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
-import pandas as pd
 
-from npuprof import quantities
-from npuprof.analysis import comparison
-from npuprof.notebook.grid.widget import GridWidget, Heading, Message, Page
+from npuprof.comparison import Comparison
+from npuprof.errors import NpuprofError
+from npuprof.notebook.grid.widget import GridWidget, Message
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.files import complete
 from npuprof.notebook.panel.form_view import FormView
@@ -60,9 +59,6 @@ STYLE = """<style>
 </style>"""
 
 
-_MOST_COMPARED = 30
-
-
 def opened_view(opened: Opened) -> list[Any]:
     """Return the widgets of the open reports."""
     if opened.of_set is not None:
@@ -73,32 +69,17 @@ def opened_view(opened: Opened) -> list[Any]:
 
 
 def _compared(before: Profile, after: Profile) -> list[Any]:
-    figures = comparison.key_figures(before.summary, after.summary)
-    kernels = comparison.kernels(before.kernels, after.kernels)
-    return [
-        _grid("Times of both runs", figures, "figures"),
-        _grid("Kernels, the greatest change first", kernels.head(_MOST_COMPARED), f"of {len(kernels):,} kernels"),
-    ]
+    from npuprof.notebook.explorer.live import LiveFigure
 
-
-def _grid(label: str, frame: pd.DataFrame, noun: str) -> GridWidget:
-    texts = [[_text(value, str(name)) for value in frame[name].tolist()] for name in frame.columns]
-    columns = [
-        Heading(str(name), str(name).removesuffix("_ns").replace("_", " "), numeric=place > 0)
-        for place, name in enumerate(frame.columns)
-    ]
-    rows = list(zip(*texts, strict=True))
-    page = Page(label, columns, rows, list(range(len(rows))), len(rows), size=max(len(rows), 1), noun=noun)
-    return GridWidget(page, lambda _: None)
-
-
-def _text(value: Any, name: str) -> str:
-    if pd.isna(value):
-        return quantities.ABSENT
-    if name.endswith("_ns"):
-        sign = "+" if name == "difference_ns" and value > 0 else ""
-        return sign + quantities.duration(int(value))
-    return str(value) if isinstance(value, str) else quantities.count(int(value))
+    try:
+        comparison = Comparison.of([after], [before], (after.info.name or "after", before.info.name or "before"))
+        return [
+            widgets.HTML(comparison._repr_html_()),
+            LiveFigure(comparison.plot_waterfall()),
+            LiveFigure(comparison.plot_flamegraph()),
+        ]
+    except NpuprofError as error:
+        return [widgets.HTML(f'<div class="npuprof-problem">{escape(str(error))}</div>')]
 
 
 _SHOWN, _HIDDEN = "", "none"

@@ -11,13 +11,15 @@ import pytest
 
 from npuprof.notebook.controller import Controller
 from npuprof.notebook.panel.controller import PanelController
-from npuprof.notebook.panel.view import PanelView
+from npuprof.notebook.panel.state import Opened
+from npuprof.notebook.panel.view import PanelView, opened_view
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.session import history as run_history
 from npuprof.simulator import npu
 from npuprof.sources.base import Decoded
 from tests import factories
+from tests.difference import runs
 
 
 @pytest.fixture
@@ -104,6 +106,25 @@ def test_a_directory_of_many_runs_opens_in_an_explorer_of_all(
     view.refresh()
     (tabs,) = [one for one in _all(view._opened) if isinstance(one, widgets.Tab)]
     assert {"Runs", "One run", "Timeline", "Steps", "Communication"} <= set(tabs.titles)
+
+
+def _opened(*runs: Profile) -> list[Any]:
+    return opened_view(Opened("two runs", runs))
+
+
+def test_two_runs_are_compared_by_a_step_with_their_figures() -> None:
+    before, after = (runs.run([[("MatMul", "8,8", time)]], name=name) for name, time in (("slow", 900), ("<b>", 500)))
+    html, waterfall, flame = _opened(before, after)
+    assert "A step of &lt;b&gt; takes as long as one of slow" in html.value  # the NPU idles in the time it gained
+    assert "-400 ns" in html.value
+    assert "<b>" not in html.value
+    assert waterfall.data[0].type == "bar"
+    assert flame.data[0].type == "icicle"
+
+
+def test_a_run_without_device_time_cannot_be_compared_and_that_is_said() -> None:
+    (message,) = _opened(runs.run([[("MatMul", "8,8", 900)]]), runs.profile({}))
+    assert "nothing to compare" in message.value
 
 
 @pytest.mark.slow
