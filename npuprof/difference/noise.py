@@ -13,6 +13,7 @@ _DRAWS = 2_000
 _INTERVAL = (2.5, 97.5)  # percentiles
 _SEED = 20  # the same steps have the same interval
 _MAD_TO_DEVIATION = 1.4826  # of a normal distribution
+_TERMS = 400
 _CELLS = 4_000_000  # of a matrix of draws
 
 Floats = npt.NDArray[np.float64]
@@ -37,7 +38,7 @@ def p_values(a: Floats, b: Floats) -> Floats:
         freedom = spread**2 / (squared[0] ** 2 / (counts[0] - 1) + squared[1] ** 2 / (counts[1] - 1))
     known = spread > 0
     values = np.where(difference == 0, 1.0, 0.0)  # without any spread, what differs at all differs for certain
-    values[known] = [_beyond(float(one), float(two)) for one, two in zip(t[known], freedom[known], strict=True)]
+    values[known] = _beyond(t[known], freedom[known])
     return values
 
 
@@ -106,24 +107,23 @@ def _weights(random: np.random.Generator, ranks: Int64) -> Floats:
     return weights
 
 
-def _beyond(t: float, freedom: float) -> float:
+def _beyond(t: Floats, freedom: Floats) -> Floats:
     """Return the probability that Student's t is beyond -t or t."""
-    return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
+    return _incomplete_beta(freedom / 2, np.full(len(t), 0.5), freedom / (freedom + t * t))
 
 
-def _incomplete_beta(a: float, b: float, x: float) -> float:
-    """Return the regularised incomplete beta function, by its continued fraction (Abramowitz and Stegun 26.5.8)."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    if x > (a + 1) / (a + b + 2):
-        return 1 - _incomplete_beta(b, a, 1 - x)
-    scale = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
-    # Lentz's method: numerators of the even and the odd terms.
-    fraction, c, d = 1.0, 1.0, 0.0
-    for term in range(400):
+def _incomplete_beta(a: Floats, b: Floats, x: Floats) -> Floats:
+    """Return the regularised incomplete beta function of 0 < x <= 1, by its continued fraction (DLMF 8.17.22)."""
+    swapped = x > (a + 1) / (a + b + 2)  # where the fraction of the other tail converges faster
+    a, b, x = np.where(swapped, b, a), np.where(swapped, a, b), np.where(swapped, 1 - x, x)
+    log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
+    with np.errstate(divide="ignore"):
+        scale = np.exp(log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * np.log(x) + b * np.log1p(-x))
+    fraction, c, d = np.ones(len(x)), np.ones(len(x)), np.zeros(len(x))
+    for term in range(_TERMS):  # Lentz's method
         m = term // 2
         if term == 0:
-            numerator = 1.0
+            numerator = np.ones(len(x))
         elif term % 2 == 0:
             numerator = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         else:
@@ -131,13 +131,14 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
         d = 1 / _not_zero(1 + numerator * d)
         c = _not_zero(1 + numerator / c)
         fraction *= c * d
-        if abs(1 - c * d) < 1e-14:
+        if (np.abs(1 - c * d) < 1e-14).all():
             break
-    return scale * (fraction - 1) / a
+    part = scale * (fraction - 1) / a
+    return np.where(swapped, 1 - part, part)
 
 
-def _not_zero(value: float) -> float:
-    return value if abs(value) > 1e-300 else 1e-300
+def _not_zero(values: Floats) -> Floats:
+    return np.where(np.abs(values) > 1e-300, values, 1e-300)
 
 
 def significant(values: Floats, weights: Floats, delta: Int64, deviation: Floats, steps: int, level: float) -> Bools:
