@@ -134,11 +134,13 @@ def _incomplete_beta(a: Floats, b: Floats, x: Floats) -> Floats:
         if (np.abs(1 - c * d) < 1e-14).all():
             break
     part = scale * (fraction - 1) / a
-    return np.where(swapped, 1 - part, part)
+    values: Floats = np.where(swapped, 1 - part, part)
+    return values
 
 
 def _not_zero(values: Floats) -> Floats:
-    return np.where(np.abs(values) > 1e-300, values, 1e-300)
+    kept: Floats = np.where(np.abs(values) > 1e-300, values, 1e-300)
+    return kept
 
 
 def significant(values: Floats, weights: Floats, delta: Int64, deviation: Floats, steps: int, level: float) -> Bools:

@@ -1,0 +1,45 @@
+"""The page of comparisons: its fixture works, and it lists the parts and the reasons that there are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npuprof.analysis.accounting import PARTS
+from npuprof.difference.difference import _OF_PART
+from npuprof.profiles import Profile
+from tests.difference.runs import noisy, run
+
+PAGE = (Path(__file__).parents[2] / "notebooks/reference/compare.md").read_text("utf-8")
+
+
+@pytest.fixture
+def no_slower() -> Callable[[Profile, Path], None]:
+    (code,) = re.findall(r"```python\n(import npuprof.*?)```", PAGE, re.DOTALL)
+    space: dict[str, Any] = {}
+    exec(code, space)
+    made: Callable[[Profile, Path], None] = space["no_slower"].__wrapped__(None)
+    return made
+
+
+@pytest.mark.slow
+def test_the_fixture_fails_with_the_rows_that_got_slower(no_slower: Any, tmp_path: Path) -> None:
+    random = np.random.default_rng(8)
+    model = [("MatMul", "8,8", 2_000_000), ("Add", "8", 500_000)]
+    baseline = run(noisy(model, 8, random)).save(tmp_path / "baseline")
+    no_slower(run(noisy(model, 8, random)), baseline)
+    with pytest.raises(pytest.fail.Exception, match=r"MatMul 8,8 +\d+ +slower"):
+        no_slower(run(noisy(model, 8, random, slower=("MatMul", 1.2))), baseline)
+
+
+def test_the_parts_and_the_reasons_are_listed() -> None:
+    rows = PAGE.partition("## Rows")[2].partition("## Noise")[0]
+    listed = re.findall(r"^\| (`.*?) \|", rows, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", " ".join(listed)) == [*PARTS[: PARTS.index("copy") + 1], "idle"]
+    reasons = set(re.findall(r"`(\w+)`", rows.partition("`why`")[2]))
+    assert reasons == {"new", "gone", "shape", "count", "slower", "faster", *_OF_PART.values()}
