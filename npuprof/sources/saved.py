@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping
 from hashlib import sha256
 from itertools import chain, count
 from pathlib import Path, PurePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 import pandas as pd
@@ -27,6 +27,7 @@ FORMAT = "npuprof-profile"
 _VERSION = 2  # 1 had no list of its files
 _MAX_BYTES = 64 << 20
 _CELL_BYTES = 8
+_PART_BYTES = 1 << 20
 _STATISTICS = "statistics"
 _NOT_IN_A_NAME = re.compile(r"[^\w.() -]|^\.+")
 _MAX_NAME = 60
@@ -200,21 +201,31 @@ def _files(path: Path, contents: _Contents, notes: Notes) -> Mapping[PurePath, _
 
 
 def _read_frame(path: Path, name: PurePath, expected: _File | None) -> pd.DataFrame:
-    from pyarrow import BufferReader, parquet  # takes a while to import, and most runs come from elsewhere
+    from pyarrow import PythonFile, parquet  # takes a while to import, and most runs come from elsewhere
 
     file = path / name
     if not file.is_file():
         raise ValueError(f"{name} is missing")
     refuse_too_large(file, file.stat().st_size)
-    content = file.read_bytes()
-    if expected and sha256(content).hexdigest() != expected.sha256:
-        raise ValueError(f"{name} is not as it was saved")
-    # Of rows that are all alike a file of a few bytes can hold any number.
-    metadata = parquet.read_metadata(BufferReader(content))
-    if expected and metadata.num_rows != expected.rows:
-        raise ValueError(f"{name} has {metadata.num_rows} rows, not {expected.rows}")
-    refuse_too_large(file, metadata.num_rows * metadata.num_columns * _CELL_BYTES)
-    return pd.read_parquet(BufferReader(content))
+    with file.open("rb") as opened:
+        if expected and _checksum(opened) != expected.sha256:
+            raise ValueError(f"{name} is not as it was saved")
+        # Of rows that are all alike a file of a few bytes can hold any number.
+        metadata = parquet.read_metadata(PythonFile(opened, "r"))
+        if expected and metadata.num_rows != expected.rows:
+            raise ValueError(f"{name} has {metadata.num_rows} rows, not {expected.rows}")
+        refuse_too_large(file, metadata.num_rows * metadata.num_columns * _CELL_BYTES)
+        opened.seek(0)
+        return pd.read_parquet(opened)
+
+
+def _checksum(opened: BinaryIO) -> str:
+    """Return the checksum of a file, of which a part at a time is in memory, and go back to its beginning."""
+    summed = sha256()
+    while part := opened.read(_PART_BYTES):
+        summed.update(part)
+    opened.seek(0)
+    return summed.hexdigest()
 
 
 def _as_table(name: str, stored: pd.DataFrame) -> pd.DataFrame:

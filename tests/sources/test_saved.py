@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +118,14 @@ def test_the_name_of_a_statistic_leads_nowhere_else(tmp_path: Path, name: str) -
     saved = run.save(tmp_path / "one" / "two" / "saved")
     assert len(npuprof.load(saved).statistics) == len(run.statistics)
     assert all(path.is_relative_to(saved) for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_a_file_that_was_set_up_for_more_takes_no_memory(path: Path) -> None:
+    with (path / "kernels.parquet").open("r+b") as file:
+        file.truncate(256 << 20)
+    tracemalloc.start()
+    with pytest.raises(SourceError, match=r"kernels\.parquet is not as it was saved"):
+        npuprof.load(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 128 << 20  # of which the bound of profile.json is half
