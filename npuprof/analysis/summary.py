@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -98,7 +98,8 @@ class Summary:
         The ops with the most device time: ``name, op_type, count, total_ns, mean_ns, max_ns, share``
         (share of the time of all kernels, 0..1).
     longest_kernels
-        The longest single kernels: ``name, op_type, start_ns, duration_ns, device_id, stream_id, input_shapes, row``.
+        The longest kernel of each name and input shapes: ``name, op_type, start_ns, duration_ns, device_id,
+        stream_id, input_shapes, row, count, total_ns, bound`` (the busiest pipe, where the run has its counters).
     top_api
         The CANN calls with the most host time, their callees' included: ``name, level, count, total_ns,
         mean_ns, max_ns``.
@@ -199,12 +200,39 @@ def top_ops(kernels: pd.DataFrame, top: int) -> pd.DataFrame:
 
 
 def longest_kernels(kernels: pd.DataFrame, top: int) -> pd.DataFrame:
-    """List the longest single kernels, the earlier first among equals; ``row`` is the row of ``kernels``."""
+    """List the longest kernel of each name and input shapes, the earlier first among equals, and what it is bound by.
+
+    ``row`` is its row of ``kernels``, ``count`` and ``total_ns`` are of all kernels of that name and shapes.
+    """
     columns = ["name", "op_type", "start_ns", "duration_ns", "device_id", "stream_id", "input_shapes"]
-    rows = np.lexsort((kernels["start_ns"].to_numpy(), -kernels["duration_ns"].to_numpy()))[:top]
+    durations = kernels["duration_ns"].to_numpy(np.int64)
+    order = np.lexsort((kernels["start_ns"].to_numpy(), -durations))
+    number = (
+        kernels.groupby(["name", "input_shapes"], observed=True, dropna=False, sort=False).ngroup().to_numpy(np.int64)
+    )
+    rows = order[np.sort(np.unique(number[order], return_index=True)[1])[:top]]
     longest: pd.DataFrame = kernels.iloc[rows][columns].reset_index(drop=True)
+    total = np.zeros(int(number.max(initial=-1)) + 1, np.int64)
+    np.add.at(total, number, durations)
     longest["row"] = rows
+    longest["count"], longest["total_ns"] = np.bincount(number, minlength=len(total))[number[rows]], total[number[rows]]
+    longest["bound"] = [bound_by(kernels.iloc[row]) for row in rows]
     return longest
+
+
+_PIPES = ("mac", "vec", "scalar", "mte1", "mte2", "mte3", "fixpipe")
+
+
+def bound_by(kernel: pd.Series[Any]) -> str:
+    """Return the pipe that was busy the longest share of a kernel's time, ``mte2 92 %``; empty without counters."""
+    shares = {
+        pipe: float(kernel[column])
+        for core in ("aic", "aiv")
+        for pipe in _PIPES
+        if (column := f"{core}_{pipe}_ratio") in kernel.index and not pd.isna(kernel[column])
+    }
+    busiest = max(shares, key=lambda pipe: shares[pipe], default="")
+    return f"{busiest} {100 * shares[busiest]:.0f} %" if busiest and shares[busiest] > 0 else ""
 
 
 def memory_peaks(memory: pd.DataFrame) -> pd.DataFrame:

@@ -170,22 +170,27 @@ def _top_ops(summary: Summary) -> Grid:
 
 def _longest_kernels(summary: Summary) -> Grid:
     longest = summary.longest_kernels
-    durations = longest["duration_ns"].tolist()
+    durations, bound = longest["duration_ns"].tolist(), (longest["bound"] != "").any()
     streams = ["?" if stream < 0 else str(stream) for stream in longest["stream_id"].fillna(-1).tolist()]
     rows = [
         (
             _name(row.name),
             _name(row.op_type),
             _name(row.input_shapes),
+            *([_name(row.bound)] if bound else []),
             count(cast("int", row.row)),
             f"{row.device_id}:{stream}",
+            count(times),
             duration(duration_ns),
         )
-        for row, stream, duration_ns in zip(longest.itertuples(index=False), streams, durations, strict=True)
+        for row, stream, times, duration_ns in zip(
+            longest.itertuples(index=False), streams, longest["count"].tolist(), durations, strict=True
+        )
     ]
-    title = f"{len(rows)} longest kernels" if len(rows) > 1 else "The longest kernel"
+    title = f"{len(rows)} longest kernels, by name and shapes" if len(rows) > 1 else "The longest kernel"
     # The row of run.kernels tells apart what is alike in everything else.
-    return Grid(title, ("kernel", "type", "input shapes", "row", "device:stream", "duration"), rows, 3)
+    headings = ("kernel", "type", "input shapes", *(["bound by"] if bound else []), "row", "device:stream", "count")
+    return Grid(title, (*headings, "longest"), rows, 4)
 
 
 def _top_api(summary: Summary) -> Grid:

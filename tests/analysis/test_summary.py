@@ -8,6 +8,7 @@ from npuprof import tables
 from npuprof.analysis.step_windows import run_window
 from npuprof.analysis.summary import summarise
 from npuprof.arrays import Int64
+from npuprof.exports.text import grids
 from npuprof.info import Info
 from tests import factories
 
@@ -84,13 +85,28 @@ def test_kernels_without_name_or_type_are_counted() -> None:
     assert top["name"].isna().all()
 
 
-def test_the_longest_kernels_are_single_launches_the_earlier_first() -> None:
+def test_the_longest_kernel_of_each_name_and_shapes_is_listed_the_earlier_first() -> None:
     kernels = _kernels(np.array([5, 9, 1, 9, 7, 3, 2]))
+    kernels["input_shapes"] = pd.Categorical(["4,4", "8,8", "4,4", "8,8", "4,4", None, None])
 
     longest = summarise(factories.all_tables(kernels=kernels), Info()).longest_kernels
 
-    assert longest["row"].tolist() == [1, 3, 4, 0, 5]
-    assert longest["duration_ns"].tolist() == [9, 9, 7, 5, 3]
+    assert longest["row"].tolist() == [1, 4, 5]
+    assert longest["duration_ns"].tolist() == [9, 7, 3]
+    assert longest["count"].tolist() == [2, 3, 2]
+    assert longest["total_ns"].tolist() == [18, 13, 5]
+    assert longest["bound"].tolist() == ["", "", ""]
+
+
+def test_what_bounds_a_kernel_is_its_busiest_pipe() -> None:
+    kernels = _kernels(np.array([5, 9])).assign(aic_mac_ratio=[0.2, np.nan], aiv_mte2_ratio=[0.5, np.nan])
+    kernels["name"] = pd.Categorical(["a", "b"])
+    run = factories.all_tables(kernels=kernels)
+
+    assert summarise(run, Info()).longest_kernels["bound"].tolist() == ["", "mte2 50 %"]
+    (longest,) = [grid for grid in grids(summarise(run, Info())) if "longest" in grid.title]
+    assert longest.headings[3] == "bound by"
+    assert [row[3] for row in longest.rows] == ["", "mte2 50 %"]
 
 
 def test_the_memory_peak_is_the_first_highest_sample_of_each_device_and_component() -> None:
