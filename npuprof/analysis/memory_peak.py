@@ -46,7 +46,8 @@ def memory_peak(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         ``memory`` tells, or it tells nothing, the peak is the sum of the blocks that are alive.
     """
     allocations = tables["allocations"]
-    sites = call_sites(tables)
+    host = tables if len(allocations) else {name: frame.iloc[:0] for name, frame in tables.items()}
+    sites = call_sites(host)  # which takes a while for a long run, and tells nothing without allocations
     parts = [_owners(device, *_peak(tables, device), allocations, sites) for device in _devices(tables)]
     empty = _owners(0, 0, 0, allocations.iloc[:0], sites.iloc[:0])
     owners: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else empty.iloc[:0]

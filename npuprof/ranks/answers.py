@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -78,6 +78,49 @@ class SetAnswers(ABC):
         members = [Member(rank, run.tables, run.accounting, run.advice()) for rank, run in sorted(newest.items())]
         simulated = any(run.info.simulated for run in newest.values())
         return advise_job(JobFacts(members, self.table("communication"), self.absent, simulated=simulated))
+
+    def step_statistics(self) -> pd.DataFrame:
+        """Compare the steps of each rank; see :meth:`npuprof.profiles.Profile.step_statistics`."""
+        return self._of_each(lambda run: run.step_statistics())
+
+    def efficiency(self, each: Literal["shapes", "kernel"] = "shapes") -> pd.DataFrame:
+        """Compare what the kernels of each rank achieved with its chip, as :meth:`npuprof.profiles.Profile.efficiency`.
+
+        Raises
+        ------
+        OptionsError
+            If `each` is neither.
+        """
+        return self._of_each(lambda run: run.efficiency(each))
+
+    def memory_peak(self) -> pd.DataFrame:
+        """Return who owned the memory of each rank at its peak; see :meth:`npuprof.profiles.Profile.memory_peak`."""
+        return self._of_each(lambda run: run.memory_peak())
+
+    def memory_leaks(self) -> pd.DataFrame:
+        """Return the call sites of each rank whose memory grew; see :meth:`npuprof.profiles.Profile.memory_leaks`.
+
+        ``attrs["state"]`` is ``fires`` if it fires on any rank, else ``cannot tell`` if any rank cannot.
+        """
+        return self._of_each(lambda run: run.memory_leaks())
+
+    def _of_each(self, table: Callable[[Profile], pd.DataFrame]) -> pd.DataFrame:
+        """Stack a table of every rank with its rank as the first column; ``attrs["ranks"]`` has those of each."""
+        frames, attrs = [], {}
+        for run in self._rank_runs():
+            frame = table(run)
+            attrs[run.info.rank] = dict(frame.attrs)
+            told = frame.drop(columns="rank", errors="ignore").reset_index(drop=True)
+            told.attrs = {}
+            told.insert(0, "rank", pd.array([run.info.rank] * len(told), "Int64"))
+            frames.append(told)
+        some = [frame for frame in frames if len(frame)] or frames[:1]
+        stacked: pd.DataFrame = pd.concat(some, ignore_index=True) if some else pd.DataFrame()
+        stacked.attrs["ranks"] = attrs
+        states = {one["state"] for one in attrs.values() if "state" in one}
+        if states:
+            stacked.attrs["state"] = next(one for one in ("fires", "cannot tell", "clean") if one in states)
+        return stacked
 
     def waits(self) -> pd.DataFrame:
         """Return how long each rank waited in each collective, and for which rank.

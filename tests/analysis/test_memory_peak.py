@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof import tables
+from npuprof.analysis.correlation import Causes, causes
 from npuprof.analysis.memory_peak import leaked_blocks, memory_leaks, memory_peak
 from tests import factories
 from tests.analysis.test_launches import training
@@ -108,3 +110,17 @@ def test_the_peaks_of_real_runs(samples: Path) -> None:
     assert owners["main.py:354", "aten::mm", "Linear_0"] == 150_995_456
     assert owners.xs("main.py:366").sum() == 245_275_136  # the optimizer's step
     assert run.memory_leaks().attrs["state"] == "cannot tell"
+
+
+def test_without_allocations_the_causes_of_a_run_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(tables: Mapping[str, pd.DataFrame]) -> Causes:
+        asked.append(len(tables["operators"]))
+        return causes(tables)
+
+    monkeypatch.setattr("npuprof.analysis.memory_peak.causes", counted)
+    run = factories.profile(20)
+    peak = memory_peak(run)
+    assert max(asked) == 0
+    assert peak["size_bytes"].sum() == run["memory"]["allocated_bytes"].max()

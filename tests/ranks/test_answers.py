@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import npuprof
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from tests import factories
 
 
 @pytest.mark.slow
@@ -27,3 +32,20 @@ def test_a_set_without_steps_has_an_empty_breakdown(samples: Path) -> None:
     runs = npuprof.load_set(samples / "mindspore/cpu")
     assert runs.breakdown().columns.tolist() == ["rank", "device_id", "step", "part", "cause", "duration_ns"]
     assert not len(runs.breakdown())
+
+
+def test_tables_of_answers_of_all_ranks_have_a_rank_column(tmp_path: Path) -> None:
+    for rank in (0, 3):
+        run = Profile(Decoded(factories.profile(20), factories.info(rank=rank, options={"rank": rank}), Notes()))
+        run.save(tmp_path / f"rank{rank}")
+    runs = npuprof.load_set(tmp_path)
+    assert runs.ranks == [0, 3]
+    for name in ("step_statistics", "efficiency", "memory_peak", "memory_leaks"):
+        alone, together = getattr(runs[3], name)(), getattr(runs, name)()
+        own = together[together["rank"] == 3].drop(columns="rank").reset_index(drop=True)
+        assert len(own) == len(alone)
+        pd.testing.assert_frame_equal(
+            own, alone.drop(columns="rank", errors="ignore"), check_dtype=False, check_categorical=False
+        )
+        assert list(together.attrs["ranks"]) == [0, 3]
+    assert runs.memory_leaks().attrs["state"] == "cannot tell"
