@@ -88,7 +88,7 @@ def new_directory(path: Path) -> Iterator[AddFile]:
     Parameters
     ----------
     path
-        The directory, absent or empty. Into an empty one, the files come in the order in which they were added.
+        The directory, absent or empty. Files enter an empty directory in the order in which they were added.
 
     Yields
     ------
@@ -98,11 +98,9 @@ def new_directory(path: Path) -> Iterator[AddFile]:
     Raises
     ------
     NpuprofError
-        If something cannot be written; nothing of it is left. On a full disk, the message says how much space is
-        missing.
+        If a file cannot be written; all are removed. On a full disk, the message has the missing space.
     """
-    target = Path(os.path.realpath(path))
-    tally = _Tally()
+    target, tally = Path(os.path.realpath(path)), _Tally()
     with _explained(path, tally), _inside(target.parent):
         into = target.is_dir()
         partial = _partial(target if into else target.parent)
@@ -110,6 +108,7 @@ def new_directory(path: Path) -> Iterator[AddFile]:
 
         @contextmanager
         def add(name: str) -> Iterator[BinaryIO]:
+            """Open a file of the directory for writing."""
             file = partial / name
             file.parent.mkdir(mode=0o700, exist_ok=True)
             names[file.relative_to(partial).parts[0]] = None

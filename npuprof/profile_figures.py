@@ -259,10 +259,8 @@ class ProfileFigures(Figures):
             ``icicle``, callers above their callees, or ``flame``, callers below them.
         search, regex
             Part of the names to outline, and whether it is a regular expression.
-        max_nodes
-            Maximum number of frames; the smallest are folded.
-        longest_name
-            Maximum length of a name; longer ones are shortened in the middle.
+        max_nodes, longest_name
+            Maximum number of frames, and of letters of a name.
 
         See Also
         --------

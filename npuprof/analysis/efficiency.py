@@ -35,35 +35,34 @@ def efficiency(
     each: Literal["shapes", "kernel"] = "shapes",
     limits: ChipLimits | None = None,
 ) -> pd.DataFrame:
-    """Return what kernels achieved, and of what.
+    """Return the achieved rates of kernels, and their share of the chip's limits.
 
     Parameters
     ----------
     tables
         Every table of the schema by name.
     chip
-        What the recording calls the chip; the kernels' own counters tell clock and cores where they can.
+        The chip's name in the recording; counters of kernels have priority for clock and cores.
     each
-        What a row is: all kernels of one type, shapes and data types, or one kernel in the order of ``kernels``.
+        A row per type, shapes and data types, or per kernel in the order of ``kernels``.
     limits
-        What the chip can do, where that is known better.
+        The limits of the chip, where they are known.
 
     Returns
     -------
     pandas.DataFrame
-        What the kernels are, ``count``, ``total_ns``, ``share`` of the time of all kernels, and of one on average
-        ``mean_ns``, ``flops`` (at least; ``flops_most`` with no mask), ``bytes`` (at least), where they come from
+        Identity of the kernels, ``count``, ``total_ns``, ``share`` of the time of all kernels, and per kernel
+        ``mean_ns``, ``flops`` (at least; ``flops_most`` without a mask), ``bytes`` (at least), their origin
         (``flops_from``, ``bytes_from``: ``counted`` or ``from shapes``), ``flops_per_s``, ``bytes_per_s``, ``roof_ns``
         (the time at the chip's limits), ``efficiency`` (that over the mean, 0..1), ``bound`` (``cube``, ``vector`` or
-        ``memory``), ``of_best`` (what was achieved of that resource over the best of the run) and ``note``.
-        ``attrs`` tells the ``chip``, its figures' ``source``, ``coverage_flops`` and ``coverage_bytes`` (the share of
-        the time of all kernels for which they are known), ``best_bytes_per_s`` (of the run; NaN where nothing tells)
-        and ``notes``.
+        ``memory``), ``of_best`` (the rate of that resource over the best of the run) and ``note``. ``attrs`` has
+        ``chip``, ``source`` of its figures, ``coverage_flops`` and ``coverage_bytes`` (the share of the time of all
+        kernels for which they are known), ``best_bytes_per_s`` (of the run, or NaN) and ``notes``.
 
     Raises
     ------
     OptionsError
-        If `each` is neither.
+        If `each` is invalid.
     """
     if each not in ("shapes", "kernel"):
         raise OptionsError(f"each is {each!r}, but must be 'shapes' or 'kernel'")
@@ -72,13 +71,11 @@ def efficiency(
     known, differs = (limits, "") if limits is not None else measured_limits(kernels, chip)
     rows = work if each == "shapes" else _of_each(kernels, work, codes)
     whole = int(kernels["duration_ns"].sum())
-    table = rows[[*(_ALIKE if each == "shapes" else _EACH), "launches", "total_ns", "mean_ns"]].rename(
-        columns={"launches": "count"}
-    )
+    columns = [*(_ALIKE if each == "shapes" else _EACH), "launches", "total_ns", "mean_ns"]
+    table = rows[columns].rename(columns={"launches": "count"})
     table.insert(table.columns.get_loc("total_ns") + 1, "share", rows["total_ns"] / max(whole, 1))
-    for name in ("flops", "flops_most", "flops_from", "bytes", "bytes_from"):
-        table[name] = rows[name].array
-    achieved = _achieved(table, work, known)
+    shares = {name: rows[name].array for name in ("flops", "flops_most", "flops_from", "bytes", "bytes_from")}
+    achieved = _achieved(table.assign(**shares), work, known)
     achieved.attrs.update(_told(work, whole, known, differs), best_bytes_per_s=_best(work, known)["memory"])
     return achieved
 

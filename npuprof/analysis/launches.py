@@ -1,4 +1,4 @@
-"""From the operator over the CANN call to the kernel, and back to the line of Python that began it."""
+"""Kernels joined with their CANN call, operator, and line of Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.correlation import LAYERS, causes
+from npuprof.analysis.correlation import LAYERS, Causes, causes
 from npuprof.analysis.places import Places, nearest
 from npuprof.arrays import Bools, Int64
 
@@ -28,40 +28,23 @@ def launches(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        A row for each row of ``kernels``, in its order, so that durations of the device add up to those of all kernels:
+        A row for each row of ``kernels``, in its order:
 
         * ``device_id``, ``stream_id``, ``start_ns``, ``duration_ns``, ``name``, ``op_type`` and ``step`` of the kernel;
-        * ``operator`` and ``operator_row``: the innermost framework operator that launched it, absent where the
-          recording does not tell; ``operator_row`` counts rows of ``operators``; ``outer_operator``: the outermost one;
-          ``op`` and ``op_row``: the innermost one with a name of the framework's, ``aten::mul`` where ``operator`` is
-          ``aclnnMuls``;
-        * ``api``, ``api_row``, ``thread_id`` and ``launch_ns``: the CANN call, where it ran and when it began (of a
-          kernel without a call, the operator that launched it);
+        * ``operator`` and ``operator_row``: the innermost framework operator that launched it, if recorded, and its row
+          of ``operators``; ``outer_operator``: the outermost operator; ``op`` and ``op_row``: the innermost operator of
+          the framework, ``aten::mul`` where ``operator`` is ``aclnnMuls``;
+        * ``api``, ``api_row``, ``thread_id`` and ``launch_ns``: the CANN call, its thread and its start (of the
+          launching operator, for a kernel without a call);
         * ``file``, ``line``, ``function`` and ``module`` of the user's code that launched it, and ``entered``: whether
-          the line is only that where the function was entered; see :class:`npuprof.analysis.places.Places`. A kernel of
-          the backward pass has the line and the module of the forward pass that autograd derives it from.
+          the line is only the start of the function; see :class:`npuprof.analysis.places.Places`. A kernel of the
+          backward pass has the line and the module of its forward pass.
     """
-    found = causes(tables)
-    kernels = tables["kernels"]
-    callers = found.callers
-    operators = np.zeros(len(callers), bool)
-    rows = slice(found.first_row["operators"], found.first_row["api"])
-    kind = tables["operators"]["kind"]
-    operators[rows] = ~kind.isin(["enqueue", "dequeue"]).to_numpy(bool)
-    operator = nearest(callers, found.launchers, operators)
-    # A sampled Python call may lie between an operator and its CANN call, and its own caller outside of the operator:
-    # of the operator around the call and the one that the links name, the inner one began later.
-    begin = np.append(_of_host_layers(tables, "start_ns"), np.iinfo(np.int64).min)
-    operator = np.where(begin[operator] >= begin[found.operators], operator, found.operators)
-    outer = nearest(callers, operator, operators & (nearest(callers, callers, operators) < 0))
-    of_framework = np.zeros(len(callers), bool)
-    of_framework[rows] = tables["operators"]["name"].astype(str).str.contains("::", regex=False).to_numpy(bool)
-    named = nearest(callers, operator, operators & of_framework)
-    named = np.where(named >= 0, named, operator)
-    operator, outer, named = (np.maximum(rows - found.first_row["operators"], -1) for rows in (operator, outer, named))
-    api = np.maximum(found.launchers - found.first_row["api"], -1)
+    links = causes(tables)
+    operator, outer, named = _operators_of(tables, links)
+    api = np.maximum(links.launchers - links.first_row["api"], -1)
     joined: pd.DataFrame = (
-        kernels[list(_OF_KERNEL)]
+        tables["kernels"][list(_OF_KERNEL)]
         .reset_index(drop=True)
         .assign(
             operator=_taken(tables["operators"]["name"], operator),
@@ -71,12 +54,33 @@ def launches(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             op_row=_optional(named, named < 0),
             api=_taken(tables["api"]["name"], api),
             api_row=_optional(api, api < 0),
-            thread_id=_of_host(tables, found.launchers, "thread_id"),
-            launch_ns=_of_host(tables, found.launchers, "start_ns"),
-            **{str(name): column.array for name, column in Places(tables, found).at(found.launchers).items()},
+            thread_id=_of_host(tables, links.launchers, "thread_id"),
+            launch_ns=_of_host(tables, links.launchers, "start_ns"),
+            **{str(name): column.array for name, column in Places(tables, links).at(links.launchers).items()},
         )
     )
     return joined
+
+
+def _operators_of(tables: Mapping[str, pd.DataFrame], links: Causes) -> tuple[Int64, Int64, Int64]:
+    """Return the rows of ``operators`` of each kernel: innermost, outermost, and innermost of the framework."""
+    callers = links.callers
+    operators = np.zeros(len(callers), bool)
+    rows = slice(links.first_row["operators"], links.first_row["api"])
+    kind = tables["operators"]["kind"]
+    operators[rows] = ~kind.isin(["enqueue", "dequeue"]).to_numpy(bool)
+    operator = nearest(callers, links.launchers, operators)
+    # A sampled Python call may lie between an operator and its CANN call, and its own caller outside of the operator:
+    # of the operator around the call and the one that the links name, the inner one began later.
+    begin = np.append(_of_host_layers(tables, "start_ns"), np.iinfo(np.int64).min)
+    operator = np.where(begin[operator] >= begin[links.operators], operator, links.operators)
+    outer = nearest(callers, operator, operators & (nearest(callers, callers, operators) < 0))
+    of_framework = np.zeros(len(callers), bool)
+    of_framework[rows] = tables["operators"]["name"].astype(str).str.contains("::", regex=False).to_numpy(bool)
+    named = nearest(callers, operator, operators & of_framework)
+    named = np.where(named >= 0, named, operator)
+    first = links.first_row["operators"]
+    return np.maximum(operator - first, -1), np.maximum(outer - first, -1), np.maximum(named - first, -1)
 
 
 def _of_host(tables: Mapping[str, pd.DataFrame], rows: Int64, column: str) -> Any:

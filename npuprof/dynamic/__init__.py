@@ -73,21 +73,17 @@ def init(
 
     Notes
     -----
-    In an existing file, a step that lies ahead counts at once. A request to begin now counts only after the file
-    changes, so that a training does not repeat the request of the previous one.
+    In an existing file, a future step counts at once; a request to begin now only after the file changes.
     """
     global _monitor
-    for name, value, allowed in (
-        ("keys", keys, (None, "torch_npu", "mindspore")),
-        ("collector", collector, COLLECTORS),
-    ):
-        one_of(name, value, allowed)
+    one_of("keys", keys, (None, "torch_npu", "mindspore"))
+    one_of("collector", collector, COLLECTORS)
     file = config_path(path)
     try:
         file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
         raise OptionsError(
-            f"{file.parent} cannot be made ({error.strerror or error}): give a directory that you can write to"
+            f"{file.parent} cannot be made ({error.strerror or error}): pass a directory that you can write to"
         ) from error
     close()
     dialect: Dialect = keys or ("mindspore" if "mindspore" in sys.modules else "torch_npu")

@@ -60,7 +60,7 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
     Raises
     ------
     ValueError
-        If `value` is none of the three, or `max_ranks` is not positive.
+        If `value` or `max_ranks` is invalid.
     """
     import plotly.graph_objects as go
 
@@ -74,11 +74,8 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
     what, unit = _VALUES[value]
     cells, hover = _cells(traffic, ranks, value)
     names = [label(rank, 12) for rank in ranks]
-    every = len(set(traffic["src_rank"]) | set(traffic["dst_rank"]))
-    folded = "" if len(ranks) == every else f" · the {len(ranks)} busiest of {every} ranks"
-    basis = "" if (traffic["tasks"] > 0).all() else " · as the vendor summed it"
-    height = 170 + 24 * min(max(len(ranks), 6), 26)
-    figure = chart("Communication matrix", info, subtitle=f"{what}, from rank to rank{basis}{folded}", height=height)
+    subtitle = f"{what}, from rank to rank{_basis(traffic, len(ranks))}"
+    figure = chart("Communication matrix", info, subtitle=subtitle, height=170 + 24 * min(max(len(ranks), 6), 26))
     figure.add_trace(
         go.Heatmap(
             x=names,
@@ -97,6 +94,12 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
     figure.update_xaxes(type="category", title_text="to rank", side="bottom", tickvals=ticks, showgrid=False)
     figure.update_yaxes(type="category", title_text="from rank", autorange="reversed", tickvals=ticks, showgrid=False)
     return figure
+
+
+def _basis(traffic: pd.DataFrame, drawn: int) -> str:
+    every = len(set(traffic["src_rank"]) | set(traffic["dst_rank"]))
+    folded = "" if drawn == every else f" · the {drawn} busiest of {every} ranks"
+    return ("" if (traffic["tasks"] > 0).all() else " · as the vendor summed it") + folded
 
 
 def _ranks(traffic: pd.DataFrame, most: int) -> list[str]:

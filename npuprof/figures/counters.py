@@ -67,8 +67,6 @@ def plot_counters(
         Zero and unit of time are those of :func:`npuprof.timeline.figure.timeline`. Of more than 8 lines in a panel
         those with the highest mean are drawn, as the title says; of more than 10 panels the first.
     """
-    from plotly.subplots import make_subplots
-
     samples = tables["counters"]
     samples = samples[samples["value"].notna()]
     if not len(samples):
@@ -80,17 +78,8 @@ def plot_counters(
         return nothing(_TITLE, info, f"none of the counters asked for was sampled<br>there are: {names}")
     drawn = panels[:_MOST_PANELS]
     axis = time_axis(tables, np.concatenate([rows["time_ns"].to_numpy() for panel in drawn for _, rows in panel.lines]))
-    frame = chart(
-        _TITLE, info, subtitle=_subtitle(samples, panels, counters), height=110 + _PANEL_PIXELS * max(len(drawn), 2)
-    )
-    figure = make_subplots(
-        rows=len(drawn),
-        cols=1,
-        shared_xaxes=True,
-        vertical_spacing=0.28 / max(len(drawn), 2),
-        subplot_titles=[_panel_title(panel) for panel in drawn],
-        figure=frame,
-    )
+    height = 110 + _PANEL_PIXELS * max(len(drawn), 2)
+    figure = _grid(drawn, chart(_TITLE, info, subtitle=_subtitle(samples, panels, counters), height=height))
     for row, panel in enumerate(drawn, 1):
         for number, (name, rows) in enumerate(panel.lines):
             figure.add_trace(_line(name, rows, panel.unit, number, axis, max_points), row=row, col=1)
@@ -100,6 +89,19 @@ def plot_counters(
     figure.update_yaxes(**AXIS, nticks=4)
     figure.update_layout(showlegend=False)
     return figure
+
+
+def _grid(panels: Sequence[_Panel], frame: go.Figure) -> go.Figure:
+    from plotly.subplots import make_subplots
+
+    return make_subplots(
+        rows=len(panels),
+        cols=1,
+        shared_xaxes=True,
+        vertical_spacing=0.28 / max(len(panels), 2),
+        subplot_titles=[_panel_title(panel) for panel in panels],
+        figure=frame,
+    )
 
 
 def _panels(samples: pd.DataFrame, wanted: Sequence[str], *, plain: bool) -> list[_Panel]:

@@ -52,9 +52,8 @@ def plot_kernel(
     Returns
     -------
     plotly.graph_objects.Figure
-        A bar for each pipe and kind of core, in percent of that core's cycles; with metrics other than PipeUtilization,
-        a bar for each of their ratios. Pipes work concurrently: the bars have no sum. The roofline is drawn if
-        operations and bytes are known.
+        A bar for each pipe and kind of core in percent of its cycles, or for each ratio of other metrics. Pipes work
+        concurrently: the bars have no sum. The roofline is drawn if operations and bytes are known.
 
     Raises
     ------
@@ -69,28 +68,25 @@ def plot_kernel(
     if not shares:
         why = "no counters of this kernel<br>collect with aic_metrics=PipeUtilization at level 1 or higher to have them"
         return nothing(_TITLE, info, f"{_facts(kernel)}<br>{why}")
-    bars = _bars(shares, kernel)
     known = limits if limits is not None else measured_limits(kernels, info.chip)[0]
     work = roofline.placeable(kernel_work(kernels.iloc[[row]], 1))
     points = roofline.placed(work, int(kernels["duration_ns"].sum()), known) if len(work) else []
     figure = _frame(kernel, info, len({pipe for _, pipe in shares}), with_point=bool(points))
-    for trace in bars:
+    for trace in _bars(shares, kernel):
         figure.add_trace(trace, row=1, col=1)
     for trace in points:
-        if trace.mode == "markers":
-            trace.update(name="this kernel", marker={"size": _POINT_PIXELS})
-        figure.add_trace(trace, row=2, col=1)
-    most = max(100.0, *shares.values())
+        named = {"name": "this kernel", "marker": {"size": _POINT_PIXELS}} if trace.mode == "markers" else {}
+        figure.add_trace(trace.update(**named), row=2, col=1)
     figure.update_xaxes(AXIS)
     figure.update_yaxes(AXIS)
-    figure.update_xaxes(range=[0, most * 1.12], ticksuffix=" %", row=1, col=1)
+    figure.update_xaxes(range=[0, 1.12 * max(100.0, *shares.values())], ticksuffix=" %", row=1, col=1)
     figure.update_yaxes(type="category", autorange="reversed", showgrid=False, row=1, col=1)
     if points:
         figure.update_xaxes(roofline.X_AXIS, row=2, col=1)
         figure.update_yaxes(roofline.Y_AXIS, row=2, col=1)
-    figure.update_layout(barmode="group", bargap=0.25, margin={"b": 90})
-    figure.update_annotations(font={"size": 11}, x=0, xanchor="left")
-    return figure
+    return figure.update_layout(barmode="group", bargap=0.25, margin={"b": 90}).update_annotations(
+        font={"size": 11}, x=0, xanchor="left"
+    )
 
 
 def _frame(kernel: pd.Series, info: Info, pipes: int, *, with_point: bool) -> go.Figure:

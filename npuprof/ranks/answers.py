@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
+from npuprof.analysis.by import Key, checked_keys, kernel_rows, sums
 from npuprof.errors import NpuprofError
 from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from npuprof.sources.columns.concatenation import stacked
 
 if TYPE_CHECKING:
     from npuprof.advice.findings import Advice
@@ -44,6 +47,31 @@ class SetAnswers(ABC):
 
     def __rsub__(self, other: Profile) -> Comparison:
         return _compared(other, self)
+
+    @abstractmethod
+    def _read_runs(self) -> Iterator[tuple[int, Profile]]: ...
+
+    @property
+    def launches(self) -> pd.DataFrame:
+        """The launches of every run with `rank` and `run`, see :attr:`Profile.launches`."""
+        frames = [
+            run.launches.assign(rank=pd.array([run.info.rank] * len(run.launches), "Int64"), run=row)
+            for row, run in self._read_runs()
+        ]
+        return stacked(frames) if frames else Profile(Decoded()).launches.assign(rank=pd.array([], "Int64"), run=0)
+
+    def by(self, *keys: Key) -> pd.DataFrame:
+        """Sum the kernels of all runs up, as :meth:`Profile.by` does; ``"rank"`` may be one of the keys.
+
+        Raises
+        ------
+        OptionsError
+            If a key is not one that :meth:`Profile.by` takes, given twice, or there is none.
+        """
+        chosen = checked_keys(keys)
+        empty = Profile(Decoded())
+        rows = [kernel_rows(run.tables, run.launches, chosen, run.info.rank) for _, run in self._read_runs()]
+        return sums(stacked(rows or [kernel_rows(empty.tables, empty.launches, chosen)]), chosen)
 
     def breakdown(self) -> pd.DataFrame:
         """Return where the time of each step of each rank went; see :meth:`npuprof.profiles.Profile.breakdown`."""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from npuprof import interactive, tables
-from npuprof.analysis.by import Key, checked_keys, kernel_rows, sums
 from npuprof.analysis.correlation import LAYERS
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.notes import Notes
@@ -211,10 +210,13 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
     def clocks(self) -> pd.DataFrame:
         """Return the clock of each run, and estimated offsets between clocks; reads every run.
 
-        Returns ------- A row for each run, as in :attr:`info`: rank, host, `clock` (a number that runs of a host share,
-        absent if unknown), `offset_ns` (lead over the first run's clock, absent if unknown), `basis` (``same clock``,
-        ``estimate`` or ``unknown``), and for an estimate the number of `collectives` and their `spread_ns`; see
-        :mod:`npuprof.ranks.clocks` for its accuracy.
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each run, as in :attr:`info`: rank, host, `clock` (a number that runs of a host share, absent if
+            unknown), `offset_ns` (lead over the first run's clock, absent if unknown), `basis` (``same clock``,
+            ``estimate`` or ``unknown``), and for an estimate the number of `collectives` and their `spread_ns`; see
+            :mod:`npuprof.ranks.clocks` for its accuracy.
         """
         entries = [entry for entry in self.read()._entries if not entry.is_cluster]
         return clock_table(
@@ -271,28 +273,6 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
             if name in tables.NAMES:
                 return self.table(name)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    @property
-    def launches(self) -> pd.DataFrame:
-        """The launches of every run with `rank` and `run`, see :attr:`Profile.launches`."""
-        frames = [
-            run.launches.assign(rank=pd.array([run.info.rank] * len(run.launches), "Int64"), run=row)
-            for row, run in self._read_runs()
-        ]
-        return stacked(frames) if frames else Profile(Decoded()).launches.assign(rank=pd.array([], "Int64"), run=0)
-
-    def by(self, *keys: Key) -> pd.DataFrame:
-        """Sum the kernels of all runs up, as :meth:`Profile.by` does; ``"rank"`` may be one of the keys.
-
-        Raises
-        ------
-        OptionsError
-            If a key is not one that :meth:`Profile.by` takes, given twice, or there is none.
-        """
-        chosen = checked_keys(keys)
-        empty = Profile(Decoded())
-        rows = [kernel_rows(run.tables, run.launches, chosen, run.info.rank) for _, run in self._read_runs()]
-        return sums(stacked(rows or [kernel_rows(empty.tables, empty.launches, chosen)]), chosen)
 
     def _read_runs(self) -> Iterator[tuple[int, Profile]]:
         """Yield the row and the profile of every readable run, without the vendor's analysis of all ranks."""

@@ -43,10 +43,8 @@ def run_application(
         What to collect.
     echo
         Called with each piece of output of the program and of msprof.
-    timeout_s
-        Seconds after which both are ended; by default never. An interrupt ends them too.
-    clock
-        The source of time stamps.
+    timeout_s, clock
+        Seconds after which both are ended, as by an interrupt; by default never. The source of time stamps.
 
     Returns
     -------
@@ -56,43 +54,52 @@ def run_application(
     Raises
     ------
     OptionsError
-        If msprof cannot collect what the options ask for, or the program does not exist.
+        If msprof does not support an option, or the program does not exist.
     FrontEndAbsentError
         If msprof is not installed.
     CollectorError
-        If msprof refuses or leaves no data; the message quotes its output.
+        If msprof fails or leaves no data; the message quotes its output.
     """
-    options = options if options is not None else Options(collector="msprof")
-    clock = clock if clock is not None else SystemClock()
+    options, clock = options or Options(collector="msprof"), clock or SystemClock()
     _check(options)
-    command = [str(find()), *msprof_flags.flags(options), "--output=", *_command(program)]
+    flags, ran = [str(find()), *msprof_flags.flags(options)], _command(program)
     directory = make_directory(options.output, options.name)
     epoch_ns = clock.realtime_ns() - clock.monotonic_raw_ns()
-    command[command.index("--output=")] = f"--output={directory}"
+    recording = _recording(directory, program, options, clock.monotonic_raw_ns() + epoch_ns)
+    if "cpu" in options.activities and echo is not None:
+        echo(_NO_STACKS)
+    msprof = MsprofProcess([*flags, f"--output={directory}", *ran], echo)
+    _judge(recording, _wait(recording, msprof, timeout_s, clock, epoch_ns), msprof, timeout_s)
+    recording.list_files()
+    recording.write()
+    note_end(RecordedRun(recording))
+    return recording
+
+
+def _wait(
+    recording: Recording, msprof: MsprofProcess, timeout_s: float | None, clock: Clock, epoch_ns: int
+) -> int | None:
+    try:
+        status = msprof.wait(timeout_s)
+        recording.stopped_ns = clock.monotonic_raw_ns() + epoch_ns
+        recording.clock_step_ns = step_ns(clock, epoch_ns, recording.stopped_ns - recording.started_ns)
+        return status
+    finally:
+        atomic.write(recording.directory / LOG_NAME, msprof.output.encode(errors="backslashreplace"))
+
+
+def _recording(directory: Path, program: Sequence[str], options: Options, started_ns: int) -> Recording:
     recording = Recording(
         directory=directory,
         name=options.name or Path(program[0]).name,
         collector="msprof",
         simulated=False,
         options=options.to_dict(),
-        started_ns=clock.monotonic_raw_ns() + epoch_ns,
+        started_ns=started_ns,
         versions=environment.versions() | {"cann": cann.toolkit_version()},
         environment=environment.describe(),
     )
     recording.write()
-    if "cpu" in options.activities and echo is not None:
-        echo(_NO_STACKS)
-    msprof = MsprofProcess(command, echo)
-    try:
-        status = msprof.wait(timeout_s)
-        recording.stopped_ns = clock.monotonic_raw_ns() + epoch_ns
-        recording.clock_step_ns = step_ns(clock, epoch_ns, recording.stopped_ns - recording.started_ns)
-    finally:
-        atomic.write(directory / LOG_NAME, msprof.output.encode(errors="backslashreplace"))
-    _judge(recording, status, msprof, timeout_s)
-    recording.list_files()
-    recording.write()
-    note_end(RecordedRun(recording))
     return recording
 
 

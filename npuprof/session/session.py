@@ -61,10 +61,8 @@ class Session(EndedRuns, HasMetadata):
 
     Attributes
     ----------
-    step_num
-        The number of steps that have ended since the start.
-    current_action
-        The action of the current step.
+    step_num, current_action
+        The number of steps that have ended since the start, and the action of the current step.
     code
         The code to profile, if known: the frameworks it imports count for ``collector="auto"``.
 

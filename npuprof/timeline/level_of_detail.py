@@ -160,15 +160,11 @@ class WindowIndex:
         Parameters
         ----------
         start_ns, end_ns
-            Epoch nanoseconds, both included: every slice that touches the window is in exactly one bar. Overlapping
-            slices that are folded on a lane are in one bar.
+            Epoch nanoseconds, both included: every slice that touches the window is in exactly one bar.
         pixels
-            Width of the picture: narrower slices share bars. With None, slices share bars only if there are more than
-            `most`.
-        most
-            Maximum number of bars, at least the number of lanes.
-        shown
-            The lanes to include; by default all.
+            Width of the picture: narrower slices share bars; with None, only slices beyond `most`.
+        most, shown
+            Maximum number of bars, at least that of lanes; and the lanes to include, by default all.
 
         Raises
         ------
@@ -181,17 +177,15 @@ class WindowIndex:
             raise ValueError(f"the window ends at {end_ns} ns, before it starts at {start_ns} ns")
         first, last = self._touching(start_ns, end_ns)
         some = first < last if shown is None else (first < last) & shown
-        first, last = first[some], last[some]
-        if not len(first):
+        if not some.any():
             return Bars.joined([])
-        # Where not all fit, a lane gets few more stretches than are left for it: what is finer would be in vain.
+        first, last = first[some], last[some]
         fit = int((last - first).sum()) <= most
         if fit and pixels is None:
             cuts = np.concatenate([np.arange(low, high) for low, high in zip(first, last, strict=True)])
             return self._bars(cuts, cuts + 1)
-        coarse = 4 * most if pixels is None else min(pixels, max(16, 4 * most // len(first)))
-        stretches = pixels if fit and pixels is not None else coarse
-        finest = max((end_ns - start_ns) // stretches, 1).bit_length() - 1
+        coarse = 4 * most if pixels is None else min(pixels, max(16, 4 * most // len(first)))  # few more than can fit
+        finest = max((end_ns - start_ns) // (pixels if fit and pixels is not None else coarse), 1).bit_length() - 1
         for shift in range(min(finest, _LAST_SHIFT), _LAST_SHIFT + 1):
             cuts = self._cuts(first, last, start_ns, end_ns, shift)
             if len(cuts) <= most:

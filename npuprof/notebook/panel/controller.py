@@ -308,6 +308,7 @@ class PanelController:
             reading.told = told
 
         def act() -> None:
+            """Read, and keep what is opened or the error for the state."""
             try:
                 with progress.watched(watch):
                     opened = read()

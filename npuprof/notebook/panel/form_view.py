@@ -28,6 +28,27 @@ class FormView:
 
     def __init__(self, panel: PanelController, observed: Callable[[Callable[[Any], object]], Any]) -> None:
         self._panel = panel
+        self._make_choices(panel)
+        self._make_texts(panel)
+        for name, control in {**self._lists, **self._switches, **self._texts}.items():
+            control.observe(observed(_chooser(panel, name)), "value")
+        for word, control in self._activities.items():
+            control.observe(observed(self._activity_chooser(word)), "value")
+        self._reasons = widgets.HTML()
+        self._line = widgets.HTML()
+        self.widget = widgets.VBox(
+            [
+                _row(self._lists.values()),
+                _row(self._activities.values(), "npuprof-switches"),
+                _row(self._switches.values(), "npuprof-switches"),
+                _row(self._texts.values()),
+                self._reasons,
+                self._line,
+            ]
+        )
+        self.widget.layout.overflow = "visible"
+
+    def _make_choices(self, panel: PanelController) -> None:
         form = panel.form
         self._lists = {
             name: widgets.Dropdown(
@@ -51,11 +72,13 @@ class FormView:
             word: widgets.Checkbox(value=False, description=f"watch {word}", indent=False)
             for word in LISTS["activities"]
         }
+
+    def _make_texts(self, panel: PanelController) -> None:
         texts = {name: option for name, option in CONTROLS.items() if name not in LISTS and not option.is_switch}
         labels = {name: (option.panel, option.brief) for name, option in texts.items()}
         self._texts = {
             name: widgets.Text(
-                value=str(form.chosen(name)),
+                value=str(panel.form.chosen(name)),
                 description=label,
                 placeholder=placeholder,
                 style=_LABEL,
@@ -67,23 +90,6 @@ class FormView:
                 "more": ("More", "other options as for %%npuprof: --host-sys cpu,mem"),
             }.items()
         }
-        for name, control in {**self._lists, **self._switches, **self._texts}.items():
-            control.observe(observed(_chooser(panel, name)), "value")
-        for word, control in self._activities.items():
-            control.observe(observed(self._activity_chooser(word)), "value")
-        self._said = widgets.HTML()
-        self._line = widgets.HTML()
-        self.widget = widgets.VBox(
-            [
-                _row(self._lists.values()),
-                _row(self._activities.values(), "npuprof-switches"),
-                _row(self._switches.values(), "npuprof-switches"),
-                _row(self._texts.values()),
-                self._said,
-                self._line,
-            ]
-        )
-        self.widget.layout.overflow = "visible"
 
     def refresh(self) -> None:
         """Show the choices, and the reasons of unavailable options."""
@@ -110,7 +116,7 @@ class FormView:
         )
         problem = f'<div class="npuprof-problem" role="alert">{escape(form.problem)}</div>' if form.problem else ""
         reason = f'<div class="npuprof-lacking">auto is {escape(form.collector_reason)}</div>'
-        self._said.value = problem + (reason if form.collector_reason else "") + lacking
+        self._reasons.value = problem + (reason if form.collector_reason else "") + lacking
         self._line.value = (
             f'<div class="npuprof-lacking">The same for one cell: <code>{escape(form.magic())}</code></div>'
         )

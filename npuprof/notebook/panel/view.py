@@ -114,35 +114,19 @@ class PanelView:
         self._more.observe(self._observed(self._show_form), "value")
         self._runs = GridWidget(panel.runs.page(), self._answer)
         self._question = _QuestionView(panel, self._guarded)
-        self._path = widgets.Combobox(
-            description="Load",
-            placeholder="path of a recording, a result directory or a file",
-            options=complete(""),
-            ensure_option=False,
-            continuous_update=True,
-            style={"description_width": "initial"},
-            layout={"width": "auto", "flex": "1 1 240px"},
-        )
+        self._path = _path_box()
         self._path.observe(self._observed(self._complete), "value")
-        load = _button(
-            "Load", "Read what is at the path and show it", self._guarded(lambda: panel.load(self._path.value))
-        )
+        load = _button("Load", "Read the path and show it", self._guarded(lambda: panel.load(self._path.value)))
         self._opened = widgets.VBox()
-        buttons = widgets.HBox([self._start, self._stop, self._mode, self._more])
-        buttons.add_class("npuprof-row")
-        state = widgets.HBox([self._headline, self._details, self._bar])
-        state.add_class("npuprof-state")
-        loading = widgets.HBox([self._path, load])
-        loading.add_class("npuprof-row")
         self.widget = LiveBox(
             [
                 widgets.HTML(STYLE),
-                buttons,
-                state,
+                _classed("npuprof-row", self._start, self._stop, self._mode, self._more),
+                _classed("npuprof-state", self._headline, self._details, self._bar),
                 self._form.widget,
                 self._runs,
                 self._question.widget,
-                loading,
+                _classed("npuprof-row", self._path, load),
                 self._opened,
             ],
             what="the panel",
@@ -189,9 +173,7 @@ class PanelView:
             return
         close = _button("Close", "Close this report", self._guarded(self._panel.close))
         title = widgets.HTML(f'<h3 class="npuprof-title">{escape(opened.title)}</h3>')
-        head = widgets.HBox([title, close])
-        head.add_class("npuprof-row")
-        self._opened.children = (head, *opened_view(opened))
+        self._opened.children = (_classed("npuprof-row", title, close), *opened_view(opened))
         answer_at_once(self._opened)
 
     def _show_form(self, shown: bool) -> None:
@@ -220,6 +202,24 @@ class PanelView:
             self._guarded(lambda: act(change["new"]))()
 
         return changed
+
+
+def _classed(name: str, *children: widgets.Widget) -> widgets.HBox:
+    box = widgets.HBox(children)
+    box.add_class(name)
+    return box
+
+
+def _path_box() -> widgets.Combobox:
+    return widgets.Combobox(
+        description="Load",
+        placeholder="path of a recording, a result directory or a file",
+        options=complete(""),
+        ensure_option=False,
+        continuous_update=True,
+        style={"description_width": "initial"},
+        layout={"width": "auto", "flex": "1 1 240px"},
+    )
 
 
 class _QuestionView:

@@ -235,6 +235,7 @@ def _start(rank: Rank, directory: Path, mask: int, name: str) -> Callable[[], No
     began_ns = SystemClock().monotonic_raw_ns()
 
     def complete() -> None:
+        """Complete the recording."""
         code = profiler.complete()
         if code != codes.SUCCESS:
             recording.problems.append(f"the recording could not be written completely (code {code}): free some space")
@@ -254,6 +255,7 @@ def _run_all(ranks: Sequence[Rank], exchange: Exchange, work: Callable[[Rank], R
     errors: dict[int, BaseException] = {}
 
     def run(rank: Rank) -> None:
+        """Run the function of a rank, and keep its result or error."""
         try:
             with using(rank.machine):
                 results[rank.rank] = work(rank)

@@ -180,7 +180,7 @@ class _History:
         self.account(outcomes)
 
     def account(self, outcomes: Counter[str]) -> None:
-        """Tell the ledger what became of elements."""
+        """Register elements in the ledger by their outcome."""
         self.notes.ledger.keep(self.source, "allocations", outcomes.pop("kept", 0))
         self.notes.ledger.use(self.source, outcomes.pop("used", 0))
         for reason, count in outcomes.items():

@@ -22,6 +22,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
@@ -148,32 +149,49 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     tracks = join_calls(host, api, launched)
     del calls, launched  # their records take as much memory as half of the tables
     hccl = read_hccl(host, api, tracks, contexts)
-    if not devices:
-        _note_no_device(notes, len(tracks.stamp_ns))
     joined = launches.join(tasks, launches.HostSide(tracks, operators, hccl, captured, graphs, host.names), matched)
     device_marks = marks.read_device_marks(devices, tracks_of)
     tables["marks"] = marks.marks_table(host, device_marks)
     tasks, joined = launches.add_marks(tasks, joined, device_marks, tables["marks"])
-    run = launch_tables.Run(
-        api, operators, tracks, tasks, joined, gather(tasks, joined, tracks, api), needed is not None
-    )
-    if not run.is_part:
-        missing_slices.note_missing_ends(run, notes)
-    if devices and not run.is_part:
-        missing_slices.note_idle_devices(run, notes)
-    tables["api"] = launch_tables.api_table(api)
-    tables["tasks"] = launch_tables.tasks_table(run)
-    tables["kernels"] = launch_tables.kernels_table(run, devices, frequencies, tables["steps"])
-    tables["links"] = launch_tables.links_table(run, tables["marks"])
-    communication = Communication(run, hccl, host.names)
-    tables["communication"] = communication.operators_table(tables["steps"])
-    tables["communication_tasks"] = communication.tasks_table()
-    tables["api"]["item"] = launch_tables.call_items(tables["api"], [tables["communication"], tables["kernels"]])
+    steps = gather(tasks, joined, tracks, api)
+    run = launch_tables.Run(api, operators, tracks, tasks, joined, steps, needed is not None)
+    _note_missing_tasks(run, devices, notes)
+    _add_launch_tables(tables, run, devices, frequencies, Communication(run, hccl, host.names))
     tables["memory"] = memory_table(devices, host.clock)
     held = held_rows(tables["memory"])
     memory.add_tables(host, tables)
     decoded.statistics.update(memory.read_statistics(host, api))
     tables["counters"] = counters_table(devices, frequencies, host, _host_side(sides), held)
+    _add_device_statistics(decoded, host, devices, graphs)
+    host.names.note_unnamed([*tables.values(), *decoded.statistics.values()], notes)
+    row_accounts.add_made(decoded, len(device_marks.id))
+    if needed is not None:
+        needed.number(tables)
+    for streams in dict.fromkeys((host.streams, *(device.streams for device in devices))):
+        note_old_names(streams.names(), notes)
+        streams.note_unread()
+
+
+def _add_launch_tables(
+    tables: dict[str, pd.DataFrame],
+    run: launch_tables.Run,
+    devices: list[Device],
+    frequencies: list[pmu.Frequencies],
+    communication: Communication,
+) -> None:
+    tables["api"] = launch_tables.api_table(run.api)
+    tables["tasks"] = launch_tables.tasks_table(run)
+    tables["kernels"] = launch_tables.kernels_table(run, devices, frequencies, tables["steps"])
+    tables["links"] = launch_tables.links_table(run, tables["marks"])
+    tables["communication"] = communication.operators_table(tables["steps"])
+    tables["communication_tasks"] = communication.tasks_table()
+    tables["api"]["item"] = launch_tables.call_items(tables["api"], [tables["communication"], tables["kernels"]])
+
+
+def _add_device_statistics(
+    decoded: Decoded, host: Host, devices: list[Device], graphs: captures.CaptureStreams
+) -> None:
+    tables = decoded.tables
     aicpu, tables["kernels"] = read_aicpu(devices, tables["kernels"], host.names)
     decoded.statistics |= aicpu | read_task_rates(devices, tables["kernels"]) | readers.read_details(devices)
     decoded.statistics |= runtime_records.read_statistics(host) | captures.read_statistics(graphs)
@@ -182,13 +200,6 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     issuers = device_collectives.are_issuers(tables["kernels"], graphs, decoded.statistics.get("mc2_comm_info"))
     computing = tables["kernels"][["start_ns", "duration_ns", "device_id", "name"]][~issuers]
     tables["overlap"] = overlap_table(computing, tables["communication"], of_span(tables["tasks"]))
-    host.names.note_unnamed([*tables.values(), *decoded.statistics.values()], notes)
-    row_accounts.add_made(decoded, len(device_marks.id))
-    if needed is not None:
-        needed.number(tables)
-    for streams in dict.fromkeys((host.streams, *(device.streams for device in devices))):
-        note_old_names(streams.names(), notes)
-        streams.note_unread()
 
 
 def _host_side(sides: list[Side]) -> Side | None:
@@ -229,11 +240,16 @@ def _open_devices(sides: list[Side], host: Host, utc_ns: int, info: Info, notes:
     return devices
 
 
-def _note_no_device(notes: Notes, launched: int) -> None:
-    if launched:
+def _note_missing_tasks(run: launch_tables.Run, devices: list[Device], notes: Notes) -> None:
+    launched = len(run.tracks.stamp_ns)
+    if not devices and launched:
         notes.error("device", f"no device side could be read: the {launched} tasks that the host launched are missing")
-    else:
+    elif not devices:
         notes.info("device", "there is no device data: the NPU was not used while collecting")
+    elif not run.is_part:
+        missing_slices.note_idle_devices(run, notes)
+    if not run.is_part:
+        missing_slices.note_missing_ends(run, notes)
 
 
 def _start(info: Info) -> int:

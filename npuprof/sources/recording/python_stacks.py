@@ -1,8 +1,7 @@
 """The file of sampled Python stacks, read into the ``python`` table.
 
-A sample shows which functions a thread was in, so samples in a row that share their outer frames are taken for
-one call of each of those functions. The frames of the machinery that runs a cell, and the profiler's own, are
-left out; a thread that shows nothing else is left out altogether.
+Consecutive samples with the same outer frames are a single call of these functions. Frames that run a cell, and those
+of the profiler, are left out; so is a thread without other frames.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from npuprof.notes import Notes
 from npuprof.texts import cell_name
 
 SOURCE = "python_stacks"
-"""Whose notes they are."""
+"""The source of the notes."""
 _MAX_BYTES = 1 << 30
 _MAX_DEPTH = 1_000
 _COLUMNS = {
@@ -34,7 +33,7 @@ _COLUMNS = {
     **dict.fromkeys(("frame_file", "frame_function", "frame_module"), "string"),
 }
 
-# Packages whose frames above the user's code only tell how it came to run.
+# Packages whose frames above the user's code only run it.
 _MACHINERY = frozenset(
     {
         "IPython",

@@ -211,6 +211,7 @@ class _Gatherer:
             self._notes.leave_out(self._source, f"an event of phase {phase[:8]!r} is of an unknown kind", len(rows))
 
     def finish(self) -> None:
+        """Note the properties of the times and lanes that were read."""
         if self._float_times:
             self._notes.warning(self._source, "times are floats: they are exact only to 250 ns", self._float_times)
         if self._relative:

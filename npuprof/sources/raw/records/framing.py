@@ -104,6 +104,7 @@ class _ByMagic:
         self._segments: list[Segment] = []
 
     def segments(self) -> list[Segment]:
+        """Return the segments: starts of consecutive records, with the mask of valid ones."""
         at = 0
         for _ in range(_MOST_REPAIRS):
             at = self._follow(at)
@@ -267,6 +268,7 @@ def _seam(content: Uint8, record: np.dtype[Any], known: Int64, phases: tuple[int
     numbers = np.arange(among[0], min(among[1], (len(content) - before) // size))
 
     def costs(start: int) -> Float64:
+        """Return the magnitude of the record at each number behind a start."""
         places = start + numbers * size
         places = places[places + size <= len(content)]
         values = _magnitudes(_at(content, places, record))
