@@ -240,8 +240,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         keys
             One or several, in any order: ``"line"`` and ``"module"`` of the user's code, ``"op"`` (the framework's
             operator), ``"op_type"``, ``"kernel"`` (its name), ``"shapes"`` and ``"dtypes"`` of its inputs, ``"core"``,
-            ``"step"``, ``"stream"``, ``"device"`` and ``"rank"``. Kernels of the backward pass have the line and the
-            module of the forward pass.
+            ``"step"``, ``"stream"``, ``"device"`` and ``"rank"``. Backward kernels have the line of their forward pass.
 
         Returns
         -------
@@ -254,7 +253,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         Raises
         ------
         OptionsError
-            If a key is not one of these, given twice, or there is none.
+            If a key is unknown or repeated, or there is none.
         """
         from npuprof.analysis.by import checked_keys, kernel_rows, sums
 

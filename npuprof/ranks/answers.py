@@ -66,7 +66,7 @@ class SetAnswers(ABC):
         Raises
         ------
         OptionsError
-            If a key is not one that :meth:`Profile.by` takes, given twice, or there is none.
+            If a key is unknown or repeated, or there is none.
         """
         chosen = checked_keys(keys)
         empty = Profile(Decoded())

@@ -176,17 +176,13 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
         return read(self._entries[row])
 
     def read(self, processes: int | None = None) -> ProfileSet:
-        """Read all unread runs; failures are in :attr:`failed`. After an interrupt, the next call reads the rest.
+        """Read all unread runs and return the set; failures are in :attr:`failed`. An interrupted call can be repeated.
 
         Parameters
         ----------
         processes
             Number of processes, 1 for this process only. By default the number of cores, as far as the free memory
             allows, or 1 if the start of processes would take longer than reading.
-
-        Returns
-        -------
-        The set.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What a source is, and what it returns of a run: tables, facts and notes."""
+"""Sources, and their result: tables, facts and notes of a run."""
 
 from __future__ import annotations
 
@@ -7,32 +7,36 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import pandas as pd
 
+from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.selection import Selection
 
+_WITH_DEVICE = ("tasks", "kernels", "communication", "memory", "overlap", "step_times")
+_Value = TypeVar("_Value")
+
 
 @dataclass
 class Decoded:
-    """One run as a source read it.
+    """A run as a source read it.
 
     Attributes
     ----------
     tables
         Frames of :data:`npuprof.tables.SCHEMA` by name; a table that the format does not hold is left out.
     info
-        What the files tell of the run.
+        Facts of the run.
     notes
-        What was repaired, skipped or could not be known.
+        Repaired, skipped and unknown data.
     statistics
-        Tables that the vendor had already summed, as they came, by file name without suffix.
+        The vendor's sums, unconverted, by file name without suffix.
     derived
-        Tables that were made of other tables, since the form does not hold them: source and message of the note that
-        says so. Another form of the run may hold them.
+        Tables made of other tables, since the form lacks them: source and message of their note. Another form of the
+        run may hold them.
     """
 
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
@@ -48,14 +52,47 @@ class Decoded:
         self.notes.settle(self.tables)
 
 
+class ResultReading:
+    """Read the files of a result into :attr:`decoded`; an unreadable file is noted, and the others are still read."""
+
+    def __init__(self, decoded: Decoded) -> None:
+        self.decoded, self.notes = decoded, decoded.notes
+        self.failed: list[SourceError] = []
+
+    def attempt(self, path: Path, read: Callable[[Path], _Value]) -> _Value | None:
+        """Read a file; return None and note the error of a file that cannot be read."""
+        try:
+            return read(path)
+        except SourceError as error:
+            self.failed.append(error)
+            self.notes.fail(path.name, str(error))
+            return None
+
+    def refuse_nothing(self, nothing: Callable[[], SourceError]) -> None:
+        """Raise the first error, else `nothing`, unless a table has rows or there are statistics."""
+        if not any(map(len, self.decoded.tables.values())) and not self.decoded.statistics:
+            raise self.failed[0] if self.failed else nothing()
+
+    def name_devices(self) -> None:
+        """Add the devices of all tables to `info`."""
+        info = self.decoded.info
+        devices = {
+            int(device)
+            for name in _WITH_DEVICE
+            if (frame := self.decoded.tables.get(name)) is not None
+            for device in frame["device_id"].dropna().unique()
+        }
+        info.devices = sorted(devices | set(info.devices))
+
+
 Preference: TypeAlias = Literal["text", "db", "raw", "parsed"] | None
-"""The form of a run that is wanted: text files, databases, both of these, or raw data; None for the best one."""
+"""The wanted form of a run: text files, databases, both of these, or raw data; None for the best."""
 
 _MAX_ENTRIES = 50_000
 
 
 def describe_by_name(path: Path) -> Info:
-    """Return what a path's name tells of a run."""
+    """Return the facts in a path's name."""
     return Info(name=path.name, recording=path)
 
 
@@ -77,33 +114,33 @@ def size_of_files(root: Path) -> int:
 
 @dataclass(frozen=True)
 class Source:
-    """One on-disk format, listed in :mod:`npuprof.sources.registry`.
+    """An on-disk format, listed in :mod:`npuprof.sources.registry`.
 
     Attributes
     ----------
     name
-        What the format is called in this package.
+        The format's name in this package.
     serves
-        The preferences under which a path is asked for.
+        The preferences for which it is tried.
     recognises
         Return, from its content and cheaply, whether a path is of the format.
     read
-        Decode the run at a path, or raise a SourceError whose message tells what the path is and what would help.
+        Decode the run at a path, or raise a SourceError with the problem and the next step.
     read_part
-        Decode what is selected of it, and perhaps more: :func:`npuprof.sources.slicing.cut` removes the rest. None for
-        a format of which everything has to be read.
+        Decode at least the selected part: :func:`npuprof.sources.slicing.cut` removes the rest. None for a format that
+        has to be read whole.
     describe
-        Return what the small files of a run tell, without its tables.
+        Return the facts in the small files of a run, without its tables.
     size_bytes
-        Return how many bytes are read.
+        Return the number of bytes to read.
     is_raw
-        Whether the format is the collector's own data.
+        Whether the format is the collector's raw data.
     is_result_of_raw
-        Whether it is a result that may lie beside the raw data from which it was made.
+        Whether it is a result that may lie beside its raw data.
     of_many_runs
         Whether it is an analysis of many runs.
     only_given
-        Whether it is looked for only at the path that a user gives: below it, such files are copies.
+        Whether only the user's path is tried, not files below it, which are copies.
     """
 
     name: str

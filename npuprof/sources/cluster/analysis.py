@@ -1,4 +1,4 @@
-"""Read one analysis of a cluster, file by file."""
+"""Read the analysis of a cluster, file by file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, ResultReading
 from npuprof.sources.cluster import database as tables_of
 from npuprof.sources.cluster.layout import Kind, Layout
 from npuprof.sources.cluster.text_files import ranks_of, read_communication, read_groups, read_matrix, read_steps
@@ -28,14 +28,13 @@ _STAMP = re.compile(r"_\d{14,17}$")  # of the export
 _MAX_PARALLEL = 100  # kinds of parallelism that a summary names
 
 
-class Reading:
-    """One reading of an analysis: a damaged file is noted, and the others are still read."""
+class Reading(ResultReading):
+    """Read the files of a cluster's analysis."""
 
     def __init__(self, layout: Layout) -> None:
-        self._layout = layout
         info = Info(name=layout.root.name, source=CLUSTER_ANALYSIS, recording=layout.root)
-        self.decoded = Decoded(info=info)
-        self._failed: list[SourceError] = []
+        super().__init__(Decoded(info=info))
+        self._layout = layout
 
     def run(self, *, whole: bool = True) -> None:
         """Read every file, or, to describe the analysis, only the small ones.
@@ -46,19 +45,19 @@ class Reading:
             If none could be read: the error of the first.
         """
         files, statistics = self._layout.files, self.decoded.statistics
-        self._attempt("steps", lambda path: self._keep_steps(read_steps(path, self.decoded.notes)))
-        self._attempt("groups", lambda path: self._keep({GROUPS: read_groups(path, self.decoded.notes)}))
+        self._attempt("steps", lambda path: self._keep_steps(read_steps(path, self.notes)))
+        self._attempt("groups", lambda path: self._keep({GROUPS: read_groups(path, self.notes)}))
         if whole:
-            self._attempt("communication", lambda path: self._keep(read_communication(path, self.decoded.notes)))
-            self._attempt("matrix", lambda path: self._keep(read_matrix(path, self.decoded.notes)))
+            self._attempt("communication", lambda path: self._keep(read_communication(path, self.notes)))
+            self._attempt("matrix", lambda path: self._keep(read_matrix(path, self.notes)))
         self._attempt("database", lambda path: self._database(path, whole=whole))
         if whole:
             self._recipes()
-        if self._failed and len(self._failed) == len(files):
-            raise self._failed[0]
+        if self.failed and len(self.failed) == len(files):
+            raise self.failed[0]
         self._note_no_groups()
         for path in self._layout.others:
-            self.decoded.notes.info(path.name, "another file of the same kind is read; load this file to see it")
+            self.notes.info(path.name, "another file of the same kind is read; load this file to see it")
         self._add_ranks(self.decoded.tables.get("step_times"), statistics.get(GROUPS, tables_of.empty_groups()))
 
     def _note_no_groups(self) -> None:
@@ -67,16 +66,12 @@ class Reading:
             written = [path.name for kind in _COMMUNICATION if (path := self._layout.files.get(kind)) is not None]
             if written:
                 message = f"missing, though {' and '.join(written)} is there: which ranks form a group is not known"
-                self.decoded.notes.warning("communication_group.json", message)
+                self.notes.warning("communication_group.json", message)
 
     def _attempt(self, kind: Kind, read: Callable[[Path], object]) -> None:
         path = self._layout.files.get(kind)
         if path is not None:
-            try:
-                read(path)
-            except SourceError as error:
-                self._failed.append(error)
-                self.decoded.notes.fail(path.name, str(error))
+            self.attempt(path, read)
 
     def _keep(self, frames: dict[str, pd.DataFrame]) -> list[str]:
         """Keep frames that are new or have more rows than before; return the names of the others."""
@@ -92,7 +87,7 @@ class Reading:
 
     def _database(self, path: Path, *, whole: bool) -> None:
         repeated = []
-        with open_database(path, self.decoded.notes) as opened:
+        with open_database(path, self.notes) as opened:
             note_views(opened, opened.unread)
             steps, groups = tables_of.read_steps(opened), tables_of.read_groups(opened)
             if steps is not None and len(steps) <= len(self.decoded.tables.get("step_times", ())):
@@ -100,7 +95,7 @@ class Reading:
                 opened.accounts.replace(tables_of.STEPS, "step_times")
             elif steps is not None:
                 for file in self._layout.files.values():
-                    self.decoded.notes.ledger.replace("step_times", file.name)
+                    self.notes.ledger.replace("step_times", file.name)
                 self._keep_steps(steps)
             if groups is not None:
                 repeated += self._keep({GROUPS: groups})
@@ -109,7 +104,7 @@ class Reading:
                 repeated += self._keep(tables_of.read_unknown(opened))
             self._add_facts(opened)
         if repeated:
-            self.decoded.notes.info(
+            self.notes.info(
                 path.name, f"the text files have at least as many rows and are shown: {', '.join(repeated)}"
             )
 
@@ -118,9 +113,9 @@ class Reading:
         for path in self._layout.recipes:
             name = f"{path.parent.name}_{_STAMP.sub('', path.stem)}"
             try:
-                self._keep({name: read_statistic(path, self.decoded.notes)})
+                self._keep({name: read_statistic(path, self.notes)})
             except SourceError as error:
-                self.decoded.notes.fail(path.name, str(error))
+                self.notes.fail(path.name, str(error))
 
     def _add_facts(self, opened: Database) -> None:
         info = self.decoded.info

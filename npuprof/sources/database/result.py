@@ -10,7 +10,7 @@ import pandas as pd
 
 from npuprof.arrays import Int64
 from npuprof.errors import SourceError
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, ResultReading
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.columns.steps import assign_steps
 from npuprof.sources.database import analyzer, counters
@@ -65,14 +65,12 @@ KNOWN = frozenset(
 """The tables that are read into tables, facts or statistics."""
 
 
-class Reading:
-    """Read the databases of a result in turn into the tables of :attr:`decoded`."""
+class Reading(ResultReading):
+    """Read the databases of a result in turn."""
 
     def __init__(self, layout: Layout) -> None:
+        super().__init__(Decoded())
         self._layout = layout
-        self.decoded = Decoded()
-        self.notes = self.decoded.notes
-        self._failed: list[SourceError] = []
 
     def run(self) -> None:
         """Read the newest profile and the analyses.
@@ -84,29 +82,24 @@ class Reading:
         """
         self.decoded.info = describe_directory(self._layout, self.notes)
         if self._layout.profile:
-            self._attempt(self._layout.profile[0], self._profile)
+            self._open(self._layout.profile[0], self._profile)
         for earlier in self._layout.profile[1:]:
             self.notes.info(earlier.name, "an older database of the same result is not shown: load it by itself")
         for path in self._layout.analysis:
-            self._attempt(path, self._analysis)
-        if not any(map(len, self.decoded.tables.values())) and not self.decoded.statistics:
-            raise (
-                self._failed[0]
-                if self._failed
-                else SourceError(
-                    f"{self._layout.root} holds databases whose tables are all empty; export the result again"
-                )
-            )
+            self._open(path, self._analysis)
+        root = self._layout.root
+        empty = f"{root} holds databases whose tables are all empty; export the result again"
+        self.refuse_nothing(lambda: SourceError(empty))
         add_listed_operators(self.decoded)
-        self._name_devices()
+        self.name_devices()
 
-    def _attempt(self, path: Path, read: Callable[[Database], None]) -> None:
-        try:
+    def _open(self, path: Path, fill: Callable[[Database], None]) -> None:
+        def read(path: Path) -> None:
+            """Read the tables of a database."""
             with open_database(path, self.notes) as database:
-                read(database)
-        except SourceError as error:
-            self._failed.append(error)
-            self.notes.error(path.name, str(error))
+                fill(database)
+
+        self.attempt(path, read)
 
     def _profile(self, database: Database) -> None:
         _refuse_others(database)
@@ -174,15 +167,6 @@ class Reading:
     def _only_device(self) -> int | None:
         devices = self.decoded.info.devices
         return devices[0] if devices else None
-
-    def _name_devices(self) -> None:
-        devices = {
-            int(device)
-            for name in ("tasks", "communication", "memory", "step_times")
-            if (frame := self.decoded.tables.get(name)) is not None
-            for device in frame["device_id"].dropna().unique()
-        }
-        self.decoded.info.devices = sorted(devices | set(self.decoded.info.devices))
 
 
 def _refuse_others(database: Database) -> None:

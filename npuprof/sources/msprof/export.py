@@ -60,7 +60,7 @@ _Value = TypeVar("_Value")
 
 
 class Reading(TextReading):
-    """One reading of a result; `utc_ns` is the offset from times since boot to UTC, if known."""
+    """Read the files of an export; `utc_ns` is the offset from times since boot to UTC, if known."""
 
     def __init__(self, layout: Layout, decoded: Decoded, utc_ns: int | None) -> None:
         super().__init__(decoded)

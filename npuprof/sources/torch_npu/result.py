@@ -65,7 +65,7 @@ _Value = TypeVar("_Value")
 
 
 class Reading(TextReading):
-    """One reading of a result; `alone` tells whether no other form of the run is read, so that lost files are noted."""
+    """Read the text files of a result; `alone`: no other form of the run is read, so that missing files are noted."""
 
     def __init__(self, layout: Layout, *, alone: bool = True) -> None:
         super().__init__(Decoded())
