@@ -44,8 +44,10 @@ def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
         ) from error
     started_ns, stopped_ns = decoded.info.started_ns, decoded.info.stopped_ns
     if started_ns is not None and stopped_ns is not None and stopped_ns < started_ns:
-        told = f"the run ends {duration(started_ns - stopped_ns)} before it begins"
-        decoded.notes.warning("clock", f"{told}: the clock was set meanwhile, so that its length is that of its rows")
+        message = f"the run ends {duration(started_ns - stopped_ns)} before it begins"
+        decoded.notes.warning(
+            "clock", f"{message}: the clock was set meanwhile, so that its length is that of its rows"
+        )
         decoded.info.stopped_ns = None
     if run.choice:
         decoded.notes.info("source", run.choice)

@@ -23,7 +23,7 @@ _WHAT = {"computing": "kernels", "communication": "communication operators"}
 
 
 def complete(decoded: Decoded, *, compare: bool = True) -> None:
-    """Add to the tables of a run what follows from them, and note where the vendor's sums tell otherwise.
+    """Add derived tables to a run, and note where the vendor's sums differ.
 
     Parameters
     ----------
@@ -36,26 +36,26 @@ def complete(decoded: Decoded, *, compare: bool = True) -> None:
     if decoded.info.source == CLUSTER_ANALYSIS:  # of all ranks, and there is nothing but sums
         return
     add_global_ranks(decoded, decoded.notes)
-    found = {name: decoded.tables.get(name, tables.empty(name)) for name in tables.NAMES}
-    if len(found["kernels"]) and not len(found["overlap"]):
-        found["overlap"] = overlap_table(found["kernels"], found["communication"], of_span(found["tasks"]))
-        decoded.tables["overlap"] = found["overlap"]
-        decoded.notes.ledger.make("kernels", "overlap", len(found["overlap"]))
+    frames = {name: decoded.tables.get(name, tables.empty(name)) for name in tables.NAMES}
+    if len(frames["kernels"]) and not len(frames["overlap"]):
+        frames["overlap"] = overlap_table(frames["kernels"], frames["communication"], of_span(frames["tasks"]))
+        decoded.tables["overlap"] = frames["overlap"]
+        decoded.notes.ledger.make("kernels", "overlap", len(frames["overlap"]))
     if compare:
-        _compare_overlap(found, decoded.notes)
-        _compare_steps(found, decoded.notes)
+        _compare_overlap(frames, decoded.notes)
+        _compare_steps(frames, decoded.notes)
     _name_devices(decoded)
 
 
-def _compare_overlap(found: Mapping[str, pd.DataFrame], notes: Notes) -> None:
+def _compare_overlap(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
     """Note where the intervals of ``overlap`` are not those of the rows that they were made of."""
-    overlap = found["overlap"]
+    overlap = frames["overlap"]
     for kind, name in _KINDS.items():
-        rows = _computing(found[name])
-        told = overlap[(overlap["kind"] == kind).to_numpy(bool)]
-        if len(rows) and len(told):
-            theirs, ours = int(told["duration_ns"].sum()), _united(rows)
-            if abs(theirs - ours) > _ROUNDED_NS * (len(rows) + len(told)):
+        rows = _computing(frames[name])
+        vendor = overlap[(overlap["kind"] == kind).to_numpy(bool)]
+        if len(rows) and len(vendor):
+            theirs, ours = int(vendor["duration_ns"].sum()), _united(rows)
+            if abs(theirs - ours) > _ROUNDED_NS * (len(rows) + len(vendor)):
                 notes.warning(
                     "overlap",
                     f"{kind} is {_ms(theirs)} by its intervals and {_ms(ours)} by the {_WHAT[kind]}: do not compare "
@@ -63,17 +63,17 @@ def _compare_overlap(found: Mapping[str, pd.DataFrame], notes: Notes) -> None:
                 )
 
 
-def _compare_steps(found: Mapping[str, pd.DataFrame], notes: Notes) -> None:
+def _compare_steps(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
     """Note where the vendor's breakdown of steps has other times than the kernels and operators of these steps."""
-    times = found["step_times"]
+    times = frames["step_times"]
     for kind, name in _KINDS.items():
-        rows = _computing(found[name])
+        rows = _computing(frames[name])
         parts = [] if times[["step", "device_id"]].duplicated().any() else _steps_of(times, rows, f"{kind}_ns")
-        theirs, ours = sum(part[0] for part in parts), sum(_united(own) for _, own in parts)
-        count = sum(len(own) for _, own in parts)
+        theirs, ours = sum(part[0] for part in parts), sum(_united(rows_of_step) for _, rows_of_step in parts)
+        count = sum(len(rows_of_step) for _, rows_of_step in parts)
         if not count or abs(theirs - ours) <= _ROUNDED_NS * count + _QUARTER_NS * len(parts):
             continue
-        by_tasks = kind == "communication" and _united(_tasks_of(found, parts)) == theirs
+        by_tasks = kind == "communication" and _united(_tasks_of(frames, parts)) == theirs
         why = " (the time of the operators' tasks)" if by_tasks else ""
         notes.info(
             "step_times",
@@ -90,29 +90,29 @@ def _computing(rows: pd.DataFrame) -> pd.DataFrame:
 def _steps_of(times: pd.DataFrame, rows: pd.DataFrame, column: str) -> list[tuple[int, pd.DataFrame]]:
     """Return the vendor's time of each step and device, and the rows that are of these; of steps that have any."""
     parts = []
-    for step, device, told in zip(times["step"], times["device_id"], times[column], strict=True):
-        if pd.isna(told):
+    for step, device, value in zip(times["step"], times["device_id"], times[column], strict=True):
+        if pd.isna(value):
             continue
         chosen = np.ones(len(rows), bool) if pd.isna(device) else (rows["device_id"] == device).to_numpy()
         if not pd.isna(step):
             chosen = chosen & (rows["step"] == step).to_numpy(dtype=bool, na_value=False)
         if chosen.any():
-            parts.append((int(told), rows[chosen]))
+            parts.append((int(value), rows[chosen]))
     return parts
 
 
-def _tasks_of(found: Mapping[str, pd.DataFrame], parts: list[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
-    tasks = found["communication_tasks"]
-    operators = np.concatenate([own.index.to_numpy() for _, own in parts])
-    own: pd.DataFrame = tasks[np.isin(tasks["op_id"].to_numpy(np.int64, na_value=-1), operators)]
-    return own
+def _tasks_of(frames: Mapping[str, pd.DataFrame], parts: list[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
+    tasks = frames["communication_tasks"]
+    operators = np.concatenate([chosen.index.to_numpy() for _, chosen in parts])
+    chosen: pd.DataFrame = tasks[np.isin(tasks["op_id"].to_numpy(np.int64, na_value=-1), operators)]
+    return chosen
 
 
 def _united(rows: pd.DataFrame) -> int:
     """Return how long any of the rows of a device ran, all devices together."""
-    parts = [own for _, own in rows.groupby("device_id")[["start_ns", "duration_ns"]]]
-    starts = [own["start_ns"].to_numpy(np.int64) for own in parts]
-    ends = [start + own["duration_ns"].to_numpy(np.int64) for start, own in zip(starts, parts, strict=True)]
+    parts = [frame for _, frame in rows.groupby("device_id")[["start_ns", "duration_ns"]]]
+    starts = [frame["start_ns"].to_numpy(np.int64) for frame in parts]
+    ends = [start + frame["duration_ns"].to_numpy(np.int64) for start, frame in zip(starts, parts, strict=True)]
     return sum(total(union(*edges)) for edges in zip(starts, ends, strict=True))
 
 
@@ -123,4 +123,4 @@ def _ms(time_ns: int) -> str:
 def _name_devices(decoded: Decoded) -> None:
     """Set the devices to those that have rows, and no others that the files merely name."""
     columns = [frame["device_id"] for frame in decoded.tables.values() if "device_id" in frame]
-    decoded.info.devices = sorted({int(one) for column in columns for one in column.dropna().unique()})
+    decoded.info.devices = sorted({int(device) for column in columns for device in column.dropna().unique()})

@@ -69,7 +69,7 @@ class Run:
 
     @property
     def rank_of_path(self) -> int | None:
-        """The rank that the path tells, as in ``rank_3``."""
+        """Return the rank in a path, as in ``rank_3``."""
         ranks = [match for part in reversed(self.path.parts[-3:]) if (match := _RANK.search(part))]
         return int(ranks[0][1]) if ranks else None
 
@@ -115,16 +115,16 @@ def _detect_unpacked(unpacked: Unpacked, preferred: Preference) -> Walk[Run]:
     try:
         places = list(unpacked.places())
         place = next((place for place in places if _recognise(place, preferred, given=True)), places[0])
-        found = _detect(place, preferred)
+        below = _detect(place, preferred)
     except SourceError as error:
         unpacked.remove()
-        told = "".join(f"; {problem}" for problem in unpacked.left_out)
-        raise SourceError(f"{unpacked.named(str(error))}{told}") from error
+        left_out_text = "".join(f"; {problem}" for problem in unpacked.left_out)
+        raise SourceError(f"{unpacked.named(str(error))}{left_out_text}") from error
     except BaseException:
         unpacked.remove()
         raise
-    runs = [replace(run, unpacked=unpacked) for run in found.found]
-    problems, left_out = ([unpacked.named(text) for text in texts] for texts in (found.problems, found.left_out))
+    runs = [replace(run, unpacked=unpacked) for run in below.found]
+    problems, left_out = ([unpacked.named(text) for text in texts] for texts in (below.problems, below.left_out))
     return Walk(runs, problems, left_out + unpacked.left_out)
 
 
@@ -159,7 +159,9 @@ def _below(path: Path, preferred: Preference) -> Walk[Run]:
 
     below = walk(path, look, lambda run: not run.source.of_many_runs)
     for run in below.found:
-        if run.source.of_many_runs and _first(run.path, [one for one in sources_for(preferred) if one.only_given]):
+        if run.source.of_many_runs and _first(
+            run.path, [source for source in sources_for(preferred) if source.only_given]
+        ):
             below.problems.append(
                 f"{run.path} holds files of a run beside the analysis of all ranks: load it by itself"
             )
@@ -199,8 +201,8 @@ def _first(path: Path, sources: Sequence[Source], preferred: Preference = None) 
             continue
         if preferred is None and source.is_result_of_raw and _holds_raw(path):
             if problem := raw_problem(path):
-                told = "the vendor's result is shown; source='raw' shows the raw data, which is not complete"
-                return Run(source, path, f"{told}: {problem}")
+                message = "the vendor's result is shown; source='raw' shows the raw data, which is not complete"
+                return Run(source, path, f"{message}: {problem}")
             choice = "raw data is shown; source='parsed' shows the vendor's result of it, which is here too"
             continue
         return Run(source, path, choice)

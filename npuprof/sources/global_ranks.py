@@ -54,11 +54,11 @@ class Groups:
 
 def add_global_ranks(run: Run, notes: Notes) -> None:
     """Add the columns `src_global_rank` and `dst_global_rank` to the transfers of a run, absent where not known."""
-    if any("src_global_rank" in one.frame for one in _transfers(run.tables, run.statistics)):
+    if any("src_global_rank" in part.frame for part in _transfers(run.tables, run.statistics)):
         return  # a saved profile has them
     groups = groups_of([run])
     run.tables, run.statistics = with_global_ranks(run.tables, run.statistics, groups)
-    untold = sum(_untold(one.frame) for one in _transfers(run.tables, run.statistics))
+    untold = sum(_untold(part.frame) for part in _transfers(run.tables, run.statistics))
     if untold:
         notes.info(
             "ranks",
@@ -74,48 +74,48 @@ def with_global_ranks(
     tables: Frames, statistics: Frames, groups: Groups
 ) -> tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]]:
     """Return the tables and statistics of a run with the global ranks of its transfers, as far as they are known."""
-    found = dict(tables), dict(statistics)
-    for one in _transfers(tables, statistics):
-        columns = {f"{side}_global_rank": one.global_ranks(side, groups) for side in _SIDES}
-        found[one.name == MATRIX][one.name] = one.frame.assign(**columns)
-    return found
+    frames = dict(tables), dict(statistics)
+    for part in _transfers(tables, statistics):
+        columns = {f"{side}_global_rank": part.global_ranks(side, groups) for side in _SIDES}
+        frames[part.name == MATRIX][part.name] = part.frame.assign(**columns)
+    return frames
 
 
 def groups_of(runs: Iterable[Run]) -> Groups:
-    """Find the ranks of every group of some runs of one job."""
-    told: dict[str, dict[int, int]] = {}
+    """Return the ranks of every group of the runs of a job."""
+    declared: dict[str, dict[int, int]] = {}
     sizes: dict[str, int] = {}
-    own: dict[str, dict[int, int]] = {}
+    ranks_by_number: dict[str, dict[int, int]] = {}
     world = 0
     for run in runs:
-        told |= _told(run.info.metadata)
+        declared |= _told(run.info.metadata)
         world = max(world, world_size(run.info))
         for one in _transfers(run.tables, run.statistics):
             for key, (size, number) in one.numbers().items():
                 sizes[key] = max(sizes.get(key, 0), size)
                 if number is not None and run.info.rank is not None:
-                    own.setdefault(key, {})[number] = run.info.rank
-    found = Groups()
+                    ranks_by_number.setdefault(key, {})[number] = run.info.rank
+    groups = Groups()
     largest = [key for key, size in sizes.items() if size == max(sizes.values())]
     for key, size in sizes.items():
-        known = own.get(key, {})
-        # Members are in order: where one has its own rank as its number, so have those before it.
+        known = ranks_by_number.get(key, {})
+        # Members are in order: where one has its ranks_by_number rank as its number, so have those before it.
         sure = (
             world
             if size == world
             else 1 + max((number for number, rank in known.items() if number == rank), default=-1)
         )
-        members = _named(told, key)
+        members = _named(declared, key)
         alike = all(number == rank for number, rank in known.items())
         if members is None and sure < size and largest == [key] and alike:
-            found.assumed.add(key)
+            groups.assumed.add(key)
             sure = size
-        found.members[key] = {**{number: number for number in range(sure)}, **known} if members is None else members
-    return found
+        groups.members[key] = {**{number: number for number in range(sure)}, **known} if members is None else members
+    return groups
 
 
 def world_size(info: Info) -> int:
-    """Return how many ranks the run had by its metadata, 0 where that does not tell."""
+    """Return the number of ranks in the run's metadata, or 0."""
     arguments = info.metadata.get("distributed_args")
     size = arguments.get("world_size") if isinstance(arguments, dict) else None
     return size if isinstance(size, int) and not isinstance(size, bool) and 0 < size <= MAX_RANK else 0
@@ -124,7 +124,7 @@ def world_size(info: Info) -> int:
 def global_ranks_of(value: Any) -> list[int]:
     """Return the ranks of a list in the metadata, without what is none."""
     parts = value if isinstance(value, list) else []
-    return [one for one in parts if isinstance(one, int) and not isinstance(one, bool) and 0 <= one < MAX_RANK]
+    return [rank for rank in parts if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MAX_RANK]
 
 
 class _Transfers(NamedTuple):
@@ -139,14 +139,14 @@ class _Transfers(NamedTuple):
         """Return by group how many numbers it has at least, and the run's own number where it is known."""
         sides = {side: _numbers(self.frame, side) for side in _SIDES}
         pairs = pd.DataFrame({"code": self.codes, **sides}).drop_duplicates()
-        found = {}
+        sizes = {}
         for code, rows in pairs.groupby("code"):
             selves = set(rows["src"][rows["src"] == rows["dst"]]) or set(rows["src"])
             size = 1 + int(rows[list(_SIDES)].to_numpy().max())
             number = selves.pop() if len(selves) == 1 else -1
             if size:
-                found[self.keys[int(code)]] = (size, None if number < 0 else int(number))
-        return found
+                sizes[self.keys[int(code)]] = (size, None if number < 0 else int(number))
+        return sizes
 
     def global_ranks(self, side: str, groups: Groups) -> Any:
         """Return the ranks of one side as a column."""
@@ -217,9 +217,9 @@ def _told(metadata: Mapping[str, Any]) -> dict[str, dict[int, int]]:
     return {key: dict(enumerate(ranks)) for key, ranks in listed.items() if ranks}
 
 
-def _named(told: Mapping[str, dict[int, int]], key: str) -> dict[int, int] | None:
+def _named(declared: Mapping[str, dict[int, int]], key: str) -> dict[int, int] | None:
     """Return the ranks of a group by its key, or by the last digits of it where no other group has the same."""
-    if key in told or len(key) != 3:
-        return told.get(key)
-    ending = [one for one in told if one.endswith(key)]
-    return told[ending[0]] if len(ending) == 1 else None
+    if key in declared or len(key) != 3:
+        return declared.get(key)
+    ending = [name for name in declared if name.endswith(key)]
+    return declared[ending[0]] if len(ending) == 1 else None

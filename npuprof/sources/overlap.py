@@ -50,7 +50,7 @@ def overlap_table(kernels: pd.DataFrame, communication: pd.DataFrame, others: pd
     devices = np.unique(np.concatenate([frame["device_id"].to_numpy(np.int64) for frame in frames]))
     for device in devices.tolist():
         spans = [_spans(frame, device) for frame in frames]
-        parts += [(device, kind, found) for kind, found in breakdown(*spans).items()]
+        parts += [(device, kind, span) for kind, span in breakdown(*spans).items()]
     if not parts:
         return tables.empty("overlap")
     counts = [len(starts) for _, _, (starts, _) in parts]
@@ -77,6 +77,6 @@ def of_span(tasks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _spans(frame: pd.DataFrame, device: int) -> Spans:
-    own = (frame["device_id"] == device).to_numpy()
-    start: Int64 = frame["start_ns"].to_numpy(np.int64)[own]
-    return start, start + frame["duration_ns"].to_numpy(np.int64)[own]
+    of_device = (frame["device_id"] == device).to_numpy()
+    start: Int64 = frame["start_ns"].to_numpy(np.int64)[of_device]
+    return start, start + frame["duration_ns"].to_numpy(np.int64)[of_device]

@@ -101,4 +101,4 @@ def _of_slices(side: Side) -> str:
 
 def _has_data(side: Side) -> bool:
     streams = read_folder(side.data).streams if side.data.is_dir() else {}
-    return any(one.size for slices in streams.values() for one in slices)
+    return any(part.size for slices in streams.values() for part in slices)

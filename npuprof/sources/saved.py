@@ -51,7 +51,7 @@ class _Notes(msgspec.Struct):
 
 
 class _Contents(msgspec.Struct):
-    """What ``profile.json`` tells; `files` are listed by their path in the profile."""
+    """Contents of ``profile.json``; `files` are listed by their path in the profile."""
 
     version: int
     info: dict[str, Any]

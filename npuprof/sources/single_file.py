@@ -138,7 +138,7 @@ _DESCRIPTIONS = ("profiler_info", "profiler_metadata")
 
 
 def recognises(path: Path) -> bool:
-    """Tell, from its first bytes, whether `path` is one file of a result."""
+    """Return whether `path` is a single file of a result, by its first bytes."""
     try:
         return path.is_file() and (
             is_trace(path)
@@ -185,9 +185,9 @@ def read(path: Path) -> Decoded:
         decoded.info.source = f"single file, {kind}"
         return decoded
     names = column_names(path)
-    for one in _TABLES:
-        if one.fits(names):
-            decoded.tables.update(one.read(path, decoded.notes))
+    for table in _TABLES:
+        if table.fits(names):
+            decoded.tables.update(table.read(path, decoded.notes))
             if "steps" in decoded.tables:
                 decoded.statistics.update(read_step_trace(path, decoded.notes))
                 decoded.notes.ledger.make(path.name, "steps", len(decoded.tables["steps"]))
@@ -247,11 +247,11 @@ def _is_summed(names: list[str]) -> bool:
 
 
 def _name_devices(decoded: Decoded) -> None:
-    found: set[int] = set()
+    devices: set[int] = set()
     for frame in decoded.tables.values():
         if "device_id" in frame:
-            found |= {int(device) for device in frame["device_id"].dropna().unique()}
-    decoded.info.devices = sorted(found)
+            devices |= {int(device) for device in frame["device_id"].dropna().unique()}
+    decoded.info.devices = sorted(devices)
 
 
 SOURCE = Source("single_file", (None, "parsed", "text"), recognises, read)

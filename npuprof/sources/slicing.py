@@ -52,9 +52,9 @@ def cut(decoded: Decoded, selection: Selection) -> None:
         if _STATISTIC_TIME in frame and frame[_STATISTIC_TIME].dtype == np.int64:
             moments = frame[_STATISTIC_TIME].to_numpy()
             decoded.statistics[name] = frame[windows.touch(moments, moments)].reset_index(drop=True)
-    told = selection.told(windows)
-    info.selection = {**info.selection, **told}
-    decoded.notes.info("selection", f"only a part of the run was asked for: {_words(told)}")
+    selected = selection.told(windows)
+    info.selection = {**info.selection, **selected}
+    decoded.notes.info("selection", f"only a part of the run was asked for: {_words(selected)}")
     if decoded.statistics:
         decoded.notes.info("selection", "statistics without times are those of the whole run")
     if not any(len(decoded.tables.get(name, ())) for name in _SPANS) and last >= first:
@@ -165,16 +165,16 @@ def _keep_causes(links: pd.DataFrame, kept: dict[str, Bools]) -> None:
     target, source = causes["target_row"].to_numpy(), causes["source_row"].to_numpy()
     launched = {name: rows for name, rows in kept.items() if name in _OF_DEVICE}
     while launched:  # tables lead from devices over calls to operators: two rounds
-        found: dict[str, Bools] = {}
+        of_causes: dict[str, Bools] = {}
         for name, rows in launched.items():
             at = np.flatnonzero(target_table == name)
             at = at[rows[target[at]]]
             for of in set(source_table[at].tolist()) & (kept.keys() - _OF_DEVICE - {name}):
                 among = source[at[source_table[at] == of]]
-                found.setdefault(of, np.zeros(len(kept[of]), bool))[among] = True
-        for name, rows in found.items():
+                of_causes.setdefault(of, np.zeros(len(kept[of]), bool))[among] = True
+        for name, rows in of_causes.items():
             kept[name] |= rows
-        launched = {name: rows for name, rows in found.items() if name != "operators"}
+        launched = {name: rows for name, rows in of_causes.items() if name != "operators"}
 
 
 def _cut_links(links: pd.DataFrame, kept: Mapping[str, Bools], moved: Mapping[str, Int64]) -> pd.DataFrame:

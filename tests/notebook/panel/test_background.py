@@ -13,7 +13,7 @@ _TIMEOUT_S = 20
 _word: ContextVar[str] = ContextVar("word", default="none")
 
 
-def test_work_aside_keeps_the_context_and_not_the_thread() -> None:
+def test_background_work_keeps_the_context_and_not_the_thread() -> None:
     seen: list[object] = []
     done = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What may follow ``%npuprof load``."""
+"""The arguments of ``%npuprof load``."""
 
 from __future__ import annotations
 
