@@ -28,7 +28,7 @@ from tests.fakes import FakeCollector
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCollector]:
     """A front end that sessions of this test use."""
     fake = FakeCollector()
-    chosen = lambda name: SimpleNamespace(collector=fake, reason="a test")  # noqa: E731
+    chosen = lambda name, code="": SimpleNamespace(collector=fake, reason="a test")  # noqa: E731
     monkeypatch.setattr("npuprof.dynamic.monitor.choose", chosen)
     monkeypatch.setattr("npuprof.session.session.choose", chosen)
     for variable in ("RANK", "RANK_ID"):

@@ -19,7 +19,7 @@ def test_it_is_the_timelines_own(launches: int) -> None:
     drawn = timeline(run, Info()).layout.xaxis
     assert axis.look["ticksuffix"] == drawn.ticksuffix
     assert tuple(axis.look["range"]) == drawn.range
-    first_bar = min(min(trace.base) for trace in timeline(run, Info()).data)
+    first_bar = min(min(trace.base) for trace in timeline(run, Info()).data if trace.type == "bar")
     assert first_bar == 0
     assert axis.first_ns == factories.START_NS - 1_000  # the outermost Python call
 
