@@ -42,7 +42,7 @@ disallow_incomplete_defs = false
 disallow_subclassing_any = false
 disallow_untyped_calls = false
 disallow_untyped_defs = false
-disable_error_code = ["import-not-found", "no-redef"]
+disable_error_code = ["import-not-found", "no-redef", "var-annotated"]
 """
 
 
