@@ -101,6 +101,17 @@ class Facts:
         np.add.at(sums, rows["row"].to_numpy()[chosen], rows["duration_ns"].to_numpy()[chosen])
         return _median(sums[self.counted])
 
+    def of_median_step(self, parts: Sequence[str]) -> int:
+        """Return the time of some parts in the step of median length, or of the two in the middle their mean.
+
+        Times of all parts of it add up to the step, which medians of each part would not.
+        """
+        rows = self.accounting.intervals
+        order = np.argsort(self.accounting.steps["duration_ns"].to_numpy(np.int64)[self.counted], kind="stable")
+        middle = self.counted[order[(len(order) - 1) // 2 : len(order) // 2 + 1]]
+        chosen = rows["part"].isin(parts).to_numpy(bool) & rows["row"].isin(middle).to_numpy(bool)
+        return int(rows["duration_ns"].to_numpy()[chosen].sum()) // max(len(middle), 1)
+
     def idle_causes(self) -> dict[str, int]:
         """Return the idle time of a step by cause, the greatest first; an unknown head is left out."""
         rows = self.accounting.intervals

@@ -132,8 +132,8 @@ class Advice:
         return json.dumps(self.to_dict(), indent=2)
 
     def parts(self) -> dict[str, int]:
-        """Return the nanoseconds of a step by part, the three idle parts as one: the median over the steps."""
-        return {name: self._facts.per_step(parts) for name, parts in _PARTS.items()}
+        """Return the nanoseconds of the step of median length by part, the three idle parts as one."""
+        return {name: self._facts.of_median_step(parts) for name, parts in _PARTS.items()}
 
     def headline(self) -> str:
         """Return how long a step is, and of how many steps."""
