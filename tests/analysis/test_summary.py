@@ -105,7 +105,7 @@ def test_what_bounds_a_kernel_is_its_busiest_pipe() -> None:
 
     assert summarise(run, Info()).longest_kernels["bound"].tolist() == ["", "mte2 50 %"]
     (longest,) = [grid for grid in grids(summarise(run, Info())) if "longest" in grid.title]
-    assert longest.headings[3] == "bound by"
+    assert longest.headings[3] == "busiest pipe"
     assert [row[3] for row in longest.rows] == ["", "mte2 50 %"]
 
 
