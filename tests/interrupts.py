@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Container
 from types import FrameType
@@ -10,6 +11,8 @@ from typing import Any
 
 def interrupted(call: Callable[[], object], modules: Container[str], line: int) -> bool:
     """Call with a KeyboardInterrupt before the `line`-th line, from 0, that is run of the modules by this thread.
+
+    Where interrupts are blocked it comes before the first line after that, as the system's would.
 
     Returns
     -------
@@ -21,7 +24,7 @@ def interrupted(call: Callable[[], object], modules: Container[str], line: int) 
     def count() -> None:
         nonlocal left
         left -= 1
-        if left < 0:
+        if left < 0 and signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
             raise KeyboardInterrupt  # which ends the tracing too
 
     try:

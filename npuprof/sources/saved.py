@@ -35,10 +35,11 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class _File(msgspec.Struct):
-    """What is known of a Parquet file."""
+    """What is known of a Parquet file; `statistic` is the name of a table that the vendor summed."""
 
     rows: _Count
     sha256: str
+    statistic: str | None = None
 
 
 class _Notes(msgspec.Struct):
@@ -76,12 +77,13 @@ def write(path: Path, decoded: Decoded) -> None:
     names: dict[str, str] = {}
     for name in decoded.statistics:
         names[name] = _unlike(_NOT_IN_A_NAME.sub("_", name)[:_MAX_NAME] or "_", names.values())
-    frames |= {f"{_STATISTICS}/{names[name]}.parquet": frame for name, frame in decoded.statistics.items()}
+    called = {f"{_STATISTICS}/{file}.parquet": name for name, file in names.items()}
+    frames |= {file: decoded.statistics[name] for file, name in called.items()}
     files = {}
     with atomic.new_directory(path) as add:
         for name, frame in frames.items():
             content = _parquet(frame)
-            files[name] = {"rows": len(frame), "sha256": sha256(content).hexdigest()}
+            files[name] = {"rows": len(frame), "sha256": sha256(content).hexdigest(), "statistic": called.get(name)}
             with add(name) as file:
                 file.write(content)
         notes = decoded.notes.to_frame().to_dict("list")
@@ -136,7 +138,8 @@ def read(path: Path) -> Decoded:
         for name, expected in _files(path, contents, notes).items():
             frame = _read_frame(path, name, expected)
             if name.parent.name == _STATISTICS:
-                decoded.statistics[name.stem] = frame
+                called = expected.statistic if expected else None
+                decoded.statistics[name.stem if called is None else called] = frame
             else:
                 decoded.tables[name.stem] = _as_table(name.stem, frame)
                 notes.ledger.read(name.name, len(frame))

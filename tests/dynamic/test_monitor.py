@@ -360,7 +360,7 @@ def test_without_init_every_call_says_so(call: Any) -> None:
 
 def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OptionsError, match="give a directory"):
+    with pytest.raises(OptionsError, match="pass a directory"):
         dynamic.init(tmp_path / "file" / "config")
     with pytest.raises(OptionsError, match="keys must be one of"):
         dynamic.init(tmp_path, keys="paddle")  # type: ignore[arg-type]

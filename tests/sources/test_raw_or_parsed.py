@@ -58,7 +58,7 @@ _DAMAGE: dict[str, Callable[[Path], Any]] = {
     "device_0 has no end_info": lambda path: (path / _DEVICE / "end_info.0").write_text("{"),
     "device_0 has no anchor of its clock": lambda path: (path / _DEVICE / "dev_start.log.0").unlink(),
     "slices without a .done mark": lambda path: _slice(path).with_name(f"{_slice(path).name}.done").unlink(),
-    "bytes more than the .done marks": lambda path: (
+    "bytes more than in the .done marks": lambda path: (
         _slice(path, _DEVICE).with_name(f"{_slice(path, _DEVICE).name}.done").write_text("filesize:7\n")
     ),
     "host: .* slices between its first and its last one are missing": _without_number,

@@ -238,7 +238,7 @@ def test_a_cut_record_is_skipped_and_counted(minimal: Path) -> None:
     assert decoded is not None
     assert len(decoded.tables["tasks"]) == 3
     assert decoded.notes.to_frame()[["severity", "source", "message", "count"]].to_numpy().tolist() == [
-        ["warning", "device_0", "stars_soc.data.0: bytes more than the .done marks of its slices tell", 20],
+        ["warning", "device_0", "stars_soc.data.0: bytes more than in the .done marks of its slices", 20],
         ["warning", "device_0", "stars_soc.data.0: cut or damaged records skipped", 1],
     ]
 

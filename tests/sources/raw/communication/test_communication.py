@@ -268,7 +268,7 @@ def test_records_outside_any_call_are_counted(directory: CommunicationDirectory)
     directory.info(10, "Memcpy")
     directory.operator(10, GROUP)
     decoded = raw.read(directory.finish())
-    assert [note for note in decoded.notes.to_frame()["message"] if "outside any call" in note]
+    assert [note for note in decoded.notes.to_frame()["message"] if "outside any communication call" in note]
     tables.check("communication", decoded.tables["communication"])
 
 

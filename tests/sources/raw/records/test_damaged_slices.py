@@ -110,7 +110,7 @@ _LOSSES: dict[str, tuple[Callable[[list[Path]], object], str, int]] = {
     "a mark": (lambda slices: _unmarked(slices[1]), "slices without a .done mark", 1),
     "nothing, but there is more": (
         lambda slices: slices[1].write_bytes(slices[1].read_bytes() + bytes(64)),
-        "bytes more than the .done marks of its slices tell",
+        "bytes more than in the .done marks of its slices",
         64,
     ),
 }
