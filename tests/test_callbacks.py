@@ -136,6 +136,7 @@ def test_a_session_of_the_users_own_is_started_and_stopped(tmp_path: Path) -> No
     assert ready == [1]
 
 
+@pytest.mark.slow
 def test_a_training_that_ends_early_is_stopped_with_it(tmp_path: Path) -> None:
     callback = callbacks.StopAtStep(2, 9, **_simulated(tmp_path))
     train(1, 3, callback)

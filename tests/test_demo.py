@@ -83,6 +83,7 @@ def test_the_findings_of_the_quickstart_name_its_faults_and_predict_what_mending
     assert mended["host_bound"].state == "clean"
 
 
+@pytest.mark.slow
 def test_the_committed_quickstart_shows_its_report_without_a_kernel() -> None:
     cells = {cell.id: cell for cell in _code_cells(notebook_path())}
     assert "SIMULATED NPU" in _shown(cells["planted"], "text/plain")

@@ -326,6 +326,7 @@ def test_events_are_marked_alone_and_on_a_stream(model: int) -> None:
     assert set(marks["message"]) - set(on_device) == {"model_load_mark", "model_exec_mark"}
 
 
+@pytest.mark.slow
 def test_ranges_hold_a_models_execution(model: int) -> None:
     with profile() as prof:
         npuprof.push("acl.mdl.execute_duration")

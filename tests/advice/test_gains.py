@@ -54,6 +54,7 @@ def with_tables(run: Profile, **given: pd.DataFrame) -> Profile:
     return Profile(Decoded({**run.tables, **given}, factories.info(), Notes()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", _CASES)
 def test_a_gain_is_what_a_step_is_shorter_without_it(rule: str) -> None:
     found = run_of(rule).advice()[rule]
@@ -66,6 +67,7 @@ def test_a_gain_is_what_a_step_is_shorter_without_it(rule: str) -> None:
     assert found.gain_hi_ns < 2_000 * _US
 
 
+@pytest.mark.slow
 def test_kernels_that_hide_behind_the_host_gain_nothing() -> None:
     late = [part for one in _LAYER for part in (Do("operator", "aten::add", 500 * _US), one)]
     found = Machine().run([[*late * 4, *[Do("launch", "Cast", 9 * _US, 9 * _US)] * 20, late[0], _ENDED]]).advice()
@@ -75,6 +77,7 @@ def test_kernels_that_hide_behind_the_host_gain_nothing() -> None:
     assert cast.rule not in [one.rule for one in found]
 
 
+@pytest.mark.slow
 def test_time_of_a_host_whose_stacks_were_recorded_is_an_upper_limit() -> None:
     run = run_of("host_bound")
     slowed = with_tables(run, python=table("python", [(0, 10)], thread_id=100))
@@ -84,6 +87,7 @@ def test_time_of_a_host_whose_stacks_were_recorded_is_an_upper_limit() -> None:
     assert run_of("ai_cpu").advice()["ai_cpu"].gain_lo_ns > 0
 
 
+@pytest.mark.slow
 def test_gains_of_a_run_that_cannot_be_played_again_are_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of("ai_cpu")
     collective = table("communication", [(0, 10)])

@@ -64,6 +64,7 @@ def test_of_ranks_of_which_most_are_absent_the_absent_one_is_still_named(samples
     assert advice["slow_rank"].state == advice["pipeline_imbalance"].state == "cannot tell"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("late", "state"), [(0, "clean"), (300, "fires")])
 @pytest.mark.parametrize("ranks", [2, 6])
 def test_a_rank_that_is_slower_than_its_peers_is_named_with_what_a_replay_gains(
@@ -79,6 +80,7 @@ def test_a_rank_that_is_slower_than_its_peers_is_named_with_what_a_replay_gains(
         assert found.gain_hi_ns == pytest.approx(with_late - without, rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_slow_rank_below_the_noise_has_no_gain() -> None:
     rng = np.random.default_rng(3)
     own = [[int(1_000 + (30 if rank == 1 else 0) + 400 * rng.random()) for rank in range(8)] for _ in range(200)]
@@ -98,6 +100,7 @@ def pipeline(first: int, second: int, steps: int = 8) -> pd.DataFrame:
     return rows(*events, op_type="hcom_batchSendRecv_")
 
 
+@pytest.mark.slow
 def test_stages_that_wait_for_each_other_are_balanced_or_not() -> None:
     uneven = advice_of(pipeline(300, 1_000))["pipeline_imbalance"]
     assert (uneven.state, uneven.place, uneven.confidence) == ("fires", "rank 1", "measured")
@@ -107,6 +110,7 @@ def test_stages_that_wait_for_each_other_are_balanced_or_not() -> None:
     assert advice_of(parallel)["pipeline_imbalance"].state == "clean"
 
 
+@pytest.mark.slow
 def test_ranks_that_take_turns_being_late_wait_for_each_other() -> None:
     own = [[1_000 + 800 * (at % 4 == rank) for rank in range(4)] for at in range(12)]
     found = advice_of(synchronised(own, [50] * 12))
@@ -117,12 +121,14 @@ def test_ranks_that_take_turns_being_late_wait_for_each_other() -> None:
     assert even["waiting"].state == "clean"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("moving", "state"), [(10, "clean"), (500, "fires")])
 def test_transfers_count_by_what_the_job_would_take_without_them(moving: int, state: str) -> None:
     found = advice_of(synchronised([[1_000, 1_000]] * 5, [moving] * 5))["exposed_communication"]
     assert (found.state, found.cost_ns) == (state, 5 * moving)
 
 
+@pytest.mark.slow
 def test_of_absent_ranks_nothing_is_concluded() -> None:
     found = advice_of(synchronised([[1_000, 1_300]] * 5, [50] * 5), absent=(2, 3))
     assert found["slow_rank"].state == found["pipeline_imbalance"].state == "cannot tell"

@@ -56,6 +56,7 @@ def kernels(*rows: tuple[str, int], **columns: Any) -> pd.DataFrame:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("blocks", "core", "lost_us"),
     [
@@ -72,6 +73,7 @@ def test_cores_without_a_block_are_time_that_could_be_saved(blocks: int, core: s
     assert list(found.rows.get("op_type", [])) == ["Add"][: bool(lost_us)]  # 19 us mostly start and end
 
 
+@pytest.mark.slow
 def test_without_blocks_or_chip_unused_cores_are_unknown() -> None:
     assert finding("unused_cores", kernels=kernels(("Add", 100))).state == "cannot tell"
     assert finding("unused_cores", kernels=kernels(("Add", 100), block_num=1), chip="").state == "cannot tell"
@@ -83,6 +85,7 @@ def product(m: int, n: int, k: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_products_far_below_the_best_of_the_run_are_named() -> None:
     shape = product(8192, 8192, 8192)  # 1.1e12 operations: 3107 us at the peak
     rows = [("MatMulV3", 4_000), ("MatMulV3", 4_000), ("MatMulV3", 20_000)]
@@ -118,6 +121,7 @@ def norms(times: int, between: str, took_us: int = 20) -> pd.DataFrame:
     return kernels(*[(kind, took_us) for _ in range(times) for kind in (*_NORM, between)])
 
 
+@pytest.mark.slow
 def test_sequences_that_come_again_are_named_with_what_one_kernel_would_save() -> None:
     found = finding("fusible_repeats", kernels=norms(6, "MatMulV3"))
     assert (found.state, len(found.rows), found.cost_ns) == ("fires", 24, 6 * 80 * _US)
@@ -129,6 +133,7 @@ def test_sequences_that_come_again_are_named_with_what_one_kernel_would_save() -
     assert finding("fusible_repeats", kernels=norms(6, "MatMulV3"), chip="").state == "cannot tell"
 
 
+@pytest.mark.slow
 def test_kernels_that_do_not_read_each_others_results_are_no_sequence() -> None:
     rows = norms(6, "MatMulV3")
     apart = rows.assign(output_shapes=pd.Categorical(["7,7"] * len(rows)))
@@ -188,6 +193,7 @@ def operators(*rows: tuple[str, int, int], shapes: str = "[[4,4]]") -> pd.DataFr
 _FORWARD = ("aten::linear", "aten::gelu", "aten::linear")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("second", "state"), [(_FORWARD, "fires"), (("aten::mm", "aten::gelu_backward", "aten::mm"), "clean")]
 )
@@ -230,6 +236,7 @@ def memory(*samples: tuple[str, float | None, float]) -> pd.DataFrame:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("samples", "title"),
     [
@@ -254,6 +261,7 @@ def test_without_samples_memory_is_unknown() -> None:
     assert (found.state, found.collect) == ("cannot tell", "memory=True")
 
 
+@pytest.mark.slow
 def test_cores_unused_by_real_runs_are_below_a_per_cent(samples: Path) -> None:
     run = npuprof.load(samples / "torch_npu/text/level1/rank0_ascend_pt")
     found = run.advice()["unused_cores"]

@@ -110,6 +110,7 @@ def test_each_moment_of_each_step_is_counted_once(
         assert told.get((step, "idle_inside", UNEXPLAINED), 0) == len(inside - waited - moments(calls))
 
 
+@pytest.mark.slow
 def test_idle_time_before_the_first_task_is_known_only_if_nothing_earlier_could_run() -> None:
     steps, kernels = [(0, 100), (100, 100)], [(20, 10), (120, 10)]
     run = factories.all_tables(steps=table("steps", steps), kernels=table("kernels", kernels))

@@ -49,6 +49,7 @@ def test_python_is_shown_where_it_is_all_there_is() -> None:
     assert [grid.headings[0] for grid in grids(summary)] == ["Python function"]
 
 
+@pytest.mark.slow
 def test_a_run_with_a_device_is_told_by_its_device() -> None:
     summary = summarise(factories.profile(30), factories.info())
     assert not summary.host.alone

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,6 +44,7 @@ def test_a_difference_covers_what_only_the_first_does(one: list[tuple[int, int]]
     assert (_ticks(left) == (_ticks(_spans(one)) & ~_ticks(_spans(other)))).all()
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(_rows, _rows, st.none() | _rows)
 def test_computing_exposed_communication_and_free_sum_to_the_span(

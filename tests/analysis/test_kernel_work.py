@@ -114,6 +114,7 @@ def test_counters_and_shapes_agree_on_the_simulated_npu(
     assert work.loc["Exp", "bytes"] == pytest.approx(4 * 2 * 256 * 128, rel=0.01)
 
 
+@pytest.mark.slow
 def test_kernels_that_are_alike_are_one_row_and_time_is_kept() -> None:
     kernels = factories.profile(100)["kernels"]
     work = kernel_work(kernels, 50)

@@ -112,6 +112,7 @@ def test_the_peaks_of_real_runs(samples: Path) -> None:
     assert run.memory_leaks().attrs["state"] == "cannot tell"
 
 
+@pytest.mark.slow
 def test_without_allocations_the_causes_of_a_run_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 

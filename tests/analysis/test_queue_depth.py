@@ -38,6 +38,7 @@ def run_of(launches: list[_Launch]) -> dict[str, pd.DataFrame]:
     return factories.all_tables(kernels=kernels, api=table("api", [(begun, 2) for begun, *_ in launches]), links=links)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 60), st.integers(0, 1), st.booleans()), max_size=15))
 @settings(max_examples=examples(60), deadline=None)
 def test_the_depth_is_the_number_launched_less_the_number_started(launches: list[_Launch]) -> None:
@@ -55,6 +56,7 @@ def test_the_depth_is_the_number_launched_less_the_number_started(launches: list
             assert (depth[at] if at >= 0 else 0) == waiting
 
 
+@pytest.mark.slow
 def test_the_track_stands_in_the_figure_the_picture_and_the_explorer() -> None:
     run = run_of([(0, 10, 0, True), (2, 20, 0, True), (30, 40, 0, True)])
     figure = timeline(run, factories.info())
@@ -70,12 +72,14 @@ def test_the_track_stands_in_the_figure_the_picture_and_the_explorer() -> None:
     assert shown.lines[0].value.tolist() == [1, 2, 1, 0, 1, 0]
 
 
+@pytest.mark.slow
 def test_without_links_there_is_no_track() -> None:
     run = run_of([(0, 10, 0, False)])
     assert all(trace.type == "bar" for trace in timeline(run, factories.info()).data)
     assert Timeline(run, factories.info()).lines == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "seen"), [(25, [0, 1, 0]), (None, [1, 2, 1, 0, 1, 0])])
 def test_a_window_shows_its_part_of_the_track(start: int | None, seen: list[int]) -> None:
     run = run_of([(0, 10, 0, True), (2, 20, 0, True), (30, 40, 0, True)])

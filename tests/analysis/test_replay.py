@@ -158,6 +158,7 @@ _FAULTS: dict[str, tuple[list[Do], Callable[[Do], Do | None], dict[str, Any]]] =
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queue", [False, True])
 @pytest.mark.parametrize("fault", [name for name in _FAULTS if name != "small kernels"])
 def test_the_gain_without_a_planted_fault_is_predicted(fault: str, queue: bool) -> None:
@@ -169,6 +170,7 @@ def test_the_gain_without_a_planted_fault_is_predicted(fault: str, queue: bool) 
     assert gain > 0 or (fault, queue) == ("operators that are compiled", True)
 
 
+@pytest.mark.slow
 def test_what_is_waited_for_last_is_on_the_path() -> None:
     run = Machine(latency=4).run([_PLAIN] * 2)
     path = run.critical_path()
@@ -219,6 +221,7 @@ def test_what_cannot_be_played_again_is_refused() -> None:
         early.critical_path()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["text/level1/rank0_ascend_pt", "db/level1/rank0_ascend_pt"])
 def test_a_real_run(samples: Path, name: str) -> None:
     run = npuprof.load(samples / "torch_npu" / name)
@@ -238,6 +241,7 @@ def test_a_real_run(samples: Path, name: str) -> None:
     assert path[path["kind"] == "communication"]["row"].tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_real_run_of_kernels_alone(samples: Path) -> None:
     run = npuprof.load(samples / "torch_npu/llm_4ranks/rank_0_ascend_pt")
     assert isinstance(run, Profile)

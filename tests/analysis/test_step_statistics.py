@@ -54,6 +54,7 @@ def test_the_parts_of_equal_steps_add_up_and_few_steps_have_no_outliers() -> Non
     assert (run_of([1_000, 1_000, 9_000]).step_statistics()["outliers"] == "").all()
 
 
+@pytest.mark.slow
 def test_a_run_without_steps_is_one() -> None:
     """A server has requests and no steps, and a captured graph launches kernels without a call for each."""
     run = factories.profile(30)

@@ -13,6 +13,7 @@ from npuprof.info import Info
 from tests import factories
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_devices_time_add_up_to_its_span() -> None:
     summary = summarise(factories.profile(100), factories.info())
 
@@ -52,6 +53,7 @@ def test_wall_time_is_that_of_the_collection_when_known() -> None:
     assert first == factories.START_NS - 1_000
 
 
+@pytest.mark.slow
 def test_top_ops_sum_all_launches_of_a_kernel() -> None:
     run = factories.profile(1_000)
     kernels = run["kernels"]
@@ -85,6 +87,7 @@ def test_kernels_without_name_or_type_are_counted() -> None:
     assert top["name"].isna().all()
 
 
+@pytest.mark.slow
 def test_the_longest_kernel_of_each_name_and_shapes_is_listed_the_earlier_first() -> None:
     kernels = _kernels(np.array([5, 9, 1, 9, 7, 3, 2]))
     kernels["input_shapes"] = pd.Categorical(["4,4", "8,8", "4,4", "8,8", "4,4", None, None])
@@ -98,6 +101,7 @@ def test_the_longest_kernel_of_each_name_and_shapes_is_listed_the_earlier_first(
     assert longest["bound"].tolist() == ["", "", ""]
 
 
+@pytest.mark.slow
 def test_what_bounds_a_kernel_is_its_busiest_pipe() -> None:
     kernels = _kernels(np.array([5, 9])).assign(aic_mac_ratio=[0.2, np.nan], aiv_mte2_ratio=[0.5, np.nan])
     kernels["name"] = pd.Categorical(["a", "b"])

@@ -282,6 +282,7 @@ def test_a_stop_that_fails_is_told_in_the_recording(
     assert re.search(told, problem)
 
 
+@pytest.mark.slow
 def test_markers_are_stamps_of_pyacl_while_it_collects(
     tool: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,6 +361,7 @@ def test_a_clock_that_is_set_while_a_program_runs_changes_no_duration(
     assert npuprof.load(recording.directory).notes["message"].str.contains(told).any()
 
 
+@pytest.mark.slow
 def test_a_program_that_fails_keeps_its_recording(tool: Callable[..., Any], tmp_path: Path, script: Path) -> None:
     recording = run_application([str(script), "3"], Options(output=tmp_path / "out"))
     assert "status 3" in recording.failed

@@ -28,6 +28,7 @@ def stacks() -> PythonStacks:
     return PythonStacks(interval_s=0.001)
 
 
+@pytest.mark.slow
 def test_a_running_function_is_seen_below_its_caller(stacks: PythonStacks, tmp_path: Path) -> None:
     def inner() -> None:
         spin(has_looked(stacks))
@@ -115,6 +116,7 @@ def test_a_thread_that_waits_in_the_machinery_is_left_out(stacks: PythonStacks, 
     assert native_id not in set(table["thread_id"])
 
 
+@pytest.mark.slow
 def test_an_exception_of_the_user_passes_through(stacks: PythonStacks, tmp_path: Path) -> None:
     def fails() -> None:
         spin(has_looked(stacks))

@@ -75,6 +75,7 @@ def test_a_run_does_not_differ_from_itself(a: Profile) -> None:
     assert difference.guards == []
 
 
+@pytest.mark.slow
 def test_a_mean_over_steps_that_is_no_whole_number_is_shared_out(tmp_path: Path) -> None:
     a = run([[("A", "1", 10)], [("A", "1", 11), ("B", "1", 7)], [("A", "1", 12)], [("A", "1", 10), ("B", "1", 7)]])
     b = run([[("A", "1", 10)], [("A", "1", 10)]])
@@ -88,6 +89,7 @@ def test_a_mean_over_steps_that_is_no_whole_number_is_shared_out(tmp_path: Path)
     assert computing.loc["B 1", "a_count"] == pytest.approx(2 / 3)
 
 
+@pytest.mark.slow
 def test_a_change_is_of_number_of_length_of_shape_or_of_kind() -> None:
     base = [("MatMul", "8,8", 1000), ("Add", "8", 100), ("Cast", "8", 50), ("Gone", "8", 30), ("Same", "8", 5)]
     other = [("MatMul", "8,16", 1900), ("Add", "8", 150), ("Cast", "8", 50), ("Cast", "8", 50), ("Same", "8", 5)]
@@ -103,6 +105,7 @@ def test_a_change_is_of_number_of_length_of_shape_or_of_kind() -> None:
     assert rows.loc["Cast 8", ["by_count_ns", "by_mean_ns"]].tolist() == [50, 0]
 
 
+@pytest.mark.slow
 def test_a_fused_kernel_is_set_against_those_that_it_replaces() -> None:
     layer = [("MatMul", "8,8", 1000), ("Mul", "8", 40), ("Add", "8", 50), ("Cast", "8", 30), ("Softmax", "8", 200)]
     fused = [("MatMul", "8,8", 1000), ("FusedNorm", "8", 60), ("Softmax", "8", 200)]
@@ -111,6 +114,7 @@ def test_a_fused_kernel_is_set_against_those_that_it_replaces() -> None:
     assert (row["a_ns"], row["b_ns"], row["a_count"], row["b_count"]) == (120, 240, 2, 6)
 
 
+@pytest.mark.slow
 def test_other_paths_are_compared_where_both_sides_have_them() -> None:
     rows = (_with_stacks("train", "Block_0") - _with_stacks("train", "Fused_0")).rows
     assert set(rows[(rows["depth"] == 1) & (rows["part"] == "computing")]["name"]) == {"train"}
@@ -139,6 +143,7 @@ def _with_stacks(outer: str, inner: str) -> Profile:
     return profile({**made, "python": python, "api": api, "links": links})
 
 
+@pytest.mark.slow
 def test_without_a_step_or_device_time_there_is_nothing_to_compare() -> None:
     with pytest.raises(NpuprofError, match="nothing to compare"):
         run([[("A", "1", 10)]]) - profile({})
@@ -146,6 +151,7 @@ def test_without_a_step_or_device_time_there_is_nothing_to_compare() -> None:
         run([[("A", "1", 10)]]) - 3  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_evidence_is_the_rows_of_the_tables() -> None:
     difference = run([[("A", "1", 10), ("B", "1", 20)]]) - run([[("A", "1", 10)]])
     number = int(difference.rows.index[difference.rows["name"] == "B 1"][0])
@@ -157,6 +163,7 @@ def test_evidence_is_the_rows_of_the_tables() -> None:
         difference.evidence(99)
 
 
+@pytest.mark.slow
 def test_what_else_differs_heads_the_result() -> None:
     a = run([[("A", "1", 10)]], simulated=True, chip="Ascend910B1", options={"level": 1})
     b = run([[("A", "2", 10)]], chip="Ascend910B4", options={"level": 0})
@@ -195,6 +202,7 @@ def test_an_operator_of_a_twentieth_of_the_step_that_got_slower_by_a_twentieth_i
     assert missed <= 1
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_difference_and_one_step_has_none() -> None:
     random = np.random.default_rng(7)
     difference = run(noisy(_model(), 8, random)) - run(noisy(_model(), 8, random))
@@ -206,6 +214,7 @@ def test_the_interval_holds_the_difference_and_one_step_has_none() -> None:
     assert single.rows["significant"].isna().all()
 
 
+@pytest.mark.slow
 def test_it_is_shown_in_a_page_and_small_in_a_notebook(tmp_path: Path) -> None:
     hostile = "<img src=x onerror='pwned()'>"
     a = run([[(f"{hostile}{number}", "8", 100 + number) for number in range(300)]], name=hostile, simulated=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from npuprof.difference.exact import per_step
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.lists(st.lists(st.integers(0, 10**15), min_size=1, max_size=4), min_size=1, max_size=4),

@@ -61,6 +61,7 @@ def test_every_slice_is_there_at_its_exact_time(
     assert times(events, process) == expected
 
 
+@pytest.mark.slow
 def test_each_link_is_an_arrow_with_two_ends(run: npuprof.Profile, events: list[dict[str, Any]]) -> None:
     ends: dict[str, list[str]] = {}
     for event in events:
@@ -71,6 +72,7 @@ def test_each_link_is_an_arrow_with_two_ends(run: npuprof.Profile, events: list[
     assert len(ends) <= len(run.links)
 
 
+@pytest.mark.slow
 def test_the_devices_tasks_can_be_loaded_again(run: npuprof.Profile, tmp_path: Path) -> None:
     again = npuprof.load(run.to_chrome_trace(tmp_path / "trace_view.json"))
     key = ["start_ns", "duration_ns", "stream_id", "task_id"]

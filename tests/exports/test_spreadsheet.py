@@ -153,6 +153,7 @@ def test_what_is_wrong_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_rows_that_a_sheet_does_not_hold_are_in_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spreadsheet, "_MOST_ROWS", 15)
     run = run_of()
@@ -182,6 +183,7 @@ def test_titles_are_valid_and_differ(names: list[str]) -> None:
         title.encode()
 
 
+@pytest.mark.slow
 def test_a_file_is_private_and_a_full_disk_leaves_the_old_one(tmp_path: Path) -> None:
     run = run_of()
     before = os.umask(0)

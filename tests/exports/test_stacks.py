@@ -45,6 +45,7 @@ def test_host_time_adds_up_to_that_of_the_call_tree(run: npuprof.Profile) -> Non
     assert sum(weights(lines)) * 1_000 == pytest.approx(call_tree(run.tables)["self_host_ns"].sum(), abs=1_000 * 200)
 
 
+@pytest.mark.slow
 def test_names_cannot_end_a_frame_or_a_line(run: npuprof.Profile) -> None:
     api = run.api.assign(name=run.api["name"].cat.rename_categories(lambda name: f"{name};\n x"))
     for line in folded_stacks({**run.tables, "api": api}):
@@ -52,6 +53,7 @@ def test_names_cannot_end_a_frame_or_a_line(run: npuprof.Profile) -> None:
         assert ", x" in line
 
 
+@pytest.mark.slow
 def test_an_unknown_metric_is_refused_with_the_known_ones(run: npuprof.Profile, tmp_path: Path) -> None:
     metric: Any = "self_gpu_time_total"
     with pytest.raises(OptionsError, match="self_cpu_time_total, self_npu_time_total"):

@@ -89,6 +89,7 @@ def test_absent_values_are_no_points() -> None:
     assert list(plot_counters(factories.all_tables(counters=some), Info()).data[0].y) == [1.0, 3.0, 5.0]
 
 
+@pytest.mark.slow
 def test_names_are_shown_as_they_are() -> None:
     figure = plot_counters(factories.all_tables(counters=counters([("HBM <img src=x>", "<b>", "MB/s")])), Info())
     assert "<img" not in str(figure.to_json())

@@ -28,6 +28,7 @@ def run(**columns: Any) -> dict[str, pd.DataFrame]:
     return factories.all_tables(kernels=tables.build("kernels", kernel))
 
 
+@pytest.mark.slow
 def test_each_pipe_is_a_bar_in_the_order_of_the_pipes() -> None:
     pipes = {"aic_mte2_ratio": 0.5, "aic_mac_ratio": 0.25, "aic_fixpipe_ratio": 0.125, "aiv_vec_ratio": 0.75}
     figure = plot_kernel(run(**pipes, aic_mac_time_ns=1_250), factories.info(), 0)

@@ -45,6 +45,7 @@ def test_bars_are_as_long_as_the_steps() -> None:
     assert "of the step)" in figure.data[0].hovertext[0]
 
 
+@pytest.mark.slow
 def test_ranks_stand_beside_each_other() -> None:
     parts = account(factories.profile(60)).by_part()
     both = pd.concat([parts.assign(rank=pd.array([rank] * len(parts), "Int64")) for rank in (1, 0)])

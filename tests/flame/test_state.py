@@ -66,6 +66,7 @@ def test_zooming_into_a_frame_brings_the_detail_that_was_folded(flame: FlameGrap
     assert flame.path() == ["aten::softmax"]
 
 
+@pytest.mark.slow
 def test_the_rest_is_opened_by_a_click_and_left_again(flame: FlameGraph) -> None:
     flame.zoom(_frame(flame, "aten::softmax"))
     flame.zoom(_frame(flame, "launch"))
@@ -172,6 +173,7 @@ def test_a_pattern_that_cannot_be_read_leaves_nothing_lit(small: FlameGraph) -> 
     assert small.found() is None
 
 
+@pytest.mark.slow
 def test_keys_walk_zoom_and_come_back(small: FlameGraph) -> None:
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp"):
         assert press(small, key)
@@ -223,6 +225,7 @@ def test_a_frame_of_a_picture_that_is_no_more_is_let_pass(small: FlameGraph, fra
     assert (small.root, small.cursor) == (Root(), 0)
 
 
+@pytest.mark.slow
 def test_frames_lie_within_their_caller_side_by_side(flame: FlameGraph) -> None:
     frames = flame.picture().frames
     left, width = frames.left, frames.total / frames.total[0]
@@ -268,6 +271,7 @@ def test_hover_tells_all_that_is_known_of_a_frame(small: FlameGraph) -> None:
     assert lines[4].endswith("% of what is shown")
 
 
+@pytest.mark.slow
 def test_a_tower_of_calls_is_cut_and_can_be_climbed() -> None:
     depth = 300
     run = factories.profile(1)

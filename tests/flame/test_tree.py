@@ -64,6 +64,7 @@ def test_links_to_tasks_find_the_kernels_that_are_these_tasks() -> None:
     pd.testing.assert_frame_equal(to_tasks, to_kernels)
 
 
+@pytest.mark.slow
 def test_kernels_without_a_known_launch_are_not_lost() -> None:
     tree = call_tree(factories.profile(20) | {"links": tables.empty("links")})
 

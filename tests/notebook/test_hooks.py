@@ -104,6 +104,7 @@ def test_what_the_cell_raised_is_told(harness: Harness) -> None:
     assert harness.ended == ["KeyError: 'k'", "KeyboardInterrupt", "SystemExit: 3"]
 
 
+@pytest.mark.slow
 def test_a_runner_that_fails_ends_the_run(harness: Harness) -> None:
     """As when a terminal is interrupted between two steps of an `await`: IPython makes a new result."""
 

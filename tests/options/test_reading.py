@@ -48,6 +48,7 @@ def test_what_are_no_steps_is_refused(text: str) -> None:
         step_numbers(text)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30))
 def test_any_text_is_read_or_refused(text: str) -> None:
     for read in (step_numbers, lambda given_text: moment("start", given_text)):

@@ -28,6 +28,7 @@ def test_what_no_option_takes_is_refused_by_its_name(name: str) -> None:
         Options.from_dict({name: object()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPECIFICATION)
 def test_every_option_is_an_argument_with_its_help_and_stands_in_the_reference(name: str) -> None:
     option = SPECIFICATION[name]
@@ -40,6 +41,7 @@ def test_every_option_is_an_argument_with_its_help_and_stands_in_the_reference(n
     assert all(reason in row for front_end in FRONT_ENDS if (reason := lacks(front_end, name)))
 
 
+@pytest.mark.slow
 def test_every_option_of_the_panel_has_a_control_and_the_others_can_be_typed() -> None:
     form = OptionsForm()
     for name in CONTROLS:

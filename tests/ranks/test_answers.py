@@ -34,6 +34,7 @@ def test_a_set_without_steps_has_an_empty_breakdown(samples: Path) -> None:
     assert not len(runs.breakdown())
 
 
+@pytest.mark.slow
 def test_tables_of_answers_of_all_ranks_have_a_rank_column(tmp_path: Path) -> None:
     for rank in (0, 3):
         run = Profile(Decoded(factories.profile(20), factories.info(rank=rank, options={"rank": rank}), Notes()))

@@ -119,6 +119,7 @@ def test_shown_it_lists_its_runs_without_reading_them(four: Path) -> None:
     assert set(runs.info["state"]) == {"found"}
 
 
+@pytest.mark.slow
 def test_every_kind_of_run_can_be_in_a_set(tmp_path: Path) -> None:
     Profile(Decoded(factories.profile(5), factories.info(), Notes())).save(tmp_path / "saved")
     (tmp_path / "live_rank_7").mkdir()
@@ -138,6 +139,7 @@ def test_every_kind_of_run_can_be_in_a_set(tmp_path: Path) -> None:
     assert "saved" in info.index
 
 
+@pytest.mark.slow
 def test_one_run_below_is_that_run_and_the_choice_is_checked(tmp_path: Path) -> None:
     result(tmp_path / "deep" / "PROF_1")
     assert isinstance(open_path(tmp_path), Profile)

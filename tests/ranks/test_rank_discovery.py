@@ -44,6 +44,7 @@ def test_hosts_are_those_that_files_tell() -> None:
     assert places_of_ranks([Info(), Info(metadata=told)]) == {3: {"rank": 3, "device": 1, "host": "b"}}
 
 
+@pytest.mark.slow
 def test_ranks_are_written_as_stretches() -> None:
     assert formatted_ranks([7, 0, 1, 2, 9]) == "0-2, 7, 9"
     assert formatted_ranks([]) == ""

@@ -188,6 +188,7 @@ def test_a_set_without_a_run_that_can_be_read_draws_that_there_is_nothing(tmp_pa
         assert figure.layout.annotations[0].text
 
 
+@pytest.mark.slow
 def test_a_lane_names_the_rank_where_only_one_has_slices() -> None:
     merged = together([Part(rank(0), 0), Part(Profile(Decoded(factories.all_tables(), factories.info(rank=1))), 0)])
     streams = next(layer for layer in layers(Slices(merged)) if layer.title == "stream")

@@ -43,6 +43,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> Runs:
     return let
 
 
+@pytest.mark.slow
 def test_a_gate_compares_the_last_run(ended: Runs) -> None:
     ended(run(100_000_000), run(200_000_000))
     assert [one.holds for one in gates.require("step <= 200ms and idle <= 50% and last == step")] == [True] * 3

@@ -56,6 +56,7 @@ def test_the_analysis_can_run_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert len(npuprof.load(tables).kernels) == 4
 
 
+@pytest.mark.slow
 def test_a_directory_that_cannot_be_made_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.warns(NpuprofWarning, match="the recording cannot be moved to .*: it stays in "):

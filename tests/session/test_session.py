@@ -133,6 +133,7 @@ def test_a_stop_that_fails_keeps_the_recording_and_tells(make_session: MakeSessi
     make_session().start().stop()
 
 
+@pytest.mark.slow
 def test_what_the_sampler_of_stacks_missed_is_no_error_of_the_front_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,6 +164,7 @@ def slow_computer(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     return system
 
 
+@pytest.mark.slow
 def test_a_recording_holds_the_times_of_the_model_and_says_how_much_it_leaves_out(
     slow_computer: FakeClock, tmp_path: Path
 ) -> None:

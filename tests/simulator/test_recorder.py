@@ -90,6 +90,7 @@ def test_a_vector_kernel_that_is_launched_as_a_mixed_one_keeps_no_cube_core_busy
     assert (track.task_type, track.blocks, track.mix) == (109, 48, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [1, 24, 48, 100])
 def test_no_core_is_busier_than_its_task_lasts(record: Record, blocks: int) -> None:
     """The vendor divides the cube's cycles by the duration of the task: counters of two cores for one gave 200 %."""

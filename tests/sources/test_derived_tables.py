@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from npuprof import tables
 from npuprof.analysis.summary import summarise
@@ -69,6 +70,7 @@ def test_intervals_that_contradict_the_rows_are_told() -> None:
         assert any("do not compare" in one for one in messages(run(kernels=kernels, overlap=told))) is contradicts
 
 
+@pytest.mark.slow
 def test_steps_in_which_the_vendor_counted_the_tasks_of_operators_are_told() -> None:
     step = pd.array([1, 1], "Int64")
     tables_of_run = {

@@ -141,6 +141,7 @@ def test_what_a_timeline_loses_is_told(tmp_path: Path, what: str) -> None:
     assert run.ledger[["in_tables", "used", "left_out"]].sum(axis=None) == run.ledger["rows"].sum()
 
 
+@pytest.mark.slow
 def test_a_flow_that_leads_to_no_row_is_told(tmp_path: Path) -> None:
     maker = small_trace()
     maker.flow("HostToDevice", "77", (CANN, 2, 19), (NPU, 2, 777))

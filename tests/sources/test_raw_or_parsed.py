@@ -65,6 +65,7 @@ _DAMAGE: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.slow
 def test_whole_raw_data_is_shown_before_its_result(prof: Path) -> None:
     assert not raw_problem(prof)
     run = npuprof.load(prof)

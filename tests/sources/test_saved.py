@@ -95,6 +95,7 @@ def test_every_row_is_accounted_for(path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "stored"),
     [
@@ -111,6 +112,7 @@ def test_a_statistic_of_mixed_types_is_saved_as_text(tmp_path: Path, column: lis
     assert [None if value is np.nan else value for value in again["a"].tolist()] == stored
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["../../outside", "/outside", "a/b", ".", "..", "", "\ud800", "x" * 300])
 def test_the_name_of_a_statistic_leads_nowhere_else(tmp_path: Path, name: str) -> None:
     frame = pd.DataFrame({"a": [1]})
@@ -120,6 +122,7 @@ def test_the_name_of_a_statistic_leads_nowhere_else(tmp_path: Path, name: str) -
     assert all(path.is_relative_to(saved) for path in tmp_path.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_a_file_that_was_set_up_for_more_takes_no_memory(path: Path) -> None:
     with (path / "kernels.parquet").open("r+b") as file:
         file.truncate(256 << 20)

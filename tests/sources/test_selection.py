@@ -127,6 +127,7 @@ def test_an_unknown_step_is_an_error_that_names_those_there_are() -> None:
         chosen([1], None, None).windows(tables.empty("steps"), 0)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(1, 5)), max_size=4),
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), min_size=1, max_size=20),

@@ -78,6 +78,7 @@ def test_times_are_relative_and_exact() -> None:
     assert "second</b><br>300 ns, at 1.50 µs" in bars(figure)["hover"].iloc[1]
 
 
+@pytest.mark.slow
 def test_a_window_shows_what_touches_it_in_more_detail() -> None:
     run = factories.profile(20_000)
     start = factories.START_NS + 400_000_000
@@ -156,6 +157,7 @@ def test_deep_stacks_and_many_threads_are_folded_and_not_lost() -> None:
     assert figure.layout.yaxis.ticktext[-1] == "Python · 37 more"
 
 
+@pytest.mark.slow
 def test_every_lane_keeps_its_busy_time() -> None:
     run = factories.profile(5_000)
     fine, coarse = picture(run, None, None, 10**6), picture(run, None, None, 300)
@@ -187,6 +189,7 @@ def test_tasks_that_are_no_kernels_are_drawn_beside_them() -> None:
     assert after["hover"].str.contains("MEMCPY_ASYNC").sum() == 1
 
 
+@pytest.mark.slow
 def test_text_and_background_suit_light_and_dark_themes() -> None:
     layout = timeline(factories.profile(5), Info()).layout
 

@@ -90,6 +90,7 @@ def test_zooming_in_shows_slices_one_by_one() -> None:
     assert bars.row.tolist() == list(range(50_000, 50_011))
 
 
+@pytest.mark.slow
 def test_bars_keep_their_places_when_the_window_moves() -> None:
     index = _index([(10 * i, 5) for i in range(100_000)])
 

@@ -22,6 +22,7 @@ def _number(timeline: Timeline, table: str, row: int) -> int:
     return timeline.slices.first[table] + row
 
 
+@pytest.mark.slow
 def test_a_small_run_is_shown_slice_by_slice(timeline: Timeline) -> None:
     shown = timeline.view()
 
@@ -128,6 +129,7 @@ def test_an_operator_has_its_effects(timeline: Timeline) -> None:
     assert not found.more
 
 
+@pytest.mark.slow
 def test_a_call_around_the_whole_run_tells_that_it_has_more_effects(timeline: Timeline) -> None:
     timeline.select(_number(timeline, "python", 0))
     found = timeline.arrows()[1]
@@ -172,6 +174,7 @@ def test_selecting_a_bar_selects_its_slice_or_marks_its_stretch() -> None:
     timeline.select_bar(-1)
 
 
+@pytest.mark.slow
 def test_search_finds_counts_and_walks_through_matches(timeline: Timeline) -> None:
     found = timeline.search("matmul")
 
@@ -189,6 +192,7 @@ def test_search_finds_counts_and_walks_through_matches(timeline: Timeline) -> No
     assert timeline.next_match() is None
 
 
+@pytest.mark.slow
 def test_matches_stand_out(timeline: Timeline) -> None:
     timeline.search("MatMul")
     shown = timeline.view()
@@ -200,6 +204,7 @@ def test_matches_stand_out(timeline: Timeline) -> None:
     assert (timeline.view().opacity == 1).all()
 
 
+@pytest.mark.slow
 def test_rows_of_a_table_light_up(timeline: Timeline) -> None:
     timeline.light_up("kernels", np.array([9, 3]), "two kernels")
 
@@ -214,6 +219,7 @@ def test_a_wrong_expression_is_told(timeline: Timeline) -> None:
         timeline.search("(", regex=True)
 
 
+@pytest.mark.slow
 def test_the_readout_sums_the_range_up(timeline: Timeline) -> None:
     kernels = timeline.tables["kernels"]
     first, last = int(kernels["start_ns"].iloc[20]), int((kernels["start_ns"] + kernels["duration_ns"]).iloc[29])
@@ -292,6 +298,7 @@ def test_the_queue_levels_and_planes_have_groups_of_their_own() -> None:
     assert counted == 3 + 2 + 4 + 10 + 100 + 100 + 100 + 20 + 100 + 200
 
 
+@pytest.mark.slow
 def test_counters_are_lines_below() -> None:
     run = factories.profile(50)
     index = np.arange(5_000)
@@ -346,6 +353,7 @@ def test_details_tell_all_that_is_known(timeline: Timeline) -> None:
     assert "hf32" not in told
 
 
+@pytest.mark.slow
 def test_hover_has_shapes_stack_and_units() -> None:
     run = factories.profile(10)
     run["kernels"]["aic_mac_ratio"] = 0.43

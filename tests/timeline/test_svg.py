@@ -62,12 +62,14 @@ def test_hostile_names_are_text_and_the_picture_stays_small(name: str) -> None:
     assert tags == {f"{_SPACE}{tag}" for tag in ("svg", "text", "tspan", "rect", "path", "title")}
 
 
+@pytest.mark.slow
 def test_it_refers_to_nothing_and_has_no_script() -> None:
     text = timeline_svg(factories.profile(500), factories.info())
     assert text.count("http") == 1  # the name of the format
     assert re.search(r"href|src=|url\(|script|<style|\son\w+=|@import|foreignObject", text) is None
 
 
+@pytest.mark.slow
 def test_a_window_holds_its_slices_only() -> None:
     run = factories.profile(20)
     start = int(run["kernels"]["start_ns"].iloc[5])
@@ -93,6 +95,7 @@ def test_the_window_is_the_width_of_the_picture() -> None:
     assert "20 µs" in texts(root)
 
 
+@pytest.mark.slow
 def test_many_slices_are_few_bars_that_tell_how_many() -> None:
     text = timeline_svg(factories.profile(20_000), factories.info())
     assert len(bars(parsed(text))) <= 400

@@ -130,6 +130,7 @@ def test_the_workload_fits_the_front_end_and_the_machine(
     assert workloads.options_for(collector, "out").collector == collector
 
 
+@pytest.mark.slow
 def test_the_copies_of_pyacl_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from npuprof.simulator import acl
 

@@ -52,6 +52,7 @@ def test_a_row_that_is_missing_is_counted(both: Path) -> None:
     assert (kernels.passed, "rows of ours" in kernels.detail) == (False, True)
 
 
+@pytest.mark.slow
 def test_raw_data_without_a_result_cannot_be_compared(samples: Path, tmp_path: Path) -> None:
     source = raw_sample(samples, "minimal")
     (check,) = compare(writable_copy(source, tmp_path / source.name))

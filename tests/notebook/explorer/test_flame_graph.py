@@ -131,6 +131,7 @@ def test_a_search_tells_its_share_and_a_wrong_pattern_what_is_wrong() -> None:
     assert "cannot be read" not in _said(view)
 
 
+@pytest.mark.slow
 def test_keys_of_the_browser_arrive_and_others_are_let_pass() -> None:
     flame = _flame()
     view = FlameGraphView(flame)

@@ -316,6 +316,7 @@ def test_a_load_that_fails_is_told(simulated: PanelController, later: Later, pat
     assert simulated.opened is None
 
 
+@pytest.mark.slow
 def test_delete_asks_first(simulated: PanelController, later: Later) -> None:
     _record(simulated, later, "one")
     (run,) = run_history.ended_runs()

@@ -112,6 +112,7 @@ def _opened(*runs: Profile) -> list[Any]:
     return opened_view(Opened("two runs", runs))
 
 
+@pytest.mark.slow
 def test_two_runs_are_compared_by_a_step_with_their_figures() -> None:
     before, after = (runs.run([[("MatMul", "8,8", time)]], name=name) for name, time in (("slow", 900), ("<b>", 500)))
     html, waterfall, flame = _opened(before, after)

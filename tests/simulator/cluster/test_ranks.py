@@ -310,6 +310,7 @@ def test_what_is_recorded_follows_the_level(tmp_path: Path) -> None:
     assert run.communication_tasks["size_bytes"].isna().all()
 
 
+@pytest.mark.slow
 def test_more_steps_than_task_ids_are_all_found(tmp_path: Path) -> None:
     def work(rank: Rank) -> None:
         x = np.ones(1, np.float32)
@@ -349,6 +350,7 @@ def test_the_machine_of_the_process_is_untouched() -> None:
     assert simulator.current() is before
 
 
+@pytest.mark.slow
 def test_calls_of_arrays_host_work_and_collectives_have_the_users_line(tmp_path: Path) -> None:
     def work(rank: Rank) -> None:
         rank.host_work(1e-3, "DataLoader")
@@ -372,6 +374,7 @@ def test_calls_of_arrays_host_work_and_collectives_have_the_users_line(tmp_path:
     assert "aclrtSynchronizeEvent" in set(calls["name"])
 
 
+@pytest.mark.slow
 def test_a_run_on_virtual_clocks_leaves_out_all_that_this_computer_takes(tmp_path: Path) -> None:
     simulator.ranks(1).run(lambda rank: rank.host_work(1e-3), tmp_path / "run")
     info = npuprof.load(tmp_path / "run" / "rank_0").info

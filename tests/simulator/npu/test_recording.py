@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import npuprof
 from npuprof.simulator import Simulator, npu
@@ -10,6 +11,7 @@ from tests.simulator.conftest import Record
 from tests.simulator.npu.strategies import Values
 
 
+@pytest.mark.slow
 def test_a_recorded_program_is_read_back_as_it_was_launched(record: Record, host: Values) -> None:
     def program(_: Simulator) -> None:
         x = npu.array(host)

@@ -31,6 +31,7 @@ def by_decimal(text: str, multiplier: int) -> int:
         return int((Decimal(text) * multiplier).quantize(Decimal(1), rounding=ROUND_HALF_UP))
 
 
+@pytest.mark.slow
 @given(st.lists(decimals, min_size=1), st.sampled_from([1, 1000, 1_000_000, 1 << 20]))
 def test_any_decimals_are_exact(texts: list[str], multiplier: int) -> None:
     values, valid = scaled(texts, multiplier)
@@ -118,6 +119,7 @@ def test_json_values_of_every_type_become_ns() -> None:
     assert (values.tolist(), valid.tolist()) == ([1500, 2000, 3250, 0, 0], [True, True, True, False, False])
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.none() | decimals, max_size=8)
     | st.lists(st.none() | decimals | _odd | st.text(max_size=4), max_size=8),

@@ -77,6 +77,7 @@ def test_damaged_cells_cost_no_row_without_a_note(whole: Path, tmp_path: Path) -
         assert notes["count"].sum() >= max(lost.values()), (damaged, lost)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "column", "count"),
     [
@@ -104,6 +105,7 @@ def test_cells_that_every_version_fills_and_that_are_empty_are_told(
         assert decoded.tables["steps"]["step"].isna().all()
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_described_twice_counts_once(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / whole.name
     path.write_bytes(whole.read_bytes())
@@ -117,6 +119,7 @@ def test_a_kernel_that_is_described_twice_counts_once(whole: Path, tmp_path: Pat
     assert told[f"{whole.name}: COMPUTE_TASK_INFO"] == 2
 
 
+@pytest.mark.slow
 def test_rows_of_a_table_that_nothing_reads_are_noted(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / whole.name
     path.write_bytes(whole.read_bytes())

@@ -73,6 +73,7 @@ def test_of_text_and_database_each_table_is_of_the_form_that_has_it(tmp_path: Pa
     assert both.notes["message"].str.contains(f"of msprof_{STAMP}.db: api, tasks").any()
 
 
+@pytest.mark.slow
 def test_text_is_not_said_to_be_all_that_a_result_with_a_database_may_hold(tmp_path: Path) -> None:
     output = tmp_path / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
     output.mkdir(parents=True)
@@ -124,6 +125,7 @@ def test_a_file_of_another_suffix_is_known_by_its_content(tmp_path: Path) -> Non
     assert database.recognises(path)
 
 
+@pytest.mark.slow
 def test_what_is_left_of_text_beside_a_database_is_read_too(tmp_path: Path) -> None:
     output = tmp_path / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
     output.mkdir(parents=True)

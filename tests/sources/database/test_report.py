@@ -111,6 +111,7 @@ def test_the_first_version(tmp_path: Path) -> None:
     assert not len(run.notes)
 
 
+@pytest.mark.slow
 def test_the_second_version_keeps_times_as_text_exactly(tmp_path: Path) -> None:
     decoded = database.read(_second(tmp_path / "report_1.db", str))
     for name, frame in decoded.tables.items():

@@ -50,6 +50,7 @@ def test_flipped_cut_and_strange_bytes_end_in_tables(read: Reader, data: st.Data
     check(run, read)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_bytes_without_any_sense_end_in_tables(read: Reader, data: st.DataObject) -> None:

@@ -76,6 +76,7 @@ def test_a_run_without_such_ranges_has_no_column() -> None:
     assert "flops" not in frames["operators"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [None, 7])
 def test_a_result_of_torch_npu_has_the_column(tmp_path: Path, steps: int | None) -> None:
     maker = small_trace()

@@ -130,6 +130,7 @@ def test_damaged_ranges_give_tables(data: st.DataObject, tmp_path: Path) -> None
     assert len(read(tmp_path).tables["operators"]) <= len(RANGES)
 
 
+@pytest.mark.slow
 def test_text_files_alone_beside_a_raw_directory_are_joined_with_it(tmp_path: Path) -> None:
     root = tmp_path / "host_1_ascend_ms"
     directory = RawDirectory(root / "PROF_000001_20251120005320000_ABCDEFGHIJKLMNOP")

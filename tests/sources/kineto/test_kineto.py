@@ -105,6 +105,7 @@ def test_any_time_of_three_decimals_is_exact(relative_ns: int) -> None:
     assert operators["duration_ns"].tolist() == [1001]
 
 
+@pytest.mark.slow
 def test_operators_have_shapes_numbers_steps_and_the_stack_of_python_calls_around_them(run: Profile) -> None:
     first, second, backward = (run.operators.iloc[row] for row in range(3))
     assert (first["name"], first["input_shapes"], first["input_dtypes"]) == (
@@ -126,6 +127,7 @@ def test_ranges_of_the_user_are_marks_with_the_time_that_the_gpu_spent_on_them(r
     assert (mark["device_start_ns"], mark["device_duration_ns"]) == (ns(8), 12_000)
 
 
+@pytest.mark.slow
 def test_what_ran_on_the_gpu_are_tasks_and_kernels(run: Profile) -> None:
     assert run.tasks["task_type"].tolist() == ["kernel", "gpu_memcpy"]
     assert run.tasks["stream_id"].tolist() == [7, 7]
@@ -150,6 +152,7 @@ def test_a_collective_is_communication_and_no_kernel(trace: KinetoTrace, tmp_pat
     assert run.tasks["name"].tolist()[-1] == name
 
 
+@pytest.mark.slow
 def test_causes_lead_from_the_operator_over_the_call_to_the_task(run: Profile) -> None:
     rows = [tuple(row) for row in run.links.astype(object).values.tolist()]
     assert sorted(rows) == [
@@ -183,6 +186,7 @@ def test_a_block_freed_that_was_allocated_before_has_its_end_only(tmp_path: Path
     assert blocks["released_ns"].fillna(-1).tolist() == [ns(1), -1, -1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
 def test_older_versions_tell_the_base_behind_the_events(trace: KinetoTrace, tmp_path: Path, name: str) -> None:
     trace.base_behind = True

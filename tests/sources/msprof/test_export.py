@@ -66,6 +66,7 @@ def test_the_tables_have_the_columns_of_other_results(tmp_path: Path) -> None:
         tables.check(name, getattr(run, name))
 
 
+@pytest.mark.slow
 def test_slices_are_one_table(tmp_path: Path) -> None:
     output = tmp_path / "mindstudio_profiler_output"
     for number in range(3):
@@ -166,6 +167,7 @@ def test_communication_json_of_msprof_has_no_step_level(tmp_path: Path) -> None:
     assert statistics["communication_matrix"][["src_rank", "dst_rank"]].to_numpy().tolist() == [["0", "1"]]
 
 
+@pytest.mark.slow
 def test_an_old_result_is_placed_on_utc_by_device(tmp_path: Path) -> None:
     decoded = _read(old_result(tmp_path / "PROF_1", devices=(0, 1)))
     tasks = decoded.tables["tasks"]
@@ -214,6 +216,7 @@ def test_times_that_went_through_a_spreadsheet_are_told_not_used(tmp_path: Path)
     assert "has no start or duration" in _messages(decoded)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sample", "collector"), [({"app": "python3"}, "msprof"), ({"app": ""}, ""), (None, "")])
 def test_the_front_end_is_told_only_where_the_files_do(
     tmp_path: Path, sample: dict[str, str] | None, collector: str

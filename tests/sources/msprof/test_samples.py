@@ -99,6 +99,7 @@ def test_graph_mode_of_cann_6_holds_every_iteration_once(samples: Path) -> None:
         assert abs(found - expected) <= 5 * len(truth)  # the sums of the truth are rounded to hundredths
 
 
+@pytest.mark.slow
 def test_graph_mode_of_cann_6_is_placed_on_utc(samples: Path) -> None:
     run = _load(samples / CANN6)
     first = min(facts["first_ns"] for facts in _of(samples, CANN6, "/msprof_0_2_").values())
@@ -110,6 +111,7 @@ def test_graph_mode_of_cann_6_is_placed_on_utc(samples: Path) -> None:
     assert run.kernels["step"].notna().all()
 
 
+@pytest.mark.slow
 def test_a_run_without_device_data_is_read_from_its_result(samples: Path) -> None:
     run = _load(samples / "msprof" / "app_host_only")
     assert run.info.source == "msprof text result"

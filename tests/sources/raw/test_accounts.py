@@ -122,6 +122,7 @@ def test_calls_of_points_and_of_unknown_levels_balance(tmp_path: Path) -> None:
     assert accounts.loc["host/api_event"].tolist() == [36, 5, 0, 31]
 
 
+@pytest.mark.slow
 def test_a_record_that_a_reader_forgets_is_told(simulated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = raw.launch_tables.api_table
 

@@ -138,6 +138,7 @@ def test_step_tags_come_before_model_tags(directory: RawDirectory) -> None:
     assert decoded.tables["kernels"]["step"].isna().tolist() == [False, True]
 
 
+@pytest.mark.slow
 def test_slices_are_joined_by_the_number_in_their_names(directory: RawDirectory) -> None:
     for task in range(12):
         directory.launch(1000 * task, f"op {task}", 3, task)

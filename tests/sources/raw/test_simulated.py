@@ -30,6 +30,7 @@ def test_a_hundred_and_forty_thousand_launches_on_one_stream_join_without_a_mism
     assert decoded.notes.to_frame().empty
 
 
+@pytest.mark.slow
 def test_a_simulated_run_says_so(tmp_path: Path) -> None:
     decoded = raw.read(synthesise(tmp_path, launches=10))
     assert decoded.info.simulated

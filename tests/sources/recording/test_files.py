@@ -159,6 +159,7 @@ def test_a_recording_without_any_of_its_files_says_that_they_are_gone(copied: Pa
         npuprof.load(copied)
 
 
+@pytest.mark.slow
 def test_a_directory_that_a_link_replaces_is_told(copied: Path, tmp_path: Path) -> None:
     (prof,) = copied.glob("PROF_*")
     data = prof / "device_0" / "data"

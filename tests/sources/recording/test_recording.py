@@ -42,6 +42,7 @@ def _record(output: Path, **options: object) -> Session:
     return session
 
 
+@pytest.mark.slow
 def test_steps_own_the_kernels_launched_in_them(tmp_path: Path) -> None:
     run = _record(tmp_path).result
     assert run.steps["step"].tolist() == [0, 1]
@@ -80,6 +81,7 @@ def test_python_stacks_come_with_the_cpu_activity(tmp_path: Path) -> None:
     assert len(run.tasks) == 0
 
 
+@pytest.mark.slow
 def test_an_interrupted_recording_opens_and_says_so(tmp_path: Path) -> None:
     directory = _record(tmp_path).recording.directory
     recording = Recording.read(directory)

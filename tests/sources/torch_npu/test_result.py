@@ -81,6 +81,7 @@ def test_a_result_of_which_only_the_communication_is_left_is_recognised(tmp_path
         assert len(decode_run(found[0]).statistics[name.removesuffix(".json")]) == 1
 
 
+@pytest.mark.slow
 def test_the_files_are_joined_into_one_set_of_tables(result: Path) -> None:
     decoded = torch_npu.read(result)
     for name, frame in decoded.tables.items():
@@ -118,6 +119,7 @@ def test_without_a_table_of_kernels_they_come_from_the_timeline(result: Path) ->
     assert "no table of kernels" in messages(decoded)
 
 
+@pytest.mark.slow
 def test_of_tasks_without_a_known_type_those_with_an_operators_name_are_kernels(tmp_path: Path) -> None:
     trace = small_trace()
     names = ("aclnnAdd_AddAiCore_Add", "MEMCPY_ASYNC", "NOTIFY_WAIT", "Other", "N/A", "trans_Cast_1")
@@ -180,6 +182,7 @@ def test_an_empty_folder_of_the_framework_is_no_result(tmp_path: Path) -> None:
         torch_npu.read(tmp_path)
 
 
+@pytest.mark.slow
 def test_files_that_are_not_read_are_told(result: Path) -> None:
     (result / "ASCEND_PROFILER_OUTPUT/platform.xlsx").write_text("x")
     notes = torch_npu.read(result).notes.to_frame()

@@ -59,6 +59,7 @@ def test_an_archive_made_to_fill_memory_is_read_up_to_a_bound(
     assert peak < 20 * _MIB
 
 
+@pytest.mark.slow
 def test_an_ordinary_archive_is_read_whole_without_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_events, "_UNZIPPED_ANYWAY_BYTES", 1)
     path = tmp_path / "trace_view.json.gz"

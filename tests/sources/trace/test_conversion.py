@@ -314,6 +314,7 @@ def test_what_newer_results_tell_of_copies_and_collectives(tmp_path: Path) -> No
     assert pd.isna(task["rdma_type"])
 
 
+@pytest.mark.slow
 def test_threads_may_be_numbered_in_text(tmp_path: Path) -> None:
     maker = small_trace()
     numbered = torch_npu.read(maker.write(tmp_path / "numbers.json"))
@@ -324,6 +325,7 @@ def test_threads_may_be_numbered_in_text(tmp_path: Path) -> None:
         assert in_text.tables[name]["thread_id"].tolist() == numbered.tables[name]["thread_id"].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kept", "message", "count"),
     [

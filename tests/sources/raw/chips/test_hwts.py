@@ -162,6 +162,7 @@ def test_counters_go_to_the_kernels_of_their_ids_in_order(directory: HwtsDirecto
     assert not [name for name in kernels if str(name).startswith(("aic_", "aiv_"))]
 
 
+@pytest.mark.slow
 def test_memory_bound_is_loading_over_computing(directory: HwtsDirectory) -> None:
     for task, loading in ((0, 300), (1, 0)):
         directory.launch(1000 * task, "op", 3, task)

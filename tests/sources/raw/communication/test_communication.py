@@ -57,6 +57,7 @@ def _plain(frame: pd.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in chosen.where(chosen.notna(), None).to_numpy().tolist()]
 
 
+@pytest.mark.slow
 def test_operators_are_those_of_communication_op(database: sqlite3.Connection, everything: Decoded) -> None:
     strings = dict(database.execute("SELECT id, value FROM STRING_IDS"))
     dtypes = _enumeration(database, "HCCL_DATA_TYPE")

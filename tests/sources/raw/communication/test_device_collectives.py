@@ -81,6 +81,7 @@ def _write_run(directory: DeviceCollectives) -> None:
     directory.task(600, 610, 30, 9, sqe=7)  # while no kernel runs
 
 
+@pytest.mark.slow
 def test_tasks_on_the_streams_of_a_group_are_steps_of_the_kernel_that_runs(directory: DeviceCollectives) -> None:
     _write_run(directory)
     decoded = raw.read(directory.finish())
@@ -118,6 +119,7 @@ def test_tasks_on_the_streams_of_a_group_are_steps_of_the_kernel_that_runs(direc
     assert decoded.statistics["mc2_comm_info"]["Stream IDs"].tolist() == ["30,31"]
 
 
+@pytest.mark.slow
 def test_without_records_of_ai_cpus_steps_are_what_the_device_says(directory: DeviceCollectives) -> None:
     _write_run(directory)
     directory.streams.pop(_AICPU)
@@ -141,6 +143,7 @@ def test_steps_of_both_sides_are_in_order_of_time(directory: DeviceCollectives) 
     pd.testing.assert_frame_equal(tables.sort_by_time(frames["communication"]), frames["communication"])
 
 
+@pytest.mark.slow
 def test_kernels_of_a_captured_graph_issue_for_the_stream_that_was_captured(directory: DeviceCollectives) -> None:
     directory.group(5, 20, 30)
     directory.captured(10, 50, 20, 9)

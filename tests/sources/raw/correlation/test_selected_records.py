@@ -92,6 +92,7 @@ def test_a_part_is_the_same_as_that_part_of_the_whole(path: Path, seed: int) -> 
     same(part, whole)
 
 
+@pytest.mark.slow
 def test_collectives_are_joined_whole_and_kernels_outside_are_not(tmp_path: Path) -> None:
     path = busy(tmp_path / "PROF_busy")
     whole = raw.read(path)
@@ -103,6 +104,7 @@ def test_collectives_are_joined_whole_and_kernels_outside_are_not(tmp_path: Path
     assert 0 < len(part.tables["kernels"]) < len(whole.tables["kernels"])
 
 
+@pytest.mark.slow
 def test_records_outside_are_not_joined(tmp_path: Path) -> None:
     path = simulated(tmp_path)
     whole = raw.read(path)

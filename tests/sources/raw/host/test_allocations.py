@@ -65,6 +65,7 @@ def _plain(frame: pd.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in chosen.where(chosen.notna(), None).to_numpy().tolist()]
 
 
+@pytest.mark.slow
 def test_blocks_are_those_of_operator_memory(samples: Path, everything: Decoded) -> None:
     expected = []
     for row in _csv(samples, "operator_memory"):
@@ -189,6 +190,7 @@ def test_what_is_taken_and_not_given_back_is_what_is_held(
         assert blocks.loc[alive, "size_bytes"].sum() == allocated
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("machine")
 def test_arrays_of_the_simulated_npu_are_its_allocations(tmp_path: Path) -> None:
     with npuprof.profile(collector="simulator", memory=True, output=tmp_path) as prof:

@@ -117,6 +117,7 @@ def test_tasks_launched_while_a_model_runs_belong_to_it(directory: Captures) -> 
     assert kernels["model_id"].tolist()[0] == 7
 
 
+@pytest.mark.slow
 def test_a_run_without_models_has_no_such_column(directory: Captures) -> None:
     directory.launch(100, "eager", 3, 0)
     decoded = raw.read(directory.finish())

@@ -38,6 +38,7 @@ def test_names_of_a_sample_have_the_hashes_of_its_dictionary(samples: Path) -> N
     assert [hash_of(name) for _, name in entries] == [int(number) for number, _ in entries]
 
 
+@pytest.mark.slow
 def test_a_missing_dictionary_is_told_where_rows_show_numbers(tmp_path: Path) -> None:
     directory = RawDirectory(tmp_path / "PROF_1")
     for turn in range(3):

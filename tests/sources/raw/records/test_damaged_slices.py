@@ -161,6 +161,7 @@ def test_a_slice_that_is_there_twice_counts_once(stream: str, run: Path) -> None
                 copy.unlink()
 
 
+@pytest.mark.slow
 def test_a_copy_under_the_other_age_of_a_stream_counts_once(run: Path) -> None:
     expected = raw.read(run)
     aging = run / "host/data/aging.compact.task_track.slice_0"
@@ -170,6 +171,7 @@ def test_a_copy_under_the_other_age_of_a_stream_counts_once(run: Path) -> None:
     assert _warnings(decoded)["message"].str.contains("here twice").any()
 
 
+@pytest.mark.slow
 def test_a_whole_slice_behind_its_cut_copy_counts_once(run: Path) -> None:
     slices = reslice(run, "stars_soc.data.0", 64 * 20, marks=False)
     expected = raw.read(run)

@@ -78,6 +78,7 @@ def test_a_cut_of_a_whole_records_length_is_marked_where_the_mark_tells_it(tmp_p
     assert count == _COUNT - 1
 
 
+@pytest.mark.slow
 def test_records_with_a_magic_word_need_no_mark(tmp_path: Path) -> None:
     run = synthesise(tmp_path, launches=20)
     path = run / "device_0/data/stars_soc.data.0.slice_0"

@@ -55,6 +55,7 @@ def samples_dir(tmp_path: Path) -> Samples:
     return Samples(tmp_path / "PROF_test")
 
 
+@pytest.mark.slow
 def test_both_versions_of_hbm_are_read(samples_dir: Samples, tmp_path: Path) -> None:
     samples_dir.put("hbm.data", "QQII", (1000, 8, 0, 3), (2000, 1 << 20, 0, 3))
     newer = Samples(tmp_path / "PROF_newer")
@@ -198,6 +199,7 @@ def test_qos_is_named_by_the_options(samples_dir: Samples) -> None:
     }
 
 
+@pytest.mark.slow
 def test_links_between_chips_and_power_samples(samples_dir: Samples) -> None:
     link = struct.pack("<HHIQHHIIIQQ", 0b011011 | 0b111111 << 10, 0x6BD3, 0, DEVICE_COUNTER + 50, 0, 3, 0, 0, 0, 7, 8)
     power = struct.pack("<HHIQQ20H", 0b011101 | 1 << 10, 0x6BD3, 0, DEVICE_COUNTER + 50, 0, *range(20))
@@ -222,6 +224,7 @@ def test_voltages_are_told_apart_by_their_kind(samples_dir: Samples) -> None:
     }
 
 
+@pytest.mark.slow
 def test_cores_sampled_by_time_are_no_counters_of_kernels(samples_dir: Samples) -> None:
     samples_dir.change("device_0/sample.json", ai_core_profiling_mode="sample-based")
     for core in (2, 30):
@@ -360,6 +363,7 @@ def test_cache_rates_of_a_task_id_used_twice_go_by_turns(samples_dir: Samples) -
     assert frame["Victim Rate"].tolist() == [0.1] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("platform", "family"), FAMILIES.items())
 def test_the_hit_rate_of_the_cache_is_shown_for_the_chips_for_which_the_vendor_shows_one(
     samples_dir: Samples, platform: str, family: Family

@@ -82,6 +82,7 @@ def _csv(expected: Path, name: str) -> pd.DataFrame:
     return stripped
 
 
+@pytest.mark.slow
 def test_every_stream_of_the_sample_is_decoded(everything: Decoded) -> None:
     notes = everything.notes.to_frame()
     assert not notes["message"].str.contains("not decoded").any()
@@ -257,6 +258,7 @@ def test_real_host_cpu_samples_are_those_of_the_timeline(name: str, samples: Pat
     assert summed("cpu")["Total Cpu Numbers"] == _series(frame, "CPU Usage CPU")["instance"].nunique()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _HOST_RUNS)
 def test_real_host_memory_samples_stand_at_their_own_time(name: str, samples: Path) -> None:
     frame, shown, summed = _host_run(samples, name)
