@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import os
 import secrets
@@ -10,9 +11,10 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from stat import S_IMODE
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TextIO, TypeAlias, cast
 
 from npuprof.errors import NpuprofError
 from npuprof.quantities import size
@@ -303,3 +305,32 @@ def _room(place: Path) -> tuple[int, bool]:
             state = os.statvfs(around)
             return state.f_bavail * state.f_frsize, bool(state.f_favail or not state.f_files)
     return 0, True
+
+
+def write_text(path: str | PathLike[str], content: str) -> Path:
+    """Write a text file atomically, compressed if its name ends in ``.gz``, and return its path."""
+    target = Path(path)
+    with replacing(target, like_before=True) as file, text(file, target) as out:
+        out.write(content)
+    return target
+
+
+def text(file: BinaryIO, path: Path) -> TextIO:
+    """Return the UTF-8 text of a file, compressed if its name ends in ``.gz``."""
+    out = gzip.GzipFile(fileobj=file, mode="wb") if path.suffix == ".gz" else file
+    return io.TextIOWrapper(cast("BinaryIO", out), encoding="utf-8", errors="backslashreplace")
+
+
+def empty_directory(path: str | PathLike[str]) -> Path:
+    """Return the path of a directory to save in.
+
+    Raises
+    ------
+    NpuprofError
+        If the directory exists and is not empty.
+    """
+    directory = Path(path)
+    with suppress(OSError):  # which is told when it is written to
+        if next(directory.iterdir(), None) is not None:
+            raise NpuprofError(f"{directory} is not empty: choose a new directory to save the profile in")
+    return directory

@@ -84,7 +84,7 @@ class Comparison(Difference):
         from npuprof.exports.difference import difference_page
 
         figures = {"Waterfall": self.plot_waterfall(), "Differential flame graph": self.plot_flamegraph()}
-        return _written(path, difference_page(self, figures))
+        return atomic.write_text(path, difference_page(self, figures))
 
     def _repr_html_(self) -> str:
         from npuprof.exports.difference import difference_html
@@ -93,10 +93,3 @@ class Comparison(Difference):
 
     def _ipython_display_(self) -> None:
         interactive.show_comparison(self)
-
-
-def _written(path: str | PathLike[str], content: str) -> Path:
-    target = Path(path)
-    with atomic.replacing(target, like_before=True) as file:
-        file.write(content.encode("utf-8", "backslashreplace"))
-    return target

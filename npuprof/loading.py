@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from npuprof.comparison import Comparison
 from npuprof.errors import OptionsError, SourceError
 from npuprof.options.reading import FORMS
 from npuprof.profiles import Profile
@@ -17,6 +16,9 @@ from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import Run, detect
 from npuprof.sources.files.walk import Walk
 from npuprof.sources.selection import Moment, Selection, choose
+
+if TYPE_CHECKING:
+    from npuprof.comparison import Comparison
 
 
 def load(
@@ -122,6 +124,8 @@ def compare(
     NpuprofError
         If a side has no step and no device time.
     """
+    from npuprof.comparison import Comparison
+
     return Comparison.of(_runs(a), _runs(b), names)
 
 

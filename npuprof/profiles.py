@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, TextIO, cast
+from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
@@ -50,7 +47,7 @@ class Exports(Figures):
         from npuprof.exports import chrome_trace
 
         target = Path(path)
-        with atomic.replacing(target, like_before=True) as file, _text(file, target) as out:
+        with atomic.replacing(target, like_before=True) as file, atomic.text(file, target) as out:
             chrome_trace.write(out, self._merged_tables(), self._merged_info(), pretty=pretty)
         return target
 
@@ -65,7 +62,7 @@ class Exports(Figures):
         from npuprof.exports.stacks import folded_stacks
 
         lines = folded_stacks(self._merged_tables(apart=True), metric)
-        return written(path, "".join(f"{line}\n" for line in lines))
+        return atomic.write_text(path, "".join(f"{line}\n" for line in lines))
 
     def to_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
         """Write the memory over time, of one device or all, as ``.json``, ``.json.gz`` or ``.html``.
@@ -82,8 +79,8 @@ class Exports(Figures):
             from npuprof.figures.memory import plot_memory
 
             selected = {**tables, "memory": memory_timeline.select(tables["memory"], device)}
-            return written(path, self._page({"Memory": plot_memory(selected, self._merged_info())}))
-        return written(path, memory_timeline.content(Path(path).name, tables["memory"], device))
+            return atomic.write_text(path, self._page({"Memory": plot_memory(selected, self._merged_info())}))
+        return atomic.write_text(path, memory_timeline.content(Path(path).name, tables["memory"], device))
 
     def _table(self, name: str) -> pd.DataFrame:
         """Return a table by name.
@@ -110,7 +107,7 @@ class Exports(Figures):
 
         target = Path(path)
         frame = self._table(table) if isinstance(table, str) else table
-        with atomic.replacing(target, like_before=True) as file, _text(file, target) as out:
+        with atomic.replacing(target, like_before=True) as file, atomic.text(file, target) as out:
             write_csv(out, frame)
         return target
 
@@ -339,7 +336,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
 
         timeline, flame = report_figures(self.tables, self.info, limit_bytes=_PAGE_FIGURES_BYTES)
         figures = {"Timeline": timeline, "Flame graph": flame}
-        return written(path, self._page(figures, timeline_svg(self.tables, self.info)))
+        return atomic.write_text(path, self._page(figures, timeline_svg(self.tables, self.info)))
 
     def _table(self, name: str) -> pd.DataFrame:
         named = {**self.statistics, **self.tables}
@@ -364,7 +361,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         NpuprofError
             If the directory exists and is not empty.
         """
-        directory = new_directory(path)
+        directory = atomic.empty_directory(path)
         saved.write(directory, Decoded(self.tables, self.info, self._notes, self.statistics))
         return directory
 
@@ -379,31 +376,3 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         from npuprof.exports.html import report_html
 
         return report_html(self.summary, self.info, self.notes, self.advice())
-
-
-def new_directory(path: str | PathLike[str]) -> Path:
-    """Return the path of a directory to save in.
-
-    Raises
-    ------
-    NpuprofError
-        If the directory exists and is not empty.
-    """
-    directory = Path(path)
-    with suppress(OSError):  # which is told when it is written to
-        if next(directory.iterdir(), None) is not None:
-            raise NpuprofError(f"{directory} is not empty: choose a new directory to save the profile in")
-    return directory
-
-
-def written(path: str | PathLike[str], content: str) -> Path:
-    """Write a text file atomically, compressed if its name ends in ``.gz``, and return its path."""
-    target = Path(path)
-    with atomic.replacing(target, like_before=True) as file, _text(file, target) as out:
-        out.write(content)
-    return target
-
-
-def _text(file: BinaryIO, path: Path) -> TextIO:
-    out = gzip.GzipFile(fileobj=file, mode="wb") if path.suffix == ".gz" else file
-    return io.TextIOWrapper(cast("BinaryIO", out), encoding="utf-8", errors="backslashreplace")

@@ -54,11 +54,6 @@ def plot_waterfall(
     begins = ends[0] + np.cumsum([0, *deltas])[:-1]
     titles = [label(names[1], _LONGEST_NAME), *(label(one, _LONGEST_NAME) for one in bars["title"]), "the rest"]
     titles = _distinct([*titles, label(names[0], _LONGEST_NAME)])
-    spread: list[tuple[float, float]] = [
-        (0, 0) if pd.isna(low) else (max(high - delta, 0) / unit_ns, max(delta - low, 0) / unit_ns)
-        for low, high, delta in zip(bars["low_ns"], bars["high_ns"], bars["delta_ns"], strict=True)
-    ]
-    spread = [(0, 0), *spread, (0, 0), (0, 0)]
     whys = ["", *bars["why"], "", ""]
     lengths = [ends[0], *deltas, ends[1]]
     texts = [duration(ends[0]), *(signed(one) for one in deltas), duration(ends[1])]
@@ -72,14 +67,7 @@ def plot_waterfall(
                 "color": [FOREGROUND, *(SLOWER if one > 0 else FASTER for one in deltas), FOREGROUND],
                 "line": {"width": 0},
             },
-            error_x={
-                "type": "data",
-                "array": [one for one, _ in spread],
-                "arrayminus": [one for _, one in spread],
-                "color": FOREGROUND,
-                "thickness": 1,
-                "visible": any(map(any, spread)),
-            },
+            error_x=_whiskers(bars, unit_ns),
             text=texts,
             textposition="outside",
             cliponaxis=False,
@@ -89,15 +77,29 @@ def plot_waterfall(
         )
     )
     edges = [*begins.tolist(), *ends]
-    low, high = min(edges), max(edges)
-    margin = max(high - low, 1) * 0.25
-    start = max(low - margin, 0)
-    figure.update_xaxes(
-        ticksuffix=f" {unit}", range=[start / unit_ns, (high + margin) / unit_ns], exponentformat="none"
-    )
+    margin = max(max(edges) - min(edges), 1) * 0.25
+    shown = [max(min(edges) - margin, 0) / unit_ns, (max(edges) + margin) / unit_ns]
+    figure.update_xaxes(ticksuffix=f" {unit}", range=shown, exponentformat="none")
     figure.update_yaxes(autorange="reversed", showgrid=False, type="category")
     figure.update_layout(bargap=0.25)
     return figure
+
+
+def _whiskers(bars: pd.DataFrame, unit_ns: int) -> dict[str, object]:
+    """Return the intervals of the bars as plotly's error bars; the first, the rest and the last have none."""
+    spread: list[tuple[float, float]] = [
+        (0, 0) if pd.isna(low) else (max(high - delta, 0) / unit_ns, max(delta - low, 0) / unit_ns)
+        for low, high, delta in zip(bars["low_ns"], bars["high_ns"], bars["delta_ns"], strict=True)
+    ]
+    spread = [(0, 0), *spread, (0, 0), (0, 0)]
+    return {
+        "type": "data",
+        "array": [above for above, _ in spread],
+        "arrayminus": [below for _, below in spread],
+        "color": FOREGROUND,
+        "thickness": 1,
+        "visible": any(map(any, spread)),
+    }
 
 
 def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info, *, subtitle: str = "") -> go.Figure:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from npuprof import interactive, tables
+from npuprof import atomic, interactive, tables
 from npuprof.analysis.correlation import LAYERS
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.notes import Notes
-from npuprof.profiles import Exports, Profile, new_directory, written
+from npuprof.profiles import Exports, Profile
 from npuprof.ranks.answers import SetAnswers
 from npuprof.ranks.clocks import boot_of, clock_table
 from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
@@ -290,7 +290,7 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
         NpuprofError
             If the directory exists and is not empty, or no run can be read.
         """
-        directory = new_directory(path)
+        directory = atomic.empty_directory(path)
         if all(entry.profile is None for entry in self.read()._entries):
             reasons = "; ".join(f"{_below(entry.run, self.root)}: {entry.problem}" for entry in self._entries[:3])
             raise NpuprofError(f"nothing was saved in {directory}, because no run can be read ({reasons})")
@@ -314,7 +314,7 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
             "Timeline": self.timeline(),
             "Flame graph": self.flamegraph(weight="host" if on_host else "device"),
         }
-        return written(path, self._page(figures))
+        return atomic.write_text(path, self._page(figures))
 
     def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
         from npuprof.exports.html import set_page_html
