@@ -57,7 +57,7 @@ class Difference:
         * ``share`` of the difference of the step;
         * ``low_ns``, ``high_ns``: the interval that 95 % of repeated draws of the steps lie in; ``p_value`` of Welch's
           t-test over steps and whether it is ``significant``: absent with one step on a side;
-        * ``why``: ``new``, ``gone``, ``count``, ``slower``, ``faster``, ``shape``, ``dtype``, ``gap``, ``wait`` ...
+        * ``why``: ``new``, ``gone``, ``count``, ``slower``, ``faster``, ``shape``, ``gap``, ``wait`` ...
     guards
         What else differs between the sides, a sentence each.
     """
@@ -249,15 +249,13 @@ class Difference:
             weights = (x[rows].mean(axis=1) + y[rows].mean(axis=1)) / 2
             chosen[rows] = noise.significant(values[rows], weights, delta[rows], deviation[rows], steps, level)
         shown = np.union1d(np.flatnonzero(depth == 0), np.argsort(-np.abs(delta), kind="stable")[:_INTERVALS])
-        ranks = [np.unique(_rank_of(side), return_inverse=True)[1] for side in (self.a, self.b)]
-        low[shown], high[shown] = noise.intervals(x[shown], y[shown], (ranks[0], ranks[1]))
+        low[shown], high[shown] = noise.intervals(x[shown], y[shown], (_rank_of(self.a), _rank_of(self.b)))
         return {"low_ns": low, "high_ns": high, "p_value": values, "significant": pd.array(chosen, "boolean")}
 
     def _places(self) -> list[str]:
-        """Return for each row the source line that most of its time comes from, of the slower side."""
+        """Return for each row the source line that most of its time on both sides comes from."""
         made, of = self._nodes
         parents = made["parent"].to_numpy(np.int64)
-        best = [("", 0)] * len(parents)
         sums: list[dict[str, int]] = [{} for _ in parents]
         for side, node in zip((self.a, self.b), of, strict=True):
             kinds = side.kinds
@@ -359,6 +357,7 @@ def _rows_of(side: Side, kinds: npt.NDArray[np.bool_]) -> pd.DataFrame:
 
 
 def _rank_of(side: Side) -> Int64:
+    """Return the number of each step's rank; each run of a side is one of its own."""
     ranks = side.steps["rank"].fillna(-1).to_numpy(np.int64)
     both = np.stack([ranks, side.steps["run"].to_numpy(np.int64)])
     return np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)

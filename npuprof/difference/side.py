@@ -19,7 +19,7 @@ from npuprof.difference.owners import OWNERS, owned
 from npuprof.difference.paths import call_paths
 from npuprof.info import Info
 
-KEYS = ("part", "cause", "path", "op", "type", "shapes", "dtypes", "line", "nth")
+KEYS = ("part", "cause", "path", "op", "type", "shapes", "line", "nth")
 """What is known of each stretch of time, absent where it is not.
 
 ``op`` is the framework's operator, ``type`` that of the kernel, the collective or the copy; ``nth`` counts collectives
@@ -192,7 +192,6 @@ def _described(run: Run, typed: bool) -> Mapping[str, Mapping[str, pd.Categorica
         "op": {"kernels": run.launches["op"].array},
         "type": types,
         "shapes": {"kernels": kernels["input_shapes"].array},
-        "dtypes": {"kernels": kernels["input_dtypes"].array},
         "line": {"kernels": lines(run.launches)},
     }
 
