@@ -1,4 +1,4 @@
-"""The long attack on what npuprof promises in SECURITY.md: ``python -m tests.campaign``; 30 minutes on two cores.
+"""The long attack on what SECURITY.md promises: ``python -m tests.campaign``, half an hour at most on two cores.
 
 Not collected by pytest. Each part prints what was tried, and every crash, hang and silent loss that it found:
 

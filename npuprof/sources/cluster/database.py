@@ -137,9 +137,10 @@ def read_communication(database: Database, groups: pd.DataFrame | None) -> Frame
             wanted[_ELAPSED] = database.either(table, columns[_ELAPSED], "elapse_time")
         always = set(wanted.values()) - {_WHERE["ranks"]}  # only files of 2024 have ranks here
         note_renamed(database, table, always, {*_WHERE.values(), *_PACKETS.values(), *link.values()})
-        # The database repeats a link for each packet size.
         listed = database.records(table, list(wanted.values()), _LIMIT)
-        records = dict.fromkeys(listed)
+        records = dict.fromkeys(listed)  # a link is repeated for each packet size
+        if name == "communication" and len(records) < len(listed):
+            database.notes.warning(table, "a row is there twice, and counted once", len(listed) - len(records))
         if database.accounts.read(table, len(listed)):
             database.accounts.keep(table, STATISTICS, len(listed))
         rows = [_placed(dict(zip(wanted, record, strict=True)), ranks_by_group) for record in records]

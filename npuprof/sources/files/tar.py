@@ -53,12 +53,15 @@ def from_tar(stream: Content, copier: Copier) -> None:
         If it is cut or damaged.
     """
     told: dict[bytes, bytes] = {}
+    is_described = False  # whether the block before was a header of the next member
     while True:
         block = stream.read(RECORD_BYTES)
         copier.count_bytes(len(block))
         if len(block) < RECORD_BYTES:
             raise tarfile.ReadError("its end is missing: it was cut")
         if not block.strip(b"\0"):
+            if is_described:
+                raise tarfile.ReadError("the member that a header describes is missing")
             break
         try:
             info = header(block)
@@ -75,6 +78,7 @@ def from_tar(stream: Content, copier: Copier) -> None:
             copier.count_member()
             _member(info, told, block, stream, copier)
             told = {}
+        is_described = info.type in (_NEXT_NAME, *_NEXT_FACTS)
     size, is_empty = 0, True
     while rest := stream.read(BLOCK_BYTES):  # at whose end a compressed archive has its checksum
         copier.count_bytes(len(rest))
@@ -142,7 +146,13 @@ class _Body:
 
 
 def _facts(content: bytes) -> dict[bytes, bytes]:
-    """Parse what a ``pax`` header tells of the next member: its path, size and time, and whether it is sparse."""
+    """Parse a ``pax`` header: path, size and time of the next member, and whether it is sparse.
+
+    Raises
+    ------
+    tarfile.ReadError
+        If it is damaged: without its path, the member would get another name.
+    """
     facts, place = {}, 0
     while found := _FACT.match(content, place):
         end = place + int(found[1])
@@ -151,4 +161,6 @@ def _facts(content: bytes) -> dict[bytes, bytes]:
         if found[2] in (b"path", b"size", b"mtime") or found[2].startswith(_SPARSE):
             facts[found[2]] = content[found.end() : end - 1]
         place = end
+    if place < len(content):
+        raise tarfile.ReadError("a header is damaged: it describes no member")
     return facts

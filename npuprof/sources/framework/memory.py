@@ -26,7 +26,8 @@ from npuprof.sources.framework.tlv import Records, scan
 from npuprof.sources.raw.metadata.clocks import Clock
 
 _FILE, _KIND, _BYTES = "torch.memory_usage", 3, 77
-_NPU = 20  # torch's number of the device type
+_CPU, _NPU = 0, 20  # numbers of torch for the types of devices
+_OF_CPU = (-1, 0)  # numbers that torch allows for the device of the host
 _CACHING, _ALLOCATED, _RELEASED, _IDLE = 0, 0, 1, 2
 _COMPONENTS = ["PTA", "WORKSPACE"]
 _INSIDE = ("empty_tensor", "malloc_workspace")  # operators that only allocate for their caller
@@ -60,10 +61,14 @@ def read_memory(folder: Path, clock: Clock, operators: pd.DataFrame, notes: Note
         return {"memory": tables.empty("memory"), "allocations": tables.empty("allocations")}
     records = scan(content, _KIND, _BYTES, notes, _FILE)
     good = reached(clock, [records.column(8, "<i8")], notes, _FILE)
-    on_device = records.column(56, "i1") == _NPU
-    if (good & ~on_device).any():
-        notes.info(_FILE, "memory of the host is left out", int((good & ~on_device).sum()))
-        notes.ledger.leave_out(_FILE, int((good & ~on_device).sum()))
+    device_type, device = records.column(56, "i1"), records.column(57, "i1")
+    on_device = device_type == _NPU
+    on_host = (device_type == _CPU) & np.isin(device, _OF_CPU)
+    notes.ledger.leave_out(_FILE, int((good & ~on_device).sum()))
+    if count := int((good & on_host).sum()):
+        notes.info(_FILE, "memory of the host is left out", count)
+    if count := int((good & ~on_device & ~on_host).sum()):
+        notes.warning(_FILE, "a record is neither of an NPU nor of the host: it is damaged, and left out", count)
     rows = np.flatnonzero(good & on_device)
     time_ns = to_ns(clock, records.column(8, "<i8")[rows])
     order = np.argsort(time_ns, kind="stable")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -187,17 +187,20 @@ def read_step_trace(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
     at = {name: names.index(name) for name in (*_NUMBERS, *_MOMENTS, *_DURATIONS) if name in names[:first]}
     iterations: list[dict[str, Any]] = []
     reductions: list[dict[str, Any]] = []
-    rows, unreadable = _rows(path, notes), 0
+    rows, unreadable, contradictory = _rows(path, notes), 0, 0
     for cells in islice(rows, _MAX_STEPS):
         texts = {name: cells[place].strip() if place < len(cells) else "" for name, place in at.items()}
-        iterations.append({name: _value(name, text) for name, text in texts.items()})
-        unreadable += sum(iterations[-1][name] is None and text != "N/A" for name, text in texts.items())
-        identity = {name: _value(name, texts[name]) for name in _NUMBERS[:2] if name in texts}
-        unreadable += sum(not cell.strip() for cell in cells[first:]) + len(cells[first:]) % 2
-        pairs = list(zip(cells[first::2], cells[first + 1 :: 2], strict=False))
-        for start, duration in pairs[: max(0, _MAX_REDUCTIONS - len(reductions))]:
-            value = {_REDUCE: _value(_MOMENTS[0], start.strip()), _REDUCE_DURATION: _value("", duration.strip())}
-            reductions.append({**identity, **value})
+        iteration = {name: _value(name, text) for name, text in texts.items()}
+        identity = {name: iteration[name] for name in _NUMBERS[:2] if name in texts}
+        starts = [_value(_MOMENTS[0], cell.strip()) for cell in cells[first::2]]
+        durations = [_value("", cell.strip()) for cell in cells[first + 1 :: 2]]
+        values = [*iteration.values(), *starts, *durations]
+        empty = [*texts.values(), *(cell.strip() for cell in cells[first:])].count("N/A")
+        unreadable += max(values.count(None) - empty, 0) + len(cells[first:]) % 2
+        contradictory += len(cells) > len(names) or not _is_in_order(iteration, starts)
+        for start, duration in islice(zip(starts, durations, strict=False), _MAX_REDUCTIONS - len(reductions)):
+            reductions.append({**identity, _REDUCE: start, _REDUCE_DURATION: duration})
+        iterations.append(iteration)
     if len(reductions) == _MAX_REDUCTIONS or next(rows, None) is not None:
         notes.error(path.name, "it holds more iterations or reductions than one run has; the rest is not read")
     known = (*_NUMBERS, *_MOMENTS, *_DURATIONS, _REDUCE, _REDUCE_DURATION)
@@ -205,12 +208,21 @@ def read_step_trace(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
         notes.warning(path.name, UNKNOWN.format(name))
     if unreadable:
         notes.warning(path.name, "a cell is blank or no number", unreadable)
+    if contradictory:
+        notes.warning(path.name, "cells of an iteration contradict each other: rows may be missing", contradictory)
     notes.ledger.read(path.name, len(iterations))
     notes.ledger.keep(path.name, STATISTICS, len(iterations))
     frames = {"step_trace": _frame(iterations, list(at))}
     if reductions:
         frames["step_trace_reduce"] = _frame(reductions, [*_NUMBERS[:2], _REDUCE, _REDUCE_DURATION])
     return frames
+
+
+def _is_in_order(iteration: Mapping[str, int | float | None], starts: list[int | float | None]) -> bool:
+    """Return whether the moments of an iteration follow each other, and no reduction starts after its end."""
+    moments = [moment for name in _MOMENTS if (moment := iteration.get(name)) is not None]
+    end = iteration.get(_MOMENTS[-1])
+    return moments == sorted(moments) and (end is None or all(start is None or start <= end for start in starts))
 
 
 def _value(name: str, text: str) -> int | float | None:

@@ -157,7 +157,7 @@ def is_untold(name: str, before: bytes, after: bytes | None) -> bool:
         return True
     if suffixes[-1:] not in ([".csv"], [".txt"]) or not after.endswith(b"\n"):
         return False
-    rows, left = before.splitlines(), after.splitlines()
+    rows, left = before.splitlines(), [row for row in after.splitlines() if row]
     # Bytes that are gone with a line end may make one row of two.
     are_whole = len(left) < len(rows) and {row.count(b",") for row in left} <= {row.count(b",") for row in rows}
     return set(left) <= set(rows) or are_whole

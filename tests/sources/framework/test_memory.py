@@ -66,7 +66,14 @@ def test_operators_that_only_allocate_do_not_hide_the_one_around_them(read: Read
 
 def test_memory_of_the_host_is_left_out(read: Reader) -> None:
     run = Framework()
-    run.block(10, ALLOCATED, 0x1000, 64, device_type=0, thread=MAIN)
+    run.block(10, ALLOCATED, 0x1000, 64, device_type=0, device=-1, thread=MAIN)
     decoded = read(run)
     assert not len(decoded.tables["memory"])
     assert decoded.notes.to_frame()["message"].tolist() == ["memory of the host is left out"]
+
+
+def test_a_record_that_belongs_to_no_device_that_torch_has_is_told_as_damage(read: Reader) -> None:
+    run = Framework()
+    run.block(10, ALLOCATED, 0x1000, 64, device_type=7, thread=MAIN)
+    notes = read(run).notes.to_frame()
+    assert notes[["severity", "count"]].to_numpy().tolist() == [["warning", 1]]
