@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from npuprof.errors import OptionsError, SourceError
 from npuprof.options.reading import FORMS
 from npuprof.profiles import Profile
-from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.base import Preference
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import Run, detect
@@ -19,6 +18,7 @@ from npuprof.sources.selection import Moment, Selection, choose
 
 if TYPE_CHECKING:
     from npuprof.comparison import Comparison
+    from npuprof.ranks.profile_set import ProfileSet
 
 
 def load(
@@ -130,7 +130,7 @@ def compare(
 
 
 def _runs(side: Profile | ProfileSet | str | PathLike[str]) -> Iterable[Profile]:
-    opened = side if isinstance(side, (Profile, ProfileSet)) else open_path(side)
+    opened = open_path(side) if isinstance(side, (str, PathLike)) else side
     return [opened] if isinstance(opened, Profile) else opened
 
 
@@ -149,6 +149,8 @@ def _look(
 
 
 def _as_set(root: Path, found: Walk[Run], selection: Selection | None) -> ProfileSet:
+    from npuprof.ranks.profile_set import ProfileSet  # 25 ms that one run does not need
+
     try:
         return ProfileSet(root, found.found, [*found.problems, *found.left_out], selection)
     except BaseException:
