@@ -20,6 +20,13 @@ def test_importing_loads_nothing_heavy(statement: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
+def test_loading_imports_no_processes() -> None:
+    program = "import sys, npuprof.loading\nprint([name for name in ('loky', 'distributed') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
 @pytest.mark.parametrize("name", sorted(set(npuprof.__all__)))
 def test_every_public_name_is_bound(name: str) -> None:
     assert getattr(npuprof, name) is getattr(npuprof, name)

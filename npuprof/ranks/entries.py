@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.profiles import Profile
-from npuprof.ranks.processes import Failure, Processes, Task, unexpected
+from npuprof.ranks.tasks import Failure, Task, unexpected
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.decoding import called_as_given, decode_run
 from npuprof.sources.detect import Run
@@ -127,6 +127,8 @@ def read_apart(entries: Sequence[Entry], processes: int) -> None:
     NoProcessesError
         If no process can be started; runs that were read before stay.
     """
+    from npuprof.ranks.processes import Processes  # loky takes as long to import as a small run to load
+
     tasks = [
         Task(entry.run.source.name, entry.run.path.absolute(), None if entry.is_cluster else entry.selection)
         for entry in entries

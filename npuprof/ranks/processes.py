@@ -15,45 +15,18 @@ import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from loky import ProcessPoolExecutor
 from loky.backend import resource_tracker
 from loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
-from npuprof.errors import SourceError
 from npuprof.machine.environment import ASKING
+from npuprof.ranks.tasks import Failure, NoProcessesError, Task, outcome_of
 from npuprof.sources.base import Decoded
-from npuprof.sources.decoding import decode_run
-from npuprof.sources.detect import Run
-from npuprof.sources.registry import source_named
-from npuprof.sources.selection import Selection
-from npuprof.texts import encodable
 
 _TRACKERS = [getattr(of, "_resource_tracker", None) for of in (resource_tracker, multiprocessing.resource_tracker)]
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-class NoProcessesError(Exception):
-    """No process can be started here."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """A run to decode: the name of its source, its path, and the selected part of it."""
-
-    source: str
-    path: Path
-    selection: Selection | None = None
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a run could not be read."""
-
-    problem: str
 
 
 class Processes:
@@ -126,22 +99,6 @@ class Processes:
         while self._pools:
             self._pools[-1].shutdown(wait=True, kill_workers=True)
             self._pools.pop()
-
-
-def outcome_of(task: Task) -> Decoded | Failure:
-    """Return a decoded run, or the reason why it could not be read."""
-    try:
-        return decode_run(Run(source_named(task.source), task.path), task.selection)
-    except SourceError as error:
-        return Failure(str(error))
-    except Exception as error:  # noqa: BLE001 - a fault in reading one run must not lose the others
-        return Failure(unexpected(task.path, error))
-
-
-def unexpected(path: Path, error: Exception) -> str:
-    """Return the message for an unexpected error."""
-    problem = f"{path} could not be read ({type(error).__name__}: {error}): load it by itself to see where it fails"
-    return encodable(problem)
 
 
 def _end_trackers(trackers: Iterable[Any]) -> None:

@@ -24,7 +24,6 @@ from npuprof.ranks.clocks import boot_of, clock_table
 from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
 from npuprof.ranks.figures import SetFigures
 from npuprof.ranks.parallelism import processes_for
-from npuprof.ranks.processes import NoProcessesError
 from npuprof.ranks.rank_discovery import (
     communicating_ranks,
     formatted_ranks,
@@ -32,6 +31,7 @@ from npuprof.ranks.rank_discovery import (
     places_of_ranks,
     referenced_ranks,
 )
+from npuprof.ranks.tasks import NoProcessesError
 from npuprof.ranks.together import Part, labelled, nothing, together
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 from npuprof.ranks import processes
-from npuprof.ranks.processes import Failure, NoProcessesError, Processes, Task
+from npuprof.ranks.processes import Processes
+from npuprof.ranks.tasks import Failure, NoProcessesError, Task
 from npuprof.sources import single_file
 from npuprof.sources.base import Decoded
 from npuprof.sources.decoding import decode_run
