@@ -14,8 +14,19 @@ from npuprof.sources.columns.builders import optional
 from npuprof.sources.database.connection import Database
 
 MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
+_CENTURY_US = (10**15, MAX_TIME_NS // 1000)  # from 2001
 _THREAD = 0xFFFFFFFF
 _ENOUGH_PAIRS = 1_000_000
+
+
+def _note_other_unit(database: Database, table: str, times: Records) -> None:
+    """Warn of times that are in 1970 in nanoseconds, and in this century in microseconds."""
+    if len(times) and _CENTURY_US[0] <= np.median(times) < _CENTURY_US[1]:
+        message = (
+            f"{table}: a time is in 1970 in nanoseconds, which databases have, and in this century in microseconds: "
+            "starts and durations may be a thousand times too small; export the result again"
+        )
+        database.notes.warning(database.path.name, message, len(times))
 
 
 def in_order(database: Database, table: str, rows: dict[str, Records], affects: str) -> dict[str, Records]:
@@ -26,6 +37,7 @@ def in_order(database: Database, table: str, rows: dict[str, Records], affects: 
     """
     start, end = rows["startNs"], rows["endNs"]
     timed = (start >= 0) & (start < MAX_TIME_NS)
+    _note_other_unit(database, table, start[timed])
     database.accounts.leave_out(table, "a row has no readable time", int((~timed).sum()), affects=affects)
     whole = timed & (end >= start) & (end < MAX_TIME_NS)
     if not whole[timed].all():
@@ -42,6 +54,7 @@ def sampled(
 ) -> dict[str, Records]:
     """Return the rows with a readable time in a column; the others are noted."""
     timed = (rows[column] >= 0) & (rows[column] < MAX_TIME_NS)
+    _note_other_unit(database, table, rows[column][timed])
     if timed.all():
         return rows
     database.accounts.leave_out(table, "a sample has no readable time", int((~timed).sum()), affects=affects)

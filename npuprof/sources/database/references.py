@@ -13,8 +13,10 @@ from npuprof import tables
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import ABSENT, FIRST_MARK_CONNECTION, SENTINELS, missing, named
 from npuprof.sources.database.connection import Database
+from npuprof.sources.database.device import Tasks
 
 _INFO = "COMPUTE_TASK_INFO"
+_COMMUNICATION_TASKS = ("COMMUNICATION_TASK_INFO", "COMMUNICATION_SCHEDULE_TASK_INFO")
 _NONE = (ABSENT, -1, *SENTINELS)
 _KERNELS = ("KERNEL_", "MIX_")  # AI_CORE may also be the parent of a collective's steps
 _REFERENCES = (  # a table, its column, the table whose rows the column names, and what is lost without that
@@ -63,6 +65,28 @@ def kernels_of_tasks(database: Database, decoded: Decoded) -> None:
     message = f"{_INFO} is missing or empty, though a task is a kernel: its name, shapes and counters are missing"
     database.notes.warning(database.path.name, message, len(chosen))
     decoded.derived["kernels"] = (_INFO, "the kernels are the tasks that compute, without their names and shapes")
+
+
+def note_undescribed(database: Database, tasks: Tasks) -> None:
+    """Warn of kernels that the table of kernels does not describe, if it describes others.
+
+    A launch may have several tasks of which one is described; a collective's are described elsewhere.
+    """
+    described = np.isin(tasks.rows["globalTaskId"], database.rows(_INFO, ["globalTaskId"])["globalTaskId"])
+    if not described.any():
+        return
+    elsewhere = (database.rows(table, ["globalTaskId"])["globalTaskId"] for table in _COMMUNICATION_TASKS)
+    launched = tasks.rows["connectionId"]
+    operators = database.rows("COMMUNICATION_OP", ["connectionId"])["connectionId"]
+    known = np.setdiff1d(np.concatenate([launched[described], operators]), _NONE)
+    computes = named(tasks.table["task_type"], lambda name: name.startswith(_KERNELS))
+    explained = np.isin(launched, known) | np.isin(tasks.rows["globalTaskId"], np.concatenate([*elsewhere]))
+    if count := int(np.count_nonzero(computes & ~described & ~explained)):
+        message = (
+            f"{_INFO} does not describe a task that is a kernel: it is in `tasks` and not in `kernels`, whose counts "
+            "and sums are too low; export the result again"
+        )
+        database.notes.warning(database.path.name, message, count)
 
 
 def _is_empty(database: Database, table: str) -> bool:

@@ -120,6 +120,21 @@ def test_a_kernel_that_is_described_twice_counts_once(whole: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("task", [2, 3])
+def test_kernels_that_nothing_describes_are_told_with_their_number(whole: Path, tmp_path: Path, task: int) -> None:
+    path = tmp_path / whole.name
+    path.write_bytes(whole.read_bytes())
+    assert "does not describe" not in " ".join(database.read(path).notes.to_frame()["message"])
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"DELETE FROM COMPUTE_TASK_INFO WHERE globalTaskId = {task}")
+        connection.commit()
+    decoded = database.read(path)
+    assert len(decoded.tables["kernels"]) == 1
+    notes = decoded.notes.to_frame().query("severity == 'warning'")
+    assert notes[notes["message"].str.contains("does not describe a task that is a kernel")]["count"].tolist() == [1]
+
+
+@pytest.mark.slow
 def test_rows_of_a_table_that_nothing_reads_are_noted(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / whole.name
     path.write_bytes(whole.read_bytes())

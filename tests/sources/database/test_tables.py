@@ -210,3 +210,14 @@ def test_a_column_of_a_later_version_is_told_without_alarm(tmp_path: Path) -> No
     maker.run("ALTER TABLE TASK ADD COLUMN newIn2027 INTEGER")
     (note,) = database.read(maker.close()).notes.to_frame().to_dict("records")
     assert (note["severity"], "TASK: column newIn2027" in note["message"]) == ("info", True)
+
+
+@pytest.mark.slow
+def test_times_in_microseconds_are_told(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "msprof_1.db")
+    add_launches(maker)
+    for table in ("TASK", "CANN_API"):
+        maker.run(f"UPDATE {table} SET startNs = startNs / 1000, endNs = endNs / 1000")
+    notes = database.read(maker.close()).notes.to_frame().query("severity == 'warning'")
+    told = notes[notes["message"].str.contains("a thousand times too small")].set_index("message")["count"]
+    assert [(message.split(":")[0], count) for message, count in told.items()] == [("TASK", 5), ("CANN_API", 5)]
