@@ -18,6 +18,7 @@ from npuprof.sources.files.archives import Unpacked, is_archive, packed_in, refu
 from npuprof.sources.files.walk import Walk, walk
 from npuprof.sources.raw_or_parsed import raw_problem
 from npuprof.sources.registry import sources_for
+from npuprof.sources.text.csv_table import fault_of_spreadsheet
 
 _WANTED: Mapping[Preference, str] = {
     None: "nothing that npuprof can read",
@@ -216,6 +217,8 @@ def _holds_raw(path: Path) -> bool:
 def _hint(path: Path, preferred: Preference) -> str:
     if path.name.startswith("OPPROF_") or (path / "OpBasicInfo.csv").is_file():
         return "; this is a result of msopprof, which measures one operator: open it with MindStudio Insight"
+    if path.is_file() and (fault := fault_of_spreadsheet(path)):
+        return f"; it {fault}"
     if preferred in ("text", "db", "parsed"):
         return (
             "; `msprof --export=on --output=PATH` makes results of PROF_* directories, `analyse(PATH)` of "

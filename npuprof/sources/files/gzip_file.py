@@ -1,4 +1,4 @@
-"""Files that their user may have compressed with gzip: known by their first bytes, read within bounds.
+"""Files that their user may have packed with gzip or saved in UTF-16: known by their first bytes, read within bounds.
 
 Source: sources/RESULTS.md section 0, item 10.
 """
@@ -10,6 +10,7 @@ import zlib
 from pathlib import Path
 
 from npuprof.errors import SourceError
+from npuprof.sources.files.converted import MARKS, as_utf8
 from npuprof.sources.files.memory_limit import free_memory, refuse_too_large
 
 _MAGIC = b"\x1f\x8b"
@@ -26,20 +27,27 @@ def is_zipped(path: Path) -> bool:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
+def is_plain(path: Path) -> bool:
+    """Return whether the bytes of a file are its text: neither an archive nor UTF-16."""
+    with path.open("rb") as file:
+        return not file.read(len(_MAGIC)).startswith((_MAGIC, *MARKS))
+
+
 def read_head(path: Path, size: int) -> bytes:
     """Return the first bytes of a file's content, `size` at most; fewer where an archive is damaged."""
-    if not is_zipped(path):
-        with path.open("rb") as file:
-            return file.read(size)
-    return _unzipped(path, size)[0]
+    if is_zipped(path):
+        return as_utf8(_unzipped(path, size)[0])[:size]
+    with path.open("rb") as file:
+        return as_utf8(file.read(size))[:size]
 
 
 def read_tail(path: Path, size: int) -> bytes:
     """Return the last bytes of a file's content, `size` at most; of a damaged or huge archive, those before that."""
     if not is_zipped(path):
         with path.open("rb") as file:
+            head = file.read(len(MARKS[0]))
             file.seek(max(path.stat().st_size - size, 0))
-            return file.read(size)
+            return as_utf8(file.read(size), head if head in MARKS else b"")
     tail, left = b"", _MAX_SEARCHED_BYTES
     try:
         with gzip.open(path, "rb") as stream:
@@ -69,7 +77,7 @@ def read_whole(path: Path, max_bytes: int) -> tuple[bytes, str]:
         raise _beyond(path, max_bytes)
     refuse_too_large(path, size)
     with path.open("rb") as file:
-        return file.read(size), ""  # a bound far beyond the size would be asked of the memory first
+        return as_utf8(file.read(size)), ""  # a bound far beyond the size would be asked of the memory first
 
 
 def _unpacked(path: Path, max_bytes: int) -> tuple[bytes, str]:
@@ -79,7 +87,7 @@ def _unpacked(path: Path, max_bytes: int) -> tuple[bytes, str]:
         raise _beyond(path, max_bytes)
     if len(content) > fitting:
         raise _unpacks_to(path, fitting, "its content does not fit into memory")
-    return content, problem
+    return as_utf8(content), problem
 
 
 def _unpacks_to(path: Path, size: int, why: str) -> SourceError:

@@ -9,9 +9,8 @@ Source: sources/RESULTS.md section 4.
 from __future__ import annotations
 
 import csv
-import gzip
-import zlib
 from collections.abc import Iterator, Mapping
+from io import StringIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
-from npuprof.sources.files.gzip_file import is_zipped, read_whole
+from npuprof.sources.files.gzip_file import is_plain, read_whole
 from npuprof.sources.text.csv_table import UNKNOWN, CsvTable, column_names, note_damage
 
 _TASK_COLUMNS = {
@@ -182,7 +181,7 @@ def read_step_trace(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
         If the file cannot be read.
     """
     names = column_names(path)
-    note_damage(path, notes, read_whole(path, _MAX_BYTES)[0] if is_zipped(path) else b"")
+    note_damage(path, notes, b"" if is_plain(path) else read_whole(path, _MAX_BYTES)[0])
     first = names.index(_REDUCE) if _REDUCE in names else len(names)
     at = {name: names.index(name) for name in (*_NUMBERS, *_MOMENTS, *_DURATIONS) if name in names[:first]}
     iterations: list[dict[str, Any]] = []
@@ -253,11 +252,20 @@ def _frame(rows: list[dict[str, Any]], names: list[str]) -> pd.DataFrame:
 def _rows(path: Path, notes: Notes) -> Iterator[list[str]]:
     """Yield the rows after the header, without zero bytes and with invalid UTF-8 replaced."""
     try:
-        opened = gzip.open if is_zipped(path) else open
-        with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
+        with (
+            path.open(encoding="utf-8-sig", errors="replace", newline="")
+            if is_plain(path)
+            else StringIO(_text(path, notes), newline="")
+        ) as file:
             lines = (line.replace("\0", "") for line in file)
             yield from islice(csv.reader(lines), 1, None)
-    except (EOFError, zlib.error) as error:
-        notes.warning(path.name, f"the gzip archive is damaged, its rest is lost: {error}")
     except (OSError, csv.Error) as error:
         raise SourceError(f"{path} cannot be read as CSV: {error}; export the result again") from error
+
+
+def _text(path: Path, notes: Notes) -> str:
+    """Return the text of an archive or a file in UTF-16."""
+    content, problem = read_whole(path, _MAX_BYTES)
+    if problem:
+        notes.warning(path.name, problem)
+    return content.decode("utf-8-sig", "replace")

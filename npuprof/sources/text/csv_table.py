@@ -29,7 +29,7 @@ from npuprof.notes import Notes
 from npuprof.progress import tell
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.decimals import US_TO_NS, characters, scaled_column
-from npuprof.sources.files.gzip_file import is_zipped, read_head, read_whole
+from npuprof.sources.files.gzip_file import is_plain, read_head, read_whole
 from npuprof.sources.files.memory_limit import read_without_holes, refuse_too_large
 from npuprof.sources.text.appended_exports import each_once
 from npuprof.texts import encodable
@@ -39,6 +39,7 @@ _BLANK_IN_SUMS = ("Input Shapes", "Call Stack", "Custom Info", "parent_id", "chi
 UNKNOWN = "unknown column {!r}: if the vendor renamed it, its values are missing"
 _HEAD_BYTES = 1 << 16
 _MAX_COLUMNS = 2000
+_FOREIGN = (";", "\t")  # separators of spreadsheets where the comma is a decimal point
 _BLOCK_BYTES = 8 << 20  # one row cannot be longer than this
 _MAX_UNZIPPED_BYTES = 8 << 30
 _SENTINELS = ("4294967295",)
@@ -52,7 +53,7 @@ class CsvTable:
     Parameters
     ----------
     path
-        The file: comma separated with a header, CRLF or LF, with or without a byte order mark.
+        The file: comma separated with a header, CRLF or LF, in UTF-8 or, with a byte order mark, in UTF-16.
     notes
         Counts rows of the wrong length and cells that are blank or cannot be read.
     may_be_blank
@@ -97,8 +98,8 @@ class CsvTable:
             raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
 
     def _content(self, path: Path) -> bytes | None:
-        """Return the content of a file that is not read in pieces: of a packed one, or one with holes; else None."""
-        if is_zipped(path):
+        """Return the content of a file that is not read in pieces: packed, in UTF-16, or with holes; else None."""
+        if not is_plain(path):
             content, problem = read_whole(path, _MAX_UNZIPPED_BYTES)
             self.warn(problem, bool(problem))
             if not problem:
@@ -386,9 +387,28 @@ def column_names(path: Path) -> list[str]:
         raise SourceError(f"{path} is empty: the export was stopped or the disk was full; export it again")
     line = text.splitlines()[0]
     names = [] if _NOT_TEXT.search(line) else _cells(line)
+    if fault := _fault_of_separator(names):
+        raise SourceError(f"{path} {fault}")
     if not any(names) or len(names) > _MAX_COLUMNS:
         raise SourceError(f"{path} is no CSV with a header; export the result again")
     return names
+
+
+def fault_of_spreadsheet(path: Path) -> str:
+    """Return what is wrong with a CSV that a spreadsheet has saved with other separators; empty for any other file."""
+    try:
+        line = read_head(path, _HEAD_BYTES).decode("utf-8-sig", "replace").partition("\n")[0]
+    except OSError:
+        return ""
+    return "" if _NOT_TEXT.search(line) or line.startswith(("{", "[")) else _fault_of_separator(_cells(line))
+
+
+def _fault_of_separator(names: list[str]) -> str:
+    foreign = next((mark for mark in _FOREIGN if names and names[0].count(mark) > 1), "") if len(names) == 1 else ""
+    return foreign and (
+        f"separates its columns by {foreign!r}, not by a comma: a spreadsheet has saved it again and rounded its "
+        "times; give the file as it was exported"
+    )
 
 
 def _cells(line: str) -> list[str]:

@@ -18,13 +18,14 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.progress import tell
+from npuprof.sources.trace.content import KEY, content_of, is_archive
 from npuprof.sources.trace.event import Documents, Event
 from npuprof.texts import repaired_json
 
@@ -38,10 +39,9 @@ _UNZIPPED_ANYWAY_BYTES = 1 << 30
 _SPACE_BYTES = 64  # between the beginning of a list and its first event
 _MAX_SPLITS = 16  # objects within an event that may look like events
 
-_KEY = rb'"(?:ph|name|pid|tid|ts|dur|cat|id|args|bp)"\s*:'
 # Inside a JSON string every quote is escaped, so neither pattern can match there.
-_BORDER = re.compile(rb"\}\s*,\s*(?=\{\s*" + _KEY + rb")")
-_EVENT = re.compile(rb"\{\s*" + _KEY)
+_BORDER = re.compile(rb"\}\s*,\s*(?=\{\s*" + KEY + rb")")
+_EVENT = re.compile(rb"\{\s*" + KEY)
 _OPENED = re.compile(rb"\[\s*\Z")  # before the first event of a document
 _PHASE = re.compile(rb'"ph"\s*:\s*"')
 _LIST = re.compile(rb"\s*\[")
@@ -49,7 +49,6 @@ _WRAPPED = re.compile(rb'"traceEvents"\s*:\s*\[')
 _NOT_A_NUMBER = re.compile(rb"([:\[,]\s*)(?:NaN|-?Infinity)\b")
 _JSON = json.JSONDecoder()
 _LFS = b"version https://git-lfs"
-_GZIP = b"\x1f\x8b"
 
 
 class _ExactEvent(Event, gc=False):
@@ -86,7 +85,7 @@ def is_trace(path: Path) -> bool:
     """Check by its first bytes whether a file is a timeline of Chrome events; an unreadable file is none."""
     try:
         with path.open("rb") as file:
-            head = _unzipped(file).read(1 << 16)
+            head = content_of(file).read(1 << 16)
     except (OSError, EOFError, zlib.error):
         return False
     return _first_event(head) is not None and (_PHASE.search(head) is not None or _WRAPPED.search(head) is not None)
@@ -100,7 +99,7 @@ def read_events(
     Parameters
     ----------
     path
-        A JSON list of events or an object with ``traceEvents``, plain or gzipped.
+        A JSON list of events, an object with ``traceEvents``, or a line for each event; plain or gzipped.
     notes
         Counts repairs and losses, under the file's name.
     chunk_bytes
@@ -131,13 +130,6 @@ def read_events(
         raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
 
 
-def _unzipped(file: io.BufferedReader) -> io.BufferedIOBase:
-    """Return the content of a gzip archive, or of any other file."""
-    zipped = file.read(len(_GZIP)) == _GZIP
-    file.seek(0)
-    return cast("io.BufferedIOBase", gzip.GzipFile(fileobj=file)) if zipped else file
-
-
 def _first_event(head: bytes) -> tuple[int, bool] | None:
     """Return the offset of the events and whether an object wraps them; None for a text that is no timeline."""
     text_start = 3 if head.startswith(b"\xef\xbb\xbf") else 0
@@ -156,7 +148,8 @@ class _Reader:
     ) -> None:
         self._decoders = decoders
         self._path, self._file, self._notes, self._chunk_bytes = path, file, notes, chunk_bytes
-        self._stream = _unzipped(file)
+        self._is_archive = is_archive(file)
+        self._stream = content_of(file)
         self._size = path.stat().st_size
         self._lost = 0  # runs of text between whole events
         self._failures = 0  # beginnings of events that did not decode
@@ -167,7 +160,7 @@ class _Reader:
         self._max_bytes = self._limit()
 
     def _limit(self) -> int:
-        if self._stream is self._file:
+        if not self._is_archive:
             return sys.maxsize
         return min(_MAX_UNZIPPED_BYTES, max(_UNZIPPED_ANYWAY_BYTES, self._size * _MAX_UNZIPPED_RATIO))
 

@@ -1,0 +1,88 @@
+"""The text of a timeline: of an archive or in UTF-16, and a list of events where each line holds one (NDJSON).
+
+Source: sources/RESULTS.md section 2.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import zlib
+from contextlib import suppress
+from typing import Any, cast
+
+from npuprof.sources.files.converted import MARKS, Converted, utf8_stream
+
+KEY = rb'"(?:ph|name|pid|tid|ts|dur|cat|id|args|bp)"\s*:'
+"""A key that an event begins with."""
+_GZIP = b"\x1f\x8b"
+_HEAD_BYTES = 1 << 16
+_EVENT = re.compile(rb"\s*\{\s*" + KEY)
+_BETWEEN = re.compile(rb"\}\s*,?\s*?\n\s*(?=\{)")  # in a string, a line end is escaped
+_END = re.compile(rb"\}[\s,]*\Z")
+_JSON = json.JSONDecoder()
+
+
+def content_of(file: io.BufferedReader) -> io.BufferedIOBase:
+    """Return the text of a file as JSON in UTF-8, for a timeline in any of its forms; any other file unchanged.
+
+    Its reading raises EOFError, zlib.error or gzip.BadGzipFile where an archive is damaged.
+    """
+    stream = _decoded(file)
+    head = _head(stream)
+    if not _is_of_lines(head.removeprefix(b"\xef\xbb\xbf")):
+        return _decoded(file)
+    return io.BufferedReader(Converted(_decoded(file), _Lines()))
+
+
+def is_archive(file: io.BufferedReader) -> bool:
+    """Return whether a file is packed with gzip; its place is its beginning afterwards."""
+    file.seek(0)
+    head = file.read(len(_GZIP))
+    file.seek(0)
+    return head == _GZIP
+
+
+def _decoded(file: io.BufferedReader) -> io.BufferedIOBase:
+    def unpacked() -> io.BufferedIOBase:
+        return cast("io.BufferedIOBase", gzip.GzipFile(fileobj=file)) if is_archive(file) else file
+
+    head = _head(unpacked(), len(MARKS[0]))
+    return utf8_stream(unpacked()) if head in MARKS else unpacked()
+
+
+def _head(stream: io.BufferedIOBase, size: int = _HEAD_BYTES) -> bytes:
+    with suppress(EOFError, zlib.error, gzip.BadGzipFile):  # the reading tells of it
+        return stream.read(size)
+    return b""
+
+
+def _is_of_lines(head: bytes) -> bool:
+    """Return whether a text begins with an event that no list is around."""
+    if not _EVENT.match(head):
+        return False
+    with suppress(ValueError, RecursionError):
+        first: dict[str, Any] = _JSON.raw_decode(head.decode("latin-1").lstrip())[0]
+        return isinstance(first.get("ph"), str)
+    return False
+
+
+class _Lines:
+    """Make one list of events that each have a line, with or without a comma at its end."""
+
+    def __init__(self) -> None:
+        self._kept: bytes | None = None  # the end of the text so far, which may be that of an event
+
+    def __call__(self, block: bytes) -> bytes:
+        text = (b"[" if self._kept is None else self._kept) + (
+            block.removeprefix(b"\xef\xbb\xbf") if self._kept is None else block
+        )
+        if not block:
+            end = _END.search(text)
+            return text[: end.start()] + b"}]" if end else text
+        end = _END.search(text)
+        place = end.start() if end else len(text)
+        self._kept = text[place:]
+        return _BETWEEN.sub(b"},\n", text[:place])
