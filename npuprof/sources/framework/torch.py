@@ -100,8 +100,10 @@ def read_parameters(folder: Path, notes: Notes) -> pd.DataFrame | None:
     place = np.searchsorted(keys, key)
     known = place < len(keys)
     known[known] = keys[place[known]] == key[known]
-    parts = []
-    for field, (at, length) in records.fields(tuple(_PARAMETER_FIELDS), notes, _PARAMETERS).items():
+    fields, parts = records.fields(tuple(_PARAMETER_FIELDS), notes, _PARAMETERS), []
+    if empty := int(np.logical_and.reduce([length < 0 for _, length in fields.values()]).sum()):
+        notes.warning(_PARAMETERS, "a record has no parameters of a module or optimizer: it is damaged", empty)
+    for field, (at, length) in fields.items():
         rows = np.flatnonzero(length >= 0)
         codes, texts = read_texts(content, at[rows], length[rows], notes, _PARAMETERS)
         columns = {

@@ -23,6 +23,7 @@ _IMBALANCES = (
     *("rows are in no table, for an unknown reason", "rows are in tables more than once"),
     *("rows were lost after they were read", "rows are in the table, but were read from nowhere"),
 )
+_AT_EDGES = "the recording began or ended within it"  # a time moved to the edge of a run is what a run can have
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Outcome:
         The rows of each table, and of the statistics as a whole, that are not made of others; None where nothing
         could be loaded.
     warnings
-        The notes that say that something is missing, and the errors.
+        The notes that say that something is missing, and the errors; rows cut by the ends of a recording too.
     """
 
     rows: Mapping[str, int] | None
@@ -129,12 +130,13 @@ def _rows(frames: Mapping[str, pd.DataFrame], statistics: Mapping[str, pd.DataFr
 
 def _of_notes(notes: Notes) -> Iterable[tuple[str, str, int]]:
     for (severity, source, message), count in notes._counts.items():  # a frame of them takes as long as a decoder
-        if severity != "info":
+        if severity != "info" or _AT_EDGES in message:
             yield severity, f"{source}: {message}", count
 
 
 def _of_frame(notes: pd.DataFrame) -> Iterable[tuple[str, str, int]]:
-    for severity, source, message, count in notes[notes["severity"] != "info"].to_numpy().tolist():
+    counted = (notes["severity"] != "info") | notes["message"].str.contains(_AT_EDGES, regex=False)
+    for severity, source, message, count in notes[counted].to_numpy().tolist():
         yield severity, f"{source}: {message}", int(count)
 
 
