@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Literal, ParamSpec
@@ -31,7 +32,7 @@ def with_fallback(name: str) -> Callable[[Callable[_Parameters, go.Figure]], Cal
     return decorated
 
 
-class TableAttributes:
+class TableAttributes(ABC):
     """The tables of :data:`npuprof.tables.SCHEMA` as attributes, for editors and type checkers."""
 
     steps: pd.DataFrame
@@ -58,22 +59,25 @@ class Figures(TableAttributes):
     which describes them in full.
     """
 
+    @abstractmethod
     def _merged_tables(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
         """Return the tables to draw, of all ranks; with `apart`, no two ranks share a thread or device number."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _merged_info(self) -> Info:
-        raise NotImplementedError
+        """Return the metadata of the run, or of the set."""
 
+    @abstractmethod
     def _step_parts(self) -> pd.DataFrame:
-        raise NotImplementedError
+        """Return the parts of each step, of all ranks."""
 
+    @abstractmethod
     def _traffic(self) -> pd.DataFrame:
-        raise NotImplementedError
+        """Return the bytes and the time between each pair of ranks."""
 
+    @abstractmethod
     def _collectives(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the time of collectives by operator, and packets by link."""
-        raise NotImplementedError
 
     def timeline(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike
@@ -38,9 +39,9 @@ _PAGE_FIGURES_BYTES = 20 << 20  # a page of its own has room for every detail th
 class Exports(Figures):
     """The exports that a profile and a set of ranks have in common."""
 
+    @abstractmethod
     def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
         """Return a self-contained HTML page with the report and some figures."""
-        raise NotImplementedError
 
     def to_chrome_trace(self, path: str | PathLike[str], *, pretty: bool = False) -> Path:
         """Write the timeline as a Chrome trace, of all ranks, compressed for a name in ``.gz``; return its path."""
@@ -82,6 +83,7 @@ class Exports(Figures):
             return atomic.write_text(path, self._page({"Memory": plot_memory(selected, self._merged_info())}))
         return atomic.write_text(path, memory_timeline.content(Path(path).name, tables["memory"], device))
 
+    @abstractmethod
     def _table(self, name: str) -> pd.DataFrame:
         """Return a table by name.
 
@@ -90,7 +92,6 @@ class Exports(Figures):
         NpuprofError
             If there is none of that name.
         """
-        raise NotImplementedError
 
     def to_csv(self, path: str | PathLike[str], table: str | pd.DataFrame) -> Path:
         """Write a table by name, or an answer such as ``run.by("line")``, as CSV; return its path.
@@ -267,14 +268,14 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         each
             What a row is: all kernels of one type, shapes and data types, or one kernel.
         limits
-            What the chip can do; by default what the kernels' counters and the name in ``info.chip`` tell.
+            What the chip can do; by default from the kernels' counters and the name in ``info.chip``.
 
         Returns
         -------
         pandas.DataFrame
             Operations, bytes, what was achieved a second, the time at the chip's limits and its share of the mean, what
             bounds the kernel, what was achieved of the best of the run, and a note where a figure is doubtful;
-            ``attrs`` tells the chip and the share of kernel time that is covered. See
+            ``attrs`` has the chip and the share of kernel time that is covered. See
             :func:`npuprof.analysis.efficiency.efficiency`.
 
         Raises

@@ -10,8 +10,8 @@ import plotly.io as pio
 
 from npuprof.figures.embed import mimebundle
 
-# What plotly chooses by itself in a kernel; in one of them it writes scripts beside the data, which are left out.
-# Whoever chooses another renderer gets it.
+# The renderers that plotly selects by itself in a kernel; one writes scripts beside the data, which are left out.
+# Any other renderer was selected by the user, and is used.
 _AS_DATA = frozenset({"plotly_mimetype", "plotly_mimetype+notebook", "jupyterlab", "nteract", "vscode"})
 
 
@@ -38,15 +38,16 @@ class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no anno
         self._called = name
         self._picture = picture
 
-    def _ipython_display_(self) -> None:
-        if _as_data():
-            raise NotImplementedError  # IPython asks for the bundle then
-        super()._ipython_display_()
+    @property
+    def _ipython_display_(self) -> Callable[[], None] | None:
+        # Without this method IPython shows the bundle.
+        shows: Callable[[], None] = super()._ipython_display_
+        return None if _as_data() else shows
 
     def _repr_mimebundle_(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         if not _as_data():
-            chosen: dict[str, Any] = super()._repr_mimebundle_(*arguments, **options)
-            return chosen
+            rendered: dict[str, Any] = super()._repr_mimebundle_(*arguments, **options)
+            return rendered
         bundle = mimebundle(self)
         if self._picture is not None:
             bundle["image/svg+xml"] = self._picture()

@@ -10,6 +10,7 @@ A live view in a saved notebook without its kernel is replaced by a line that sa
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from html import escape
 from os import PathLike
 from typing import Any
@@ -51,8 +52,8 @@ def on_main_thread() -> bool:
 _LONGEST_NAME = 60
 
 # The note is a separate output: a front end that knows widgets shows only the widget's form of an output, even if the
-# model is missing. The note hides while the view is connected; otherwise it hides the front end's placeholder. It
-# appears with a delay, since the view may still be loading. Without styles it is shown.
+# model is missing. The note hides while the view is connected; otherwise it hides the front end's message on a missing
+# model. It appears with a delay, since the view may still be loading. Without styles it is shown.
 _STYLE = """<style>
 @keyframes npuprof-late {{ from {{ max-height: 0; overflow: hidden; opacity: 0; }} }}
 .npuprof-note-{id} {{ animation: npuprof-late 1ms 3s backwards; }}
@@ -81,9 +82,12 @@ class LiveBox(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotati
         self._what, self._again = what, again
         self.add_class(f"npuprof-live-{self.model_id}")
 
-    def _ipython_display_(self) -> None:
-        if self.comm is None:
-            raise NotImplementedError  # closed: IPython shows its representation instead
+    @property
+    def _ipython_display_(self) -> Callable[[], None] | None:
+        # Without this method, as after `close`, IPython shows the representation.
+        return None if self.comm is None else self._display_with_note
+
+    def _display_with_note(self) -> None:
         bundle = self._repr_mimebundle_()
         note = f"npuprof: {self._what} needs a running kernel: run this cell again{self._again}."
         display({**bundle, "text/plain": f"[{self._what}: shown where its kernel runs]"}, raw=True)
