@@ -330,7 +330,7 @@ def empty_directory(path: str | PathLike[str]) -> Path:
         If the directory exists and is not empty.
     """
     directory = Path(path)
-    with suppress(OSError):  # which is told when it is written to
+    with suppress(OSError):  # which fails when it is written to
         if next(directory.iterdir(), None) is not None:
             raise NpuprofError(f"{directory} is not empty: choose a new directory to save the profile in")
     return directory

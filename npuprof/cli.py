@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     add_reading_words(open_)
     open_.set_defaults(run=_open)
 
-    advise = commands.add_parser("advise", help="tell what makes a step slow, and fail if it may gain too much")
+    advise = commands.add_parser("advise", help="show what makes a step slow, and fail if it may gain too much")
     advise.add_argument("path", type=Path, help="what to read")
     advise.add_argument("--json", action="store_true", help="print the findings as JSON")
     advise.add_argument(
@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("words", nargs=argparse.REMAINDER, help="options, the script, and its arguments")
     run.set_defaults(run=_run)
 
-    doctor = commands.add_parser("doctor", help="tell what this machine can profile with, and what is missing")
+    doctor = commands.add_parser("doctor", help="show what this machine can profile with, and what is missing")
     doctor.add_argument("--output", type=Path, default=default_output(), help="directory of recordings (%(default)s)")
     doctor.add_argument(
         "--verify",

@@ -27,7 +27,7 @@ class Info:
         What the user called the run, or the name of its directory.
     collector
         The front end that recorded it: ``acl``, ``torch_npu``, ``mindspore``, ``tensorflow``, ``msprof``,
-        ``kineto``, ``simulator``; empty when the files do not tell.
+        ``kineto``, ``simulator``; empty if unknown.
     reason
         Why that front end was chosen, in words; empty where it was asked for.
     source
@@ -47,7 +47,7 @@ class Info:
     options
         The options that the run was collected with, in the form of ``Options.to_dict``.
     environment
-        Host name, operating system, CPU and what else the files tell of the machine.
+        Host name, operating system, CPU and what else the files say of the machine.
     metadata
         What the user attached with ``add_metadata``.
     recording

@@ -42,22 +42,22 @@ def load(
         and JSON files, ``"db"`` for its databases, ``"parsed"`` for both of these. By default raw data if it is
         complete (nothing that the result was made of is missing, and the run ended in order; see
         :mod:`npuprof.sources.raw_or_parsed`), since its digits are exact; else each table from the form that has it,
-        the text result first; see :mod:`npuprof.sources.forms`. ``run.info.source`` tells which, a note why. What the
+        the text result first; see :mod:`npuprof.sources.forms`. ``run.info.source`` says which, a note why. What the
         vendor summed of a torch_npu run (`step_times`, `statistics`) is taken from the result in either case.
     steps
         Numbers of the steps to read, as in ``run.steps``; the rest is left out, and of raw data not joined. A step
-        keeps the rows within its stretch of time, and what it launched, even where the device ran that later.
+        keeps the rows within its interval, and what it launched, even where the device ran that later.
     start, end
-        The stretch of time to read, from `start` to before `end`: whole nanoseconds of the UTC epoch as in the
+        The interval to read, from `start` to before `end`: whole nanoseconds of the UTC epoch as in the
         tables, a time stamp (``pd.Timestamp``, ``datetime``; UTC where it names no zone), or a ``pd.Timedelta``
         since the run's beginning (``run.info.started_ns``, or else its first row). A float is refused: it cannot
-        hold such nanoseconds. Rows that overlap the stretch are kept whole, and the calls and operators that
+        hold such nanoseconds. Rows that overlap the interval are kept whole, and the calls and operators that
         launched what the device did in it, so that links stay; intervals of `overlap` are cut at its bounds. Where
-        nothing lies in it, the profile is empty and a note tells when the run was.
+        nothing lies in it, the profile is empty and a note says when the run was.
 
     Returns
     -------
-    The profile; ``run.info.selection`` tells which part was asked for. A directory around several runs gives a
+    The profile; ``run.info.selection`` is the selection. A directory around several runs gives a
     :class:`npuprof.ranks.profile_set.ProfileSet` instead, one entry a rank and session, each read as asked for
     here, for which ``Any`` stands; :func:`load_set` returns one in any case, and its type says so.
 
@@ -67,7 +67,7 @@ def load(
         If nothing there can be read; the message says what it is and what would help. Or if the run has no step of a
         wanted number; the message names those that it has.
     OptionsError
-        If an argument has a wrong value, or both steps and a stretch of time are given.
+        If an argument has a wrong value, or both steps and an interval are given.
     """
     return open_path(path, source=source, steps=steps, start=start, end=end)
 

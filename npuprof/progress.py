@@ -1,4 +1,4 @@
-"""Progress of reading: readers report it with :func:`tell`, and callers watch it.
+"""Progress of reading: readers report it with :func:`report_progress`, and callers watch it.
 
 :func:`shown` watches for the user, with a bar in a terminal or below the cell once reading takes over a second.
 """
@@ -73,7 +73,7 @@ class Display(Protocol):
         ...
 
 
-def tell(name: str, done: int, total: int, unit: str = "bytes") -> None:
+def report_progress(name: str, done: int, total: int, unit: str = "bytes") -> None:
     """Report the progress of reading a file to the watcher; see :class:`Progress`."""
     watcher = _watcher.get()
     if watcher is not None:

@@ -150,7 +150,7 @@ class Recording:
             raise SourceError(f"{path} was not written by npuprof; {_INSTEAD}")
         values, problems = read_fields(cls, {key: plain[key] for key in plain if key != "directory"})
         if "simulated" not in values:
-            raise SourceError(f"{path} does not tell whether the NPU was simulated; {_INSTEAD}")
+            raise SourceError(f"{path} does not say whether the NPU was simulated; {_INSTEAD}")
         recording = cls(directory, **{"name": "", "collector": "", **values})
         recording.problems += [f"{FILE_NAME}: {problem}, and is left out" for problem in problems]
         return recording

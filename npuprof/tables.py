@@ -3,7 +3,7 @@
 Every source fills these tables and every analysis, figure and export reads them, so one name means one
 thing everywhere. A source may add columns of its own after the ones listed here, in the same style
 (snake_case, the unit in the name). Times are ``int64`` nanoseconds of the UTC epoch. What counters are called, and
-their units, is told in :mod:`npuprof.sources.raw.samples.counter_rows`; components of `memory` are allocators
+their units, is described in :mod:`npuprof.sources.raw.samples.counter_rows`; components of `memory` are allocators
 (``PTA``, ``GE`` ...), ``APP`` and ``Device`` as a whole, and modules of the driver (``HCCL (module)``).
 
 Use :func:`build` to make a table from arrays, :func:`empty` for one that a run does not have, and

@@ -16,7 +16,7 @@ import pytest
 
 import npuprof
 from npuprof import progress
-from npuprof.progress import Progress, TerminalBar, shown, tell, watched
+from npuprof.progress import Progress, TerminalBar, report_progress, shown, watched
 from tests.sources.trace.maker import at
 
 
@@ -138,7 +138,7 @@ def test_an_interrupt_ends_the_loading_and_leaves_nothing(
     assert not list(rest.iterdir())
     assert len(screen.lines) == 2
     assert screen.lines[-1] == ""
-    tell("after it", 1, 2)
+    report_progress("after it", 1, 2)
     assert len(screen.lines) == 2
     monkeypatch.setattr(TerminalBar, "show", show)
     assert any(map(len, npuprof.load(path).tables.values()))
@@ -184,15 +184,15 @@ def test_a_bar_that_cannot_be_drawn_does_not_end_the_reading(screen: Screen, mon
 
     monkeypatch.setattr(TerminalBar, "show", broken)
     with shown():
-        tell("a", 1, 2)
-        tell("a", 2, 2)
+        report_progress("a", 1, 2)
+        report_progress("a", 2, 2)
     assert len(calls) == 1
 
 
 def test_a_block_within_a_watched_one_belongs_to_its_watcher(screen: Screen) -> None:
     told: list[Any] = []
     with watched(told.append), shown():
-        tell("a", 1, 2)
+        report_progress("a", 1, 2)
     assert told == [Progress("a", 1, 2)]
     assert screen.getvalue() == ""
 

@@ -56,7 +56,7 @@ def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path: Path) -> N
         ("[" * 100_000, "cannot be read"),
         ("[]", "was not written by npuprof"),
         ('{"format": "other"}', "was not written by npuprof"),
-        ('{"format": "npuprof-recording"}', "does not tell whether the NPU was simulated"),
+        ('{"format": "npuprof-recording"}', "does not say whether the NPU was simulated"),
     ],
 )
 def test_a_damaged_file_says_what_to_load_instead(tmp_path: Path, content: str, told: str) -> None:

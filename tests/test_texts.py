@@ -21,7 +21,7 @@ from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.machine.doctor import Finding
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
-from npuprof.progress import TerminalBar, tell, watched
+from npuprof.progress import TerminalBar, report_progress, watched
 from npuprof.session import from_environment
 from npuprof.simulator import synthesise
 from npuprof.sources.base import Decoded
@@ -84,7 +84,7 @@ def test_what_a_command_prints_is_plain(
 def test_progress_and_logs_are_plain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     terminal = io.StringIO()
     with watched(TerminalBar(terminal).show):
-        tell(HOSTILE, 1, 2)
+        report_progress(HOSTILE, 1, 2)
     assert_plain(terminal.getvalue().removeprefix("\r\x1b[K"))
     log = Log(tmp_path, 0)
     log.error(HOSTILE)

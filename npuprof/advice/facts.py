@@ -79,7 +79,7 @@ class Facts:
 
     @cached_property
     def limits(self) -> ChipLimits | None:
-        """What the chip can do, as far as the kernels' counters and its name tell."""
+        """The limits of the chip, from the kernels' counters and its name."""
         return measured_limits(self.tables["kernels"], self.info.chip)[0]
 
     @cached_property

@@ -40,7 +40,7 @@ class Finding:
     table, rows
         The evidence: rows of a table of the run, in their order there.
     collect
-        What to record so that the rule can tell.
+        What to record so that the rule can decide.
     rank
         The rank whose table the evidence is of, in findings of a job.
     """

@@ -113,7 +113,7 @@ class JobFacts(Facts):
         """Return the pipeline stages: ranks that exchange data with each other only by collectives.
 
         Ranks that send to each other, through any others, are of different stages of one pipeline. A collective of
-        ranks of one pipeline, such as that of all ranks, tells nothing.
+        ranks of one pipeline, such as that of all ranks, says nothing.
         """
         if self.job is None:
             return []

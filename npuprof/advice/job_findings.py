@@ -17,7 +17,7 @@ def advise_job(facts: JobFacts) -> Advice:
     """Run the rules about ranks on a job, and add what is concluded of single ranks.
 
     A finding of a single rank is that of the rank with the greatest gain, which its ``place`` names. What the ranks
-    together tell better (waiting, communication) replaces it.
+    together show better (waiting, communication) replaces it.
     """
     if not facts.step_ns:
         return Advice(facts, [])

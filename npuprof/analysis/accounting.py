@@ -20,7 +20,7 @@ PARTS = ("computing", "waiting", "moving", "communication", "copy", "idle_head",
 """Disjoint parts of a step, in this order.
 
 ``computing`` is time of kernels. Communication that no kernel hides is ``moving`` while data moves and ``waiting`` for
-other ranks otherwise, or ``communication`` where the profile has no tasks of collectives to tell the two apart.
+other ranks otherwise, or ``communication`` where the profile has no tasks of collectives to separate the two.
 ``copy`` is time of copies outside both. The device is idle before its first task of the step (``idle_head``), after the
 last one (``idle_tail``), and between them (``idle_inside``).
 """
@@ -28,7 +28,7 @@ last one (``idle_tail``), and between them (``idle_inside``).
 IDLE = ("idle_head", "idle_inside", "idle_tail")
 """The parts in which the device had no work."""
 SPLIT_UNKNOWN = "split unknown"
-"""Cause of ``communication``: waiting and moving cannot be told apart."""
+"""Cause of ``communication``: waiting and moving cannot be separated."""
 BUBBLE = "bubble"
 """Cause of ``communication``: the vendor's bubble, receives from another pipeline stage."""
 
@@ -39,7 +39,7 @@ _VENDOR_TIMES = ("computing_ns", "communication_not_overlapped_ns", "free_ns")
 
 @dataclass(frozen=True)
 class Accounting:
-    """The steps of a run, and the stretches of time that they consist of.
+    """The steps of a run, and the intervals that they consist of.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Accounting:
         ``duration_ns``, ``basis`` (:data:`npuprof.analysis.step_windows.Basis`) and ``head_known`` (whether the device
         was idle before the first task of the step, and not busy with an earlier step that is not in the profile).
     intervals
-        A row for each stretch: ``row`` (of `steps`), ``part``, ``cause``, ``start_ns``, ``duration_ns``. The vendor's
+        A row for each interval: ``row`` (of `steps`), ``part``, ``cause``, ``start_ns``, ``duration_ns``. The vendor's
         step times have no position: their start is <NA>.
     unmeasured
         Causes of idle time that the recording has no rows for, with what to record to have them.
@@ -121,7 +121,7 @@ def account(
 
 @dataclass(frozen=True)
 class _Stretches:
-    """Stretches of time of one part and cause; `row` is the step, `starts` is None for sums without a position."""
+    """Intervals of time of one part and cause; `row` is the step, `starts` is None for sums without a position."""
 
     part: str
     cause: str
@@ -132,7 +132,7 @@ class _Stretches:
 
 @dataclass(frozen=True)
 class _Accounted:
-    """The steps of a device, and their stretches."""
+    """The steps of a device, and their intervals."""
 
     steps: pd.DataFrame
     stretches: list[_Stretches]

@@ -161,7 +161,7 @@ def _narrow(number: Int64, groups: int) -> Any:
 
 
 def _middle(ordered: Int64, begins: Int64, count: Int64) -> Int64:
-    """Return the median of each stretch of sorted values: of an even number, the middle of the two, rounded down."""
+    """Return the median of each segment of sorted values: the mean of the middle two of an even number, floored."""
     low, high = ordered[begins + (count - 1) // 2], ordered[begins + count // 2]
     middle: Int64 = low + (high - low) // 2
     return middle
@@ -181,7 +181,7 @@ def _medians(values: pd.Series[Any], number: Int64, groups: int) -> Any:
 
 
 def _host_ns(tables: Mapping[str, pd.DataFrame], launches: pd.DataFrame) -> Any:
-    """Return the host's time for each kernel, absent where nothing tells who launched it.
+    """Return the host's time for each kernel, absent where its launch is unknown.
 
     It is that of the innermost operator around the launch, less what it spent in other operators that launched kernels;
     without an operator it is that of the CANN call. Several kernels of one of them share it, so that sums count no time

@@ -32,7 +32,7 @@ class ChipLimits:
         Operations a second of all cube and of all vector cores at half precision; a multiply-add counts as two on
         the cube, a vector lane's operation as one.
     memory_bytes_per_s
-        Bandwidth of the device memory (HBM) as the vendor tells it; NaN where nothing does.
+        Bandwidth of the device memory (HBM) by the vendor's documents; NaN if unknown.
     source
         Where the figures come from.
     cube_cores, vector_cores
@@ -84,7 +84,7 @@ def _chip(name: str, cores: str, mhz: int, l2_mb: int, hbm_gib: int, gb_per_s: f
     return ChipLimits(
         name=f"Ascend {name}",
         cube_flops_per_s=cube * _CUBE_FLOPS * hz,
-        # Where the vector unit is part of the cube's core, nothing that is known tells its lanes.
+        # Where the vector unit is part of the cube's core, the number of its lanes is unknown.
         vector_flops_per_s=vector * _VECTOR_FLOPS * hz if vector >= cube else math.nan,
         memory_bytes_per_s=gb_per_s * 1e9,
         source=_INI + memory,
@@ -139,7 +139,7 @@ LIMITS: Mapping[str, ChipLimits] = MappingProxyType(
 def limits_of(chip: str) -> ChipLimits | None:
     """Find the limits of a chip by its name, such as ``Ascend 910B``; None for one whose figures are not known.
 
-    Recordings of the 910B do not tell which one of its kind it is: they get the figures of the 910B2.
+    Recordings of the 910B do not say which variant it is: they get the figures of the 910B2.
     """
     return LIMITS.get(_spelt(chip))
 
@@ -186,7 +186,7 @@ def measured_limits(kernels: pd.DataFrame, chip: str) -> tuple[ChipLimits | None
         mhz=mhz,
         l2_bytes=basis.l2_bytes if basis else 0,
     )
-    differs = "" if named is None else f"the counters tell of {limits.name}, {named.name} has {_told(named)}"
+    differs = "" if named is None else f"the counters are of {limits.name}, {named.name} has {_told(named)}"
     return limits, differs
 
 
@@ -221,7 +221,7 @@ def _rates(kernels: pd.DataFrame, core: str) -> tuple[Float64, Float64]:
 
 
 def _clock(kernels: pd.DataFrame) -> float:
-    """Return the clock in MHz that most kernels of one round had; 0 where no kernel tells."""
+    """Return the clock in MHz that most kernels of one round had; 0 if no kernel has one."""
     rates = [np.rint(_rates(kernels, core)[1]) for core in ("aic", "aiv")]
     values, counts = np.unique(np.concatenate(rates), return_counts=True)
     often = values[counts >= _OFTEN * counts.sum()]
@@ -229,7 +229,7 @@ def _clock(kernels: pd.DataFrame) -> float:
 
 
 def _cores(kernels: pd.DataFrame, core: str, mhz: float) -> tuple[int, float]:
-    """Return the least number of cores that kernels tell, and the number that it is below."""
+    """Return the least number of cores by the kernels' counters, and the number that it is below."""
     blocks, rates = _rates(kernels, core)
     rounds = np.rint(mhz / rates)
     sure = (rounds >= 1) & (np.abs(rates * rounds / mhz - 1) < _SAME)

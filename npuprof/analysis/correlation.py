@@ -29,7 +29,7 @@ class Causes:
     callers
         For each host slice the row that caused it, -1 if there is none. There is no cycle.
     launchers
-        For each kernel the host row that launched it, -1 if the recording does not tell.
+        For each kernel the host row that launched it, -1 if unknown.
     operators
         For each kernel the row of the operator that the links name, -1 if they name none.
     holders

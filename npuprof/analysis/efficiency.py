@@ -128,7 +128,7 @@ def _of_cube(table: pd.DataFrame) -> Bools:
 def _peaks(table: pd.DataFrame, limits: ChipLimits | None, of_cube: Bools) -> Float64:
     """Return the operations a second that each row could do at most, by the data type of its first operand.
 
-    A product of single precision may be made with the mantissas cut (HF32), whose peak nothing tells.
+    A product of single precision may be made with the mantissas cut (HF32), whose peak is unknown.
     """
     if limits is None:
         return np.full(len(table), np.nan)

@@ -107,7 +107,7 @@ def _text(column: str, text: str) -> Condition:
     regular = re.fullmatch(r"/(?P<pattern>.+)/(?P<flags>i?)", text, re.DOTALL)
     if regular:
         pattern, case = regular["pattern"], not regular["flags"]
-        contains_pattern([], pattern)  # told now if it cannot be read
+        contains_pattern([], pattern)  # raises now if it cannot be parsed
         return Condition(
             f"t[{column!r}].str.contains({pattern!r}, case={case}, na=False)",
             lambda t: _matching(t[column], lambda names: contains_pattern(names, pattern, ignore_case=not case)),

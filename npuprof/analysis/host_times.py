@@ -15,7 +15,7 @@ _OF_DEVICE = ("tasks", "kernels", "communication", "communication_tasks", "overl
 
 @dataclass(frozen=True)
 class HostTimes:
-    """What the host did. What its tables cannot tell is None, or a frame without rows.
+    """What the host did. What its tables lack is None, or a frame without rows.
 
     Attributes
     ----------

@@ -87,7 +87,7 @@ def flops_range(kernel: Mapping[str, object]) -> tuple[float, float]:
     ----------
     kernel
         A row of ``kernels``, by column name. A multiply-add of a matrix product counts as two.
-        ``framework_shapes`` may tell the input shapes of the framework's operator, whose channels are not padded.
+        ``framework_shapes`` may hold the input shapes of the framework's operator, whose channels are not padded.
     """
     op_type = plain_type(kernel.get("op_type"))
     inputs, outputs = shapes(kernel.get("input_shapes")), shapes(kernel.get("output_shapes"))
@@ -100,7 +100,7 @@ def flops_range(kernel: Mapping[str, object]) -> tuple[float, float]:
 
 
 def flops_from_shapes(kernel: Mapping[str, object]) -> float:
-    """Return the least operations of a kernel by its definition, as :func:`flops_range` tells them."""
+    """Return the least operations of a kernel by its definition, as by :func:`flops_range`."""
     return flops_range(kernel)[0]
 
 
@@ -221,7 +221,7 @@ def _matrix_flops(call: _Call) -> float:
 def _convolution_flops(call: _Call) -> float:
     """Return two operations for each weight and place of the output, or of its gradient.
 
-    The framework's operator tells the weights as they are; those of the kernel may be padded, of channels that it
+    The framework's operator has the weights as they are; those of the kernel may be padded, of channels that it
     splits in two (5 dimensions).
     """
     way = _CONVOLUTION_GRADS.get(call.op_type)
@@ -241,8 +241,8 @@ def _convolution_flops(call: _Call) -> float:
 def _attention_flops(call: _Call) -> tuple[float, float]:
     """Return 2 b n q k (d + d') of flash attention, or 2.5 times that backward; half of it where a mask may be causal.
 
-    The row maxima (b, n, q, 8) tell heads apart from the size of one, which the flat layouts do not. Kernels do not
-    tell which mask it is; those of sequences of several lengths tell no lengths.
+    The row maxima (b, n, q, 8) separate the number of heads from their size, which the flat layouts do not. Kernels do
+    not say which mask it is; those of sequences of several lengths give no lengths.
     """
     unknown = math.nan, math.nan
     statistics = next((s for s in (*call.outputs, *call.inputs[4:]) if len(s) == 4 and s[3] == 8), None)

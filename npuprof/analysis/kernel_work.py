@@ -1,4 +1,4 @@
-"""Operations and bytes of kernels: what hardware counters tell, else what their shapes say they need at least."""
+"""Operations and bytes of kernels: from hardware counters, else the least that their shapes need."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEYS = ("op_type", "core", "input_shapes", "input_dtypes", "input_formats", "ou
 _FLOPS = ("aic_cube_fops", "aiv_vector_fops")
 _TRANSFERS = tuple(f"{core}_{way}_main_memory_kb" for core in ("aic", "aiv") for way in ("read", "write"))
 _OWN_BLOCKS = {"aic": ("AI_CORE", "MIX_AIC", "AICORE", "AIC"), "aiv": ("AI_VECTOR_CORE", "MIX_AIV", "AIVECTOR", "AIV")}
-_MOST_BLOCKS = {"aic": 25, "aiv": 50}  # of more blocks than cores the time is of several rounds, nobody tells how many
+_MOST_BLOCKS = {"aic": 25, "aiv": 50}  # of more blocks than cores the time is of several rounds, of unknown number
 
 
 def kernel_work(
@@ -33,10 +33,10 @@ def kernel_work(
     kernels
         The table of that name. Rows of one type, core, shapes and data types are one row of the result.
     most
-        How many to tell of: those with the most time in all; by default of all.
+        How many rows: those with the most time in all; by default of all.
     framework_shapes
         The input shapes of the framework's operator that launched each kernel, where they are known: a kernel of a
-        convolution tells only padded ones.
+        convolution has only padded ones.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def kernel_work(
         ``op_type, core, input_shapes, input_dtypes`` and what else makes kernels alike, ``launches``, ``total_ns``,
         and of one launch on average ``mean_ns``, ``flops``, ``bytes`` (NaN where not known), with ``flops_from`` and
         ``bytes_from``, :data:`COUNTED` or :data:`FROM_SHAPES` or empty, ``flops_most`` where operations depend on more
-        than shapes (a mask), and ``row``, the first of these kernels. Counters tell of operations in a run with
+        than shapes (a mask), and ``row``, the first of these kernels. Counters count operations in a run with
         ``aic_metrics=ArithmeticUtilization``, of bytes with ``Memory`` or ``MemoryAccess``. From shapes, operations are
         those of the operator's definition, bytes all of its operands once: the least that it can do.
     """

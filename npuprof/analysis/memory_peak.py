@@ -16,7 +16,7 @@ from npuprof.analysis.places import Places, lines, nearest, places_of_stacks
 from npuprof.arrays import Bools, Int64
 
 Category: TypeAlias = Literal["allocated before this run", "temporary", "optimizer", "backward", "forward", "unknown"]
-"""What memory is for, as far as the recording tells."""
+"""What memory is for, as far as the recording shows."""
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 
@@ -24,7 +24,7 @@ LEAK_STEPS = 3
 """Steps whose floors must grow before memory is said to leak."""
 
 _BEFORE, _TEMPORARY, _OPTIMIZER, _BACKWARD, _FORWARD, _UNKNOWN = range(len(CATEGORIES))
-_COMPONENTS = ("PTA+GE", "PTA", "GE")  # the allocators that tell of single blocks, all of them first
+_COMPONENTS = ("PTA+GE", "PTA", "GE")  # the allocators that record single blocks, all of them first
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -43,11 +43,11 @@ def memory_peak(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         user's code, ``op`` (the outermost operator of that place, else what the allocation is called), ``blocks``,
         ``size_bytes`` and ``share`` of the peak; the greatest first. The sizes of a device add up to its peak as
         ``memory`` has it: what no allocation of the run accounts for was allocated before. Where more is alive than
-        ``memory`` tells, or it tells nothing, the peak is the sum of the blocks that are alive.
+        ``memory`` says, or it is empty, the peak is the sum of the blocks that are alive.
     """
     allocations = tables["allocations"]
     host = tables if len(allocations) else {name: frame.iloc[:0] for name, frame in tables.items()}
-    sites = call_sites(host)  # which takes a while for a long run, and tells nothing without allocations
+    sites = call_sites(host)  # which takes a while for a long run, and yields nothing without allocations
     parts = [_owners(device, *_peak(tables, device), allocations, sites) for device in _devices(tables)]
     empty = _owners(0, 0, 0, allocations.iloc[:0], sites.iloc[:0])
     owners: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else empty.iloc[:0]
@@ -88,7 +88,7 @@ def _devices(tables: Mapping[str, pd.DataFrame]) -> list[int]:
 
 
 def _peak(tables: Mapping[str, pd.DataFrame], device: int) -> tuple[int, int]:
-    """Return when most of a device's memory was allocated, and how much of it; without samples the blocks tell."""
+    """Return when most of a device's memory was allocated, and how much of it; without samples, by the blocks."""
     memory, allocations = tables["memory"], tables["allocations"]
     own = memory[(memory["device_id"].isin([device]) & memory["allocated_bytes"].notna()).to_numpy(bool)]
     for component in _COMPONENTS:
@@ -199,14 +199,14 @@ def memory_leaks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         ``device_id``, ``line``, ``op``, ``steps`` (how many in a row, up to the last, ended with more of this site's
         memory allocated than the one before), ``growth_bytes`` over them and ``bytes_per_step``; the fastest first.
         ``attrs["state"]`` is ``fires``, ``clean`` or ``cannot tell``, ``attrs["why"]`` why it cannot: a step's
-        gradients stay until the next step, so fewer than three steps tell nothing.
+        gradients stay until the next step, so fewer than three steps show nothing.
     """
     steps, allocations = tables["steps"], tables["allocations"]
     ends = np.sort(steps["start_ns"].to_numpy(np.int64) + steps["duration_ns"].to_numpy(np.int64))
     columns = ["device_id", "line", "op", "steps", "growth_bytes", "bytes_per_step"]
     if len(ends) < LEAK_STEPS or not len(allocations):
         nothing: pd.DataFrame = pd.DataFrame(columns=columns)
-        why = f"the run has {len(ends)} step{'s' * (len(ends) != 1)}, at least {LEAK_STEPS} tell whether memory grows"
+        why = f"the run has {len(ends)} step{'s' * (len(ends) != 1)}, at least {LEAK_STEPS} show whether memory grows"
         nothing.attrs.update(state="cannot tell", why=why if len(allocations) else "the run has no allocations")
         return nothing
     sites = call_sites(tables)[["line", "op"]]

@@ -35,7 +35,7 @@ class Places:
 
     The line is that of the first frame of the user's own code in the stack of the innermost operator around the row. A
     row of the backward pass without a stack of its own has the line of the forward operator that its operator was
-    derived from. Without such an operator the innermost Python function of the user's tells the file and the function;
+    derived from. Without such an operator the innermost Python function of the user's gives the file and the function;
     the number in its name is where the function was entered (or stood when the recording began), not the line that
     called, so `entered` is set. Where no code of the user's is known, the frame is the innermost of all.
 
@@ -127,12 +127,12 @@ class Places:
 
     @cached_property
     def _texts(self) -> list[str]:
-        """The distinct frames that any row tells, which the codes number."""
+        """The distinct frames of all rows, which the codes number."""
         return self._frames_and_texts[1]
 
     @property
     def _frames(self) -> Sequence[tuple[Int64, bool]]:
-        """Codes of frames for each host row, the best source first, and whether Python calls tell them."""
+        """Codes of frames for each host row, the best source first, and whether they are from Python calls."""
         return self._frames_and_texts[0]
 
     @cached_property
@@ -153,7 +153,7 @@ class Places:
         return list(texts), codes
 
     def _codes(self, table: str, column: str, read: Callable[[str], str], texts: dict[str, int]) -> Int64:
-        """Return for each host row the number of what one column tells of it, -1 for nothing, and number new texts."""
+        """Return for each host row the number of its text in one column, -1 for none, and number new texts."""
         values = self.tables[table][column].astype("category")
         told = [read(str(name)) for name in values.cat.categories]
         of_name = [texts.setdefault(text, len(texts)) if text else -1 for text in told]
@@ -187,7 +187,7 @@ def lines(places: pd.DataFrame) -> pd.Categorical:
     Parameters
     ----------
     places
-        Rows with the columns of :meth:`Places.of`. Files of one name keep as many of their folders as tell them apart.
+        Rows with the columns of :meth:`Places.of`. Files of one name keep as many of their folders as distinguish them.
     """
     file, function = (places[name].cat for name in ("file", "function"))
     names_of = {"file": list(file.categories), "function": list(function.categories)}

@@ -69,11 +69,11 @@ def _shares(
     roots: Floats,
     culprit: int,
 ) -> Floats:
-    """Return how the wait of the first of two ranks is shared among the roots, given where their stretches begin."""
+    """Return how the wait of the first of two ranks is shared among the roots, given where their intervals begin."""
     shares = np.zeros(roots.shape[1])
     more = {}
     for name, total in sums.items():
-        # A rank arrives after its own time before the collective, which is therefore part of the stretch.
+        # A rank arrives after its own time before the collective, which is therefore part of the interval.
         further = 1 if name == "own_ns" else 0
         victim, other = (int(total[end + further] - total[begin]) for begin, end in zip(since, until, strict=True))
         more[name] = max(0, other - victim)

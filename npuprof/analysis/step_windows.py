@@ -1,4 +1,4 @@
-"""The windows of steps: which stretches of time belong to which step."""
+"""The windows of steps: which intervals belong to which step."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _SLICES = ("steps", "python", "operators", "api", "tasks", "kernels", "communica
 
 @dataclass(frozen=True)
 class StepWindows:
-    """The steps of a device as disjoint stretches of time, in order of time.
+    """The steps of a device as disjoint intervals, in order of time.
 
     Attributes
     ----------
     steps
         Number of each step, ``Int64``; <NA> for a run without steps.
     starts, ends
-        Epoch nanoseconds of each stretch. A step that holds another one has several.
+        Epoch nanoseconds of each interval. A step that holds another one has several.
     owner
-        The position in `steps` that each stretch belongs to.
+        The position in `steps` that each interval belongs to.
     basis
         Where the steps come from.
     """
@@ -43,7 +43,7 @@ class StepWindows:
 
     @property
     def spans(self) -> Spans:
-        """All stretches."""
+        """All intervals."""
         return self.starts, self.ends
 
     def clipped(self, start_ns: int | None, end_ns: int | None) -> StepWindows:

@@ -80,17 +80,17 @@ class DeviceTimes:
 
 @dataclass(frozen=True)
 class Summary:
-    """Key figures of a run. What its tables cannot tell is None, or a frame without rows.
+    """Key figures of a run. What its tables lack is None, or a frame without rows.
 
     Attributes
     ----------
     wall_ns
         From start to stop of the collection when both are known, else from the first to the last slice. Of a
-        selected stretch of time its length, of selected steps from their first to their last slice.
+        selected interval its length, of selected steps from their first to their last slice.
     devices
         One entry for each device, or rank in an analysis of all ranks; see :mod:`npuprof.analysis.accounting`.
     communication_ns
-        Time in which anything communicated, all devices together; where ``communication`` alone tells of a device.
+        Time in which anything communicated, all devices together; where a device has nothing but ``communication``.
     counts
         Rows by table name (``kernels``, ``tasks``, ``api``, ``operators``, ``communication``, ``steps``);
         None where the run does not have the table.

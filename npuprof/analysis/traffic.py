@@ -34,7 +34,7 @@ def rank_traffic(tables: Tables, statistics: Statistics) -> pd.DataFrame:
     tables
         Every table of the schema by name.
     statistics
-        What the vendor had summed: ``communication_matrix`` is taken where no task tells both of its ranks.
+        What the vendor had summed: ``communication_matrix`` is taken where no task has both of its ranks.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def link_packets(tables: Tables, statistics: Statistics) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``link, size_bytes, count, gb_per_s`` (10**9 bytes a second over the time of all transfers of that size) and
-        ``whole``: whether the size is what an operator moved in all, since no file tells its packets.
+        ``whole``: whether the size is what an operator moved in all, since no file has its packets.
     """
     tasks = _transfers(tables["communication_tasks"])
     if len(tasks):
@@ -96,7 +96,7 @@ def operator_times(tables: Tables, statistics: Statistics) -> pd.DataFrame:
     pandas.DataFrame
         ``group, op_type, count``, ``transit_ns`` (something was under way), ``wait_ns`` (nothing was, and a
         notification was waited for), ``other_ns`` and ``total_ns``, which is their sum exactly; the longest first.
-        Where neither tasks nor the vendor's sums tell, ``transit_ns`` and ``wait_ns`` are 0 and ``known`` is False.
+        Where neither tasks nor the vendor's sums say, ``transit_ns`` and ``wait_ns`` are 0 and ``known`` is False.
     """
     operators = tables["communication"]
     tasks = tables["communication_tasks"]
@@ -150,7 +150,7 @@ def _inside(operators: pd.DataFrame, tasks: pd.DataFrame) -> tuple[Int64, Int64]
 
 
 def _each(spans: Spans, offsets: Int64) -> Int64:
-    """Sum intervals up by the stretch that they lie in; none crosses a border."""
+    """Sum intervals by the window that they lie in; none crosses a border."""
     sums = np.zeros(len(offsets) - 1, np.int64)
     np.add.at(sums, np.searchsorted(offsets, spans[0], side="right") - 1, spans[1] - spans[0])
     return sums

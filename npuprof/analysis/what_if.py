@@ -82,7 +82,7 @@ def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
     Raises
     ------
     NpuprofError
-        If the host is to change, and the recording does not tell what it launched.
+        If the host is to change, and the recording does not show what it launched.
     """
     kernels = replay.device.caller[replay.device.kind == KERNEL]
     if any(factor != 1 for factor in change.host.values()) and (kernels < 0).sum() > _UNLINKED * len(kernels):
@@ -150,7 +150,7 @@ def task_durations(
         return scaled
     tasks = tables["communication_tasks"]
     if not len(tasks):
-        raise NpuprofError("waiting and moving of collectives cannot be told apart: collect with level=1")
+        raise NpuprofError("waiting and moving of collectives cannot be separated: collect with level=1")
     moves = tasks[moves_data(tasks)]
     spans = covering(moves["start_ns"].to_numpy(np.int64), moves["duration_ns"].to_numpy(np.int64))
     moved = within(spans, device.starts[collective], device.ends[collective])

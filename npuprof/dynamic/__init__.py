@@ -14,7 +14,7 @@ number of ``step()`` calls before the run begins, 0 for never and -1 for the nex
 steps; in MindSpore's, ``start_step`` and ``stop_step`` are the first and the last step, counted from 1, and -1 is
 never.
 ``is_rank`` and ``rank_list`` choose ranks in either. Recordings lie in
-``<prof_dir or prof_path>/rank<r>_start<first>_stop<last>/``, and what happens is told in ``log/`` beside the file.
+``<prof_dir or prof_path>/rank<r>_start<first>_stop<last>/``, and events are logged in ``log/`` beside the file.
 Source: collectors/FRONTENDS.md sections 1 and 2; the vendors' pages (dynamic_profile, DynamicProfilerMonitor).
 """
 

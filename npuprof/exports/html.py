@@ -147,7 +147,7 @@ def framed(content: str) -> str:
 
 
 def _overview(summary: Summary, info: Info, advice: Advice) -> str:
-    # The bar tells of one device all that the table would.
+    # For one device the bar says all that the table would.
     shown = [grid for grid in grids(summary) if not grid.title.startswith(DEVICE_TIME) or len(summary.devices) > 1]
     bars = "".join(map(_device_bar, summary.devices[:_MOST_BARS]))
     return (

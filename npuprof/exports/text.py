@@ -188,7 +188,7 @@ def _longest_kernels(summary: Summary) -> Grid:
         )
     ]
     title = f"{len(rows)} longest kernels, by name and shapes" if len(rows) > 1 else "The longest kernel"
-    # The row of run.kernels tells apart what is alike in everything else.
+    # The row of run.kernels distinguishes kernels that are alike in everything else.
     headings = ("kernel", "type", "input shapes", *(["busiest pipe"] if bound else []), "row", "device:stream", "count")
     return Grid(title, (*headings, "longest"), rows, 4)
 

@@ -33,11 +33,11 @@ _VALUES: Mapping[str, tuple[str, str]] = {
     "bandwidth": ("bandwidth", "GB/s"),
 }
 _MATRIX_WHY = (
-    "this run does not tell which ranks sent to which<br>"
+    "this run does not say which ranks sent to which<br>"
     "collect communication at level 1 or higher, or load a result with communication_matrix.json, to have it"
 )
 _PLOT_WHY = (
-    "this run has no communication<br>collect a run of several ranks; level 1 or higher tells of waiting and links"
+    "this run has no communication<br>collect a run of several ranks; level 1 or higher records waiting and links"
 )
 _MOST_GROUPS = 24
 _MOST_LINKS = 6

@@ -25,7 +25,7 @@ _SHOWN = (
     *("AI Core Freq", "AI Core Utilization", "AI Vector Core Utilization", "HBM", "DDR", "LLC", "NPU MEM", "PCIe"),
     *("HCCS", "NIC", "RoCE", "CPU Usage", "Memory Usage", "Disk Usage", "Network Usage"),
 )
-_HELD_UNIT = "MHz"  # a frequency is told when it changes, and holds until the next one
+_HELD_UNIT = "MHz"  # a frequency is recorded when it changes, and holds until the next sample
 _SIDE_VALUES = (" min", " max")  # beside the average, which is drawn
 _COLOURS = tuple(FAMILIES[key].colour for key in ("matrix", "vector", "operator", "api", "python", "communication"))
 _MOST_LINES = 8

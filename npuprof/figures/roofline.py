@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _TITLE = "Roofline"
 _WHY = (
-    "no kernel of this run tells its operations and bytes<br>"
+    "the operations and bytes of this run's kernels are unknown<br>"
     "collect at level 1 or higher for shapes, or with aic_metrics=ArithmeticUtilization or Memory for counters"
 )
 _LONGEST_NAME = 40

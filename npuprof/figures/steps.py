@@ -116,5 +116,5 @@ def _subtitle(parts: pd.DataFrame, drawn: pd.DataFrame) -> str:
     if vendor.any() and not vendor.all():
         words = ["partly the vendor's, partly computed"]
     if len(drawn) < len(parts):
-        words.append(f"{count(len(drawn))} of {count(len(parts))} bars: the longest and shortest of each stretch")
+        words.append(f"{count(len(drawn))} of {count(len(parts))} bars: the longest and shortest of each range")
     return " · ".join(words)

@@ -1,1 +1,1 @@
-"""What this machine has: CANN and its versions, the front ends, and what ``npuprof doctor`` tells of them."""
+"""The machine: CANN and its versions, the front ends, and ``npuprof doctor``, which reports them."""

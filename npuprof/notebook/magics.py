@@ -99,7 +99,7 @@ class NpuprofMagics(Magics):
         nargs="?",
         choices=_COMMANDS,
         default="status",
-        help="start or stop collecting by hand, across cells; show the panel that does; tell the status (the "
+        help="start or stop collecting by hand, across cells; show the panel that does; show the status (the "
         "default); show the report of the last run again; fail the cell unless the last run keeps to limits, as "
         "`%%npuprof assert step < 160ms and idle < 30%%`; load a recording, a result or one file and show its report; "
         "or run a script under msprof, as `%%npuprof run [options] script.py [its arguments]`.",

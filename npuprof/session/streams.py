@@ -354,7 +354,7 @@ def _size(returned: Any) -> int:
     values = returned if isinstance(returned, tuple) else (returned, 0)
     size = max(values)
     if min(values) != codes.SUCCESS or not 0 < size < 1 << 16:
-        raise CollectorError(f"acl.prof.get_op_desc_size returned {returned!r}: no size can be told from it")
+        raise CollectorError(f"acl.prof.get_op_desc_size returned {returned!r}: it is no size")
     return int(size)
 
 

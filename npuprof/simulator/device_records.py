@@ -51,7 +51,7 @@ class MemorySampler:
         """Yield stream names and records of the new samples up to a moment."""
         last = (now_ns - self._anchor_ns) // self._period_ns
         while self._next <= last:
-            # Not all at once: after a long pause they are many, for every stretch of traffic before it.
+            # Not all at once: after a long pause they are many, for every interval of traffic before it.
             offsets_ns = np.arange(self._next, min(last + 1, self._next + _AT_ONCE)) * self._period_ns
             self._next += len(offsets_ns)
             yield "hbm.data", self._bandwidth(offsets_ns)
@@ -72,7 +72,7 @@ class MemorySampler:
         edges_ns = np.concatenate(([offsets_ns[0] - self._period_ns], offsets_ns)) + self._anchor_ns
         traffic = np.array(self._traffic, dtype=np.int64).reshape(-1, 4)
         start, end = traffic[:, :1], traffic[:, 1:2]
-        # The share of each stretch that lies before each edge; its differences are the shares between edges.
+        # The share of each interval that lies before each edge; its differences are the shares between edges.
         before = np.clip((edges_ns - start) / np.maximum(end - start, 1), 0, 1)
         between = np.diff(before, axis=1)
         records = np.zeros((len(offsets_ns), 2, _HBM_STACKS), layouts.HBM.dtype)

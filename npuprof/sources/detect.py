@@ -56,12 +56,12 @@ class Run:
     unpacked: Unpacked | None = None
 
     def describe(self) -> Info:
-        """Return what the run's small files tell; the rank is taken from the path (``rank_3``) where none does.
+        """Return the metadata of a run from its small files; the rank is that of the path (``rank_3``) if none has it.
 
         Raises
         ------
         SourceError
-            If its files are too damaged to tell anything.
+            If its files are too damaged.
         """
         info = self.source.describe(self.path)
         if info.rank is None:
@@ -175,7 +175,7 @@ def _below(path: Path, preferred: Preference) -> Walk[Run]:
 
 
 def _untouched(packed: Sequence[Path]) -> list[str]:
-    """Return what to tell of archives that lie among the runs."""
+    """Return a note on archives that lie among the runs."""
     if not packed:
         return []
     names = ", ".join(str(file) for file in packed[:_MAX_NAMED])

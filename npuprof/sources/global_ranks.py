@@ -1,7 +1,7 @@
 """Which ranks of the whole run the members of a communication group are.
 
 Records of communication, and what the vendor sums of them, number the ranks of each group from 0. Which ranks of the
-run these are is told by ``parallel_group_info`` of the metadata, by the name of the group (of which a record may hold
+run these are is in ``parallel_group_info`` of the metadata, by the name of the group (of which a record may hold
 the hash alone, and a name of an operator its last digits); by the runs of a set, each of which has a number of its own
 in its groups; and by the number of ranks that there are.
 
@@ -45,7 +45,7 @@ class Run(Protocol):
 class Groups:
     """The ranks of each group: by its key, the rank of the run by the number in the group, as far as it is known.
 
-    `assumed` are the groups that are taken for all ranks of the run without a file that tells so.
+    `assumed` are the groups that are taken for all ranks of the run without a file that says so.
     """
 
     members: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -62,12 +62,12 @@ def add_global_ranks(run: Run, notes: Notes) -> None:
     if untold:
         notes.info(
             "ranks",
-            "only the number in its group is known of a rank, since no parallel_group_info tells the members: load all "
+            "only the number in its group is known of a rank, since no parallel_group_info names the members: load all "
             "ranks together to learn them",
             untold,
         )
     for key in sorted(groups.assumed):
-        notes.info("ranks", f"no file tells the members of group {key or 'without a name'}: it is taken for all ranks")
+        notes.info("ranks", f"no file names the members of group {key or 'without a name'}: it is taken for all ranks")
 
 
 def with_global_ranks(

@@ -55,9 +55,9 @@ def _of_framework(layout: Layout) -> str:
         return f"there are {len(layout.raw)} PROF_* directories"
     info = describe(layout, Notes())
     if info.collector != "torch_npu" or not info.options:
-        return "profiler_info.json does not tell the options of a run of torch_npu"
+        return "profiler_info.json does not have the options of a run of torch_npu"
     if info.stopped_ns is None:
-        return "profiler_info.json does not tell when the run ended"
+        return "profiler_info.json does not say when the run ended"
     wanted = [name for option, names in _FILES_OF.items() if info.options.get(option) for name in names]
     if "cpu" in info.options["activities"] or wanted:
         if reader_of(layout.framework) is not torch_files:
@@ -73,7 +73,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _of_prof(path: Path) -> str:
-    sides = read_sides(path, Notes())  # its notes are told when, and if, the raw data is read
+    sides = read_sides(path, Notes())  # its notes are reported when, and if, the raw data is read
     devices = [side for side in sides if side.device_id is not None and _has_data(side)]
     if not any(side.device_id is None and _has_data(side) for side in sides):
         return "there is no data of the host"

@@ -1,7 +1,7 @@
-"""What of a run is wanted: some of its steps, or what happened between two moments.
+"""The selected part of a run: some of its steps, or an interval of time.
 
-A row belongs to a stretch of time that begins at `start` and ends before `end` if it overlaps it. A step is the
-stretch between its marks; what a device did belongs to the step that launched it. :mod:`.slicing` keeps those rows.
+A row belongs to an interval that begins at `start` and ends before `end` if it overlaps it. A step is the
+interval between its marks; what a device did belongs to the step that launched it. :mod:`.slicing` keeps those rows.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _MOST_TOLD = 20
 
 @dataclass(frozen=True)
 class Windows:
-    """Stretches of time, each from its start to before its end: sorted, disjoint, UTC epoch nanoseconds."""
+    """Intervals, each from its start to before its end: sorted, disjoint, UTC epoch nanoseconds."""
 
     starts: Int64
     ends: Int64
 
     @classmethod
     def between(cls, start_ns: int | None, end_ns: int | None) -> Windows:
-        """Return the one stretch between two moments, of which None is without a bound."""
+        """Return the interval between two times; None is unbounded."""
         start = _LIMITS.min if start_ns is None else start_ns
         return cls(np.array([start], np.int64), np.array([_LIMITS.max if end_ns is None else end_ns], np.int64))
 
     def touch(self, starts: Int64, ends: Int64) -> Bools:
-        """Return which spans overlap any of them; one without length must lie inside."""
+        """Return which intervals overlap any of these; one of no length must lie inside."""
         if not len(self.starts):
             return np.zeros(len(starts), bool)
         at = np.searchsorted(self.ends, starts, side="right")
@@ -51,18 +51,18 @@ class Windows:
         return touched
 
     def joined(self, starts: Int64, ends: Int64) -> Windows:
-        """Return these stretches and others."""
+        """Return these intervals and others."""
         return Windows(*union(np.concatenate((self.starts, starts)), np.concatenate((self.ends, ends))))
 
     @classmethod
     def none(cls) -> Windows:
-        """Return no stretch at all."""
+        """Return no interval at all."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 @dataclass(frozen=True)
 class Part:
-    """Stretches of a run that are wanted, and those in which the host launched what the device ran for them."""
+    """The selected intervals of a run, and those in which the host launched their device work."""
 
     windows: Windows
     launches: Windows = field(default_factory=Windows.none)
@@ -70,7 +70,7 @@ class Part:
 
 @dataclass(frozen=True)
 class _Bound:
-    """A moment as it was given: nanoseconds of the epoch, or of the run's beginning."""
+    """A time as the caller passed it: nanoseconds of the epoch, or since the run's beginning."""
 
     ns: int
     is_relative: bool
@@ -86,9 +86,9 @@ class Selection:
     Attributes
     ----------
     steps
-        Numbers of steps, or None for a stretch of time.
+        Numbers of steps, or None for an interval.
     start, end
-        The stretch; None is without a bound.
+        The interval; None is unbounded.
     """
 
     steps: tuple[int, ...] | None = None
@@ -97,11 +97,11 @@ class Selection:
 
     @property
     def is_relative(self) -> bool:
-        """Whether the run's beginning must be known to tell the stretch."""
+        """Whether the interval depends on the beginning of the run."""
         return any(bound is not None and bound.is_relative for bound in (self.start, self.end))
 
     def windows(self, steps: pd.DataFrame, beginning_ns: int) -> Windows:
-        """Find the wanted stretches of a run.
+        """Return the selected intervals of a run.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class Selection:
         SourceError
             If it has no step of a wanted number; the message names those that it has.
         OptionsError
-            If the stretch ends before it begins.
+            If the interval ends before it begins.
         """
         if self.steps is not None:
             return self._of_steps(steps)
@@ -142,7 +142,7 @@ class Selection:
         if unknown:
             there = sorted(set(numbers[numbers != _LIMITS.min].tolist()))
             if not there:
-                raise SourceError("the run has no numbered steps: select a stretch of time with start= and end=")
+                raise SourceError("the run has no numbered steps: select an interval with start= and end=")
             raise SourceError(f"the run has no step {_listed(unknown)}; its steps are {_listed(there)}")
         chosen = np.isin(numbers, wanted)
         starts = steps["start_ns"].to_numpy(np.int64)[chosen]
@@ -162,14 +162,14 @@ def choose(steps: int | Iterable[int] | None, start: Moment | None, end: Moment 
     Raises
     ------
     OptionsError
-        If a value is none of these, or both steps and a stretch of time are given.
+        If a value is none of these, or both steps and an interval are given.
     """
     if steps is None and start is None and end is None:
         return None
     if steps is None:
         return Selection(start=_bound("start", start), end=_bound("end", end))
     if start is not None or end is not None:
-        raise OptionsError("steps and start or end exclude each other: a step is a stretch of time already")
+        raise OptionsError("steps and start or end exclude each other: a step is an interval already")
     return Selection(steps=_numbers(steps))
 
 
@@ -192,7 +192,7 @@ def _bound(name: str, given: Any) -> _Bound | None:
     try:
         bound = _read_bound(given)
     except (ValueError, OverflowError) as error:  # pandas' errors of what is out of bounds are among these
-        raise OptionsError(f"{name} is {given!r}, which nanoseconds cannot tell: {error}") from error
+        raise OptionsError(f"{name} is {given!r}, which int64 nanoseconds cannot hold: {error}") from error
     if bound is None or not _LIMITS.min <= bound.ns <= _LIMITS.max:
         raise OptionsError(
             f"{name} is {given!r}, but must be nanoseconds of the epoch as a whole number (run.kernels.start_ns has "

@@ -211,14 +211,14 @@ def _timeline(path: Path) -> Decoded:
 
 
 def _description(path: Path, kind: str) -> Decoded:
-    """Read what the front end tells of a run, without its tables."""
+    """Read the front end's metadata of a run, without its tables."""
     decoded = Decoded()
     info = path if kind == "profiler_info" else None
     decoded.info = describe(Layout(path, None, None, info, None if info else path), decoded.notes)
     decoded.info.source = f"single file, {kind}"
     if kind == "profiler_metadata":
         decoded.info.collector = ""  # torch_npu and MindSpore write the same
-    decoded.notes.info(path.name, "it tells of a run and holds no tables: give the directory that it lies in")
+    decoded.notes.info(path.name, "it has the metadata of a run and no tables: give the directory that it lies in")
     return decoded
 
 

@@ -1,6 +1,6 @@
 """Keep of a run's tables what a selection wants, with every link between rows that stay.
 
-Which rows stay: those that overlap the selected stretch. Of steps, those that say which step they belong to (kernels,
+Which rows stay: those that overlap the selected interval. Of steps, those that say which step they belong to (kernels,
 collectives, operators) stay by that, and device tasks by when they were launched, so that a step keeps what it
 launched and the device ran later. The call and the operator that launched a device row that stays, and the
 collective that a step of it is part of, stay with it, whenever they began. Intervals of `overlap` are cut at the
@@ -31,14 +31,14 @@ _STATISTIC_TIME = "Timestamp(ns)"
 
 
 def cut(decoded: Decoded, selection: Selection) -> None:
-    """Keep the selected rows of a run, in place; `info` and the notes tell what was selected.
+    """Keep the selected rows of a run, in place; `info` and the notes say what was selected.
 
     Raises
     ------
     SourceError
         If the run has no step of a wanted number.
     OptionsError
-        If the wanted stretch ends before it begins.
+        If the interval ends before it begins.
     """
     frames, info = decoded.tables, decoded.info
     steps = steps_of(frames)
@@ -192,7 +192,7 @@ def _cut_links(links: pd.DataFrame, kept: Mapping[str, Bools], moved: Mapping[st
 
 
 def _clipped(frame: pd.DataFrame, windows: Windows) -> pd.DataFrame:
-    """Cut intervals at the bounds; one that reaches into several stretches becomes several rows."""
+    """Cut intervals at the bounds; one that reaches into several intervals becomes several rows."""
     starts = frame["start_ns"].to_numpy(np.int64)
     ends = starts + frame["duration_ns"].to_numpy(np.int64)
     first, after = np.searchsorted(windows.ends, starts, side="right"), np.searchsorted(windows.starts, ends)

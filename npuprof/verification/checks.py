@@ -37,7 +37,7 @@ class Check:
 def examine(run: Profile, recording: Recording, workload: Workload) -> list[Check]:
     """Check the profile and the recording of a known workload."""
     return [
-        Check("collected", not recording.problems, "; ".join(recording.problems) or "no problem was told"),
+        Check("collected", not recording.problems, "; ".join(recording.problems) or "no problem was reported"),
         _decoded(run),
         *_counts("kernels", run.kernels, "op_type", workload.kernels),
         *_counts("operators", run.operators, "name", workload.operators),
@@ -152,7 +152,7 @@ def _table(ours: Profile, theirs: Profile, name: str) -> Check:
         return Check(f"{name} as the vendor's", False, f"{len(mine)} rows of ours, {len(vendor)} of the vendor's")
     columns = [column for column in _COMPARED[name] if column in mine and column in vendor]
     columns += [column for column in mine.columns.intersection(vendor.columns) if column.startswith(_COUNTED)]
-    # A version that does not tell a column does not disagree about it.
+    # A version without a column does not disagree about it.
     untold = [column for column in columns if vendor[column].isna().all() and not mine[column].isna().all()]
     columns = [column for column in columns if column not in untold]
     different: list[str] = []
@@ -164,7 +164,7 @@ def _table(ours: Profile, theirs: Profile, name: str) -> Check:
                 different.append(f"row {row} {column}: ours {left!r}, the vendor's {right!r}")
     equal = f"{len(mine) - len(rows)} of {len(mine)} rows are equal in {len(columns)} columns"
     if untold:
-        equal += f" (the export does not tell {', '.join(untold)})"
+        equal += f" (the export does not have {', '.join(untold)})"
     return Check(f"{name} as the vendor's", not different, "; ".join([equal, *different[:_SHOWN]]))
 
 

@@ -239,5 +239,5 @@ def test_a_recording_that_no_longer_tells_whether_it_was_simulated_is_refused(tm
     _recorded(tmp_path / "run")
     plain = json.loads((tmp_path / "run" / FILE_NAME).read_bytes())
     (tmp_path / "run" / FILE_NAME).write_text(damaged(plain, ("simulated",), simulated))
-    with pytest.raises(NpuprofError, match="does not tell whether the NPU was simulated"):
+    with pytest.raises(NpuprofError, match="does not say whether the NPU was simulated"):
         npuprof.load(tmp_path / "run")

@@ -138,8 +138,8 @@ def test_whole_raw_files_of_torch_npu_are_shown_with_the_sums_of_the_result(torc
 _TORCH_DAMAGE: dict[str, Callable[[Path], Any]] = {
     "there are 2 PROF_": lambda root: (root / "PROF_000009_20300101_LATER").mkdir(),
     "there are 0 PROF_": lambda root: shutil.rmtree(next(root.glob("PROF_*"))),
-    "does not tell the options": lambda root: (root / "profiler_info.json").write_text('{"config": {}}'),
-    "does not tell when the run ended": lambda root: _rewrite(root, {"end_info": {}}),
+    "does not have the options": lambda root: (root / "profiler_info.json").write_text('{"config": {}}'),
+    "does not say when the run ended": lambda root: _rewrite(root, {"end_info": {}}),
     "the files of the framework are missing": lambda root: shutil.rmtree(root / "FRAMEWORK"),
     "torch.op_range is missing or empty": lambda root: (root / "FRAMEWORK" / "torch.op_range").write_bytes(b""),
     "torch.python_tracer_func is missing": lambda root: _rewrite(root, {}, with_stack=True),

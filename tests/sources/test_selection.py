@@ -1,4 +1,4 @@
-"""What a user may ask for of a run, and which stretches of time that is."""
+"""What a user may ask for of a run, and which intervals that is."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_moment_may_be_told_in_many_ways_and_keeps_its_nanoseconds(moment: Any
     ],
 )
 def test_another_moment_is_refused_with_what_to_write(moment: Any) -> None:
-    with pytest.raises(OptionsError, match=r"start is .*(nanoseconds of the epoch as a whole number|cannot tell)"):
+    with pytest.raises(OptionsError, match=r"start is .*(nanoseconds of the epoch as a whole number|cannot hold)"):
         choose(None, moment, None)
 
 
@@ -123,7 +123,7 @@ def test_an_unknown_step_is_an_error_that_names_those_there_are() -> None:
     found = steps(*((number, number, number + 1) for number in (3, 4, 5, 9)), (None, 20, 30))
     with pytest.raises(SourceError, match=r"has no step 1-2, 8; its steps are 3-5, 9$"):
         chosen([1, 2, 3, 8], None, None).windows(found, 0)
-    with pytest.raises(SourceError, match="no numbered steps: select a stretch of time"):
+    with pytest.raises(SourceError, match="no numbered steps: select an interval"):
         chosen([1], None, None).windows(tables.empty("steps"), 0)
 
 

@@ -13,7 +13,7 @@ from npuprof.analysis.accounting import IDLE
 from npuprof.quantities import duration
 
 NAME = "slow_rank"
-_FEW = 4  # ranks: of fewer a median and its spread tell nothing
+_FEW = 4  # ranks: the median and spread of fewer mean nothing
 _OUTLIER = 3.5  # of the modified z-score
 _OVER_MEAN = 1.05
 _WORTH = 0.01  # of the step
@@ -48,7 +48,7 @@ def check(facts: JobFacts) -> Finding:
         action=f"compare its kernels with those of rank {next(one for one in peers if one != rank)}; check clock, "
         "temperature and power of its card"
         if part == "computing"
-        else f"runs[{rank}].advice() tells what its host does meanwhile",
+        else f"runs[{rank}].advice() says what its host does meanwhile",
         place=f"rank {rank}",
         table="communication",
         rows=facts.members[rank].tables["communication"],

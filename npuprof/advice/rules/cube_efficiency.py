@@ -29,7 +29,7 @@ def check(facts: Facts) -> Finding:
         return Finding(NAME, "clean", cost_ns=whole)
     table = facts.efficiency
     limited = (table["bound"] == "cube").to_numpy(bool)
-    # With a causal mask attention does half of what its shapes tell: what it may have done counts.
+    # With a causal mask attention does half of what its shapes say: what it may have done counts.
     most = np.fmax(table["flops_most"].to_numpy(np.float64), table["flops"].to_numpy(np.float64))
     least = np.maximum(table["flops"].to_numpy(np.float64), 1.0)
     reached = table["efficiency"].to_numpy(np.float64) * most / least

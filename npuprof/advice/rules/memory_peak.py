@@ -13,7 +13,7 @@ from npuprof.quantities import share, size
 NAME = "memory_peak"
 _FULL = 0.9  # of the device's memory
 _HALF = 0.5  # of the device's memory: with less in use nothing is at risk
-_SMALLEST = 22 << 30  # the memory of the smallest chip, where the run does not tell which one it is
+_SMALLEST = 22 << 30  # the memory of the smallest chip, for runs that do not name their chip
 _FRAGMENTED = 0.2  # of what the allocator holds
 _LEAST_BYTES = 1 << 28  # less in pieces is not worth a line
 _ALLOCATORS = ("PTA+GE", "PTA", "GE")

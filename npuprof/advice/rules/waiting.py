@@ -37,7 +37,7 @@ def check(facts: Facts) -> Finding:
             title="Waiting for other ranks",
             cost_ns=cost,
             gain_hi_ns=cost,
-            detail=f"{len(rows):,} collectives; the profile does not tell for which rank",
+            detail=f"{len(rows):,} collectives; the profile does not say for which rank",
             action="load the profiles of all ranks together: npuprof.load of their common folder",
             table="communication",
             rows=rows,

@@ -168,7 +168,7 @@ class Columns:
 def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = None) -> Int64:
     """Return an int64 array of numbers or digits; :data:`ABSENT` where there is none or it does not fit.
 
-    `lost` is told how many are there and are none, or do not fit, if there are any.
+    `lost` is called with the number of values that are invalid, or do not fit, if there are any.
     """
     kinds = set(map(type, values))
     if kinds == {type(None)}:

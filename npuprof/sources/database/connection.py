@@ -21,7 +21,7 @@ import numpy.typing as npt
 from npuprof.arrays import Int64, Records
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
-from npuprof.progress import tell
+from npuprof.progress import report_progress
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.database.accounts import Accounts
 
@@ -227,7 +227,7 @@ class Database:
                 except _DAMAGE as error:
                     damage = error
                 count += len(batch)
-                tell(f"{self.path.name}, {table}", count, 0, "rows")
+                report_progress(f"{self.path.name}, {table}", count, 0, "rows")
                 more = damage is None and len(batch) == _BATCH
                 if batch:
                     yield batch

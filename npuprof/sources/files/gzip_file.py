@@ -55,7 +55,7 @@ def read_tail(path: Path, size: int) -> bytes:
                 tail = (tail + part)[-size:]
                 left -= len(part)
     except _DAMAGE:
-        pass  # whoever reads the whole tells of it
+        pass  # reported by the reader of the whole file
     return tail
 
 
@@ -99,7 +99,7 @@ def _beyond(path: Path, max_bytes: int) -> SourceError:
 
 
 def _unzipped(path: Path, size: int, *, refused: bool = False) -> tuple[bytes, str]:
-    """Unpack the first bytes; with `refused`, not beyond a stretch that shrinks as no such file does."""
+    """Unpack the first bytes; with `refused`, not beyond a part that shrinks as no such file does."""
     parts: list[bytes] = []
     left = size
     stretch = packed = 0

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from npuprof.errors import SourceError
-from npuprof.progress import tell
+from npuprof.progress import report_progress
 
 BLOCK_BYTES = 1 << 20
 """How much is unpacked at once."""
@@ -122,7 +122,7 @@ class Copier:
             raise SourceError(
                 f"{self.archive} unpacks to more than {self.limits.total_bytes >> 20} MiB, {self.limits.why}"
             )
-        tell(self.archive.name, self._bytes, 0)
+        report_progress(self.archive.name, self._bytes, 0)
 
     def copy(self, name: str, content: Content, modified_s: float) -> None:
         """Copy one file; of two with one path the last stays, as when an archive is unpacked by other means.

@@ -79,7 +79,7 @@ def _cached(path: Path) -> int:
 
 
 def written_parts(file: BinaryIO) -> list[tuple[int, int]]:
-    """Return from where to where a file was written; of a small one, or where the system does not tell, all of it.
+    """Return from where to where a file was written; of a small one, or where the system does not say, all of it.
 
     Raises
     ------

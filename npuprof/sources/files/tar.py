@@ -26,7 +26,7 @@ _WITHOUT_CONTENT = (
 )
 _FACT = re.compile(rb"(\d{1,7}) ([^=\n]{1,100})=")
 _SPARSE = b"GNU.sparse"
-_SPARSE_GOES_ON, _MAP_GOES_ON = 482, 504  # where a header of GNU, and a block of its map, tell that a block follows
+_SPARSE_GOES_ON, _MAP_GOES_ON = 482, 504  # where a header of GNU, and a block of its map, say that a block follows
 
 _BEHIND_END = "what is behind its end: bytes are damaged or gone, or several archives were joined"
 

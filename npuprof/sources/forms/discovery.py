@@ -56,7 +56,7 @@ class Forms:
 def find(path: Path, *, raw: bool = False) -> Forms | None:
     """Return the forms of a result or a ``PROF_*`` directory; None unless there are two, one of them a result.
 
-    `raw` tells whether raw data counts as a form.
+    `raw` says whether raw data counts as a form.
     """
     try:
         if not path.is_dir():

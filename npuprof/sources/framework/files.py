@@ -11,7 +11,7 @@ import pandas as pd
 
 from npuprof.arrays import Int32, Int64, Uint64
 from npuprof.notes import Notes
-from npuprof.progress import tell
+from npuprof.progress import report_progress
 from npuprof.sources.files.memory_limit import too_large, written_parts
 from npuprof.sources.framework.tlv import PADDING_BYTES, Content
 
@@ -44,11 +44,11 @@ def read_content(folder: Path, name: str, notes: Notes) -> Content | None:
             for start, end in parts:
                 file.seek(start)
                 for at in range(start, end, _BYTES_AT_ONCE):
-                    tell(name, at, size)
+                    report_progress(name, at, size)
                     got += file.readinto(padded.data[got : got + min(end - at, _BYTES_AT_ONCE)])
         if written < size:
             notes.warning(name, "bytes that were set up and never written, left out", size - written)
-        tell(name, size, size)
+        report_progress(name, size, size)
         if not size:
             notes.warning(name, "the file is empty: its records are missing")
         return Content(padded[: got + PADDING_BYTES])

@@ -1,7 +1,7 @@
 """Records of type, length and value in a file that may be cut or damaged anywhere.
 
 A record is ``u16 type, u32 length, payload``; a payload is a fixed part followed by fields of the same form. Records
-are found one after another, since each length leads to the next; all further steps are vectorised.
+are located in sequence, since each length leads to the next; all further steps are vectorised.
 
 Source: collectors/FRONTENDS.md section 2.
 """
@@ -102,7 +102,7 @@ def scan(content: Content, kind: int, fixed_bytes: int, notes: Notes, source: st
     Behind damage, the scan goes on at the next place that looks like a record; notes count skipped bytes and records.
     """
     starts: list[int] = []
-    ends: list[int] = []  # of each stretch of adjacent records
+    ends: list[int] = []  # of each group of adjacent records
     counts: list[int] = []
     at = lost = 0
     for _ in range(_MAX_REPAIRS):

@@ -73,7 +73,7 @@ def _describe(path: Path, history: History, notes: Notes) -> Info:
     if history.started_ns is None:
         notes.warning(
             path.name,
-            "the snapshot has no history: it tells which blocks there were, not when; record one with "
+            "the snapshot has no history: it says which blocks there were, not when; record one with "
             "_record_memory_history()",
         )
     return info

@@ -156,7 +156,7 @@ class _History:
                 return "kept"
             self.blocks.released_ns[self.alive.pop(key)] = time_ns
         else:
-            return f"an entry tells of the action {action[:40]!r}, which is not known"
+            return f"an entry has the unknown action {action[:40]!r}"
         return "used"
 
     def read_segment(self, segment: Any) -> None:
@@ -190,8 +190,8 @@ class _History:
 def read_history(segments: list[Any], traces: list[Any], notes: Notes, source: str) -> History:
     """Make the tables of a snapshot.
 
-    A block that the history does not tell the allocation of was there before it began: it has no ``allocated_ns``.
-    Column ``stack`` of ``allocations`` tells its Python stack, the innermost frame first.
+    A block whose allocation is not in the history is older: it has no ``allocated_ns``.
+    Column ``stack`` of ``allocations`` is its Python stack, the innermost frame first.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
 """Read pickles that hold plain values alone: numbers, texts, lists, dictionaries and tuples of numbers.
 
-Unpickling runs what a pickle tells it to, so a pickle from elsewhere is read in two steps. Its instructions are looked
-through first, without following one: any that names a class or a function, calls or builds an object, or makes a set or
-a tuple of anything but up to three small numbers is refused. Only then an unpickler whose every look-up of a name fails
-makes the values. The hash of a deep tuple takes a deep stack, and whoever may choose long numbers or tuples of them can
-make many with one hash: a dictionary with such keys takes hours, which no interrupt ends.
+Unpickling runs any code that a pickle names, so a pickle is read in two steps. First its opcodes are scanned without
+execution: a pickle that names a class or a function, calls or builds an object, or makes a set or a tuple of anything
+but up to three small numbers is refused. Then an unpickler without any look-up of names makes the values. Keys are
+bounded because the hash of a deep tuple takes a deep stack, and long numbers or tuples of them can be chosen to have
+the same hash: a dictionary with such keys takes hours, and no interrupt ends it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_BYTES = 1 << 30
 _MAX_NUMBER_BYTES = 9  # of an address, with its sign
 _MAX_IN_TUPLE = 3
 
-# How many bytes follow each instruction; of those that -1 stands for, what follows tells how many.
+# How many bytes follow each instruction; -1: the number is in the bytes that follow.
 _FOLLOWING = {
     **dict.fromkeys(b"}])(aesuN\x88\x89\x85\x86\x87\x94t", 0),
     **dict.fromkeys(b"Kqh\x80", 1),

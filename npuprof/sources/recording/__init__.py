@@ -77,7 +77,7 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
 
 
 def _told(path: Path, recording: Recording) -> journal.Told | None:
-    """Read the journal of a run whose process was killed, and put what it tells into the recording."""
+    """Read the journal of a run whose process was killed, and add its facts to the recording."""
     if not (path / JOURNAL_FILE_NAME).is_file():
         return None
     try:
@@ -106,7 +106,7 @@ def _native(path: Path, recording: Recording, selection: Selection | None, told:
 
 
 def _part(recording: Recording, selection: Selection | None) -> Selection | Part | None:
-    """Find the wanted stretches by what the session knows of itself; where it does not, the raw data tells."""
+    """Return the selected intervals from the session's own records; from the raw data where those lack them."""
     if selection is None or not (recording.started_ns if selection.steps is None else recording.steps):
         return selection
     windows = selection.windows(_steps(recording), recording.started_ns)
@@ -155,7 +155,7 @@ def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
 
 
 def describe(path: Path) -> Info:
-    """Return what ``recording.json`` tells of a run."""
+    """Return the metadata of a run from ``recording.json``."""
     recording = Recording.read(path)
     return Info(
         name=recording.name or path.name,

@@ -59,7 +59,7 @@ def note_changes(directory: Path, sizes: Mapping[str, int], notes: Notes) -> Non
 
 
 def _leads_away(directory: Path) -> Callable[[str], bool]:
-    """Return a function that tells whether a directory of the recording is a link, or in one."""
+    """Return a predicate: whether a directory of the recording is a link, or in one."""
 
     @cache
     def leads_away(inner: str) -> bool:
@@ -128,12 +128,12 @@ def assign(marks: pd.DataFrame, domains: Sequence[tuple[str, str, int]], notes: 
         Message, domain and place of each call with a domain; the place counts from 0 among all markers of the
         message.
     notes
-        Told how many calls found no marker.
+        Called with the number of calls without a marker.
 
     Returns
     -------
     pandas.DataFrame
-        The table with ``domain`` filled in for the markers that were found.
+        The table with ``domain`` filled in for the matched markers.
     """
     kept = marks["message"].astype(object).map(lambda message: stored_message(str(message)))
     rows_of = kept.groupby(kept).indices

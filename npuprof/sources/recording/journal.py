@@ -1,4 +1,4 @@
-"""The journal of a run whose process was killed: the steps, markers and facts that had been told until then."""
+"""The journal of a run whose process was killed: the steps, markers and facts that were recorded until then."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def read_native(path: Path, recording: Recording, part: Selection | Part | None)
     Parameters
     ----------
     path, recording
-        The recording, and what it tells of itself.
+        The recording, and its metadata.
     part
         What is wanted of it; None for everything.
 

@@ -192,7 +192,7 @@ def _journal_columns(path: Path, notes: Notes) -> dict[str, Any]:
             parts.append(decode(line))
         except (msgspec.DecodeError, UnicodeDecodeError):
             notes.warning(
-                SOURCE, "what follows a damaged line cannot be told apart, and is left out", len(lines) - len(parts)
+                SOURCE, "rows after a damaged line cannot be separated, and are left out", len(lines) - len(parts)
             )
             break
     joined: dict[str, Any] = {
@@ -244,7 +244,7 @@ def _damaged(path: Path, reason: str) -> SourceError:
 def merge(samples: Samples) -> Calls:
     """Turn stacks in a row that share their outer frames into one call of each of those frames.
 
-    Works a level of depth at a time, from the deepest: the row of arrays at a level are the stretches of
+    Works a level of depth at a time, from the deepest: the row of arrays at a level are the intervals of
     samples that reach it, each with its node there.
     """
     order = np.lexsort((samples.time_ns, samples.thread_id))
@@ -263,7 +263,7 @@ def merge(samples: Samples) -> Calls:
 def _levels(start: Int64, end: Int64, thread: Int64, node: Int64, follows: Bools, parents: Int64) -> Calls:
     reach = node_depths(parents)[node] if len(node) else np.zeros(0, np.int64)
     current = node.copy()
-    row_of = np.full(len(node), -1, np.int64)  # the row that a stretch got at the level below
+    row_of = np.full(len(node), -1, np.int64)  # the row that an interval got at the level below
     rows: list[tuple[Int64, ...]] = []
     parent_parts: list[Int64] = []
     count = 0
@@ -327,7 +327,7 @@ def node_depths(parents: Int64) -> Int64:
 
 _USER, _RUNNER, _OWN, _AFTERWARDS = 0, 1, 2, 3
 
-# What IPython does with an error of a cell before it tells anyone that the cell has ended.
+# What IPython does with an error of a cell before its event for the end of the cell.
 _ON_ERROR = frozenset({"showtraceback", "_format_exception_for_storage"})
 _START_AND_STOP = "npuprof.session.active"  # calls no code of the user's
 

@@ -1,1 +1,1 @@
-"""The folder that the profiler of torch_npu or MindSpore writes: what lies where, and what its small files tell."""
+"""The folder that the profiler of torch_npu or MindSpore writes: its layout, and its metadata."""

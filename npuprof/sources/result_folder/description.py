@@ -1,4 +1,4 @@
-"""What a result of torch_npu or MindSpore tells of its run: ``profiler_info*.json`` and ``profiler_metadata.json``.
+"""The metadata in a result of torch_npu or MindSpore: ``profiler_info*.json`` and ``profiler_metadata.json``.
 
 Source: sources/RESULTS.md sections 1.1 and 1.2.
 """
@@ -27,14 +27,14 @@ _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json")
 
 
 class _Fields:
-    """The fields of a JSON object, each of which may hold anything; one of another type is told and left out.
+    """The fields of a JSON object, each of which may hold anything; one of another type is reported and left out.
 
     Parameters
     ----------
     plain
         The object; a field that was taken is no longer in it.
     source, notes
-        Where it comes from, and who is told.
+        Its origin, and the receiver of reports.
     """
 
     def __init__(self, plain: dict[str, Any], source: str, notes: Notes) -> None:
@@ -64,7 +64,7 @@ class _Fields:
 
 
 def describe(layout: Layout, notes: Notes) -> Info:
-    """Gather what the two files tell; a missing or damaged one is noted and leaves its part empty."""
+    """Gather the facts of the two files; a missing or damaged one is noted and leaves its part empty."""
     info = Info(name=layout.root.name, collector="torch_npu", source="torch_npu text result", recording=layout.root)
     told, metadata = (
         _Fields(load(path, notes), path.name if path else "", notes) for path in (layout.profiler_info, layout.metadata)

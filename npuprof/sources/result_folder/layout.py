@@ -58,7 +58,7 @@ class Layout:
             return self.trace is not None
         if self.profiler_info is not None or any(self.file(name) is not None for name in _RESULTS):
             return True
-        # MindSpore without a device writes a timeline whose times went through a float; its raw files tell more.
+        # MindSpore without a device writes a timeline whose times went through a float; its raw files have more.
         return self.trace is not None and reader_of(self.framework) is not mindspore
 
     @property

@@ -26,7 +26,7 @@ from npuprof.arrays import Bools, Int64
 from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
-from npuprof.progress import tell
+from npuprof.progress import report_progress
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.decimals import US_TO_NS, characters, scaled_column
 from npuprof.sources.files.gzip_file import is_plain, read_head, read_whole
@@ -72,10 +72,10 @@ class CsvTable:
         self._newest: tuple[str, Any] = ("", None)
         self.names = column_names(path)
         size = path.stat().st_size
-        tell(self.source, 0, size)
+        report_progress(self.source, 0, size)
         self._cells = each_once(self._read(path), self.names, notes, self.source)
         notes.ledger.read(self.source, len(self))
-        tell(self.source, size, size)
+        report_progress(self.source, size, size)
         repeated = {name for name in self.names if name and self.names.count(name) > 1}
         for name in sorted(repeated):
             notes.warning(self.source, f"the column {name!r} is there more than once: the first of them is shown")
@@ -157,7 +157,7 @@ class CsvTable:
         """Warn of columns, each by any of its names, that every version of the file has and this one has not."""
         for names in columns:
             if self.find(*names) is None:
-                self.warn(f"the column {names[0]!r} is missing: what it tells is absent from every row", 1)
+                self.warn(f"the column {names[0]!r} is missing: its values are absent from every row", 1)
 
     def put(self, table: str, rows: int | None = None) -> None:
         """Account for rows of the file as rows of a table, all of them by default."""
@@ -206,7 +206,7 @@ class CsvTable:
         return pd.arrays.IntegerArray(values, ~valid)
 
     def durations(self, name: str) -> Any:
-        """Return a column of microseconds as nanoseconds; one that is negative is 0, and told."""
+        """Return a column of microseconds as nanoseconds; one that is negative is 0, and reported."""
         values = self.scaled(name, US_TO_NS)
         backwards = (values < 0).fillna(False).to_numpy(np.bool_)
         self.warn(f"{name!r}: a duration is negative; taken as 0", int(np.count_nonzero(backwards)))

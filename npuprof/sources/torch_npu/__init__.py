@@ -57,7 +57,7 @@ def read(path: Path) -> Decoded:
 
 
 def read_parsed(layout: Layout, *, alone: bool = True) -> Decoded:
-    """Read the text files of a layout; `alone` tells whether no other form of the run is read, as :class:`Reading`."""
+    """Read the text files of a layout; `alone` says whether no other form of the run is read, as :class:`Reading`."""
     reading = Reading(layout, alone=alone)
     reading.decoded.info = describe(layout, reading.notes)
     reading.run()

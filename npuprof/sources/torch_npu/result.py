@@ -236,7 +236,7 @@ _WRITTEN_WITH = {
 def note_missing(layout: Layout, info: Info, notes: Notes, *, communicates: bool) -> None:
     """Warn of files that are due by the run's options or by other files, and that are missing.
 
-    `communicates` tells whether other files show communication operators.
+    `communicates` says whether other files show communication operators.
     """
     if layout.output is None:
         return

@@ -24,7 +24,7 @@ import msgspec
 
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
-from npuprof.progress import tell
+from npuprof.progress import report_progress
 from npuprof.sources.trace.content import KEY, content_of, is_archive
 from npuprof.sources.trace.event import Documents, Event
 from npuprof.texts import repaired_json
@@ -216,7 +216,7 @@ class _Reader:
             self._notes.warning(self._path.name, f"the gzip archive is damaged, its rest is lost: {error}")
         block = b"".join(parts)
         self._read_bytes += len(block)
-        tell(self._path.name, self._file.tell(), self._size)
+        report_progress(self._path.name, self._file.tell(), self._size)
         return block
 
     def _decode_whole_events(self, left: bytes, text: bytes) -> tuple[list[Event], bytes]:

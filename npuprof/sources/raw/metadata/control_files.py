@@ -160,7 +160,7 @@ def _read_json(directory: Path, name: str, kind: type[Any], notes: Notes) -> Map
 
 
 def _typed(plain: Any, kind: type[Any], name: str, directory: Path, notes: Notes) -> Mapping[str, Any]:
-    """Return the fields of a JSON object that a Struct names and that have its types; others are told."""
+    """Return the fields of a JSON object that a Struct names and that have its types; others are reported."""
     values, problems = read_fields(kind, plain) if isinstance(plain, dict) else ({}, ["it is no object"])
     for problem in problems:
         notes.warning(directory.name, f"{name}: {problem}, and is left out")

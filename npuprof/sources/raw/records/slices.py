@@ -17,7 +17,7 @@ import numpy as np
 
 from npuprof.arrays import Records, Uint8
 from npuprof.notes import Notes
-from npuprof.progress import tell
+from npuprof.progress import report_progress
 from npuprof.sources.files.memory_limit import ALWAYS_BYTES, too_large, written_parts
 from npuprof.sources.raw.records.folders import Folder, Slice, read_folder
 from npuprof.sources.raw.records.framing import Framed, frame
@@ -136,7 +136,7 @@ class Streams:
             end += size - same
             repeated += same
             kept.append((part, size - same))
-            tell(self._label, self._read_bytes, self._all_bytes)
+            report_progress(self._label, self._read_bytes, self._all_bytes)
         if repeated and is_new:
             self._notes.warning(self._label, f"{name}: bytes of a slice that is here twice, counted once", repeated)
         return joined[:end], kept
