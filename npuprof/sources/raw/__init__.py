@@ -147,7 +147,7 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     captured, graphs = captures.read_operators(host), captures.read_streams(host)
     operators = with_captured(read_operators(host, api, contexts), captured)
     tracks = join_calls(host, api, launched)
-    del calls, launched  # their records take as much memory as half of the tables
+    del calls, launched, recorded  # their records take as much memory as half of the tables
     hccl = read_hccl(host, api, tracks, contexts)
     joined = launches.join(tasks, launches.HostSide(tracks, operators, hccl, captured, graphs, host.names), matched)
     device_marks = marks.read_device_marks(devices, tracks_of)
