@@ -1,0 +1,372 @@
+"""A model of training with one-forward-one-backward pipelines, tensor and data parallel groups, played in arrays.
+
+Ranks are numbered as in Megatron: tensor parallel neighbours first, then replicas, then stages. Every rank of a stage
+runs the same program: pieces of its own time, each followed by an operator in which its group meets. An operator begins
+when a rank arrives, and ends on all members when the last one has arrived and the data has moved. The two sides of a
+pipeline's border have a group of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from npuprof.arrays import Int64
+from npuprof.sources.raw.metadata.dictionaries import hash_of
+
+Kind = Literal["tp", "next", "prev", "dp", "mp"]
+START_NS = 1_764_246_877_000_000_000
+FIRST_STEP = 10
+
+_MS = 1_000_000
+_LAYER = {"attention": 1_000_000, "mlp": 1_200_000}  # forward; backward takes twice as long
+_HEAD_NS, _BUCKET_NS, _NORM_NS, _OPTIMIZER_NS = 1 * _MS, 200_000, 300_000, 4 * _MS
+_BUCKETS = 4
+_END_NOISE_NS = 250
+TRANSFER: Mapping[Kind, tuple[int, int]] = {
+    "tp": (300_000, 8_388_608),
+    "next": (400_000, 8_388_608),
+    "prev": (400_000, 8_388_608),
+    "dp": (2 * _MS, 125_829_120),
+    "mp": (30_000, 4_096),
+}
+"""How long an operator's data moves, in nanoseconds, and how many bytes that is."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The size of a job, and how much its pieces vary (`jitter`, relative to their length)."""
+
+    tensor: int
+    pipeline: int
+    data: int
+    steps: int = 4
+    microbatches: int = 8
+    layers: int = 4
+    jitter: float = 0.015
+    ranks_per_host: int = 8
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks."""
+        return self.tensor * self.pipeline * self.data
+
+
+SIZES: Mapping[int, Plan] = {
+    8: Plan(2, 2, 2, microbatches=8),
+    64: Plan(4, 4, 4, microbatches=16),
+    512: Plan(8, 8, 8, microbatches=32),
+    1000: Plan(8, 5, 25, microbatches=20),
+}
+"""Jobs by number of ranks; ``replace(SIZES[1000], steps=9)`` has some 3,000 operators on each rank."""
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What is wrong with a job; by default nothing, but for clocks of hosts that differ.
+
+    Attributes
+    ----------
+    slow_rank, slow_by
+        A card whose own computing takes longer by this share.
+    slow_link, link_factor
+        Two ranks, neighbours in the ring of a group, between which transfers take so many times as long; all of the
+        group wait for them.
+    late_host, late_ns
+        A host whose ranks begin each step late, as with slow input.
+    heavy_stage, heavy_by
+        A stage of the pipeline with more work than the others.
+    clock_ms, drift
+        Standard deviations of the offsets between hosts' clocks, and of their speeds.
+    """
+
+    slow_rank: int | None = None
+    slow_by: float = 0.08
+    slow_link: tuple[int, int] | None = None
+    link_factor: float = 4.0
+    late_host: int | None = None
+    late_ns: int = 20 * _MS
+    heavy_stage: int | None = None
+    heavy_by: float = 0.25
+    clock_ms: float = 3.0
+    drift: float = 1e-6
+
+
+@dataclass(frozen=True)
+class Op:
+    """An operator of a stage's program, and the rank's own time before it: of its host, then of its device."""
+
+    step: int
+    kind: Kind
+    op_type: str
+    what: str
+    host_ns: int
+    device_ns: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that communicate, with the name that a framework gives them."""
+
+    name: str
+    members: tuple[int, ...]
+
+    @cached_property
+    def key(self) -> str:
+        """The hash that stands for it in files of a run."""
+        return str(hash_of(self.name))
+
+    def after(self, rank: int) -> int:
+        """Return the next rank of the ring."""
+        return self.members[(self.members.index(rank) + 1) % len(self.members)]
+
+
+@dataclass
+class Stage:
+    """What the ranks of a stage did, by operator, replica and tensor rank; times by the true clock from 0 on."""
+
+    ops: list[Op]
+    before: Int64
+    start: Int64
+    end: Int64
+    transfer: Int64
+    host: Int64
+
+
+@dataclass
+class Job:
+    """A job that was played.
+
+    Attributes
+    ----------
+    plan, faults, seed
+        What it was made of.
+    stages
+        What happened, by stage.
+    clock_ns, clock_rate
+        What each rank's clock adds to true time: a constant, and nanoseconds per nanosecond.
+    """
+
+    plan: Plan
+    faults: Faults
+    seed: int
+    stages: list[Stage]
+    clock_ns: Int64
+    clock_rate: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+    @property
+    def duration_ns(self) -> int:
+        """From the first start of an operator to the last end, by the true clock."""
+        return int(max(stage.end.max() for stage in self.stages) - min(stage.start.min() for stage in self.stages))
+
+    def place(self, rank: int) -> tuple[int, int, int]:
+        """Return stage, replica and tensor rank."""
+        stage, rest = divmod(rank, self.plan.data * self.plan.tensor)
+        return stage, *divmod(rest, self.plan.tensor)
+
+    def host(self, rank: int) -> int:
+        """Return the number of a rank's host."""
+        return rank // self.plan.ranks_per_host
+
+    def recorded(self, rank: int, true_ns: Int64) -> Int64:
+        """Return moments as the clock of a rank's host told them."""
+        ahead = self.clock_ns[rank] + np.rint(true_ns * self.clock_rate[rank]).astype(np.int64)
+        moments: Int64 = true_ns + START_NS + ahead
+        return moments
+
+    def groups(self, rank: int) -> dict[Kind, Group]:
+        """Return the groups of a rank by what they are for."""
+        return self._groups[rank]
+
+    @cached_property
+    def _groups(self) -> list[dict[Kind, Group]]:
+        known: dict[tuple[int, ...], Group] = {}
+        return [
+            {
+                kind: known.setdefault(members, Group(f"group_name_{len(known) + 1}", members))
+                for kind, members in _members(self.plan, *self.place(rank))
+            }
+            for rank in range(self.plan.ranks)
+        ]
+
+
+def _members(plan: Plan, stage: int, replica: int, part: int) -> Iterator[tuple[Kind, tuple[int, ...]]]:
+    def rank(stage: int, replica: int, part: int) -> int:
+        return (stage * plan.data + replica) * plan.tensor + part
+
+    if plan.tensor > 1:
+        yield "tp", tuple(rank(stage, replica, each) for each in range(plan.tensor))
+    if plan.data > 1:
+        yield "dp", tuple(rank(stage, each, part) for each in range(plan.data))
+    if stage + 1 < plan.pipeline:
+        yield "next", (rank(stage, replica, part), rank(stage + 1, replica, part))
+    if stage:
+        yield "prev", (rank(stage - 1, replica, part), rank(stage, replica, part))
+    if plan.tensor * plan.pipeline > 1:
+        yield "mp", tuple(rank(at, replica, each) for at in range(plan.pipeline) for each in range(plan.tensor))
+
+
+def _program(plan: Plan, stage: int) -> list[Op]:
+    """Return the operators of a stage; own time without an operator after it is added to that of the next one."""
+    ops: list[Op] = []
+    host = device = 0
+    what = ""
+
+    def own(name: str, ns: int) -> None:
+        nonlocal device, what
+        device, what = device + ns, name
+
+    def meet(kind: Kind, op_type: str) -> None:
+        nonlocal host, device
+        there = {"tp": plan.tensor > 1, "dp": plan.data > 1, "mp": plan.tensor * plan.pipeline > 1}
+        if there.get(kind, 0 <= stage + (1 if kind == "next" else -1) < plan.pipeline):
+            ops.append(Op(step, kind, op_type, what, host, device))
+            host = device = 0
+
+    def work(times: int) -> None:
+        for _ in range(plan.layers):
+            for name, ns in _LAYER.items():
+                own(name, times * ns)
+                meet("tp", "hcom_allReduce_")
+
+    warm = min(plan.pipeline - 1 - stage, plan.microbatches)
+    for step in range(FIRST_STEP, FIRST_STEP + plan.steps):  # noqa: B007 - meet() reads it
+        host += _HEAD_NS
+        for _ in range(warm):
+            meet("prev", "hcom_batchSendRecv_")
+            work(1)
+            meet("next", "hcom_batchSendRecv_")
+        if warm < plan.microbatches:
+            meet("prev", "hcom_batchSendRecv_")
+        for _ in range(plan.microbatches - warm):
+            work(1)
+            meet("next", "hcom_batchSendRecv_")
+            work(2)
+            meet("prev", "hcom_batchSendRecv_")
+        for _ in range(warm):
+            meet("next", "hcom_batchSendRecv_")
+            work(2)
+            meet("prev", "hcom_batchSendRecv_")
+        for _ in range(_BUCKETS):
+            own("flatten", _BUCKET_NS)
+            meet("dp", "hcom_reduceScatter_")
+        own("norm", _NORM_NS)
+        meet("mp", "hcom_allReduce_")
+        own("optimizer", _OPTIMIZER_NS)
+        meet("dp", "hcom_allGather_")
+    return ops
+
+
+def simulate(plan: Plan, faults: Faults | None = None, seed: int = 0) -> Job:
+    """Play a job.
+
+    Parameters
+    ----------
+    plan
+        Its size, such as ``SIZES[64]``.
+    faults
+        What is wrong; by default nothing.
+    seed
+        Of the jitter and of the clocks: the same ones with and without faults.
+    """
+    faults = faults or Faults()
+    random = np.random.default_rng(seed)
+    hosts = np.arange(plan.ranks) // plan.ranks_per_host
+    offset = np.rint(random.normal(0, faults.clock_ms * _MS, plan.ranks)).astype(np.int64)[hosts]
+    rate = random.normal(0, faults.drift, plan.ranks)[hosts]
+    job = Job(plan, faults, seed, [], offset, rate)
+    programs = [_program(plan, stage) for stage in range(plan.pipeline)]
+    played = [_Player(job, stage, program, random) for stage, program in enumerate(programs)]
+    _play(played)
+    job.stages = [player.result(random) for player in played]
+    return job
+
+
+class _Player:
+    """The ranks of a stage, as far as they have come."""
+
+    def __init__(self, job: Job, stage: int, ops: list[Op], random: np.random.Generator) -> None:
+        plan, faults = job.plan, job.faults
+        shape = (plan.data, plan.tensor)
+        ranks = (stage * plan.data * plan.tensor + np.arange(plan.data * plan.tensor)).reshape(shape)
+        pace = np.where(ranks == faults.slow_rank, 1 + faults.slow_by, 1.0)
+        if stage == faults.heavy_stage:
+            pace = pace * (1 + faults.heavy_by)
+        late = np.where(ranks // plan.ranks_per_host == faults.late_host, faults.late_ns, 0)
+        vary = 1 + plan.jitter * random.standard_normal((len(ops), *shape))
+        host = np.array([op.host_ns for op in ops], np.int64)[:, None, None]
+        device = np.array([op.device_ns for op in ops], np.int64)[:, None, None]
+        self.host: Int64 = host + np.where(host > 0, late, 0)
+        self.own: Int64 = self.host + np.rint(device * pace * np.clip(vary, 0.5, 2)).astype(np.int64)
+        factors = {kind: _link_factors(job, kind, ranks) for kind in TRANSFER}
+        self.transfer = np.stack([np.rint(TRANSFER[op.kind][0] * factors[op.kind]).astype(np.int64) for op in ops])
+        self.ops, self.at = ops, 0
+        self.clock = np.zeros(shape, np.int64)
+        self.before, self.start, self.end = (np.zeros((len(ops), *shape), np.int64) for _ in range(3))
+        self.arrived = False
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of the next operator; None at the end."""
+        return self.ops[self.at].kind if self.at < len(self.ops) else None
+
+    def arrive(self) -> Int64:
+        """Come to the next operator."""
+        if not self.arrived:
+            self.before[self.at] = self.clock
+            self.start[self.at] = self.clock + self.own[self.at]
+            self.arrived = True
+        arrived: Int64 = self.start[self.at]
+        return arrived
+
+    def leave(self, moved_ns: Int64) -> None:
+        """End the operator."""
+        self.end[self.at] = moved_ns  # one moment for each member
+        self.clock = self.end[self.at]
+        self.at += 1
+        self.arrived = False
+
+    def result(self, random: np.random.Generator) -> Stage:
+        """Return what happened; members see the end of an operator at slightly different moments."""
+        noise = np.rint(random.normal(0, _END_NOISE_NS, self.end.shape)).astype(np.int64)
+        end = np.maximum(self.end + noise, self.start + 1)
+        return Stage(self.ops, self.before, self.start, end, self.transfer, self.host)
+
+
+def _link_factors(job: Job, kind: Kind, ranks: Int64) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    factors = np.ones(ranks.shape)
+    if job.faults.slow_link is None:
+        return factors
+    pair = set(job.faults.slow_link)
+    for place, rank in np.ndenumerate(ranks):
+        if (group := job.groups(int(rank)).get(kind)) is not None:
+            slow = any({member, group.after(member)} == pair for member in group.members)
+            factors[place] = job.faults.link_factor if slow else 1.0
+    return factors
+
+
+def _play(stages: Sequence[_Player]) -> None:
+    """Run every stage as far as it comes, until all are at the end."""
+    while any(stage.kind for stage in stages):
+        for number, stage in enumerate(stages):
+            while (kind := stage.kind) is not None:
+                arrived = stage.arrive()
+                if kind in ("tp", "dp"):
+                    last = arrived.max(axis=int(kind == "tp"), keepdims=True)
+                    stage.leave(last + stage.transfer[stage.at])
+                elif kind == "next" and stages[number + 1].kind == "prev":
+                    other = stages[number + 1]
+                    end = np.maximum(arrived, other.arrive()) + stage.transfer[stage.at]
+                    stage.leave(end)
+                    other.leave(end)
+                else:
+                    break
+        if all(stage.kind == "mp" for stage in stages):
+            last = np.stack([stage.arrive() for stage in stages]).max(axis=(0, 2))[:, None]
+            slowest = np.stack([stage.transfer[stage.at] for stage in stages]).max(axis=(0, 2))[:, None]
+            for stage in stages:
+                stage.leave(last + slowest)
