@@ -51,38 +51,44 @@ def plot_waterfall(
     unit_ns, unit = unit_of(max(ends))
     rest = ends[1] - ends[0] - int(bars["delta_ns"].sum())
     deltas = [*map(int, bars["delta_ns"]), rest]
-    begins = ends[0] + np.cumsum([0, *deltas])[:-1]
-    titles = [label(names[1], _LONGEST_NAME), *(label(one, _LONGEST_NAME) for one in bars["title"]), "the rest"]
-    titles = _distinct([*titles, label(names[0], _LONGEST_NAME)])
-    whys = ["", *bars["why"], "", ""]
+    begins = (ends[0] + np.cumsum([0, *deltas])[:-1]).tolist()
     lengths = [ends[0], *deltas, ends[1]]
-    texts = [duration(ends[0]), *(signed(one) for one in deltas), duration(ends[1])]
     figure.add_trace(
         go.Bar(
             orientation="h",
-            y=titles,
-            x=[one / unit_ns for one in lengths],
-            base=[0, *(one / unit_ns for one in begins.tolist()), 0],
+            x=[length / unit_ns for length in lengths],
+            base=[0, *(begin / unit_ns for begin in begins), 0],
             marker={
-                "color": [FOREGROUND, *(SLOWER if one > 0 else FASTER for one in deltas), FOREGROUND],
+                "color": [FOREGROUND, *(SLOWER if delta > 0 else FASTER for delta in deltas), FOREGROUND],
                 "line": {"width": 0},
             },
             error_x=_whiskers(bars, unit_ns),
-            text=texts,
             textposition="outside",
             cliponaxis=False,
-            hovertext=[f"<b>{name}</b><br>{text} {why}" for name, text, why in zip(titles, texts, whys, strict=True)],
             hovertemplate="%{hovertext}<extra></extra>",
             showlegend=False,
+            **_waterfall_texts(bars, deltas, ends, names),
         )
     )
-    edges = [*begins.tolist(), *ends]
+    edges = [*begins, *ends]
     margin = max(max(edges) - min(edges), 1) * 0.25
     shown = [max(min(edges) - margin, 0) / unit_ns, (max(edges) + margin) / unit_ns]
     figure.update_xaxes(ticksuffix=f" {unit}", range=shown, exponentformat="none")
     figure.update_yaxes(autorange="reversed", showgrid=False, type="category")
     figure.update_layout(bargap=0.25)
     return figure
+
+
+def _waterfall_texts(
+    bars: pd.DataFrame, deltas: list[int], ends: tuple[int, int], names: tuple[str, str]
+) -> dict[str, list[str]]:
+    """Return the titles (`y`), texts and hover texts of the bars: the step of `b`, the differences, the step of `a`."""
+    titles = [names[1], *bars["title"], "the rest", names[0]]
+    titles = _distinct([label(title, _LONGEST_NAME) for title in titles])
+    texts = [duration(ends[0]), *map(signed, deltas), duration(ends[1])]
+    whys = ["", *bars["why"], "", ""]
+    hover = [f"<b>{name}</b><br>{text} {why}" for name, text, why in zip(titles, texts, whys, strict=True)]
+    return {"y": titles, "text": texts, "hovertext": hover}
 
 
 def _whiskers(bars: pd.DataFrame, unit_ns: int) -> dict[str, object]:

@@ -77,13 +77,7 @@ def flamegraph(
         If an argument is invalid, the run has no such step, thread or frame, or the regular expression is invalid. It
         is a ``ValueError``.
     """
-    import plotly.graph_objects as go
-
-    for name, value, allowed in (("weight", weight, Weight), ("orientation", orientation, Orientation)):
-        if value not in get_args(allowed):
-            raise OptionsError(f"{name} is {value!r}; it must be one of {', '.join(get_args(allowed))}")
-    if max_nodes < 3:
-        raise OptionsError(f"max_nodes is {max_nodes}; it must be at least 3: the root, a path and the rest")
+    _check_arguments(weight, orientation, max_nodes)
     calls = merged_calls(tables)
     scope = Scope(step, thread)
     sums = scoped(calls, tables, scope)
@@ -92,8 +86,24 @@ def flamegraph(
     frames = fold(calls, sums[weight], top, max_nodes)
     picture = Picture(calls, sums, weight, scope, top, frames)
     found = found_in(calls, sums[weight], top, frames, matches) if search else None
+    return _figure(picture, info, orientation, search, found, longest_name)
+
+
+def _check_arguments(weight: str, orientation: str, max_nodes: int) -> None:
+    for name, value, allowed in (("weight", weight, Weight), ("orientation", orientation, Orientation)):
+        if value not in get_args(allowed):
+            raise OptionsError(f"{name} is {value!r}; it must be one of {', '.join(get_args(allowed))}")
+    if max_nodes < 3:
+        raise OptionsError(f"max_nodes is {max_nodes}; it must be at least 3: the root, a path and the rest")
+
+
+def _figure(
+    picture: Picture, info: Info, orientation: Orientation, search: str, found: Found | None, longest_name: int
+) -> go.Figure:
+    import plotly.graph_objects as go
+
     figure = go.Figure(layout={"template": go.layout.Template()})
-    if frames.total[0]:
+    if picture.frames.total[0]:
         figure.add_trace(_trace(go, picture, orientation, found, longest_name))
     figure.update_layout(**_layout(info, picture, search, found, longest_name))
     return figure

@@ -197,19 +197,22 @@ class Ranks:
             raise ValueError(f"level {level!r} is not simulated for ranks: choose 0 or 1")
         mask = _LEVELS[level] | (TASK_MEMORY if memory else 0)
         exchange = Exchange(self.size)
-        start = VirtualClock(FrozenClock(SystemClock()))
         with ExitStack() as ended:
-            ranks = []
-            for number in range(self.size):
-                clock = VirtualClock(start) if self._clock is None else self._clock(number)
-                machine = Simulator(chip=self._chip, clock=clock, rank_id=number, with_stack=stacks)
-                ended.callback(machine.profiler.complete)
-                rank = Rank(number, range(self.size), machine, exchange, self._topology)
-                if output is not None:
-                    begin = _start(rank, Path(output) / f"rank_{number}", mask, name)
-                    ended.callback(begin)
-                ranks.append(rank)
+            ranks = self._ranks(exchange, ended, stacks=stacks)
+            if output is not None:
+                for rank in ranks:
+                    ended.callback(_start(rank, Path(output) / f"rank_{rank.rank}", mask, name))
             return _run_all(ranks, exchange, work)
+
+    def _ranks(self, exchange: Exchange, ended: ExitStack, *, stacks: bool) -> list[Rank]:
+        start = VirtualClock(FrozenClock(SystemClock()))
+        ranks = []
+        for number in range(self.size):
+            clock = VirtualClock(start) if self._clock is None else self._clock(number)
+            machine = Simulator(chip=self._chip, clock=clock, rank_id=number, with_stack=stacks)
+            ended.callback(machine.profiler.complete)
+            ranks.append(Rank(number, range(self.size), machine, exchange, self._topology))
+        return ranks
 
 
 def _start(rank: Rank, directory: Path, mask: int, name: str) -> Callable[[], None]:
