@@ -21,8 +21,19 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
+from npuprof.small_files import convert
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.decimals import US_TO_NS
+from npuprof.sources.text.communication_entries import (
+    SIZES,
+    Bandwidth,
+    Group,
+    Members,
+    Row,
+    Times,
+    Transfer,
+    fields_of,
+)
 from npuprof.sources.text.communication_json import (
     BANDWIDTHS,
     TIMES,
@@ -81,20 +92,21 @@ def read_groups(path: Path, notes: Notes) -> pd.DataFrame:
     files hold sets of ranks only. Newer files repeat these sets as named groups, which are read together with the sets
     that no named group has.
     """
-    plain = mapping(load_summary(path))
-    listed = _items(plain.get(_NAMED))
+    plain = load_summary(path)
+    if not isinstance(plain, dict):
+        raise SourceError(f"{path} is no JSON object of groups of ranks; is it another file?")
+    listed = _items(plain.get(_NAMED, []), path, notes)
     named = [group for group in listed if isinstance(group, dict)]
     notes.ledger.read(path.name, len(listed) - len(named))
     notes.leave_out(path.name, "a named group is no JSON object", len(listed) - len(named))
-    rows = [
-        (_text(group.get("type")), *map(group.get, ("rank_set", "group_name", "group_id", "pg_name")))
-        for group in named
-    ]
+    groups = [fields_of(group, Group, path.name, notes) for group in named]
+    rows = [tuple(map(group.get, ("type", "rank_set", "group_name", "group_id", "pg_name"))) for group in groups]
     seen = Counter((row[0], as_text(ranks_of(row[1]))) for row in rows)
     for kind, sets in plain.items():
         if kind == _NAMED:
             continue
-        for members in _items(sets):
+        for listed_ranks in _items(sets, path, notes):
+            members = _members(listed_ranks, path, notes)
             key = (kind, as_text(ranks_of(members)))
             seen[key] -= 1
             if seen[key] < 0:
@@ -117,8 +129,26 @@ def groups_table(rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
     return frame
 
 
-def _items(value: Any) -> list[Any]:
-    return value[:_MAX_GROUPS] if isinstance(value, list) else []
+def _items(value: Any, path: Path, notes: Notes) -> list[Any]:
+    """Return the entries of a list of groups; notes tell of anything else."""
+    left_out = 1 if not isinstance(value, list) else max(len(value) - _MAX_GROUPS, 0)
+    notes.ledger.read(path.name, left_out)
+    if not isinstance(value, list):
+        notes.leave_out(path.name, "an entry is no list of groups", 1)
+        return []
+    notes.leave_out(path.name, f"a group after the first {_MAX_GROUPS:,}", left_out)
+    return value[:_MAX_GROUPS]
+
+
+def _members(listed: Any, path: Path, notes: Notes) -> list[int]:
+    """Return the ranks of a group; a note tells of those that cannot be read."""
+    try:
+        members: list[int] = convert(listed, Members)
+    except ValueError:
+        members = ranks_of(listed)
+        if members and not isinstance(listed, str):
+            notes.warning(path.name, "a group names a rank that cannot be read; its others are kept")
+    return members
 
 
 def _text(value: Any) -> str | None:
@@ -168,10 +198,7 @@ def rank_columns(types: Sequence[Any], indexes: Sequence[Any]) -> dict[str, Any]
 
 
 Frames = dict[str, pd.DataFrame]
-Row = dict[str, Any]
-
 RANKS = ("rank", "src_rank", "dst_rank")
-_SIZES = "Size Distribution"
 
 
 def read_communication(path: Path, notes: Notes) -> Frames:
@@ -188,15 +215,17 @@ def read_communication(path: Path, notes: Notes) -> Frames:
     for where, by_rank in _operators(path, notes):
         for rank, entry in objects(by_rank, path.name, notes):
             of_rank = {**where, "rank": rank_of(rank)}
-            times.append({**of_rank, **_plain(entry.get("Communication Time Info"))})
+            times.append({**of_rank, **fields_of(entry.get("Communication Time Info"), Times, path.name, notes)})
             bandwidths = mapping(entry.get("Communication Bandwidth Info"))
             lacking += not bandwidths
             for link, numbers in bandwidths.items():
-                links.append({**of_rank, "link": link, **_plain(numbers)})
-                for size, counted in mapping(mapping(numbers).get(_SIZES)).items():
-                    packets.append({**of_rank, "link": link, **_packet(size, counted)})
+                of_link = {**of_rank, "link": link}
+                known = fields_of(numbers, Bandwidth, path.name, notes)
+                packets += [{**of_link, **_packet(*packet)} for packet in (known.pop(SIZES, {})).items()]
+                links.append({**of_link, **known})
     notes.ledger.read(path.name, len(times))
     notes.ledger.keep(path.name, STATISTICS, len(times))
+    _note_unreadable_ranks(times, ("rank",), path, notes)
     if lacking:
         notes.warning(path.name, "an operator has no 'Communication Bandwidth Info'", lacking)
     note_lacking([row for row in times if row["name"] != TOTAL], TIMES, path, notes)
@@ -217,11 +246,24 @@ def read_matrix(path: Path, notes: Notes) -> Frames:
     for where, pairs in _operators(path, notes):
         for pair, numbers in pairs.items():
             source, _, target = pair.partition("-")
-            rows.append({**where, "src_rank": rank_of(source), "dst_rank": rank_of(target), **_plain(numbers)})
+            rows.append(
+                {
+                    **where,
+                    "src_rank": rank_of(source),
+                    "dst_rank": rank_of(target),
+                    **fields_of(numbers, Transfer, path.name, notes),
+                }
+            )
+    _note_unreadable_ranks(rows, ("src_rank", "dst_rank"), path, notes)
     notes.ledger.read(path.name, len(rows))
     notes.ledger.keep(path.name, STATISTICS, len(rows))
     note_lacking(rows, TRANSFERS, path, notes)
     return split_totals("communication_matrix", rows)
+
+
+def _note_unreadable_ranks(rows: list[Row], keys: Sequence[str], path: Path, notes: Notes) -> None:
+    if count := sum(any(row[key] is None for key in keys) for row in rows):
+        notes.warning(path.name, "a rank cannot be read, and is absent", count)
 
 
 def split_totals(name: str, rows: list[Row]) -> Frames:
@@ -258,14 +300,9 @@ def _operators(path: Path, notes: Notes) -> Iterator[tuple[Row, dict[str, Any]]]
                 yield where, operator
 
 
-def _plain(numbers: Any) -> Row:
-    return {key: value for key, value in mapping(numbers).items() if not isinstance(value, dict | list)}
-
-
-def _packet(size: str, counted: Any) -> Row:
+def _packet(size: str, counted: tuple[float, float]) -> Row:
     """Return a packet size with the pair of its count and time: ``"2.06": [3, 0.5]``."""
-    count, duration = (*counted, None, None)[:2] if isinstance(counted, list) else (None, None)
-    return {"Package Size(MB)": _number(size), "Count": count, "Total Duration(ms)": duration}
+    return {"Package Size(MB)": _number(size), "Count": counted[0], "Total Duration(ms)": counted[1]}
 
 
 def _number(text: str) -> float | None:

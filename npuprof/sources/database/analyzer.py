@@ -16,7 +16,8 @@ from npuprof.ledger import STATISTICS
 from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.database.connection import Database
-from npuprof.sources.text.communication_json import START, with_starts
+from npuprof.sources.text.communication_entries import START
+from npuprof.sources.text.communication_json import with_starts
 
 STEP_TIMES = "StepTraceTime"
 _LIMIT = 5_000_000

@@ -5,7 +5,9 @@ Source: sources/RESULTS.md section 4.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +20,23 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.builders import of_one_kind
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.files.gzip_file import read_whole
+from npuprof.sources.text.communication_entries import (
+    SIZES,
+    START,
+    Bandwidth,
+    Times,
+    Transfer,
+    fields_of,
+)
 from npuprof.texts import repaired_json
 
 TOTAL = "Total Op Info"
-START = "Start Timestamp(us)"
 _EARLIEST_MOMENT_US = 1e14  # in 1973; no duration is as long
 _MAX_BYTES = 512 << 20
 _WHERE = ("step", "kind", "name", "group")
-TIMES = (
-    *(START, "Elapse Time(ms)", "Transit Time(ms)", "Wait Time(ms)", "Synchronization Time(ms)", "Idle Time(ms)"),
-    *("Wait Time Ratio", "Synchronization Time Ratio"),
-)
-BANDWIDTHS = ("Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)", "Large Packet Ratio")
-TRANSFERS = ("Transport Type", "Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)")
+TIMES = tuple(Times.__annotations__)
+BANDWIDTHS = tuple(key for key in Bandwidth.__annotations__ if key != SIZES)
+TRANSFERS = tuple(key for key in Transfer.__annotations__ if key != "Op Name")
 _LFS = b"version https://git-lfs"
 
 
@@ -54,18 +60,19 @@ def read_communication(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
         if where["name"] == TOTAL:
             totals += 1
             continue
-        times.append({**where, **mapping(operator.get("Communication Time Info"))})
+        times.append({**where, **fields_of(operator.get("Communication Time Info"), Times, path.name, notes)})
         links = mapping(operator.get("Communication Bandwidth Info"))
         lacking += not links
         for link, numbers in links.items():
-            flat = {key: value for key, value in mapping(numbers).items() if not isinstance(value, dict)}
+            flat = fields_of(numbers, Bandwidth, path.name, notes)
+            flat.pop(SIZES, None)
             bandwidths.append({**where, "link": link, **flat})
     _account(path, notes, len(times), totals)
     if lacking:
         notes.warning(path.name, "an operator has no 'Communication Bandwidth Info'", lacking)
     note_lacking(times, TIMES, path, notes)
     note_lacking(bandwidths, BANDWIDTHS, path, notes)
-    return {"communication": with_starts(_frame(times), times), "communication_bandwidth": _frame(bandwidths)}
+    return {"communication": _frame(times), "communication_bandwidth": _frame(bandwidths)}
 
 
 def read_communication_matrix(path: Path, notes: Notes) -> pd.DataFrame:
@@ -83,7 +90,9 @@ def read_communication_matrix(path: Path, notes: Notes) -> pd.DataFrame:
         for pair, numbers in objects(pairs, path.name, notes):
             source, _, target = pair.partition("-")
             unreadable += not (source.isdecimal() and target.isdecimal())
-            rows.append({**where, "src_rank": source, "dst_rank": target, **numbers})
+            rows.append(
+                {**where, "src_rank": source, "dst_rank": target, **fields_of(numbers, Transfer, path.name, notes)}
+            )
     _account(path, notes, len(rows))
     if unreadable:
         notes.warning(path.name, "a pair of ranks cannot be read", unreadable)
@@ -109,15 +118,16 @@ def with_starts(frame: pd.DataFrame, rows: list[dict[str, Any]]) -> pd.DataFrame
     """Add the column `start_ns`, with every digit of the start in the file."""
     if START not in frame:
         return frame
-    texts = [getattr(start, "text", str(start)) for start in (row.get(START) for row in rows)]
-    starts = pd.Series([scaled_one(text, US_TO_NS) or None for text in texts], frame.index, "Int64")  # 0 is none
+    told = [row.get(START) for row in rows]
+    starts = pd.Series([scaled_one(str(start), US_TO_NS) or None for start in told], frame.index, "Int64")  # 0 is none
+    frame[START] = [float(start) if isinstance(start, Decimal) else start for start in told]
     frame.insert(list(frame.columns).index(START) + 1, "start_ns", starts)
     return frame
 
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     frame: pd.DataFrame = pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(_WHERE), dtype=object)
-    return of_one_kind(frame)
+    return of_one_kind(with_starts(frame, rows))
 
 
 def _operators(path: Path, notes: Notes) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -134,26 +144,16 @@ def _operators(path: Path, notes: Notes) -> Iterator[tuple[dict[str, Any], dict[
                 yield {"step": step.removeprefix("step"), "kind": kind, "name": name, "group": group}, operator
 
 
-class _Moment(float):
-    """A float with the digits of its text, for a time that a float cannot hold."""
-
-    text: str
-
-
-def _number(text: str) -> float:
+def _number(text: str) -> float | Decimal:
     value = float(text)
-    if abs(value) < _EARLIEST_MOMENT_US:
-        return value
-    moment = _Moment(value)
-    moment.text = text
-    return moment
+    return Decimal(text) if _EARLIEST_MOMENT_US <= abs(value) < math.inf else value
 
 
 _DECODER = msgspec.json.Decoder(float_hook=_number)
 
 
 def load_summary(path: Path) -> Any:
-    """Decode a JSON file of sums; a time of day keeps its digits as `text`.
+    """Decode a JSON file of sums; a time of day is a Decimal, with its digits.
 
     Raises
     ------
