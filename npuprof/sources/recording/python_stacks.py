@@ -190,7 +190,7 @@ def _journal_columns(path: Path, notes: Notes) -> dict[str, Any]:
     for line in lines:
         try:
             parts.append(decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             notes.warning(
                 SOURCE, "rows after a damaged line cannot be separated, and are left out", len(lines) - len(parts)
             )

@@ -265,7 +265,9 @@ def _known(content: Uint8, record: np.dtype[Any], count: int) -> Int64:
 def _seam(content: Uint8, record: np.dtype[Any], known: Int64, phases: tuple[int, int], among: tuple[int, int]) -> int:
     """Return the number of the first truncated record `among` those before a phase change."""
     size, (before, after) = record.itemsize, phases
-    numbers = np.arange(among[0], min(among[1], (len(content) - before) // size))
+    last = min(among[1], (len(content) - before) // size)
+    first = min(among[0], last)  # a stream of few records may end before
+    numbers = np.arange(first, last)
 
     def costs(start: int) -> Float64:
         """Return the magnitude of the record at each number behind a start."""
@@ -281,7 +283,7 @@ def _seam(content: Uint8, record: np.dtype[Any], known: Int64, phases: tuple[int
     )
     kept = np.concatenate(([0], np.cumsum(costs_before)))
     rest = np.concatenate((np.cumsum(costs_after[::-1])[::-1], [0]))
-    return among[0] + int((kept + rest).argmin())
+    return first + int((kept + rest).argmin())
 
 
 def _strangeness(content: Uint8, places: Int64, known: Int64, size: int) -> Int64:
