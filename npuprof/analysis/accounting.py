@@ -104,7 +104,7 @@ def account(
     selection
         What of the run was asked for: steps are cut at its bounds.
     """
-    windows = {device: step_windows(tables, device) for device in _devices(tables)}
+    windows = {device: step_windows(tables, device) for device in devices_of(tables)}
     bounds = (selection or {}).get("start_ns"), (selection or {}).get("end_ns")
     if bounds != (None, None):
         windows = {device: own.clipped(*bounds) for device, own in windows.items()}
@@ -161,7 +161,7 @@ def _intervals(accounted: list[_Accounted]) -> pd.DataFrame:
     return frame
 
 
-def _devices(tables: Mapping[str, pd.DataFrame]) -> list[int]:
+def devices_of(tables: Mapping[str, pd.DataFrame]) -> list[int]:
     """Return the devices with tasks; where collectives alone are known, the rest of the time cannot be called idle."""
     found: set[int] = set()
     for name in ("kernels", "tasks"):
@@ -170,7 +170,7 @@ def _devices(tables: Mapping[str, pd.DataFrame]) -> list[int]:
 
 
 def _device(tables: Mapping[str, pd.DataFrame], device_id: int, windows: StepWindows) -> _Accounted:
-    parts, busy = _device_parts(tables, device_id)
+    parts, busy = device_parts(tables, device_id)
     stretches = []
 
     def add(part: str, cause: str, starts: Int64, ends: Int64, row: Int64) -> None:
@@ -214,8 +214,8 @@ def _steps(step: object, device_id: object, durations: Int64, basis: Basis, head
     return frame
 
 
-def _device_parts(tables: Mapping[str, pd.DataFrame], device_id: int) -> tuple[list[tuple[str, str, Spans]], Spans]:
-    """Return disjoint intervals with part and cause of what the device did, and their union."""
+def device_parts(tables: Mapping[str, pd.DataFrame], device_id: int) -> tuple[list[tuple[str, str, Spans]], Spans]:
+    """Return disjoint intervals with part and cause of what a device did over the whole run, and their union."""
     kernels, communication, tasks, moves = (
         frame[(frame["device_id"] == device_id).to_numpy(bool)]
         for frame in (tables[name] for name in ("kernels", "communication", "tasks", "communication_tasks"))

@@ -64,7 +64,8 @@ PARTS: Mapping[str, str] = {
 }
 """Colours of the parts of a step."""
 
-_SHADES = (0.0, 0.17, 0.34)  # parts of white mixed in
+SHADES = (0.0, 0.17, 0.34)
+"""The shades of a family's colour, as parts of white mixed in."""
 _WAIT = re.compile(r"wait|event|notify", re.IGNORECASE)
 _MATRIX = re.compile(r"mat_?mul|gemm|bmm|conv(?!ert)|attention|linear", re.IGNORECASE)
 _MOVEMENT = re.compile(
@@ -86,7 +87,14 @@ def device_family(op_type: str, task_type: str, name: str) -> str:
 
 def shade(family: str, name: str) -> str:
     """Return the family's colour, lighter for some names; a name has the same shade in every run."""
-    white = _SHADES[zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(_SHADES)]
-    colour = FAMILIES[family].colour
+    return shades(family)[zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(SHADES)]
+
+
+def shades(family: str) -> list[str]:
+    """Return the shades of a family's colour."""
+    return [_whiter(FAMILIES[family].colour, white) for white in SHADES]
+
+
+def _whiter(colour: str, white: float) -> str:
     channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(channel + (255 - channel) * white):02x}" for channel in channels)

@@ -167,8 +167,11 @@ class Group:
     layers: tuple[Layer, ...]
 
 
+_ORDER = ("Steps", "Marks", "Device", "Overlap", "Communication", "Python", "Operators", "Queues", "CANN")
+
+
 def groups(slices: Slices) -> list[Group]:
-    """Return the groups of a run, from top to bottom."""
+    """Return the groups of a run, from top to bottom: the device before the host."""
     table_of: Mapping[str, tuple[str, Callable[[Layer, Slices], list[Layer]]]] = {
         "steps": ("Steps", _whole),
         "marks": ("Marks", _whole),
@@ -186,8 +189,8 @@ def groups(slices: Slices) -> list[Group]:
         if queues := tuple(part for part in parts if part.title == "queue"):
             groups_of_run.append(Group("Queues", queues))
         if others := tuple(part for part in parts if part.title != "queue"):
-            groups_of_run.insert(len(groups_of_run) - bool(queues), Group(title, others))
-    return groups_of_run
+            groups_of_run.append(Group(title, others))
+    return sorted(groups_of_run, key=lambda group: _ORDER.index(group.title))
 
 
 def _whole(layer: Layer, _: Slices) -> list[Layer]:

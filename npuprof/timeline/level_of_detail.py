@@ -193,6 +193,12 @@ class WindowIndex:
         lane_end = last[np.searchsorted(last, cuts, side="right")]
         return self._bars(cuts, np.minimum(np.append(cuts[1:], len(self._start)), lane_end))
 
+    def elements_within(self, start_ns: int, end_ns: int, shown: npt.NDArray[np.bool_] | None = None) -> int:
+        """Return how many bars there would be with none shared; `shown` are the lanes to include."""
+        first, last = self._touching(start_ns, end_ns)
+        lengths = np.maximum(last - first, 0)
+        return int(lengths.sum() if shown is None else lengths[shown].sum())
+
     def held(self, bars: Bars, elements: Int64) -> Int64:
         """Return for each bar of a window the number of elements in it; the elements are ascending."""
         first, last = np.empty(len(bars), np.int64), np.empty(len(bars), np.int64)

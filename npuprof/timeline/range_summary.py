@@ -1,88 +1,166 @@
-"""The summary of a range of time: busy time of each device, and the kernels with the most time."""
+"""The summary of a range of time: its slices by name and by lane, and what the devices did in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.intervals import total, union
+from npuprof.analysis.accounting import account
 from npuprof.arrays import Int64
+from npuprof.timeline.layers import Group
+from npuprof.timeline.slices import NAME_COLUMNS
+
+_MOST_NAMES = 200
+_ORDER = ("kernels", "communication", "tasks", "communication_tasks", "marks", "operators", "api", "python")
+_P95 = 95
 
 
 @dataclass(frozen=True)
-class TopKernel:
-    """The kernels of one name in a range: their number, and their time within it."""
+class Sums:
+    """Slices of one name or lane in a range; each counts with the time that it has within the range.
 
+    Attributes
+    ----------
+    where
+        The table, or the group of the lane.
+    name
+        The name, or the title of the lane; not escaped.
+    count
+        Number of slices that touch the range.
+    sum_ns, p95_ns, max_ns
+        Their sum, the least duration that 95 of 100 slices do not exceed, and the longest.
+    """
+
+    where: str
     name: str
     count: int
-    total_ns: int
+    sum_ns: int
+    p95_ns: int
+    max_ns: int
+
+    @property
+    def mean_ns(self) -> int:
+        """The mean, rounded down."""
+        return self.sum_ns // self.count
 
 
 @dataclass(frozen=True)
-class Readout:
+class Part:
+    """Time of the devices in a range, of one part and cause (:data:`npuprof.analysis.accounting.PARTS`)."""
+
+    part: str
+    cause: str
+    duration_ns: int
+
+
+@dataclass(frozen=True)
+class RangeSummary:
     """The summary of a range.
 
     Attributes
     ----------
-    busy_ns
-        For each device the time with a kernel or a collective.
-    kernels
-        Number of kernels that touch the range.
-    top
-        The names with the most time in the range, greatest first.
+    by_name
+        The names table by table, those of the device first, with the greatest sum first.
+    by_lane
+        All lanes with slices in the range, from top to bottom.
+    parts
+        What the devices did, and why not; only of the time that steps cover.
+    names_left
+        Number of names that `by_name` leaves out.
+    code
+        Lines of Python that make the rows of `by_name` of one table from a run.
     """
 
     start_ns: int
     end_ns: int
-    busy_ns: Mapping[int, int]
-    kernels: int
-    top: tuple[TopKernel, ...]
-
-    @property
-    def span_ns(self) -> int:
-        """The length of the range."""
-        return self.end_ns - self.start_ns
+    by_name: tuple[Sums, ...]
+    by_lane: tuple[Sums, ...]
+    parts: tuple[Part, ...]
+    names_left: int
+    code: str
 
 
-def readout(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int, *, top: int = 5) -> Readout:
-    """Return the summary of a range, with the `top` names."""
-    devices: dict[int, list[tuple[Int64, Int64]]] = {}
-    for name in ("kernels", "communication"):
-        rows, low, high = _clipped(tables[name], start_ns, end_ns)
-        device_of = tables[name]["device_id"].to_numpy(np.int64)[rows]
-        for device in np.unique(device_of).tolist():
-            mine = device_of == device
-            devices.setdefault(device, []).append((low[mine], high[mine]))
-    busy = {
-        device: total(union(*(np.concatenate(side) for side in zip(*parts, strict=True))))
-        for device, parts in sorted(devices.items())
-    }
-    rows, low, high = _clipped(tables["kernels"], start_ns, end_ns)
-    return Readout(start_ns, end_ns, busy, len(rows), _top(tables["kernels"]["name"], rows, high - low, top))
-
-
-def _clipped(frame: pd.DataFrame, start_ns: int, end_ns: int) -> tuple[Int64, Int64, Int64]:
-    """Return the rows that touch a range, clipped to it."""
-    start, duration = frame["start_ns"].to_numpy(), frame["duration_ns"].to_numpy()
-    rows = np.flatnonzero((start <= end_ns) & (start + duration >= start_ns))
-    return rows, np.maximum(start[rows], start_ns), np.minimum(start[rows] + duration[rows], end_ns)
-
-
-def _top(names: pd.Series, rows: Int64, time_ns: Int64, top: int) -> tuple[TopKernel, ...]:
-    codes = names.cat.codes.to_numpy()[rows].astype(np.int64)
-    order = np.argsort(codes, kind="stable")
-    begins = np.flatnonzero(np.diff(codes[order], prepend=-2))
-    if not len(begins):
-        return ()
-    sums = np.add.reduceat(time_ns[order], begins)
-    counts = np.diff(np.append(begins, len(order)))
-    ranked = np.argsort(-sums, kind="stable")[:top]
-    categories = names.cat.categories
-    heads = codes[order][begins]
-    return tuple(
-        TopKernel(str(categories[heads[at]]) if heads[at] >= 0 else "", int(counts[at]), int(sums[at]))
-        for at in ranked.tolist()
+def summary(tables: Mapping[str, pd.DataFrame], groups: Sequence[Group], start_ns: int, end_ns: int) -> RangeSummary:
+    """Return the summary of a range."""
+    names = sorted(_by_name(tables, start_ns, end_ns), key=lambda one: (_ORDER.index(one.where), -one.sum_ns))
+    return RangeSummary(
+        start_ns,
+        end_ns,
+        tuple(names[:_MOST_NAMES]),
+        tuple(_by_lane(groups, start_ns, end_ns)),
+        tuple(_parts(tables, start_ns, end_ns)),
+        max(len(names) - _MOST_NAMES, 0),
+        frame_code(start_ns, end_ns, next((table for table in _ORDER if len(tables[table])), "kernels")),
     )
+
+
+def frame_code(start_ns: int, end_ns: int, table: str) -> str:
+    """Return the lines of Python that sum up a table by name within a range."""
+    return (
+        f"start, end = {start_ns}, {end_ns}  # ns since the epoch\n"
+        f"rows = run.{table}\n"
+        "inside = (rows.start_ns + rows.duration_ns).clip(upper=end) - rows.start_ns.clip(lower=start)\n"
+        "touching = (rows.start_ns < end) & (rows.start_ns + rows.duration_ns > start)\n"
+        f'by_name = inside[touching].groupby(rows["{NAME_COLUMNS[table]}"], observed=True)\n'
+        'by_name.agg(["count", "sum", "mean", "max"]).assign('
+        'p95=by_name.quantile(0.95, interpolation="higher")).sort_values("sum", ascending=False)'
+    )
+
+
+def _by_name(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int) -> Iterator[Sums]:
+    tasks_are_kernels = len(tables["kernels"]) > 0
+    for table in _ORDER:
+        if table == "tasks" and tasks_are_kernels:
+            continue
+        frame = tables[table]
+        rows, inside = _clipped(frame, start_ns, end_ns)
+        names = frame[NAME_COLUMNS[table]]
+        categories = names.cat.categories
+        for code, sums in _grouped(names.cat.codes.to_numpy()[rows].astype(np.int64), inside):
+            yield Sums(table, str(categories[code]) if code >= 0 else "", *sums)
+
+
+def _by_lane(groups: Sequence[Group], start_ns: int, end_ns: int) -> Iterator[Sums]:
+    for group in groups:
+        for layer in group.layers:
+            some = layer.within(start_ns, end_ns)
+            if not len(some.slices):
+                continue
+            codes, keys = some.tracks()
+            start, duration = some.column("start_ns"), some.column("duration_ns")
+            inside = np.minimum(start + duration, end_ns) - np.maximum(start, start_ns)
+            kept = (start < end_ns) & (start + duration > start_ns)
+            _, whole_keys = layer.tracks()
+            for code, sums in _grouped(codes[kept], inside[kept]):
+                yield Sums(group.title, some.track_title(keys[code], whole_keys) or layer.title, *sums)
+
+
+def _parts(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int) -> list[Part]:
+    rows = account(tables, selection={"start_ns": start_ns, "end_ns": end_ns}).intervals
+    rows = rows[rows["start_ns"].notna().to_numpy(bool)]
+    sums = rows.groupby(["part", "cause"], observed=True, sort=True)["duration_ns"].sum()
+    return [Part(str(part), str(cause), int(time)) for (part, cause), time in sums.items() if time]
+
+
+def _clipped(frame: pd.DataFrame, start_ns: int, end_ns: int) -> tuple[Int64, Int64]:
+    """Return the rows with time in the range, and how much each has."""
+    start, duration = frame["start_ns"].to_numpy(np.int64), frame["duration_ns"].to_numpy(np.int64)
+    rows = np.flatnonzero((start < end_ns) & (start + duration > start_ns))
+    return rows, np.minimum(start[rows] + duration[rows], end_ns) - np.maximum(start[rows], start_ns)
+
+
+def _grouped(codes: Int64, times: Int64) -> Iterator[tuple[int, tuple[int, int, int, int]]]:
+    """Yield for each code the count, sum, 95th percentile and maximum of its times."""
+    if not len(codes):
+        return
+    order = np.lexsort((times, codes))
+    codes, times = codes[order], times[order]
+    begins = np.flatnonzero(np.diff(codes, prepend=codes[:1] - 1))
+    ends = np.append(begins[1:], len(codes))
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        count = end - begin
+        p95 = begin + -(-_P95 * (count - 1) // 100)
+        yield int(codes[begin]), (count, int(times[begin:end].sum()), int(times[p95]), int(times[end - 1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -34,7 +34,7 @@ NAME_COLUMNS: Mapping[str, str] = {
 }
 """The column with the names of a table's slices; steps have numbers instead."""
 
-_FAMILIES: Mapping[str, str] = {
+ONE_FAMILY: Mapping[str, str] = {
     "steps": "step",
     "marks": "step",
     "python": "python",
@@ -43,6 +43,8 @@ _FAMILIES: Mapping[str, str] = {
     "communication": "communication",
     "communication_tasks": "communication",
 }
+"""The colour family of tables whose slices have all the same."""
+
 _STACK_FRAMES = 3  # of the stack in a hover text; the details have all of it
 _MOST_RATIOS = 6
 _UNITS: Mapping[str, Callable[[int], str]] = {"_ns": duration_text, "_bytes": size_text}
@@ -55,6 +57,11 @@ class Slices:
         self.tables = tables
         self._bounds = np.cumsum([0, *(len(tables[name]) for name in TABLES)])
         self.first: dict[str, int] = dict(zip(TABLES, self._bounds.tolist(), strict=False))
+
+    @property
+    def count(self) -> int:
+        """The number of all slices."""
+        return int(self._bounds[-1])
 
     def of_table(self, name: str) -> Int64:
         """Return the numbers of a table's rows."""
@@ -94,14 +101,18 @@ class Slices:
         said = [(str(column), _text(str(column), value)) for column, value in values.items() if not _absent(value)]
         return [("table", f"{table}, row {row:,}"), *said]
 
+    def by_table(self, numbers: Int64) -> Iterator[tuple[str, Int64, Int64]]:
+        """Yield for each table its name, the positions of its slices in `numbers`, and their rows in the table."""
+        table_of = np.searchsorted(self._bounds, numbers, side="right") - 1
+        for code in np.unique(table_of).tolist():
+            places = np.flatnonzero(table_of == code)
+            yield TABLES[code], places, numbers[places] - self._bounds[code]
+
     def _each(self, numbers: Int64, say: Callable[[str, pd.DataFrame], list[_Said]]) -> list[_Said]:
         """Apply a function to the slices of each table; only their rows are read."""
         said: dict[int, _Said] = {}
-        table_of = np.searchsorted(self._bounds, numbers, side="right") - 1
-        for code in np.unique(table_of).tolist():
-            some = np.flatnonzero(table_of == code)
-            rows = self.tables[TABLES[code]].iloc[numbers[some] - self._bounds[code]]
-            said.update(zip(some.tolist(), say(TABLES[code], rows), strict=True))
+        for table, places, rows in self.by_table(numbers):
+            said.update(zip(places.tolist(), say(table, self.tables[table].iloc[rows]), strict=True))
         return [said[at] for at in range(len(numbers))]
 
 
@@ -122,8 +133,8 @@ def _names(table: str, rows: pd.DataFrame) -> list[str]:
 def _families(table: str, rows: pd.DataFrame) -> list[str]:
     if table == "overlap":
         return ["computing" if kind == "computing" else "communication" for kind in _strings(rows, "kind")]
-    if table in _FAMILIES:
-        return [_FAMILIES[table]] * len(rows)
+    if table in ONE_FAMILY:
+        return [ONE_FAMILY[table]] * len(rows)
     columns = (_strings(rows, "op_type"), _strings(rows, "task_type"), _strings(rows, "name"))
     return [device_family(*row) for row in zip(*columns, strict=True)]
 

@@ -2,47 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof.arrays import Int64
 from npuprof.info import Info
 from npuprof.observable import Observed
+from npuprof.timeline.columns import Columns, columns
 from npuprof.timeline.counter_tracks import Line, lines, queue_lines
 from npuprof.timeline.flows import Arrows, Relations
-from npuprof.timeline.lane_packing import Bars
+from npuprof.timeline.jumps import Jumps
+from npuprof.timeline.labels import Labels
 from npuprof.timeline.layers import Group, groups
 from npuprof.timeline.level_of_detail import WindowIndex
-from npuprof.timeline.range_summary import Readout, readout
+from npuprof.timeline.overview import Overview, overview
+from npuprof.timeline.range_summary import RangeSummary, summary
 from npuprof.timeline.slices import Matches, Slices, search
-from npuprof.timeline.view import View, view
 
 _LEAST_NS = 20
-_PAN = 0.25
 _AROUND = 2.0  # how much of a window a slice that is looked at leaves free, in parts of the slice
-_LINE_HEIGHT = 2.0
-_GAP = 0.45
+_TOO_SHORT = 100  # a slice shorter than this part of the window cannot be seen
+_ROOM = 20  # the window around one that could not, in parts of the slice
+_MOST_COLUMNS = 24_000
+_OVERVIEW_COLUMNS = 1000
 
 
 @dataclass(frozen=True)
 class Row:
-    """A titled lane or track on the axis, downwards from 0; the title is not escaped."""
+    """A lane: its number, and its title, which is empty below the first lane of a track; not escaped."""
 
-    place: float
+    lane: int
     title: str
 
 
 @dataclass(frozen=True)
-class Point:
-    """An end of an arrow."""
+class Answer:
+    """What there is in a window.
 
-    time_ns: int
-    place: float
+    Attributes
+    ----------
+    start_ns, end_ns
+        The window, epoch nanoseconds.
+    columns
+        Its bars.
+    exact
+        Whether each bar is a slice, or as little as is ever drawn: a narrower window shows no more.
+    """
+
+    start_ns: int
+    end_ns: int
+    columns: Columns
+    exact: bool
 
 
 class Timeline(Observed):
@@ -52,14 +66,16 @@ class Timeline(Observed):
     ----------
     groups
         The groups of lanes.
+    rows
+        For each group its lanes.
     lines
         The counter tracks below them.
+    labels
+        The names of slices as numbers.
     whole
         From the first slice to the last, epoch nanoseconds; times are shown relative to its start.
     window
         The visible range.
-    pixels
-        The width of the view.
     selected
         Number of the selected slice, if any.
     marked
@@ -73,24 +89,24 @@ class Timeline(Observed):
         self.info = info
         self.tables = tables
         self.slices = Slices(tables)
+        self.labels = Labels(self.slices)
         self.groups: list[Group] = groups(self.slices)
         drawn = [layer for group in self.groups for layer in group.layers]
         group_of = [at for at, group in enumerate(self.groups) for _ in group.layers]
         self._index = WindowIndex(drawn)
-        self._group_of_lane = np.array([group_of[lane.layer] for lane in self._index.lanes], np.int64)
+        self.rows: list[list[Row]] = [[] for _ in self.groups]
+        for number, lane in enumerate(self._index.lanes):
+            self.rows[group_of[lane.layer]].append(Row(number, lane.title))
         self.lines: list[Line] = [*queue_lines(tables), *lines(tables["counters"])]
         self.relations = Relations(tables, self.slices)
         self.whole = self._whole()
         self.window = self.whole
-        self.pixels = 1200
         self.selected: int | None = None
         self.marked: tuple[int, int] | None = None
         self.matches: Matches | None = None
         self._match = -1
         self._related: tuple[int, Arrows] | None = None
         self._found: Int64 = np.zeros(0, np.int64)
-        self._hidden: set[str] = set()
-        self._shown = Bars.joined([])
 
     def _whole(self) -> tuple[int, int]:
         spans = [self._index.span] if self._index.span else []
@@ -107,77 +123,38 @@ class Timeline(Observed):
 
     # What there is to see
 
-    def bars(self) -> Bars:
-        """Return the bars of the window and of a margin on both sides, for moves of the window."""
-        start, end = self.window
-        margin = (end - start) // 4
-        return self._index.within(start - margin, end + margin, pixels=self.pixels * 3 // 2, shown=self._lanes_shown)
-
-    def view(self) -> View:
-        """Return the drawn bars of the window, in the numbering of :meth:`select_bar`."""
-        self._shown = bars = self.bars()
+    def answer(self, start_ns: int, end_ns: int, pixels: int, lanes: Sequence[int] | None = None) -> Answer:
+        """Return the bars of a window that is drawn that many pixels wide, on the given lanes, or on all."""
+        shown = None
+        if lanes is not None:
+            shown = np.zeros(len(self._index.lanes), bool)
+            shown[[lane for lane in lanes if 0 <= lane < len(shown)]] = True
+        most = max(_MOST_COLUMNS, len(self._index.lanes))
+        bars = self._index.within(start_ns, end_ns, pixels=pixels, most=most, shown=shown)
         lit = None if self.matches is None else self._index.held(bars, self._found) > 0
-        return view(
-            bars,
-            self._places,
-            self.slices,
-            self.window,
-            first_ns=self.whole[0],
-            pixels=self.pixels,
-            lit=lit,
-        )
+        exact = len(bars) == self._index.elements_within(start_ns, end_ns, shown)
+        return Answer(start_ns, end_ns, columns(bars, self.labels, self.whole[0], lit), exact)
 
-    @property
-    def rows(self) -> list[Row]:
-        """The titled lanes."""
-        shown = self._lanes_shown
-        return [
-            Row(float(self._places[at]), lane.title)
-            for at, lane in enumerate(self._index.lanes)
-            if lane.title and shown[at]
-        ]
+    def overview(self) -> Overview:
+        """Return what the devices did over the whole run."""
+        return overview(self.tables, *self.whole, _OVERVIEW_COLUMNS)
 
-    @property
-    def line_rows(self) -> list[Row]:
-        """The position of the upper edge of each counter track, and its title."""
-        top = self._lanes_height
-        return [Row(top + at * (_LINE_HEIGHT + _GAP), line.title) for at, line in enumerate(self.lines)]
+    def summary(self, start_ns: int, end_ns: int) -> RangeSummary:
+        """Return what is in a range: by name, by lane, and what the devices did."""
+        return summary(self.tables, self.groups, start_ns, end_ns)
 
-    @property
-    def height(self) -> float:
-        """The bottom of lanes and counter tracks."""
-        return self._lanes_height + len(self.lines) * (_LINE_HEIGHT + _GAP)
-
-    def line(self, at: int) -> tuple[Int64, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return a counter track in the window: times, positions on the axis, and values."""
-        track = self.lines[at]
-        time_ns, value = track.within(*self.window)
-        return time_ns, self.line_rows[at].place + _LINE_HEIGHT * (1 - np.clip(value / track.top, 0, 1)), value
-
-    def readout(self) -> Readout:
-        """Return the summary of the marked or else the visible range."""
-        return readout(self.tables, *(self.marked or self.window))
-
-    def arrows(self) -> tuple[list[tuple[Point, Point]], Arrows]:
-        """Return the arrows of the selected slice, and the positions of arrows with two visible ends."""
+    def arrows(self) -> Arrows:
+        """Return the causes and effects of the selected slice."""
         if self.selected is None:
-            return [], Arrows((), more=False)
+            return Arrows((), more=False)
         if self._related is None or self._related[0] != self.selected:
             self._related = self.selected, self.relations.of(self.selected)
-        arrows = self._related[1]
-        drawn = []
-        for arrow in arrows.arrows:
-            places = self.place_of(arrow.cause), self.place_of(arrow.effect)
-            if places[0] is not None and places[1] is not None:
-                (start, end), (effect, _) = self.slices.span(arrow.cause), self.slices.span(arrow.effect)
-                drawn.append((Point(max(start, min(end, effect)), places[0]), Point(effect, places[1])))
-        return drawn, arrows
+        return self._related[1]
 
-    def place_of(self, number: int) -> float | None:
-        """Return the position of a slice's lane; None for a hidden one."""
+    def lane_of(self, number: int) -> int | None:
+        """Return the lane of a slice; None for one that is not drawn."""
         element = self._element(number)
-        lane = self._index.lane_of(element) if element >= 0 else -1
-        return float(self._places[lane]) if lane >= 0 and self._lanes_shown[lane] else None
+        return self._index.lane_of(element) if element >= 0 else None
 
     # What is looked at
 
@@ -196,18 +173,6 @@ class Timeline(Observed):
         """Make the whole run visible."""
         self.show(*self.whole)
 
-    def zoom(self, factor: float, centre_ns: int | None = None) -> None:
-        """Scale the window by `factor`, around a moment or its middle."""
-        start, end = self.window
-        centre = start + (end - start) // 2 if centre_ns is None else centre_ns
-        self.show(centre - round((centre - start) * factor), centre + round((end - centre) * factor))
-
-    def pan(self, part: float) -> None:
-        """Move the window by a part of its length, to the left for negative parts."""
-        start, end = self.window
-        shift = round((end - start) * part)
-        self.show(start + shift, end + shift)
-
     def zoom_to_selection(self) -> None:
         """Show the marked range, or the selected slice with a margin; else the whole run."""
         if self.marked is not None:
@@ -224,13 +189,6 @@ class Timeline(Observed):
         self.marked = min(start_ns, end_ns), max(start_ns, end_ns)
         self._tell()
 
-    def hide(self, titles: set[str]) -> None:
-        """Hide the groups of these titles, and show all others."""
-        self._hidden = set(titles)
-        self.__dict__.pop("_lanes_shown", None)
-        self.__dict__.pop("_placing", None)
-        self._tell()
-
     # What is selected
 
     def select(self, number: int | None) -> None:
@@ -245,23 +203,24 @@ class Timeline(Observed):
                 return
         self._tell()
 
-    def select_bar(self, at: int) -> None:
-        """Select the slice of a bar of the last view, or mark the range of several slices."""
-        if not 0 <= at < len(self._shown):
+    def reveal(self, number: int) -> None:
+        """Select a slice, and show it as long as it takes to be seen."""
+        self.selected, self.marked = number, None
+        start, end = self.slices.span(number)
+        low, high = self.window
+        length = high - low
+        if (end - start) * _TOO_SHORT < length:
+            length = max((end - start) * _ROOM, _LEAST_NS)
+        if length == high - low and low <= start and end <= high:
+            self._tell()
             return
-        bars = self._shown
-        if bars.count[at] == 1:
-            self.select(int(bars.row[at]))
-        else:
-            self.selected = None
-            self.mark(int(bars.start_ns[at]), int(bars.end_ns[at]))
+        middle = start + min(end - start, length) // 2
+        self.show(middle - length // 2, middle + length - length // 2)
 
     def step(self, by: int) -> None:
-        """Select the previous (-1) or next (+1) slice of the lane; without a selection, move the window."""
+        """Select the previous (-1) or next (+1) slice of the selected one's lane."""
         element = self._element(self.selected) if self.selected is not None else -1
-        if element < 0:
-            self.pan(_PAN * by)
-        else:
+        if element >= 0:
             self.select(self._index.slice_at(self._index.beside(element, by)))
 
     def step_to_cause(self) -> None:
@@ -273,6 +232,50 @@ class Timeline(Observed):
         """Select the first effect of the selected slice, if it has one."""
         if self.selected is not None and (effect := self.relations.callee(self.selected)) is not None:
             self.select(effect)
+
+    def jump(self, to: str) -> str:
+        """Go to the longest kernel, the longest gap of the device, a slice of the same name, or a step.
+
+        Parameters
+        ----------
+        to
+            ``kernel`` or ``gap``, the next shorter one if asked again; ``same`` or ``same before``; ``step`` or
+            ``step before``.
+
+        Returns
+        -------
+        str
+            What was not found, or an empty text.
+        """
+        if to == "kernel":
+            if (number := self._jumps.kernel(self.selected)) is None:
+                return "the run has no kernels"
+            self.reveal(number)
+        elif to == "gap":
+            if (gap := self._jumps.gap(self.marked)) is None:
+                return "the device has no gap between two of its tasks"
+            self._look_at(*gap)
+        elif to in ("step", "step before"):
+            if (window := self._jumps.step(self.window, 1 if to == "step" else -1)) is None:
+                return "there is no further step"
+            self.show(*window)
+        elif to in ("same", "same before"):
+            if self.selected is None:
+                return "select a slice first"
+            if (number := self._jumps.same(self.selected, 1 if to == "same" else -1)) is None:
+                return "there is no further slice of that name"
+            self.reveal(number)
+        return ""
+
+    def _look_at(self, start_ns: int, end_ns: int) -> None:
+        """Mark a range, and show it with a margin."""
+        self.selected, self.marked = None, (start_ns, end_ns)
+        around = max((end_ns - start_ns) // 2, _LEAST_NS)
+        self.show(start_ns - around, end_ns + around)
+
+    @cached_property
+    def _jumps(self) -> Jumps:
+        return Jumps(self.tables, self.slices)
 
     def clear(self) -> None:
         """Clear selection and search."""
@@ -317,7 +320,7 @@ class Timeline(Observed):
         else:
             self._match += by
         self._match %= len(self.matches)
-        self.select(int(self.matches.slices[self._match]))
+        self.reveal(int(self.matches.slices[self._match]))
         return self._match
 
     def _light(self, matches: Matches | None) -> None:
@@ -349,29 +352,3 @@ class Timeline(Observed):
                 mine = rows.slices[(rows.slices >= first) & (rows.slices < first + len(tasks))]
                 tasks[mine - first] = False
         return np.flatnonzero(tasks)
-
-    @cached_property
-    def _lanes_shown(self) -> npt.NDArray[np.bool_]:
-        hidden = [at for at, group in enumerate(self.groups) if group.title in self._hidden]
-        return ~np.isin(self._group_of_lane, hidden)
-
-    @property
-    def _places(self) -> npt.NDArray[np.float64]:
-        return self._placing[0]
-
-    @property
-    def _lanes_height(self) -> float:
-        return self._placing[1]
-
-    @cached_property
-    def _placing(self) -> tuple[npt.NDArray[np.float64], float]:
-        """The position of each lane without gaps for hidden groups, and the bottom of the last."""
-        places, place, layer = np.zeros(len(self._index.lanes)), 0.0, -1
-        for at, lane in enumerate(self._index.lanes):
-            if not self._lanes_shown[at]:
-                continue
-            place += _GAP * (layer not in (-1, lane.layer))
-            layer = lane.layer
-            places[at] = place
-            place += 1
-        return places, place + _GAP

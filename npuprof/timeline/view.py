@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from npuprof.arrays import Bools, Float64, Int64
+from npuprof.arrays import Float64, Int64
 from npuprof.figures.chart import label
-from npuprof.figures.colours import FAMILIES, FOREGROUND, shade
+from npuprof.figures.colours import shade
 from npuprof.quantities import count as count_text
 from npuprof.quantities import duration as duration_text
 from npuprof.timeline.counter_tracks import Line, queue_lines
@@ -162,84 +161,3 @@ def picture(tables: Mapping[str, pd.DataFrame], start_ns: int | None, end_ns: in
     last = last if end_ns is None else end_ns
     tracks = [line for line in queue_lines(tables) if line.time_ns[0] <= last and line.time_ns[-1] >= first]
     return Picture(index.lanes, bars, slices, first, last, tracks)
-
-
-MOST_BYTES = 300_000
-"""Maximum size of a zoom's answer; hover texts are shortened first."""
-
-_PALE = 0.25
-_MOST_LABELS = 150
-_CHARACTER_PIXELS = 5.9  # of the figure's font, at its widest common letters
-_LEAST_CHARACTERS = 6  # of a name that is cut; shorter ones are shown where all of them fits
-
-
-@dataclass(frozen=True)
-class View:
-    """The numbers and texts of drawn bars and labels. Times are seconds since the run's first slice.
-
-    Attributes
-    ----------
-    colour
-        As text: plotly.js takes four times as long for numbers of a colour scale.
-    opacity
-        Lower for a bar of several slices that was not busy all the time.
-    hover, label
-        Escaped texts; labels only on bars that are wide enough.
-    """
-
-    place: npt.NDArray[np.float32]
-    base_s: Float64
-    width_s: Float64
-    colour: list[str]
-    opacity: npt.NDArray[np.float32]
-    hover: list[str]
-    label_place: npt.NDArray[np.float32]
-    label_s: Float64
-    label: list[str]
-    ink: list[str]
-
-    @property
-    def size_bytes(self) -> int:
-        """Approximate size to send: arrays as they are, texts as JSON."""
-        arrays = sum(value.nbytes for value in vars(self).values() if isinstance(value, np.ndarray))
-        texts = sum(
-            len(text.encode("utf-8", "surrogatepass")) + 3
-            for text in (*self.hover, *self.label, *self.colour, *self.ink)
-        )
-        return arrays + texts
-
-
-def view(
-    bars: Bars,
-    places: Float64,
-    slices: Slices,
-    window: tuple[int, int],
-    *,
-    first_ns: int,
-    pixels: int,
-    lit: Bools | None = None,
-) -> View:
-    """Return positions, colours and texts of the bars of a window; bars that are not `lit` are pale."""
-    look = looks(bars, slices)
-    names = look.names
-    low = np.maximum(bars.start_ns, window[0])
-    visible = np.maximum(np.minimum(bars.end_ns, window[1]) - low, 0)
-    pixel_ns = max((window[1] - window[0]) / pixels, 1e-9)
-    characters = np.where(bars.count == 1, visible / pixel_ns / _CHARACTER_PIXELS - 0.5, 0).astype(np.int64)
-    least = np.array([min(max(len(name), 1), _LEAST_CHARACTERS) for name in names], np.int64)
-    labelled = np.flatnonzero(characters >= least)
-    labelled = labelled[np.argsort(-characters[labelled], kind="stable")][:_MOST_LABELS]
-    place = places[bars.lane].astype(np.float32)
-    bright = np.ones(len(bars)) if lit is None else np.where(lit, 1.0, _PALE)
-    return View(
-        place=place,
-        base_s=(bars.start_ns - first_ns) / 1e9,
-        width_s=(bars.end_ns - bars.start_ns) / 1e9,
-        colour=look.colours,
-        opacity=(look.opacity * bright).astype(np.float32).round(2),
-        hover=hover_texts(bars, names, slices, first_ns),
-        label_place=place[labelled],
-        label_s=(low[labelled] + visible[labelled] // 2 - first_ns) / 1e9,
-        label=[label(names[at], min(int(characters[at]), 60)) for at in labelled.tolist()],
-        ink=[FAMILIES[look.families[at]].ink if bright[at] == 1 else FOREGROUND for at in labelled.tolist()],
-    )

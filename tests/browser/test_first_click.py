@@ -25,7 +25,7 @@ _SHOWN = {
     "panel": "npuprof.panel()",
 }
 _PLOTS = {
-    "Timeline": (".npuprof-timeline", ".nsewdrag"),
+    "Timeline": (".npuprof-timeline", ".stick > canvas >> nth=1"),
     "Flame graph": (".npuprof-flame", ".js-plotly-plot .main-svg"),
 }
 

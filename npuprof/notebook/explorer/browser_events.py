@@ -1,4 +1,4 @@
-"""Browser events that plotly does not report: keys, the wheel, scrolling, and widths in pixels."""
+"""Browser events that plotly does not report: keys, and widths in pixels."""
 
 from __future__ import annotations
 
@@ -8,55 +8,6 @@ from typing import Any
 
 import anywidget
 import traitlets
-
-CONTAINER_CLASS = "npuprof-timeline"
-"""Class of the box whose keys are listened to; the script makes it one that can be focused."""
-
-
-SCROLLED_CLASS = "npuprof-scrolled"
-"""Class of the box that scrolls where there are many lanes; the widget is its first child, the figure the second."""
-
-
-class Keys(anywidget.AnyWidget):
-    """Reports keys and the wheel in its box, and serves as the time axis when the figure's axis has scrolled away.
-
-    It copies the figure's axis: a second figure would load plotly.js again and be misaligned by the width of lane
-    names.
-
-    Parameters
-    ----------
-    on_key
-        Called with the key, and the pointer's horizontal position in the picture from 0 to 1, or None outside.
-    on_wheel
-        Called with the wheel movement (pixels, positive towards the user) and the pointer's position.
-    on_width
-        Called with the picture's width in pixels when it changes.
-    """
-
-    _esm = (Path(__file__).parent / "keys.js").read_text(encoding="utf-8")
-    width = traitlets.Int(0).tag(sync=True)
-
-    def __init__(
-        self,
-        on_key: Callable[[str, float | None], None],
-        on_wheel: Callable[[float, float | None], None],
-        on_width: Callable[[int], None],
-    ) -> None:
-        super().__init__()
-        self.add_class("npuprof-axis")
-        self._on_key, self._on_wheel = on_key, on_wheel
-        self.on_msg(self._receive)
-        self.observe(lambda change: on_width(int(change["new"])), "width")
-
-    def _receive(self, _widget: object, content: Mapping[str, Any], _buffers: object) -> None:
-        """Handle a message of the script; ignore others."""
-        at = content.get("at")
-        place = float(at) if isinstance(at, int | float) else None
-        if content.get("kind") == "key" and isinstance(key := content.get("key"), str):
-            self._on_key(key, place)
-        elif content.get("kind") == "wheel" and isinstance(turned := content.get("turned"), int | float):
-            self._on_wheel(float(turned), place)
-
 
 FLAME_CLASS = "npuprof-flame"
 """Class of the box whose keys are listened to; the script makes it one that can be focused."""

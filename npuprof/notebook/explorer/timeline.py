@@ -1,34 +1,41 @@
-"""The timeline as widgets: buttons, search, figure, range summary and selection."""
+"""The timeline in the notebook: answers the questions of a page that draws it on a canvas."""
 
 from __future__ import annotations
 
-import threading
-from html import escape
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import ipywidgets as widgets
 
 from npuprof.errors import OptionsError
-from npuprof.notebook.explorer.browser_events import CONTAINER_CLASS, SCROLLED_CLASS, Keys
-from npuprof.notebook.explorer.controls import Debounced, button, search_fields, side_by_side
-from npuprof.notebook.explorer.figure import TimelineFigure
+from npuprof.figures.chart import moment
+from npuprof.figures.colours import FAMILIES, PARTS, shades
+from npuprof.notebook.explorer.canvas import CanvasWidget, Message, as_bytes
 from npuprof.notebook.explorer.kernel import KernelView
-from npuprof.notebook.explorer.texts import legend_html, matches_text, readout_html, selection_html
-from npuprof.timeline.keyboard import CLOSER, FARTHER, SHIFT, press
+from npuprof.notebook.explorer.texts import matches_text
+from npuprof.quantities import printable
+from npuprof.timeline.details import details
+from npuprof.timeline.labels import FAMILY_KEYS, shade_of
+from npuprof.timeline.overview import OVERVIEW_PARTS
+from npuprof.timeline.range_summary import RangeSummary
 from npuprof.timeline.slices import Matches
-from npuprof.timeline.state import Timeline
-
-_SETTLED_S = 0.06  # delay between the last change and the redraw
-_QUIET_S = 0.25  # delay before the range is summed up
-_WHEEL_PIXELS = 300.0  # wheel movement that halves or doubles the visible range
+from npuprof.timeline.state import Answer, Timeline
 
 _TITLE = "Timeline"
+_FIRST_PIXELS = 3_000  # of the answer that a page has before it knows its width
+_MOST_PIXELS = 60_000
+_LONGEST_NAME = 300
+_LONGEST_VALUE = 4_000
+_MOST_RELATED = 12
+_FOLDED = ("Python",)  # groups that are folded until a click opens them
 
-_DRAGS = (("zoom", "zoom"), ("move", "pan"), ("measure", "select"))
-_DRAG_TIPS = ("show the range that is drawn", "move what is shown", "sum up the range that is drawn")
+Layout: TypeAlias = dict[str, Any]
+
+_layout: Layout = {}  # what the user made of the lanes, for the next run of this kernel
 
 
 class TimelineView:
-    """Shows a timeline and applies the user's actions to it.
+    """Answers a page that shows a timeline.
 
     Parameters
     ----------
@@ -41,137 +48,271 @@ class TimelineView:
     ----------
     widget
         The widget to display.
-    figure
-        The figure in it.
+    canvas
+        The widget of the page in it.
     """
 
     def __init__(self, timeline: Timeline, kernel: KernelView | None = None) -> None:
         self._timeline = timeline
         self._kernel = kernel
-        self._lock = threading.RLock()  # widget messages may arrive on several threads
-        self._drawn: tuple[tuple[int, int], float] | None = None
-        self._drawn_matches: Matches | None = None
+        self._window = timeline.window  # what the page shows, or has been told to
+        self._selected: int | None = None
+        self._marked: tuple[int, int] | None = None
+        self._matches: Matches | None = None
         self._place: int | None = None
-        self.figure = TimelineFigure(timeline, timeline.show, timeline.select_bar, timeline.mark)
-        self._redraw = Debounced(self._draw, _SETTLED_S)
-        self._sum = Debounced(self._sum_up, _QUIET_S)
-        self._readout, self._selection = widgets.HTML(), widgets.HTML()
-        self._found = widgets.HTML()
-        self.widget = self._box()
+        self._version = 0
+        self._first_labels: set[int] = set()
+        self._sent: dict[str, set[int]] = {}  # the names that each page has
+        self._answers: Mapping[str, Callable[[Message], None]] = {
+            "hello": lambda _: self._answer_hello(),
+            "window": self._answer_window,
+            "overview": lambda _: self._answer_overview(),
+            "select": lambda asked: timeline.select(_slice(timeline, asked.get("slice"))),
+            "mark": self._answer_mark,
+            "search": self._answer_search,
+            "match": lambda asked: self._walk(-1 if asked.get("by") == -1 else 1),
+            "step": lambda asked: timeline.step(-1 if asked.get("by") == -1 else 1),
+            "cause": lambda _: timeline.step_to_cause(),
+            "effect": lambda _: timeline.step_to_effect(),
+            "jump": lambda asked: self._say(timeline.jump(str(asked.get("to")))),
+            "clear": lambda _: timeline.clear(),
+            "layout": self._keep_layout,
+        }
+        self.canvas = CanvasWidget(self._setup(), self._first(), self._asked)
+        parts = [self.canvas, *([kernel.place(_TITLE)] if kernel is not None else [])]
+        self.widget = widgets.VBox(parts, layout={"width": "100%"})
         timeline.listen(self._changed)
-        self._sum_up()
-        self._selection.value = selection_html(timeline)
+        self._changed()
 
-    def _box(self) -> widgets.Widget:
+    def _setup(self) -> Message:
         timeline = self._timeline
-        keys = Keys(self._key, self._wheel, self._resized)
-        buttons = [
-            button("Zoom in", "W: show half as much", lambda: timeline.zoom(CLOSER)),
-            button("Zoom out", "S: show twice as much", lambda: timeline.zoom(FARTHER)),
-            button("◀ Move", "A: move to the left", lambda: timeline.pan(-SHIFT)),
-            button("Move ▶", "D: move to the right", lambda: timeline.pan(SHIFT)),
-            button("Selection", "F: show the selection or the measured range", timeline.zoom_to_selection),
-            button("All", "0: show the whole run", timeline.show_all),
-        ]
-        drag = widgets.ToggleButtons(options=_DRAGS, style={"button_width": "auto"}, tooltips=_DRAG_TIPS)
-        drag.observe(lambda change: self.figure.drag(change["new"]), "value")
-        scrolled = widgets.Box([keys, self.figure.widget], layout={"display": "block", "width": "100%"})
-        scrolled.add_class(SCROLLED_CLASS)
-        left = widgets.VBox([self._readout, *([self._kernel.place(_TITLE)] if self._kernel is not None else [])])
-        panes = side_by_side([left, self._selection])
-        panes.layout.align_items = "flex-start"
-        for pane in (left, self._selection):
-            pane.layout = widgets.Layout(flex="1 1 380px", min_width="0")
-        rows = [side_by_side([*buttons, widgets.Label("Drag to"), drag]), side_by_side(self._search_controls())]
-        if len(timeline.groups) > 1:
-            rows.append(side_by_side(self._group_controls()))
-        box = widgets.VBox([*rows, widgets.HTML(legend_html()), scrolled, panes])
-        box.add_class(CONTAINER_CLASS)
-        return box
+        start, end = timeline.whole
+        return {
+            "view": "timeline",
+            "origin": moment(start),
+            "origin_ns": str(start),
+            "span": end - start,
+            "families": [
+                {"label": look.label, "ink": look.ink, "shades": shades(key)} for key, look in FAMILIES.items()
+            ],
+            "groups": [
+                {
+                    "title": group.title,
+                    "lanes": [[row.lane, row.title] for row in rows],
+                    "folded": group.title in _FOLDED,
+                }
+                for group, rows in zip(timeline.groups, timeline.rows, strict=True)
+            ],
+            "steps": next((at for at, key in enumerate(FAMILY_KEYS) if key == "step"), 0),
+            "lines": [{"title": line.title, "unit": line.unit, "top": line.top} for line in timeline.lines],
+            "parts": [[part, PARTS[part]] for part in OVERVIEW_PARTS],
+            "layout": dict(_layout),
+        }
 
-    def _search_controls(self) -> list[widgets.Widget]:
-        text, regex = search_fields(self._search)
-        previous = button("Previous", "P: the match before", lambda: self._walk(-1))
-        following = button("Next", "N: the next match", lambda: self._walk(1))
-        return [text, regex, previous, following, self._found]
+    def _first(self) -> Message:
+        start, end = self._timeline.whole
+        answer = self._timeline.answer(start, end, _FIRST_PIXELS)
+        content, arrays = self._content(answer, self._first_labels)
+        return {"content": content, "buffers": [as_bytes(array) for array in arrays]}
 
-    def _search(self, text: str, regex: bool) -> None:
+    # What a page asks
+
+    def _asked(self, asked: Message) -> None:
+        kind = asked.get("kind")
+        if not isinstance(kind, str) or kind not in self._answers:
+            return
+        if isinstance(seen := asked.get("seen"), list) and kind != "hello":
+            self._look(seen)
+        try:
+            self._answers[kind](asked)
+        except Exception as error:
+            self._say(f"npuprof: {kind} could not be answered: {type(error).__name__}: {error}", failed=True)
+            raise
+
+    def _look(self, seen: list[object]) -> None:
+        """Take over what the page shows."""
+        start, end = (_whole(moment_ns) for moment_ns in (*seen, None, None)[:2])
+        if start is not None and end is not None and start < end:
+            origin = self._timeline.whole[0]
+            self._timeline.window = self._window = origin + start, origin + end
+
+    def _answer_hello(self) -> None:
+        """Tell a page that has just come what there is to see."""
+        self._tell_matches()
+        self._tell_selection()
+        self._tell_range()
+        if self._timeline.window != self._timeline.whole:
+            self._tell_window()
+
+    def _answer_window(self, asked: Message) -> None:
+        timeline = self._timeline
+        low, high = _whole(asked.get("start")), _whole(asked.get("end"))
+        pixels, page, lanes = asked.get("pixels"), str(asked.get("page"))[:64], asked.get("lanes")
+        if low is None or high is None or not low < high or not isinstance(pixels, int):
+            return
+        origin = timeline.whole[0]
+        drawn = [lane for lane in lanes if isinstance(lane, int)] if isinstance(lanes, list) else None
+        answer = timeline.answer(origin + low, origin + high, min(max(pixels, 100), _MOST_PIXELS), drawn)
+        content, arrays = self._content(answer, self._sent.setdefault(page, set(self._first_labels)))
+        known = {key: asked.get(key) for key in ("id", "page")}
+        self.canvas.say("window", {**content, **known}, arrays)
+
+    def _content(self, answer: Answer, sent: set[int]) -> tuple[dict[str, Any], list[Any]]:
+        """Return an answer as a message, with the names that were not `sent`, which then are."""
+        origin = self._timeline.whole[0]
+        labels = sorted(set(answer.columns.label.tolist()) - sent)
+        sent.update(labels)
+        names = [printable(text, _LONGEST_NAME) for text in self._timeline.labels.texts(labels)]
+        arrays = answer.columns.arrays()
+        lines = [line.within(answer.start_ns, answer.end_ns) for line in self._timeline.lines]
+        content = {
+            "version": self._version,
+            "start": answer.start_ns - origin,
+            "end": answer.end_ns - origin,
+            "exact": answer.exact,
+            "names": [[label, name, shade_of(name)] for label, name in zip(labels, names, strict=True)],
+            "columns": [[name, array.dtype.str[1:]] for name, array in arrays.items()],
+        }
+        samples = [part for time_ns, value in lines for part in ((time_ns - origin).astype("f8"), value)]
+        return content, [*arrays.values(), *samples]
+
+    def _answer_overview(self) -> None:
+        strip = self._timeline.overview()
+        self.canvas.say("overview", {"devices": strip.devices, "columns": strip.shares.shape[1]}, [strip.shares])
+
+    def _answer_mark(self, asked: Message) -> None:
+        low, high = _whole(asked.get("start")), _whole(asked.get("end"))
+        if low is not None and high is not None:
+            origin = self._timeline.whole[0]
+            self._timeline.mark(origin + low, origin + high)
+
+    def _answer_search(self, asked: Message) -> None:
         self._place = None
         try:
-            self._timeline.search(text, regex=regex)
+            self._timeline.search(str(asked.get("text", ""))[:1_000], regex=bool(asked.get("regex")))
         except OptionsError as error:
-            self._found.value = ""
-            self._say(str(error))
+            self._say(str(error), failed=True)
         else:
             self._walk(1)
 
-    def _group_controls(self) -> list[widgets.Widget]:
-        toggles = [
-            widgets.ToggleButton(
-                value=True, description=group.title, layout={"width": "auto"}, tooltip=f"Show {group.title}"
-            )
-            for group in self._timeline.groups
-        ]
-
-        def hide(_: object) -> None:
-            self._timeline.hide({toggle.description for toggle in toggles if not toggle.value})
-
-        for toggle in toggles:
-            toggle.observe(hide, "value")
-        return [widgets.Label("Show"), *toggles]
-
     def _walk(self, by: int) -> None:
         self._place = self._timeline.next_match(by)
-        self._say(matches_text(self._timeline, self._place))
+        self._tell_matches()
 
-    def _say(self, text: str) -> None:
-        self._found.value = f'<span role="status">{escape(text)}</span>'
+    def _keep_layout(self, asked: Message) -> None:
+        if isinstance(layout := asked.get("layout"), dict):
+            _layout.clear()
+            _layout.update(layout)
 
-    def _key(self, key: str, at: float | None) -> None:
-        if key in ("w", "s") and at is not None:
-            self._timeline.zoom(CLOSER if key == "w" else FARTHER, self._moment(at))
-        elif key in ("n", "p"):
-            self._walk(1 if key == "n" else -1)
-        else:
-            press(self._timeline, key)
-
-    def _wheel(self, turned: float, at: float | None) -> None:
-        factor = 2.0 ** min(max(turned / _WHEEL_PIXELS, -3.0), 3.0)
-        self._timeline.zoom(factor, None if at is None else self._moment(at))
-
-    def _moment(self, at: float) -> int:
-        start, end = self._timeline.window
-        return start + round((end - start) * min(max(at, 0.0), 1.0))
-
-    def _resized(self, width: int) -> None:
-        if width > 0:
-            self._timeline.pixels = min(max(width, 200), 8_000)
-            self._drawn = None
-            self._redraw.ask()
+    # What a page is told
 
     def _changed(self) -> None:
-        self._redraw.ask()
-        self._sum.ask()
-
-    def _draw(self) -> None:
-        with self._lock:
-            self._show()
-
-    def _show(self) -> None:
         timeline = self._timeline
-        look = (timeline.window, timeline.height)
-        if look != self._drawn or timeline.matches is not self._drawn_matches:
-            self._drawn, self._drawn_matches = look, timeline.matches
-            self.figure.draw()
-        else:
-            self.figure.draw_selection()
-        self._selection.value = selection_html(timeline)
-        if self._kernel is not None:
-            table, row = timeline.slices.row(timeline.selected) if timeline.selected is not None else ("", 0)
-            self._kernel.show(row if table == "kernels" else None, _TITLE)
-        if timeline.matches is None:
-            self._found.value = ""
+        if timeline.matches is not self._matches:
+            self._matches, self._version = timeline.matches, self._version + 1
+            self._place = None
+            self._tell_matches()
+        if timeline.selected != self._selected:
+            self._selected = timeline.selected
+            self._tell_selection()
+        if timeline.marked != self._marked:
+            self._marked = timeline.marked
+            self._tell_range()
+        if timeline.window != self._window:
+            self._window = timeline.window
+            self._tell_window()
 
-    def _sum_up(self) -> None:
-        with self._lock:
-            self._readout.value = readout_html(self._timeline.readout(), marked=self._timeline.marked is not None)
+    def _tell_window(self) -> None:
+        start, end = (moment_ns - self._timeline.whole[0] for moment_ns in self._timeline.window)
+        self.canvas.say("show", {"start": start, "end": end})
+
+    def _tell_matches(self) -> None:
+        found = self._timeline.matches
+        text = matches_text(self._timeline, self._place)
+        self.canvas.say("matches", {"version": self._version, "text": text, "searching": found is not None})
+
+    def _tell_selection(self) -> None:
+        number = self._selected
+        if self._kernel is not None:
+            table, row = self._timeline.slices.row(number) if number is not None else ("", 0)
+            self._kernel.show(row if table == "kernels" else None, _TITLE)
+        self.canvas.say("selected", {"slice": number, **({} if number is None else self._facts(number))})
+
+    def _facts(self, number: int) -> Message:
+        timeline = self._timeline
+        found = timeline.arrows()
+        ends = {end for arrow in found.arrows for end in (arrow.cause, arrow.effect)} | {number}
+        before = [arrow.cause for arrow in found.arrows if arrow.effect == number][:_MOST_RELATED]
+        after = [arrow.effect for arrow in found.arrows if arrow.cause == number][:_MOST_RELATED]
+        return {
+            "name": printable(timeline.slices.name(number), _LONGEST_NAME),
+            "ends": [[end, *self._drawn(end)] for end in sorted(ends)],
+            "arrows": [[arrow.cause, arrow.effect] for arrow in found.arrows],
+            "more": found.more,
+            "causes": self._named(before),
+            "effects": self._named(after),
+            "groups": [
+                {
+                    "title": group.title,
+                    "facts": [[key, _lines(value)] for key, value in group.facts],
+                    "zeros": group.zeros,
+                }
+                for group in details(timeline.slices, number)
+            ],
+        }
+
+    def _drawn(self, number: int) -> tuple[int, int, int]:
+        """Return start and end of a slice, from the origin, and its lane; -1 for one that is not drawn."""
+        start, end = self._timeline.slices.span(number)
+        lane = self._timeline.lane_of(number)
+        origin = self._timeline.whole[0]
+        return start - origin, end - origin, -1 if lane is None else lane
+
+    def _named(self, numbers: list[int]) -> list[list[Any]]:
+        slices = self._timeline.slices
+        return [[one, printable(slices.name(one), _LONGEST_NAME) or "(unnamed)", slices.row(one)[0]] for one in numbers]
+
+    def _tell_range(self) -> None:
+        if self._marked is None:
+            self.canvas.say("range", {"marked": None})
+            return
+        origin = self._timeline.whole[0]
+        marked = [moment_ns - origin for moment_ns in self._marked]
+        self.canvas.say("range", {"marked": marked, "summary": None})
+        self.canvas.say("range", {"marked": marked, "summary": _summed(self._timeline.summary(*self._marked))})
+
+    def _say(self, text: str, *, failed: bool = False) -> None:
+        self.canvas.say("said", {"text": text, "failed": failed})
+
+
+def _summed(told: RangeSummary) -> Message:
+    return {
+        "names": [
+            [one.where, printable(one.name, _LONGEST_NAME), one.count, one.sum_ns, one.mean_ns, one.p95_ns, one.max_ns]
+            for one in told.by_name
+        ],
+        "lanes": [
+            [one.where, one.name, one.count, one.sum_ns, one.mean_ns, one.p95_ns, one.max_ns] for one in told.by_lane
+        ],
+        "parts": [[one.part, one.cause, one.duration_ns] for one in told.parts],
+        "left": told.names_left,
+        "code": told.code,
+    }
+
+
+def _slice(timeline: Timeline, number: object) -> int | None:
+    """Return the number of a slice that a page names; None for no slice."""
+    return number if isinstance(number, int) and 0 <= number < timeline.slices.count else None
+
+
+def _whole(value: object) -> int | None:
+    """Return a whole number of nanoseconds of a page, near enough to the epoch for 64 bits; None for others."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) >= 2**62:
+        return None
+    return round(value)
+
+
+def _lines(value: str) -> str:
+    """Return a value with a line for each frame of a stack."""
+    text = value[:_LONGEST_VALUE]
+    return text.replace(";", "\n") if "\n" in text or text.count(";") > 3 else text

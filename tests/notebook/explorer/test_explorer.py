@@ -12,7 +12,6 @@ from npuprof.notebook.explorer import explorer as lazy
 from npuprof.notebook.explorer.controls import Debounced
 from npuprof.notebook.explorer.explorer import Explorer, Tab
 from npuprof.notebook.explorer.tabs import _TABS, explorer_of, register
-from npuprof.notebook.explorer.timeline import TimelineView
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
@@ -67,13 +66,6 @@ def _allocations() -> pd.DataFrame:
         "device_id": np.zeros(3, np.int64),
     }
     return tables.build("allocations", columns)
-
-
-def _buttons(widget: Any) -> dict[str, Any]:
-    found = {widget.description: widget} if widget.__class__.__name__ == "Button" else {}
-    for child in getattr(widget, "children", ()):
-        found.update(_buttons(child))
-    return found
 
 
 @pytest.mark.slow
@@ -146,7 +138,6 @@ def test_rows_of_a_table_light_up_in_the_timeline() -> None:
     explorer.light_up("kernels", np.array([7]))
 
     assert explorer.timeline.selected == explorer.timeline.slices.first["kernels"] + 7
-    assert "SoftmaxV2" in _texts(explorer.widget) or "Add" in _texts(explorer.widget)
 
 
 @pytest.mark.slow
@@ -252,77 +243,20 @@ def test_messages_of_every_tab_arrive_while_a_cell_runs(monkeypatch: pytest.Monk
     assert whole in told
     for title in explorer.titles:
         explorer.open(title)
-    assert len(_all(whole)) > 50
+    assert len(_all(whole)) > 30
     assert {id(one) for one in _all(whole)} <= {id(one) for one in told}
-
-
-@pytest.mark.slow
-def test_one_figure_is_refilled() -> None:
-    explorer = explorer_of(_run(5_000))
-    view = TimelineView(explorer.timeline)
-    figure, bars = view.figure.widget, view.figure.widget.data[0]
-    whole = np.array(bars.base)
-
-    for name in ("Zoom in", "Move ▶", "Zoom in"):
-        _buttons(view.widget)[name].click()
-
-    assert view.figure.widget is figure
-    assert figure.data[0] is bars
-    assert len(bars.base) != len(whole) or (np.array(bars.base) != whole).any()
-    assert view.figure.size_bytes <= 300_000
-
-
-@pytest.mark.slow
-def test_zooming_in_the_figure_asks_for_the_visible_window() -> None:
-    explorer = explorer_of(_run(5_000))
-    view = TimelineView(explorer.timeline)
-    first = explorer.timeline.whole[0]
-
-    view.figure.widget.layout.xaxis.range = [0.05, 0.0501]
-
-    assert explorer.timeline.window == (first + 50_000_000, first + 50_100_000)
-    assert "slices</b>" not in "".join(view.figure.widget.data[0].hovertext)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("window", [[float("nan"), 1.0], [float("inf"), 1.0], [3.0, 1.0], [1e18, 2e18]])
-def test_impossible_windows_of_the_browser_are_survived(window: list[float]) -> None:
-    explorer = explorer_of(_run())
-    view = TimelineView(explorer.timeline)
-
-    view.figure.widget.layout.xaxis.range = window
-
-    assert explorer.timeline.window[0] < explorer.timeline.window[1]
-
-
-@pytest.mark.slow
-def test_a_selected_kernel_is_outlined_told_and_has_arrows() -> None:
-    explorer = explorer_of(_run())
-    view = TimelineView(explorer.timeline)
-
-    explorer.timeline.select(explorer.timeline.slices.first["kernels"] + 10)
-
-    (outline,) = view.figure.widget.layout.shapes
-    start, end = explorer.timeline.slices.span(explorer.timeline.selected or 0)
-    assert outline.x1 - outline.x0 == pytest.approx((end - start) / 1e9)
-    assert len(view.figure.widget.data[2].x) == 9
-    assert "caused by" in _texts(view.widget)
-    assert "kernels, row 10" in _texts(view.widget)
 
 
 @pytest.mark.slow
 def test_names_are_escaped_wherever_they_are_told() -> None:
     explorer = explorer_of(_run(kernel_names=[_HOSTILE]))
-    view = TimelineView(explorer.timeline)
-    explorer.timeline.select(explorer.timeline.slices.first["kernels"])
 
     for title in explorer.titles:
         explorer.open(title)
 
-    said = _texts(view.widget) + _texts(explorer.widget)
+    said = _texts(explorer.widget)
     assert "&lt;img" in said
     assert "<img" not in said
-    assert "<img" not in str(view.figure.widget.to_dict())
 
 
 def test_asking_often_works_once() -> None:

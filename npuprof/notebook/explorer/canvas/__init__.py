@@ -1,0 +1,59 @@
+"""The views of the explorer that are drawn on a canvas: one script for all of them, and the widget that carries it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anywidget
+import numpy.typing as npt
+import traitlets
+
+_HERE = Path(__file__).parent
+_PARTS = ("base.js", "store.js", "layout.js", "draw.js", "keys.js", "panels.js", "timeline.js")
+
+Message: TypeAlias = Mapping[str, Any]
+
+
+def script() -> str:
+    """Return the module: its parts are plain scripts that see each other, and only the last one exports."""
+    return "\n".join((_HERE / part).read_text(encoding="utf-8") for part in _PARTS)
+
+
+class CanvasWidget(anywidget.AnyWidget):
+    """Carries the script to a page, and messages between it and the kernel.
+
+    Parameters
+    ----------
+    setup
+        What does not change: lanes, colours, the origin.
+    first
+        The first answer, so that a page draws before it asks; arrays are sent as bytes.
+    answer
+        Called with each message of a page, which it must validate.
+    """
+
+    _esm = script()
+    _css = (_HERE / "canvas.css").read_text(encoding="utf-8")
+    setup = traitlets.Dict().tag(sync=True)
+    first = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, setup: Message, first: Message, answer: Callable[[Message], None]) -> None:
+        super().__init__(setup=dict(setup), first=dict(first))
+        self.add_class("npuprof-canvas")
+        self._answer = answer
+        self.on_msg(self._asked)
+
+    def say(self, kind: str, content: Message, arrays: Sequence[npt.NDArray[Any]] = ()) -> None:
+        """Send a message to all pages, with arrays of numbers beside it."""
+        self.send({"kind": kind, **content}, [as_bytes(array) for array in arrays])
+
+    def _asked(self, _: object, content: object, __: object) -> None:
+        if isinstance(content, dict):
+            self._answer(content)
+
+
+def as_bytes(array: npt.NDArray[Any]) -> memoryview:
+    """Return the bytes of an array, little-endian as browsers on every machine in use read them."""
+    return memoryview(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())

@@ -1,0 +1,284 @@
+// @ts-check
+// Drawing on a canvas, or on what records the same calls as SVG. Everything is drawn anew each frame.
+
+const FONT = "11px system-ui, sans-serif";
+const CHARACTER = 6.1;  // pixels of the font, on the average
+const MOST_LABELS = 250;
+const LEAST_LABEL = 26;
+
+/**
+ * @typedef {object} Scene
+ * @property {number} start @property {number} end @property {number} width @property {number} height
+ * @property {number} scroll @property {Row[]} rows @property {number} pinned @property {Theme} theme
+ * @property {any} store @property {any} setup
+ */
+
+/** The first bar of a lane that ends at or after a moment. @param {Answer} answer @param {number} lane @param {number} moment */
+function firstBar(answer, lane, moment) {
+    let [low, high] = answer.lanes.get(lane) ?? [0, 0];
+    const begin = low;
+    while (low < high) {
+        const middle = (low + high) >> 1;
+        if (answer.begin[middle] > moment) high = middle;
+        else low = middle + 1;
+    }
+    return Math.max(low - 1, begin);
+}
+
+/** Where a row is drawn, or null where it cannot be seen. @param {Scene} scene @param {Row} row */
+function topOf(scene, row) {
+    if (row.pinned) return row.y;
+    const y = row.y - scene.scroll;
+    return y + row.height < scene.pinned || y > scene.height ? null : y;
+}
+
+/**
+ * @param {any} ctx @param {Scene} scene @param {Answer} answer @param {Row} row @param {number} y
+ * @param {{left: number}} labels
+ */
+function drawBars(ctx, scene, answer, row, y, labels) {
+    const span = answer.lanes.get(row.lane);
+    if (!span) return;
+    const { start, end, width, theme } = scene;
+    const scale = width / (end - start);
+    const { begin, length, count, colour, tone, family, label } = answer;
+    const height = row.height - 1;
+    let last = -2, drawn = -1, previous = "", latest = "";
+    for (let at = firstBar(answer, row.lane, start); at < span[1] && begin[at] <= end; at += 1) {
+        let left = (begin[at] - start) * scale;
+        let right = left + length[at] * scale;
+        if (right < 0) continue;
+        if (right - left < 1) {
+            left = Math.floor(left);
+            if (left === last && tone[at] !== TONES - 1) continue;  // a pixel is drawn once, but what was found shows
+            last = left;
+            right = left + 1;
+        } else {
+            left = Math.max(left, -2);
+            right = Math.min(right, width + 2);
+        }
+        const look = colour[at] * TONES + tone[at];
+        if (look !== drawn) {
+            ctx.fillStyle = theme.fill(colour[at], tone[at]);
+            drawn = look;
+        }
+        const wide = right - left;
+        ctx.fillRect(left, y, wide > 3 ? wide - 0.7 : wide, height);
+        if (wide < LEAST_LABEL || count[at] > 1 || labels.left <= 0 || height < 10) continue;
+        const name = scene.store.names.get(label[at])?.[0] ?? "";
+        const shown = Math.min(right, width) - Math.max(left, 0);
+        if (name !== latest) [previous, latest] = [latest, name];
+        const text = cut(name, Math.floor((shown - 6) / CHARACTER), previous);
+        if (!text) continue;
+        labels.left -= 1;
+        ctx.fillStyle = theme.ink(family[at], tone[at]);
+        drawn = -1;
+        ctx.fillText(text, Math.max(left, 0) + 3, y + height / 2 + 0.5, shown - 5);
+    }
+}
+
+/** @param {any} ctx @param {Scene} scene @param {Answer} answer @param {Row} row @param {number} y */
+function drawLine(ctx, scene, answer, row, y) {
+    const [times, values] = answer.lines[row.line] ?? [[], []];
+    const line = scene.setup.lines[row.line];
+    const { start, end, width, theme } = scene;
+    const scale = width / (end - start);
+    const bottom = y + row.height - 4, room = row.height - 10;
+    ctx.strokeStyle = theme.line;
+    ctx.lineWidth = 1;
+    ctx.beginPath();
+    ctx.moveTo(0, bottom + 0.5);
+    ctx.lineTo(width, bottom + 0.5);
+    ctx.stroke();
+    ctx.strokeStyle = theme.accent;
+    ctx.beginPath();
+    let height = bottom;
+    for (let at = 0; at < times.length; at += 1) {  // a sample holds until the next one
+        const x = Math.min(Math.max((times[at] - start) * scale, -5), width + 5);
+        if (at) ctx.lineTo(x, height);
+        height = bottom - room * Math.min(Math.max(values[at] / line.top, 0), 1);
+        if (at) ctx.lineTo(x, height);
+        else ctx.moveTo(x, height);
+    }
+    if (times.length) ctx.lineTo(width, height);
+    ctx.stroke();
+    ctx.fillStyle = theme.faint;
+    ctx.fillText(`${figure(line.top)} ${line.unit}`, 3, y + 6);
+}
+
+/** Shade every second step, across all lanes. @param {any} ctx @param {Scene} scene @param {Answer} answer */
+function drawSteps(ctx, scene, answer) {
+    const steps = scene.setup.groups.find((/** @type {any} */ group) => group.title === "Steps");
+    if (!steps || scene.theme.forced) return;
+    const { start, end, width, height } = scene;
+    const scale = width / (end - start);
+    ctx.fillStyle = scene.theme.text;
+    ctx.globalAlpha = 0.05;
+    for (const [lane] of steps.lanes.slice(0, 1)) {
+        const span = answer.lanes.get(lane);
+        for (let at = firstBar(answer, lane, start); span && at < span[1] && answer.begin[at] <= end; at += 1) {
+            const left = (answer.begin[at] - start) * scale, wide = answer.length[at] * scale;
+            if (answer.count[at] === 1 && answer.slice[at] % 2 && wide > 3) ctx.fillRect(left, 0, wide, height);
+        }
+    }
+    ctx.globalAlpha = 1;
+}
+
+/** Draw all lanes in view. @param {any} ctx @param {Scene} scene */
+function drawLanes(ctx, scene) {
+    const { start, end, width, height, theme } = scene;
+    ctx.fillStyle = theme.paper;
+    ctx.fillRect(0, 0, width, height);
+    ctx.font = FONT;
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    const answers = scene.store.covering(start, end);
+    const scale = width / (end - start);
+    answers.forEach((/** @type {Answer} */ answer, /** @type {number} */ at) => {
+        ctx.save();
+        if (at) {  // what is here of a better answer covers what is below
+            ctx.beginPath();
+            const left = (answer.start - start) * scale;
+            ctx.rect(left, 0, (answer.end - answer.start) * scale, height);
+            ctx.clip();
+            ctx.fillStyle = theme.paper;
+            ctx.fillRect(0, 0, width, height);
+        }
+        drawSteps(ctx, scene, answer);
+        const labels = { left: MOST_LABELS };
+        for (const pinned of [false, true]) {
+            if (pinned && scene.pinned) {
+                ctx.fillStyle = theme.paper;
+                ctx.fillRect(0, 0, width, scene.pinned);
+            }
+            for (const row of scene.rows) {
+                const y = row.pinned === pinned ? topOf(scene, row) : null;
+                if (y === null) continue;
+                if (row.line >= 0) drawLine(ctx, scene, answer, row, y);
+                else drawBars(ctx, scene, answer, row, y, labels);
+            }
+        }
+        ctx.restore();
+    });
+    if (scene.pinned) {
+        ctx.fillStyle = theme.line;
+        ctx.fillRect(0, scene.pinned - 2, width, 1);
+    }
+}
+
+/** Draw the moments along the top. @param {any} ctx @param {Scene} scene @param {number} height */
+function drawAxis(ctx, scene, height) {
+    const { start, end, width, theme } = scene;
+    ctx.fillStyle = theme.paper;
+    ctx.fillRect(0, 0, width, height);
+    ctx.font = FONT;
+    ctx.textBaseline = "middle";
+    for (const [moment, text] of ticks(start, end, width / 110)) {
+        const x = ((moment - start) / (end - start)) * width;
+        ctx.fillStyle = theme.line;
+        ctx.fillRect(x, height - 6, 1, 6);
+        ctx.fillStyle = theme.faint;
+        ctx.textAlign = x < 30 ? "left" : x > width - 40 ? "right" : "center";
+        ctx.fillText(text, x, height / 2 - 2);
+    }
+    ctx.textAlign = "left";
+}
+
+/** Draw what the devices did over the whole run, and the window in it. @param {any} ctx @param {Scene} scene @param {number} height */
+function drawOverview(ctx, scene, height) {
+    const { width, theme, setup, store } = scene;
+    ctx.fillStyle = theme.paper;
+    ctx.fillRect(0, 0, width, height);
+    const strip = store.overview;
+    if (strip?.devices) {
+        for (let at = 0; at < strip.columns; at += 1) {
+            let y = height;
+            setup.parts.forEach((/** @type {[string, string]} */ [, colour], /** @type {number} */ part) => {
+                const tall = strip.shares[part * strip.columns + at] * height;
+                if (tall <= 0) return;
+                ctx.fillStyle = theme.forced ? theme.text : colour;
+                ctx.fillRect((at * width) / strip.columns, y - tall, width / strip.columns + 0.5, tall);
+                y -= tall;
+            });
+        }
+    } else {
+        ctx.fillStyle = theme.faint;
+        ctx.font = FONT;
+        ctx.textBaseline = "middle";
+        ctx.fillText(strip ? "no work of a device was recorded" : "working …", 6, height / 2);
+    }
+    const left = (scene.start / setup.span) * width, right = (scene.end / setup.span) * width;
+    ctx.fillStyle = theme.paper;
+    ctx.globalAlpha = 0.6;
+    ctx.fillRect(0, 0, Math.max(left, 0), height);
+    ctx.fillRect(Math.min(right, width), 0, width, height);
+    ctx.globalAlpha = 1;
+    ctx.strokeStyle = theme.accent;
+    ctx.lineWidth = 2;
+    ctx.strokeRect(Math.max(left, 1), 1, Math.max(Math.min(right, width - 1) - Math.max(left, 1), 3), height - 2);
+}
+
+/**
+ * Draw what changes with the pointer and the selection: the range, outlines, arrows, the cursor.
+ * @param {any} ctx @param {Scene} scene @param {{x: number | null, bar: any, range: [number, number] | null}} hand
+ */
+function drawOver(ctx, scene, hand) {
+    const { start, end, width, height, theme, store } = scene;
+    const scale = width / (end - start);
+    const at = (/** @type {number} */ moment) => (moment - start) * scale;
+    ctx.clearRect(0, 0, width, height);
+    const range = hand.range ?? store.range.marked;
+    if (range) {
+        ctx.fillStyle = theme.accent;
+        ctx.globalAlpha = 0.16;
+        ctx.fillRect(at(range[0]), 0, (range[1] - range[0]) * scale, height);
+        ctx.globalAlpha = 1;
+        ctx.fillRect(at(range[0]), 0, 1, height);
+        ctx.fillRect(at(range[1]), 0, 1, height);
+    }
+    const rows = new Map(scene.rows.filter((row) => row.lane >= 0).map((row) => [row.lane, row]));
+    /** @param {number} lane */
+    const middle = (lane) => {
+        const row = rows.get(lane);
+        const y = row ? topOf(scene, row) : null;
+        return row && y !== null ? [y, row.height - 1] : null;
+    };
+    const ends = new Map((store.selected.ends ?? []).map((/** @type {number[]} */ one) => [one[0], one]));
+    ctx.strokeStyle = theme.text;
+    ctx.lineWidth = 1.2;
+    for (const [cause, effect] of store.selected.arrows ?? []) {
+        const from = ends.get(cause), to = ends.get(effect);
+        const begin = from && middle(from[3]), stop = to && middle(to[3]);
+        if (!begin || !stop) continue;
+        const x = at(Math.max(from[1], Math.min(from[2], to[1]))), y = begin[0] + begin[1] / 2;
+        const x2 = at(to[1]), y2 = stop[0] + stop[1] / 2;
+        if (Math.max(x, x2) < -500 || Math.min(x, x2) > width + 500) continue;
+        ctx.beginPath();
+        ctx.moveTo(x, y);
+        const bend = Math.max(Math.abs(x2 - x) / 2, 14);
+        ctx.bezierCurveTo(x + bend, y, x2 - bend, y2, x2, y2);
+        ctx.stroke();
+        ctx.fillStyle = theme.text;
+        ctx.fillRect(x2 - 2.5, y2 - 2.5, 5, 5);
+    }
+    const chosen = ends.get(store.selected.slice);
+    const place = chosen && middle(chosen[3]);
+    if (place) outline(ctx, at(chosen[1]), place[0], (chosen[2] - chosen[1]) * scale, place[1], theme.forced ? theme.accent : "#d55e00", 2.5, width);
+    if (hand.bar) {
+        const under = middle(hand.bar.lane);
+        if (under) outline(ctx, at(hand.bar.begin), under[0], hand.bar.length * scale, under[1], theme.text, 1, width);
+    }
+    if (hand.x !== null) {
+        ctx.fillStyle = theme.faint;
+        ctx.fillRect(hand.x, 0, 1, height);
+    }
+}
+
+/** @param {any} ctx @param {number} x @param {number} y @param {number} wide @param {number} tall @param {string} colour @param {number} line @param {number} width */
+function outline(ctx, x, y, wide, tall, colour, line, width) {
+    const left = Math.max(x, -4), right = Math.min(x + Math.max(wide, 2), width + 4);
+    if (right < left) return;
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = line;
+    ctx.strokeRect(left, y, right - left, tall);
+}

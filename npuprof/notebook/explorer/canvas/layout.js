@@ -1,0 +1,91 @@
+// @ts-check
+// Where each lane is: groups that fold, pin, move, hide, and are taller or shorter.
+
+/**
+ * @typedef {object} Row
+ * @property {number} lane -1 for a counter
+ * @property {number} line -1 for a lane of slices
+ * @property {string} title @property {string} group @property {boolean} first of its group
+ * @property {number} y @property {number} height @property {boolean} pinned
+ */
+/** @typedef {{order: string[], hidden: string[], opened: string[], folded: string[], pinned: string[], sizes: Record<string, number>, height: number}} Layout */
+
+const FOLDED_ROWS = 4;
+const LINES = "Counters";
+const SIZES = [12, 18, 28];
+const LINE_HEIGHT = 46;
+const GAP = 5;
+
+/** @param {any} given @returns {Layout} */
+function layoutOf(given) {
+    const list = (/** @type {any} */ value) => (Array.isArray(value) ? value.map(String) : []);
+    return {
+        order: list(given.order), hidden: list(given.hidden), opened: list(given.opened), folded: list(given.folded),
+        pinned: list(given.pinned), sizes: given.sizes ?? {}, height: Number(given.height) || 420,
+    };
+}
+
+/** The groups of a run in the user's order. @param {any} setup @param {Layout} layout @returns {any[]} */
+function ordered(setup, layout) {
+    const groups = [...setup.groups];
+    if (setup.lines.length) {
+        const lanes = setup.lines.map((/** @type {any} */ line, /** @type {number} */ at) => [at, line.title]);
+        groups.push({ title: LINES, lanes, folded: false, lines: true });
+    }
+    const known = groups.map((group) => group.title);
+    const place = (/** @type {any} */ group) => {
+        const at = layout.order.indexOf(group.title);
+        return at < 0 ? known.indexOf(group.title) : at;
+    };
+    const pinned = (/** @type {any} */ group) => (layout.pinned.includes(group.title) ? 0 : 1);
+    return groups.sort((one, other) => pinned(one) - pinned(other) || place(one) - place(other));
+}
+
+/** @param {any} group @param {Layout} layout */
+function isFolded(group, layout) {
+    if (group.lanes.length <= FOLDED_ROWS) return false;
+    return group.folded ? !layout.opened.includes(group.title) : layout.folded.includes(group.title);
+}
+
+/** The lanes of a folded group: the top ones of its tracks in turn. @param {any} group @returns {any[]} */
+function someLanes(group) {
+    /** @type {any[][]} */
+    const tracks = [];
+    for (const lane of group.lanes) {
+        if (lane[1] || !tracks.length) tracks.push([]);
+        tracks[tracks.length - 1].push(lane);
+    }
+    const chosen = new Set();
+    for (let depth = 0; chosen.size < FOLDED_ROWS && depth < group.lanes.length; depth += 1) {
+        for (const track of tracks) if (track[depth] && chosen.size < FOLDED_ROWS) chosen.add(track[depth]);
+    }
+    return group.lanes.filter((/** @type {any} */ lane) => chosen.has(lane));
+}
+
+/**
+ * All rows that are shown, from top to bottom.
+ * @param {any} setup @param {Layout} layout
+ * @returns {{rows: Row[], height: number, pinned: number}}
+ */
+function rowsOf(setup, layout) {
+    /** @type {Row[]} */
+    const rows = [];
+    let y = 0, pinnedHeight = 0;
+    for (const group of ordered(setup, layout)) {
+        if (layout.hidden.includes(group.title)) continue;
+        const pinned = layout.pinned.includes(group.title);
+        const folded = isFolded(group, layout);
+        const lanes = folded ? someLanes(group) : group.lanes;
+        const height = group.lines ? LINE_HEIGHT : SIZES.includes(layout.sizes[group.title]) ? layout.sizes[group.title] : SIZES[1];
+        lanes.forEach((/** @type {any} */ [lane, title], /** @type {number} */ at) => {
+            rows.push({
+                lane: group.lines ? -1 : lane, line: group.lines ? lane : -1, title, group: group.title, first: at === 0,
+                y, height, pinned,
+            });
+            y += height;
+        });
+        y += GAP;
+        if (pinned) pinnedHeight = y;
+    }
+    return { rows, height: y, pinned: pinnedHeight };
+}

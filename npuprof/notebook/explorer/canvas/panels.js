@@ -1,0 +1,106 @@
+// @ts-check
+// What is told below the picture: the selected slice, the marked range, and what is visible as a table.
+
+/** @param {string[]} heads @param {(string | number)[][]} rows @param {number} texts how many columns hold texts */
+function tableOf(heads, rows, texts) {
+    const head = make("tr", {}, ...heads.map((text, at) => make("th", { scope: "col", text, class: at < texts ? null : "number" })));
+    return make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows.map((row) =>
+        make("tr", {}, ...row.map((text, at) => make("td", { text, class: at < texts ? null : "number", title: at < texts ? text : null }))))));
+}
+
+/**
+ * All that is known of the selected slice.
+ * @param {any} told @param {(slice: number) => void} select
+ */
+function selectionBox(told, select) {
+    if (told.slice === null) {
+        return [make("p", { class: "faint", text: "Click a slice to see all that is known of it, its causes and its effects." })];
+    }
+    const related = (/** @type {string} */ title, /** @type {[number, string, string][]} */ some) => (some.length
+        ? [make("section", {}, make("h4", { text: title }), ...some.map(([slice, name, table]) =>
+            make("button", { type: "button", class: "link", title: `${table}: ${name}`, text: name, onclick: () => select(slice) })))]
+        : []);
+    const groups = told.groups.map((/** @type {any} */ group) => make("section", {}, make("h4", { text: group.title }),
+        make("dl", {}, ...group.facts.flatMap((/** @type {[string, string]} */ [key, value]) =>
+            [make("dt", { text: key }), make("dd", { text: value })])),
+        ...(group.zeros ? [make("p", { class: "faint", text: `${group.zeros} more are zero` })] : [])));
+    return [make("h3", { text: told.name || "(unnamed)", title: told.name }), make("div", { class: "facts" },
+        ...related("caused by", told.causes), ...related("causes", told.effects),
+        ...(told.more ? [make("p", { class: "faint", text: "There are more effects than arrows." })] : []), ...groups)];
+}
+
+const SUMS = ["count", "sum", "mean", "p95", "max"];
+
+/**
+ * The sums of the marked range.
+ * @param {any} told @param {{view: string}} state @param {Record<string, (given?: any) => void>} act
+ */
+function rangeBox(told, state, act) {
+    const [low, high] = told.marked;
+    const title = make("h3", { text: `Range of ${duration(high - low)}, from ${duration(low)}` });
+    const buttons = make("div", { class: "row" },
+        ...(/** @type {[string, string][]} */ ([["names", "By name"], ["lanes", "By lane"], ["parts", "Time of the device"]]).map(([view, text]) =>
+            make("button", { type: "button", text, "aria-pressed": String(state.view === view), onclick: () => act.view(view) }))),
+        make("button", { type: "button", text: "Show", title: "F: show the range", onclick: () => act.fit() }),
+        make("button", { type: "button", text: "Bookmark", title: "B: keep the range", onclick: () => act.bookmark() }),
+        make("button", { type: "button", text: "Copy as DataFrame code", onclick: () => act.copy(told.summary?.code) }));
+    if (!told.summary) return [title, make("p", { class: "faint", text: "working …" })];
+    const sums = (/** @type {any[]} */ row) => [counted(row[0]), ...row.slice(1).map(duration)];
+    if (state.view === "parts") {
+        const rows = told.summary.parts.map((/** @type {any[]} */ [part, cause, time]) =>
+            [part.replace("_", " "), cause, duration(time), share(time, told.summary.parts.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one[2], 0))]);
+        const none = make("p", { class: "faint", text: "No device worked here, or its times have no place." });
+        return [title, buttons, rows.length ? tableOf(["part", "cause", "time", "share"], rows, 2) : none];
+    }
+    const rows = told.summary[state.view].map((/** @type {any[]} */ [where, name, ...rest]) => [where, name || "(unnamed)", ...sums(rest)]);
+    const more = state.view === "names" && told.summary.left ? [make("p", { class: "faint", text: `${counted(told.summary.left)} more names` })] : [];
+    return [title, buttons, tableOf([state.view === "names" ? "table" : "group", state.view === "names" ? "name" : "lane", ...SUMS], rows, 2), ...more];
+}
+
+const MOST_TOLD = 200;
+
+/**
+ * What is visible, as rows of text: the longest first.
+ * @param {Scene} scene @param {(slice: number) => void} select
+ */
+function visibleTable(scene, select) {
+    const found = [];
+    const answer = scene.store.covering(scene.start, scene.end).at(-1);
+    let track = "";
+    for (const row of scene.rows) {
+        if (row.title || row.first) track = row.title || row.group;
+        const span = answer?.lanes.get(row.lane);
+        if (!span) continue;
+        for (let at = firstBar(answer, row.lane, scene.start); at < span[1] && answer.begin[at] <= scene.end; at += 1) {
+            if (answer.begin[at] + answer.length[at] >= scene.start) found.push({ track, at });
+        }
+    }
+    found.sort((one, other) => answer.longest[other.at] - answer.longest[one.at]);
+    const rows = found.slice(0, MOST_TOLD).map(({ track: lane, at }) => {
+        const name = scene.store.names.get(answer.label[at])?.[0] || "(unnamed)";
+        return make("tr", {}, make("td", { text: lane }),
+            make("td", {}, make("button", { type: "button", class: "link", text: name, onclick: () => select(answer.slice[at]) })),
+            make("td", { class: "number", text: counted(answer.count[at]) }), make("td", { class: "number", text: duration(answer.begin[at]) }),
+            make("td", { class: "number", text: duration(answer.busy[at]) }), make("td", { class: "number", text: duration(answer.longest[at]) }));
+    });
+    const more = found.length > MOST_TOLD ? `The longest ${MOST_TOLD} of ${counted(found.length)} bars.` : `${counted(found.length)} bars.`;
+    const heads = ["lane", "name", "slices", "at", "time", "longest"].map((text, at) => make("th", { scope: "col", text, class: at < 2 ? null : "number" }));
+    return [make("h3", { text: "What is visible" }), make("p", { class: "faint", text: more }),
+        make("table", {}, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows))];
+}
+
+/** Copy a text, or select it where the browser does not let a page copy. @param {string} text @param {HTMLElement} place @param {(text: string) => void} say */
+async function copyText(text, place, say) {
+    const code = make("code", { class: "code", tabindex: "0", text, "aria-label": "copied code" });
+    place.replaceChildren(code);
+    try {
+        await navigator.clipboard.writeText(text);
+        say("Copied.");
+    } catch {
+        const range = document.createRange();
+        range.selectNodeContents(code);
+        getSelection()?.removeAllRanges();
+        getSelection()?.addRange(range);
+        say("The browser does not let a page copy: the lines are selected.");
+    }
+}

@@ -1,0 +1,169 @@
+// @ts-check
+// What a page has of a run: answers of the kernel, the names in them, and what is asked for next.
+
+/**
+ * Bars of a window: columns of equal length, in the order of lane and start. Times are nanoseconds since the origin.
+ * @typedef {object} Answer
+ * @property {number} start @property {number} end @property {boolean} exact @property {boolean} stale
+ * @property {Uint16Array} lane @property {Float64Array} begin @property {Float64Array} length
+ * @property {Uint32Array} count @property {Float32Array} busy @property {Float32Array} longest
+ * @property {Uint32Array} slice @property {Uint32Array} label @property {Uint8Array} family @property {Uint8Array} lit
+ * @property {Uint16Array} colour family and shade @property {Uint8Array} tone
+ * @property {Map<number, [number, number]>} lanes first and last bar of each lane
+ * @property {[Float64Array, Float64Array][]} lines times and values of each counter
+ * @property {Set<number> | null} asked the lanes that were asked for; null for all
+ */
+
+/** @type {Record<string, any>} */
+const ARRAYS = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f4: Float32Array, f8: Float64Array };
+const KEPT = 8;  // answers; the first one, of the whole run, is always kept
+const LATE_MS = 8000;
+
+/** The bytes of a view, aligned. @param {any} view @param {string} type */
+function typed(view, type) {
+    const bytes = view.buffer ? view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength) : view;
+    return new ARRAYS[type](bytes);
+}
+
+/**
+ * @param {any} content @param {any[]} buffers @param {Map<number, [string, number]>} names
+ * @param {Set<number> | null} asked
+ * @returns {Answer}
+ */
+function decode(content, buffers, names, asked) {
+    for (const [label, text, shade] of content.names) names.set(label, [text, shade]);
+    /** @type {any} */
+    const answer = { exact: content.exact, end: content.end, begin: null, asked, stale: false, lines: [] };
+    content.columns.forEach((/** @type {[string, string]} */ [name, type], /** @type {number} */ at) => {
+        answer[name === "start" ? "begin" : name] = typed(buffers[at], type);
+    });
+    answer.start = content.start;
+    for (let at = content.columns.length; at + 1 < buffers.length; at += 2) {
+        answer.lines.push([typed(buffers[at], "f8"), typed(buffers[at + 1], "f8")]);
+    }
+    const size = answer.lane.length;
+    answer.colour = new Uint16Array(size);
+    answer.tone = new Uint8Array(size);
+    answer.lanes = new Map();
+    for (let at = 0, first = 0; at < size; at += 1) {
+        answer.colour[at] = answer.family[at] * SHADES + (names.get(answer.label[at])?.[1] ?? 0);
+        const used = answer.count[at] > 1 ? Math.min(answer.busy[at] / Math.max(answer.length[at], 1), 1) : 1;
+        answer.tone[at] = answer.lit[at] ? Math.max(1, Math.round(used * (TONES - 1))) : 0;
+        if (at + 1 === size || answer.lane[at + 1] !== answer.lane[at]) {
+            answer.lanes.set(answer.lane[at], [first, at + 1]);
+            first = at + 1;
+        }
+    }
+    return answer;
+}
+
+/**
+ * What all views of one widget share.
+ * @param {any} model
+ */
+function makeStore(model) {
+    const page = Math.random().toString(36).slice(2);
+    /** @type {Map<number, [string, number]>} */
+    const names = new Map();
+    /** @type {Answer[]} */
+    let answers = [];
+    /** @type {Set<(what: string, message: any) => void>} */
+    const listeners = new Set();
+    /** @type {any} */
+    let wanted = null, flying = null;
+    /** @type {any} */
+    let late = 0;
+    let last = 0;
+    const tell = (/** @type {string} */ what, /** @type {any} */ message) => {
+        for (const listener of listeners) listener(what, message);
+    };
+    const setup = model.get("setup");
+    const store = {
+        setup, names, tell,
+        version: 0,
+        /** @type {any} */ selected: { slice: null },
+        /** @type {any} */ range: { marked: null },
+        /** @type {any} */ matches: { text: "" },
+        /** @type {any} */ overview: null,
+        window: { start: 0, end: setup.span },
+        /** Ask the kernel, which learns each time what is visible. @param {any} message */
+        send(message) { model.send({ ...message, seen: [store.window.start, store.window.end] }); },
+        listen(/** @type {(what: string, message: any) => void} */ listener) {
+            listeners.add(listener);
+            return () => listeners.delete(listener);
+        },
+        get answers() { return answers; },
+        /**
+         * The answers to draw a window from, each over those before it.
+         * @param {number} start @param {number} end @returns {Answer[]}
+         */
+        covering(start, end) {
+            const whole = answers.filter((one) => one.start <= Math.max(start, 0) && one.end >= Math.min(end, setup.span));
+            const narrow = (/** @type {Answer[]} */ some) =>
+                some.reduce((best, one) => (one.end - one.start <= best.end - best.start ? one : best));
+            const fresh = whole.filter((one) => !one.stale);
+            if (fresh.length) return [narrow(fresh)];
+            if (whole.length) return [narrow(whole)];
+            return answers.slice(0, 1).concat(answers.slice(1).slice(-1));
+        },
+        /**
+         * Ask for what a window needs, unless it is here; only the newest question waits.
+         * @param {number} start @param {number} end @param {number} pixels @param {number[]} lanes
+         */
+        want(start, end, pixels, lanes) {
+            const span = end - start;
+            const has = answers.some((one) => !one.stale
+                && one.start <= Math.max(start - span / 4, 0) && one.end >= Math.min(end + span / 4, setup.span)
+                && (one.exact || (one.end - one.start) <= 4.2 * span)
+                && lanes.every((lane) => !one.asked || one.asked.has(lane)));
+            if (has) { wanted = null; return; }
+            wanted = { start: start - span, end: end + span, pixels: Math.round(pixels * 6), lanes };
+            if (!flying) ask();
+        },
+        retry() { flying = null; if (wanted) ask(); else tell("again", null); },
+        lost: false,
+    };
+    function ask() {
+        flying = wanted;
+        wanted = null;
+        flying.id = ++last;
+        store.send({
+            kind: "window", id: flying.id, page, pixels: flying.pixels, lanes: flying.lanes,
+            start: Math.floor(flying.start), end: Math.ceil(flying.end),
+        });
+        clearTimeout(late);
+        late = setTimeout(() => { store.lost = true; wanted ??= flying; tell("late", null); }, LATE_MS);
+    }
+    /** @param {any} content @param {any[]} buffers */
+    function receive(content, buffers) {
+        if (store.lost) { store.lost = false; tell("back", null); }
+        if (content.kind === "window") {
+            if (content.page !== page || content.id !== flying?.id) return;
+            clearTimeout(late);
+            const answer = decode(content, buffers, names, new Set(flying.lanes));
+            answer.stale = content.version !== store.version;
+            answers = [answers[0], ...answers.slice(1).filter((one) => !one.stale).slice(2 - KEPT), answer];
+            flying = null;
+            tell("window", answer);
+            if (wanted) ask();
+            return;
+        }
+        if (content.kind === "overview") {
+            content.shares = typed(buffers[0], "f4");
+            store.overview = content;
+        }
+        if (content.kind === "matches" && content.version !== store.version) {
+            store.version = content.version;
+            for (const answer of answers) answer.stale = true;
+        }
+        if (content.kind === "show") store.window = { start: content.start, end: content.end };
+        if (["selected", "range", "matches"].includes(content.kind)) /** @type {any} */ (store)[content.kind] = content;
+        tell(content.kind, content);
+    }
+    const first = model.get("first");
+    answers = [decode(first.content, first.buffers, names, null)];
+    store.version = first.content.version;
+    model.on("msg:custom", receive);
+    store.send({ kind: "hello" });
+    return store;
+}

@@ -1,0 +1,566 @@
+// @ts-check
+// The timeline: what the hand does, and where it is shown.
+
+const GUTTER = 176;
+const AXIS_HEIGHT = 24;
+const STRIP_HEIGHT = 36;
+const LEAST_NS = 20;
+const DRAG_PIXELS = 4;
+
+/** @param {any} store @param {any} model @param {HTMLElement} el */
+function timelineView(store, model, el) {
+    const setup = store.setup;
+    const layout = layoutOf(model.get("setup").layout ?? {});
+    const plain = matchMedia("(forced-colors: active)");
+    /** @type {any} */
+    const hand = { x: null, y: null, bar: null, range: null };
+    let placed = rowsOf(setup, layout);
+    let window_ = { ...store.window };
+    /** @type {Theme} */
+    let theme;
+    let width = 0, frame = 0, dirty = true, moved = true, listed = "";
+    /** @type {{start: number, end: number}[]} */
+    const bookmarks = [];
+    const state = { view: "names", table: false };
+
+    // The page
+
+    const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => void} */ onclick) =>
+        make("button", { type: "button", text, title, onclick });
+    const search = make("input", { type: "search", placeholder: "part of a name", "aria-label": "Search", spellcheck: "false" });
+    const regex = make("input", { type: "checkbox", "aria-label": "regular expression" });
+    const found = make("span", { class: "found", role: "status" });
+    const lanes = make("div", { class: "menu" });
+    const jumps = make("div", { class: "menu" },
+        button("Longest kernel", "L", () => jump("kernel")), button("Longest gap of the device", "I", () => jump("gap")),
+        button("Next slice of the same name", "M", () => jump("same")), button("Previous slice of the same name", "Shift M", () => jump("same before")),
+        button("Next step", "]", () => jump("step")), button("Previous step", "[", () => jump("step before")));
+    const bar = make("div", { class: "bar" },
+        button("Zoom in", "W: show half as much", () => zoom(0.5, null)), button("Zoom out", "S: show twice as much", () => zoom(2, null)),
+        button("◀ Move", "A: move to the left", () => pan(-0.25)), button("Move ▶", "D: move to the right", () => pan(0.25)),
+        button("Selection", "F: show the selection or the marked range", fit), button("All", "0: show the whole run", all),
+        make("label", { class: "search" }, "Search ", search), make("label", {}, regex, " regular expression"),
+        button("Previous", "P: the match before", () => store.send({ kind: "match", by: -1 })),
+        button("Next", "N: the next match", () => store.send({ kind: "match", by: 1 })), found,
+        make("details", {}, make("summary", { text: "Lanes" }), lanes), make("details", {}, make("summary", { text: "Go to" }), jumps),
+        button("Table", "T: what is visible as a table", toggleTable), button("Full screen", "", fullScreen),
+        button("?", "the keys", toggleHelp));
+    const canvas = () => make("canvas", { "aria-hidden": "true" });
+    const strip = canvas(), axis = canvas(), base = canvas(), over = canvas();
+    strip.className = "strip";
+    axis.className = "axis";
+    const labels = make("div", { class: "labels" }), pinnedLabels = make("div", { class: "labels pinned" });
+    const gutter = make("div", { class: "gutter" }, labels, pinnedLabels);
+    const tip = make("div", { class: "tip", "aria-hidden": "true", hidden: true });
+    const stick = make("div", { class: "stick" }, gutter, base, over, tip);
+    const sheet = make("div", { class: "sheet" }, stick);
+    const box = make("div", { class: "frame" }, sheet);
+    const said = make("div", { class: "said", role: "status", "aria-live": "polite" });
+    const failed = make("div", { class: "failed", role: "alert", hidden: true });
+    const legend = make("div", { class: "legend" });
+    const rangePanel = make("div", { class: "panel range", hidden: true }), selection = make("div", { class: "panel selection" });
+    const visible = make("div", { class: "panel visible", hidden: true });
+    const marks = make("div", { class: "bookmarks" });
+    const copied = make("div", { class: "copied" });
+    const head = make("div", { class: "head" },
+        make("div", { class: "corner", text: "device", title: `0 is ${setup.origin}` }), strip,
+        make("div", { class: "corner zero", text: `0 = ${setup.origin}`, title: `all times count from ${setup.origin}` }), axis);
+    const help = helpBox(toggleHelp);
+    help.hidden = true;
+    const root = make("div", {
+        class: "npuprof-timeline", tabindex: "0", role: "application", "data-lm-suppress-shortcuts": "true",
+        "aria-label": "Timeline. Press the question mark for its keys; Escape gives the keys back.",
+    }, bar, failed, head, box, help, make("div", { class: "foot" }, legend, marks), said, copied,
+    make("div", { class: "panels" }, rangePanel, selection), visible);
+    el.append(root);
+
+    for (const { label, shades } of setup.families) {
+        legend.append(make("span", {}, make("i", { style: `background:${shades[0]}` }), label));
+    }
+    legend.append(make("span", { class: "faint", text: "strip on top:" }));
+    for (const [part, colour] of setup.parts) legend.append(make("span", {}, make("i", { style: `background:${colour}` }), part));
+    legend.append(make("span", { class: "faint", text: "blank: idle" }));
+
+    // Where things are
+
+    const span = () => window_.end - window_.start;
+    const momentAt = (/** @type {number} */ x) => window_.start + (x / Math.max(width, 1)) * span();
+    const scene = () => ({
+        start: window_.start, end: window_.end, width, height: box.clientHeight, scroll: box.scrollTop, rows: placed.rows,
+        pinned: placed.pinned, theme, store, setup,
+    });
+
+    /** The bar under a point of the picture. @param {number} x @param {number} y */
+    function barAt(x, y) {
+        const now = scene();
+        const row = placed.rows.find((one) => {
+            const top = topOf(now, one);
+            return top !== null && y >= top && y < top + one.height && (one.pinned || y >= placed.pinned);
+        });
+        if (!row) return null;
+        if (row.line >= 0) return { row, line: row.line };
+        const moment = momentAt(x), near = span() / Math.max(width, 1);
+        const answer = store.covering(window_.start, window_.end).at(-1);
+        const lane = answer?.lanes.get(row.lane);
+        if (!lane) return null;
+        let at = firstBar(answer, row.lane, moment);
+        if (at + 1 < lane[1] && moment > answer.begin[at] + answer.length[at] + near && answer.begin[at + 1] - moment < near) at += 1;
+        const begin = answer.begin[at], length = answer.length[at];
+        if (moment < begin - near || moment > begin + length + near) return null;
+        return {
+            row, lane: row.lane, begin, length, count: answer.count[at], busy: answer.busy[at], longest: answer.longest[at],
+            slice: answer.slice[at], name: store.names.get(answer.label[at])?.[0] || "(unnamed)",
+        };
+    }
+
+    // Drawing
+
+    /** @param {HTMLCanvasElement} picture @param {number} wide @param {number} tall */
+    function sized(picture, wide, tall) {
+        const ratio = globalThis.devicePixelRatio || 1;
+        if (picture.width !== Math.round(wide * ratio) || picture.height !== Math.round(tall * ratio)) {
+            picture.width = Math.round(wide * ratio);
+            picture.height = Math.round(tall * ratio);
+            picture.style.width = `${wide}px`;
+            picture.style.height = `${tall}px`;
+        }
+        const ctx = /** @type {any} */ (picture.getContext("2d"));
+        ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+        return ctx;
+    }
+
+    /** @param {boolean} [all_] whether more than what moves with the pointer has changed */
+    function redraw(all_ = true) {
+        dirty ||= all_;
+        moved = true;
+        if (!frame) frame = requestAnimationFrame(draw);
+    }
+
+    function draw() {
+        frame = 0;
+        width = Math.max(box.clientWidth - GUTTER, 0);
+        if (!width || !box.clientHeight) return;
+        theme ??= themeOf(root, setup.families);
+        const now = scene();
+        if (dirty) {
+            const began = performance.now();
+            drawLanes(sized(base, width, now.height), now);
+            drawAxis(sized(axis, width, AXIS_HEIGHT), now, AXIS_HEIGHT);
+            drawOverview(sized(strip, width, STRIP_HEIGHT), now, STRIP_HEIGHT);
+            placeLabels();
+            root.dataset.drawn = String(Number(root.dataset.drawn ?? 0) + 1);
+            root.dataset.window = `${window_.start},${window_.end}`;
+            root.dataset.drawMs = (performance.now() - began).toFixed(2);
+        }
+        if (moved) drawOver(sized(over, width, now.height), now, hand);
+        if (dirty) {
+            const shown = placed.rows.filter((row) => row.lane >= 0).map((row) => row.lane);
+            store.want(window_.start, window_.end, width, shown);
+        }
+        dirty = moved = false;
+    }
+
+    function placeLabels() {
+        const key = JSON.stringify([layout, placed.height]);
+        labels.style.transform = `translateY(${-box.scrollTop}px)`;
+        if (key === listed) return;
+        listed = key;
+        sheet.style.height = `${placed.height}px`;
+        labels.replaceChildren();
+        pinnedLabels.replaceChildren();
+        pinnedLabels.style.height = `${placed.pinned}px`;
+        const groups = new Map(ordered(setup, layout).map((group) => [group.title, group]));
+        for (const row of placed.rows) {
+            if (!row.title && !row.first) continue;
+            const group = groups.get(row.group);
+            const one = group.lanes.length === 1 || row.title.toLowerCase().startsWith(row.group.toLowerCase());
+            const title = row.first && !one ? `${row.group} · ${row.title}` : row.title || row.group;
+            const label = make("div", { class: "label", style: `top:${row.y}px;height:${row.height - 1}px`, title });
+            if (row.first && group.lanes.length > FOLDED_ROWS) {
+                const folded = isFolded(group, layout);
+                const more = group.lanes.length - FOLDED_ROWS;
+                label.append(make("button", {
+                    type: "button", class: "fold", "aria-expanded": String(!folded), onclick: () => fold(group),
+                    "aria-label": `${row.group}: ${folded ? `show ${more} more rows` : "fold"}`, text: folded ? `▸ ${title} +${more}` : `▾ ${title}`,
+                }));
+            } else label.append(make("span", { text: title }));
+            (row.pinned ? pinnedLabels : labels).append(label);
+        }
+        listLanes();
+    }
+
+    function listLanes() {
+        lanes.replaceChildren(...ordered(setup, layout).map((group) => {
+            const title = group.title;
+            const small = (/** @type {string} */ text, /** @type {string} */ hint, /** @type {() => void} */ act) =>
+                make("button", { type: "button", text, title: hint, "aria-label": `${title}: ${hint}`, "data-npuprof-key": `${title} ${hint}`, onclick: () => { act(); changed(`${title} ${hint}`); } });
+            const box_ = make("input", { type: "checkbox", "data-npuprof-key": title, onchange: () => { toggle(layout.hidden, title); changed(title); } });
+            box_.checked = !layout.hidden.includes(title);
+            return make("div", { class: "lane" }, make("label", {}, box_, ` ${title}`),
+                small(layout.pinned.includes(title) ? "unpin" : "pin", layout.pinned.includes(title) ? "let it scroll" : "keep on top", () => toggle(layout.pinned, title)),
+                small("↑", "move up", () => shift(title, -1)), small("↓", "move down", () => shift(title, 1)),
+                small("+", "taller rows", () => resize(title, 1)), small("−", "lower rows", () => resize(title, -1)));
+        }), button("As they were", "show all lanes in their order", () => { Object.assign(layout, layoutOf({})); changed(""); }));
+    }
+
+    // What the user makes of the lanes
+
+    /** @param {string[]} list @param {string} title */
+    function toggle(list, title) {
+        const at = list.indexOf(title);
+        if (at < 0) list.push(title);
+        else list.splice(at, 1);
+    }
+    /** @param {any} group */
+    function fold(group) {
+        toggle(group.folded ? layout.opened : layout.folded, group.title);
+        changed("");
+        /** @type {any} */ ([...gutter.querySelectorAll(".fold")].find((one) => one.textContent?.includes(group.title)))?.focus({ preventScroll: true });
+    }
+    /** @param {string} title @param {number} by */
+    function shift(title, by) {
+        const titles = ordered(setup, layout).map((group) => group.title);
+        const at = titles.indexOf(title), to = Math.min(Math.max(at + by, 0), titles.length - 1);
+        titles.splice(to, 0, titles.splice(at, 1)[0]);
+        layout.order = titles;
+    }
+    /** @param {string} title @param {number} by */
+    function resize(title, by) {
+        const at = SIZES.indexOf(layout.sizes[title] ?? SIZES[1]) + by;
+        layout.sizes = { ...layout.sizes, [title]: SIZES[Math.min(Math.max(at, 0), SIZES.length - 1)] };
+    }
+    /** Show a changed layout, and keep it in the kernel. @param {string} held what had the focus */
+    function changed(held) {
+        placed = rowsOf(setup, layout);
+        listed = "";
+        sheet.style.height = `${placed.height}px`;
+        store.send({ kind: "layout", layout });
+        placeLabels();
+        if (held) /** @type {any} */ ([...lanes.querySelectorAll("[data-npuprof-key]")].find((one) => /** @type {any} */ (one).dataset.npuprofKey === held))?.focus();
+        redraw();
+    }
+
+    // What is looked at
+
+    /** @param {number} start @param {number} end */
+    function show(start, end) {
+        const most = setup.span * 1.1, spare = Math.max(setup.span / 20, 1);
+        const length = Math.min(Math.max(end - start, LEAST_NS), most);
+        const middle = start + (end - start) / 2;
+        const low = Math.max(Math.min(middle - length / 2, setup.span + spare - length), -spare);
+        window_ = store.window = { start: low, end: low + length };
+        redraw();
+    }
+    /** @param {number} factor @param {number | null} x */
+    function zoom(factor, x) {
+        const centre = x === null ? window_.start + span() / 2 : momentAt(x);
+        show(centre - (centre - window_.start) * factor, centre + (window_.end - centre) * factor);
+    }
+    const pan = (/** @type {number} */ part) => show(window_.start + span() * part, window_.end + span() * part);
+    function all() { show(0, setup.span); }
+    function fit() {
+        const chosen = (store.selected.ends ?? []).find((/** @type {number[]} */ one) => one[0] === store.selected.slice);
+        if (store.range.marked) show(store.range.marked[0], store.range.marked[1]);
+        else if (chosen) show(chosen[1] - Math.max(chosen[2] - chosen[1], LEAST_NS), chosen[2] + Math.max(chosen[2] - chosen[1], LEAST_NS));
+        else all();
+    }
+    const jump = (/** @type {string} */ to) => store.send({ kind: "jump", to });
+    const select = (/** @type {number} */ slice) => store.send({ kind: "select", slice });
+    const mark = (/** @type {number} */ start, /** @type {number} */ end) =>
+        store.send({ kind: "mark", start: Math.round(start), end: Math.round(end) });
+
+    // Keys
+
+    /** @type {Record<string, () => void>} */
+    const actions = {
+        w: () => zoom(0.5, hand.x), s: () => zoom(2, hand.x), a: () => pan(-0.25), d: () => pan(0.25), 0: all, f: fit,
+        ArrowLeft: () => store.send({ kind: "step", by: -1 }), ArrowRight: () => store.send({ kind: "step", by: 1 }),
+        ArrowUp: () => store.send({ kind: "cause" }), ArrowDown: () => store.send({ kind: "effect" }),
+        "[": () => jump("step before"), "]": () => jump("step"), n: () => store.send({ kind: "match", by: 1 }),
+        p: () => store.send({ kind: "match", by: -1 }), m: () => jump("same"), M: () => jump("same before"),
+        l: () => jump("kernel"), i: () => jump("gap"), r: () => mark(window_.start, window_.end), b: bookmark, t: toggleTable,
+        PageUp: () => box.scrollBy({ top: -box.clientHeight * 0.8 }), PageDown: () => box.scrollBy({ top: box.clientHeight * 0.8 }),
+        "/": () => search.focus(), c: () => { search.value = ""; store.send({ kind: "clear" }); }, "?": toggleHelp, Escape: giveBack,
+    };
+    /** @param {KeyboardEvent} event */
+    function onKey(event) {
+        if (event.target === search && event.key === "Enter") find();
+        if (event.target === search && event.key === "Escape") {
+            event.preventDefault();  // the browser would empty the field
+            root.focus({ preventScroll: true });
+        }
+        const key = keyOf(event);
+        if (!key) return;
+        event.preventDefault();
+        event.stopPropagation();
+        actions[key]();
+    }
+    function find() {
+        store.send({ kind: "search", text: search.value, regex: regex.checked });
+    }
+    function giveBack() {
+        if (!help.hidden) { toggleHelp(); return; }
+        /** @type {any} */ (document.activeElement)?.blur?.();
+        const cell = /** @type {any} */ (root.closest(".jp-Cell"));
+        cell?.focus?.({ preventScroll: true });
+        say("The keys are the notebook's again.");
+    }
+    function toggleHelp() {
+        help.hidden = !help.hidden;
+        if (help.hidden) root.focus({ preventScroll: true });
+        else help.querySelector("button")?.focus({ preventScroll: true });
+    }
+    function toggleTable() {
+        state.table = !state.table;
+        visible.hidden = !state.table;
+        tellVisible();
+    }
+    function tellVisible() {
+        if (state.table && theme) visible.replaceChildren(...visibleTable(scene(), select));
+    }
+    function fullScreen() {
+        if (document.fullscreenElement) document.exitFullscreen();
+        else root.requestFullscreen?.().catch(() => say("The browser does not let a page fill the screen."));
+    }
+    function bookmark() {
+        const marked = store.range.marked;
+        if (!marked) { say("Mark a range first: Shift and drag, or R."); return; }
+        bookmarks.push({ start: marked[0], end: marked[1] });
+        marks.replaceChildren(...bookmarks.map((one) => make("span", {},
+            button(`${duration(one.start)} + ${duration(one.end - one.start)}`, "show this range", () => { show(one.start, one.end); mark(one.start, one.end); }),
+            button("×", "forget this range", () => { bookmarks.splice(bookmarks.indexOf(one), 1); bookmarkList(); }))));
+        say("The range is kept below the picture.");
+    }
+    function bookmarkList() { marks.replaceChildren(...[...marks.children].filter((_, at) => at < bookmarks.length)); }
+    /** @param {string} text */
+    function say(text) { said.textContent = text; }
+
+    // The hand
+
+    /** @param {PointerEvent} event @param {HTMLElement} place */
+    const across = (event, place) => event.clientX - place.getBoundingClientRect().left;
+    /** @param {PointerEvent} event */
+    function onFirstPointer(event) {
+        const target = /** @type {HTMLElement} */ (event.target);
+        if (!target.closest("input, textarea, select, button, summary, a[href]")) root.focus({ preventScroll: true });
+    }
+    /** @param {PointerEvent} event */
+    function onDown(event) {
+        if (event.button !== 0) return;
+        const x = across(event, over), y = event.clientY - over.getBoundingClientRect().top;
+        const ranging = event.shiftKey || event.currentTarget === axis;
+        const begun = { x, y, start: window_.start, end: window_.end, scroll: box.scrollTop, far: false };
+        /** @type {HTMLElement} */ (event.currentTarget).setPointerCapture(event.pointerId);
+        const place = /** @type {HTMLElement} */ (event.currentTarget);
+        /** @param {PointerEvent} to */
+        const onMove = (to) => {
+            const dx = across(to, over) - begun.x;
+            const dy = to.clientY - over.getBoundingClientRect().top - begun.y;
+            begun.far ||= Math.abs(dx) + Math.abs(dy) > DRAG_PIXELS;
+            if (!begun.far) return;
+            if (ranging) {
+                const ends = [momentAt(begun.x), momentAt(begun.x + dx)].sort((one, other) => one - other);
+                hand.range = [Math.max(ends[0], 0), Math.min(ends[1], setup.span)];
+                redraw(false);
+                return;
+            }
+            over.style.cursor = "grabbing";
+            const by = (-dx / width) * (begun.end - begun.start);
+            show(begun.start + by, begun.end + by);
+            box.scrollTop = begun.scroll - dy;
+        };
+        const onUp = (/** @type {PointerEvent} */ to) => {
+            place.removeEventListener("pointermove", onMove);
+            place.removeEventListener("pointerup", onUp);
+            place.removeEventListener("pointercancel", onUp);
+            over.style.cursor = "";
+            if (hand.range) {
+                const [low, high] = hand.range;
+                hand.range = null;
+                if (to.type === "pointerup") mark(low, high);
+            } else if (!begun.far && to.type === "pointerup" && place === over) click(barAt(x, y));
+        };
+        place.addEventListener("pointermove", onMove);
+        place.addEventListener("pointerup", onUp);
+        place.addEventListener("pointercancel", onUp);
+    }
+    /** @param {any} bar_ */
+    function click(bar_) {
+        if (!bar_ || bar_.line !== undefined) return;
+        if (bar_.count > 1) { mark(bar_.begin, bar_.begin + bar_.length); return; }
+        if (bar_.row.group === "Steps") show(bar_.begin, bar_.begin + bar_.length);
+        select(bar_.slice);
+    }
+    /** @param {PointerEvent} event */
+    function onHover(event) {
+        hand.x = across(event, over);
+        hand.y = event.clientY - over.getBoundingClientRect().top;
+        hover();
+    }
+    function hover() {
+        const bar_ = hand.x === null ? null : barAt(hand.x, hand.y);
+        hand.bar = bar_ && bar_.line === undefined ? bar_ : null;
+        tip.hidden = !bar_;
+        if (bar_) {
+            tip.replaceChildren(...tipLines(bar_).map((text, at) => make(at ? "div" : "b", { text })));
+            const top = topOf(scene(), bar_.row) ?? 0, below = top + bar_.row.height + 4;
+            const above = below + tip.offsetHeight > box.clientHeight && top - tip.offsetHeight - 4 >= 0;
+            tip.style.top = `${above ? top - tip.offsetHeight - 4 : below}px`;
+            tip.style.left = `${GUTTER + Math.max(Math.min(hand.x + 12, width - tip.offsetWidth - 4), 0)}px`;
+        }
+        redraw(false);
+    }
+    /** @param {any} bar_ @returns {string[]} */
+    function tipLines(bar_) {
+        if (bar_.line !== undefined) {
+            const answer = store.covering(window_.start, window_.end).at(-1);
+            const [times, values] = answer?.lines[bar_.line] ?? [[], []];
+            let at = times.length - 1;
+            const moment = momentAt(hand.x);
+            while (at > 0 && times[at] > moment) at -= 1;
+            const line = setup.lines[bar_.line];
+            if (at < 0) return [line.title];
+            const low = Math.min(...values), high = Math.max(...values);
+            return [line.title, `${figure(values[at])} ${line.unit} at ${duration(moment)}`, `here from ${figure(low)} to ${figure(high)} ${line.unit}`];
+        }
+        if (bar_.count === 1) return [bar_.name, `${duration(bar_.length)}, at ${duration(bar_.begin)}`];
+        return [`${counted(bar_.count)} slices`, `${duration(bar_.busy)} in ${duration(bar_.length)}, at ${duration(bar_.begin)}`,
+            `longest: ${bar_.name}, ${duration(bar_.longest)}`];
+    }
+    /** @param {WheelEvent} event */
+    function onWheel(event) {
+        const zooming = event.ctrlKey || event.metaKey;
+        const sideways = event.shiftKey ? event.deltaY || event.deltaX : Math.abs(event.deltaX) > Math.abs(event.deltaY) ? event.deltaX : 0;
+        if (!zooming && !sideways) return;
+        event.preventDefault();
+        event.stopPropagation();
+        if (zooming) zoom(2 ** Math.min(Math.max(event.deltaY / 300, -3), 3), across(/** @type {any} */ (event), over));
+        else pan(sideways / Math.max(width, 1));
+    }
+    /** The strip: a drag shows what it spans, a click what is around it. @param {PointerEvent} event */
+    function onStrip(event) {
+        if (event.button !== 0) return;
+        const from = across(event, strip);
+        const at = (/** @type {number} */ x) => (Math.min(Math.max(x, 0), width) / Math.max(width, 1)) * setup.span;
+        strip.setPointerCapture(event.pointerId);
+        const length = span();
+        const onMove = (/** @type {PointerEvent} */ to) => {
+            const x = across(to, strip);
+            if (Math.abs(x - from) > DRAG_PIXELS) show(Math.min(at(from), at(x)), Math.max(at(from), at(x)));
+        };
+        const onUp = (/** @type {PointerEvent} */ to) => {
+            strip.removeEventListener("pointermove", onMove);
+            strip.removeEventListener("pointerup", onUp);
+            if (Math.abs(across(to, strip) - from) <= DRAG_PIXELS) show(at(from) - length / 2, at(from) + length / 2);
+        };
+        strip.addEventListener("pointermove", onMove);
+        strip.addEventListener("pointerup", onUp);
+    }
+
+    // What the kernel tells
+
+    const act = {
+        view: (/** @type {any} */ view) => { state.view = view; tellRange(); }, fit, bookmark,
+        copy: (/** @type {any} */ code) => { if (code) copyText(code, copied, say); },
+    };
+    function tellRange() {
+        rangePanel.hidden = !store.range.marked;
+        if (store.range.marked) rangePanel.replaceChildren(...rangeBox(store.range, state, act));
+    }
+    function tellSelection() {
+        selection.replaceChildren(...selectionBox(store.selected, select));
+        if (store.selected.slice === null) return;
+        say(`selected: ${store.selected.name || "(unnamed)"}`);
+        const chosen = store.selected.ends.find((/** @type {number[]} */ one) => one[0] === store.selected.slice);
+        const row = placed.rows.find((one) => one.lane === chosen?.[3]);
+        if (row && !row.pinned) {
+            const top = row.y - box.scrollTop;
+            if (top < placed.pinned) box.scrollTop = row.y - placed.pinned;
+            else if (top + row.height > box.clientHeight) box.scrollTop = row.y + row.height - box.clientHeight;
+        }
+    }
+    /** @param {string} text */
+    function fail(text) {
+        failed.hidden = !text;
+        failed.replaceChildren(text, " ", button("Try again", "ask the kernel again", () => { fail(""); store.send({ kind: "hello" }); store.retry(); }));
+    }
+    const unlisten = store.listen((/** @type {string} */ what, /** @type {any} */ message) => {
+        if (what === "late") fail("The kernel has not answered: it may be busy, or gone. What is drawn is what the page has.");
+        else if (what === "back") fail("");
+        else if (what === "show") show(message.start, message.end);
+        else if (what === "selected") tellSelection();
+        else if (what === "range") tellRange();
+        else if (what === "matches") found.textContent = message.text;
+        else if (what === "said" && message.failed) { found.textContent = message.text; say(message.text); }
+        else if (what === "said") say(message.text);
+        else if (what === "window") tellVisible();
+        redraw();
+    });
+
+    root.addEventListener("pointerdown", onFirstPointer, { capture: true });
+    root.addEventListener("keydown", onKey);
+    search.addEventListener("input", () => { if (!search.value) find(); });
+    regex.addEventListener("change", find);
+    over.addEventListener("pointerdown", onDown);
+    axis.addEventListener("pointerdown", onDown);
+    strip.addEventListener("pointerdown", onStrip);
+    over.addEventListener("pointermove", onHover);
+    over.addEventListener("pointerleave", () => { hand.x = null; hover(); });
+    over.addEventListener("dblclick", () => fit());
+    for (const place of [over, axis]) place.addEventListener("wheel", onWheel, { passive: false });
+    box.addEventListener("scroll", () => redraw(), { passive: true });
+    box.style.height = `${Math.min(layout.height, placed.height + 18)}px`;
+    sheet.style.height = `${placed.height}px`;
+    const sizes = new ResizeObserver(() => {
+        stick.style.height = `${box.clientHeight}px`;
+        const tall = Math.round(box.getBoundingClientRect().height);
+        if (tall > 60 && Math.abs(tall - layout.height) > 2 && tall !== Math.min(layout.height, placed.height + 18) && !document.fullscreenElement) {
+            layout.height = tall;
+            store.send({ kind: "layout", layout });
+        }
+        redraw();
+    });
+    sizes.observe(box);
+    const themes = new MutationObserver(() => { theme = themeOf(root, setup.families); redraw(); });
+    themes.observe(document.body, { attributes: true });
+    const recolour = () => { theme = themeOf(root, setup.families); redraw(); };
+    plain.addEventListener("change", recolour);
+    tellSelection();
+    tellRange();
+    found.textContent = store.matches.text;
+    redraw();
+    if (!store.overview) store.send({ kind: "overview" });
+    return () => {
+        unlisten();
+        sizes.disconnect();
+        themes.disconnect();
+        plain.removeEventListener("change", recolour);
+        cancelAnimationFrame(frame);
+    };
+}
+
+export default () => {
+    /** @type {any} */
+    let store = null;
+    return {
+        /** @param {{model: any}} context */
+        initialize({ model }) { store = makeStore(model); },
+        /** @param {{model: any, el: HTMLElement}} context */
+        render({ model, el }) {
+            /** @type {any} */
+            let close = () => {};
+            const open = () => {
+                try {
+                    store ??= makeStore(model);
+                    el.replaceChildren();
+                    close = timelineView(store, model, el);
+                } catch (error) {
+                    el.replaceChildren(make("div", { class: "failed", role: "alert" }, `npuprof: the timeline could not be drawn: ${error} `,
+                        make("button", { type: "button", text: "Try again", onclick: open })));
+                }
+            };
+            open();
+            return () => close();
+        },
+    };
+};

@@ -1,0 +1,64 @@
+"""The bars of a window as columns of numbers, which a page draws without asking again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.arrays import Bools, Float64, Uint8
+from npuprof.timeline.labels import Labels
+from npuprof.timeline.lane_packing import Bars
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Bars in the order of lane and start; arrays of one length.
+
+    Attributes
+    ----------
+    start, length
+        Nanoseconds since the run's first; whole numbers, exact below 2**53, which is 104 days.
+    count, busy, longest
+        Number of slices of the bar, the sum of their durations and the longest of them (ns, seven digits).
+    slice, label, family
+        The number of the longest slice, of its name (:class:`npuprof.timeline.labels.Labels`) and of its colour family.
+    lit
+        0 where a search fades the bar, else 1.
+    """
+
+    lane: npt.NDArray[np.uint16]
+    start: Float64
+    length: Float64
+    count: npt.NDArray[np.uint32]
+    busy: npt.NDArray[np.float32]
+    longest: npt.NDArray[np.float32]
+    slice: npt.NDArray[np.uint32]
+    label: npt.NDArray[np.uint32]
+    family: Uint8
+    lit: Uint8
+
+    def __len__(self) -> int:
+        return len(self.lane)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def columns(bars: Bars, labels: Labels, first_ns: int, lit: Bools | None = None) -> Columns:
+    """Return bars as columns; all are lit where `lit` is None."""
+    return Columns(
+        lane=bars.lane.astype(np.uint16),
+        start=(bars.start_ns - first_ns).astype(np.float64),
+        length=(bars.end_ns - bars.start_ns).astype(np.float64),
+        count=bars.count.astype(np.uint32),
+        busy=bars.busy_ns.astype(np.float32),
+        longest=bars.longest_ns.astype(np.float32),
+        slice=bars.row.astype(np.uint32),
+        label=labels.of(bars.row).astype(np.uint32),
+        family=labels.families(bars.row),
+        lit=np.ones(len(bars), np.uint8) if lit is None else lit.astype(np.uint8),
+    )

@@ -1,0 +1,93 @@
+"""Places of a run worth a look: its longest kernels and gaps, steps, and slices of one name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.accounting import device_parts, devices_of
+from npuprof.arrays import Int64
+from npuprof.timeline.slices import NAME_COLUMNS, Slices
+
+_MOST = 100  # of the longest, for those who ask again
+
+
+class Jumps:
+    """Finds places; each is looked for at first use."""
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame], slices: Slices) -> None:
+        self._tables = tables
+        self._slices = slices
+
+    def kernel(self, selected: int | None) -> int | None:
+        """Return the longest kernel, or the next shorter one of the selected."""
+        if not len(self._kernels):
+            return None
+        at = np.flatnonzero(self._kernels == selected) if selected is not None else np.zeros(0, np.int64)
+        return int(self._kernels[(int(at[0]) + 1) % len(self._kernels)] if len(at) else self._kernels[0])
+
+    def gap(self, marked: tuple[int, int] | None) -> tuple[int, int] | None:
+        """Return the longest gap between two tasks of a device, or the next shorter one of the marked."""
+        if not self._gaps:
+            return None
+        at = self._gaps.index(marked) + 1 if marked in self._gaps else 0
+        return self._gaps[at % len(self._gaps)]
+
+    def step(self, window: tuple[int, int], by: int) -> tuple[int, int] | None:
+        """Return the step after (1) or before (-1) the one in the middle of the window."""
+        starts, ends = self._steps
+        middle = window[0] + (window[1] - window[0]) // 2
+        at = (
+            int(np.searchsorted(starts, middle, side="right"))
+            if by > 0
+            else int(np.searchsorted(ends, middle, side="left")) - 1
+        )
+        return (int(starts[at]), int(ends[at])) if 0 <= at < len(starts) else None
+
+    def same(self, number: int, by: int) -> int | None:
+        """Return the next (1) or previous (-1) slice of the same table and name, by start."""
+        table, row = self._slices.row(number)
+        if table not in NAME_COLUMNS:
+            return None
+        frame = self._tables[table]
+        codes = frame[NAME_COLUMNS[table]].cat.codes.to_numpy()
+        rows = np.flatnonzero(codes == codes[row])
+        start = frame["start_ns"].to_numpy(np.int64)[rows]
+        rows = rows[np.argsort(start, kind="stable")]
+        at = int(np.flatnonzero(rows == row)[0]) + by
+        return int(rows[at]) + self._slices.first[table] if 0 <= at < len(rows) else None
+
+    @cached_property
+    def _kernels(self) -> Int64:
+        duration = self._tables["kernels"]["duration_ns"].to_numpy(np.int64)
+        return _longest(duration) + self._slices.first["kernels"]
+
+    @cached_property
+    def _gaps(self) -> list[tuple[int, int]]:
+        gaps = []
+        for device in devices_of(self._tables):
+            starts, ends = device_parts(self._tables, device)[1]
+            at = _longest(starts[1:] - ends[:-1])
+            gaps += list(zip(ends[at].tolist(), starts[at + 1].tolist(), strict=True))
+        return sorted(gaps, key=lambda gap: gap[0] - gap[1])[:_MOST]
+
+    @cached_property
+    def _steps(self) -> tuple[Int64, Int64]:
+        steps = self._tables["steps"]
+        start = steps["start_ns"].to_numpy(np.int64)
+        order = np.argsort(start, kind="stable")
+        return start[order], (start + steps["duration_ns"].to_numpy(np.int64))[order]
+
+
+def _longest(durations: Int64) -> Int64:
+    """Return the positions of the greatest values, greatest first, the first of equals."""
+    if len(durations) > _MOST:
+        least = np.partition(durations, len(durations) - _MOST)[len(durations) - _MOST]
+        chosen = np.flatnonzero(durations >= least)
+    else:
+        chosen = np.arange(len(durations))
+    order: Int64 = chosen[np.argsort(-durations[chosen], kind="stable")][:_MOST]
+    return order

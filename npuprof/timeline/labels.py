@@ -1,0 +1,112 @@
+"""Names and colours of slices as numbers, so that a page gets each name once and each slice as a few bytes."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from npuprof.arrays import Int64, Uint8
+from npuprof.figures.colours import FAMILIES, SHADES, device_family
+from npuprof.timeline.slices import NAME_COLUMNS, ONE_FAMILY, TABLES, Slices
+
+FAMILY_KEYS: tuple[str, ...] = tuple(FAMILIES)
+"""The colour families; a slice has the index of its own."""
+
+ABSENT = 0
+"""The label of a slice without a name."""
+
+
+class Labels:
+    """Numbers of names and of colour families.
+
+    Slices of one table with one name have one label. Families of device tasks are worked out once for each combination
+    of operator type, task type and name.
+    """
+
+    def __init__(self, slices: Slices) -> None:
+        self._slices = slices
+        sizes = [_distinct(table, slices.tables[table]) for table in TABLES]
+        self._bounds = np.cumsum([ABSENT + 1, *sizes])
+        self._known: dict[tuple[str, str, str], int] = {}
+
+    def of(self, numbers: Int64) -> Int64:
+        """Return the label of each slice."""
+        labels = np.zeros(len(numbers), np.int64)
+        for table, places, rows in self._slices.by_table(numbers):
+            first = int(self._bounds[TABLES.index(table)])
+            codes = rows if table == "steps" else _codes(self._slices.tables[table], NAME_COLUMNS[table], rows)
+            labels[places] = np.where(codes >= 0, codes + first, ABSENT)
+        return labels
+
+    def texts(self, labels: Sequence[int]) -> list[str]:
+        """Return the names of labels; not escaped, and empty for an absent one."""
+        return [self._text(label) for label in labels]
+
+    def families(self, numbers: Int64) -> Uint8:
+        """Return the index of each slice's colour family in :data:`FAMILY_KEYS`."""
+        families = np.zeros(len(numbers), np.uint8)
+        for table, places, rows in self._slices.by_table(numbers):
+            if table in ONE_FAMILY:
+                families[places] = FAMILY_KEYS.index(ONE_FAMILY[table])
+            else:
+                families[places] = self._device_families(table, rows)
+        return families
+
+    def _text(self, label: int) -> str:
+        if label == ABSENT:
+            return ""
+        at = int(np.searchsorted(self._bounds, label, side="right")) - 1
+        table, code = TABLES[at], label - int(self._bounds[at])
+        if table == "steps":
+            return self._slices.name(self._slices.first["steps"] + code)
+        text = str(self._slices.tables[table][NAME_COLUMNS[table]].cat.categories[code])
+        return text.replace("_", " ") if table == "overlap" else text
+
+    def _device_families(self, table: str, rows: Int64) -> Uint8:
+        frame = self._slices.tables[table]
+        if table == "overlap":
+            computing = frame["kind"].to_numpy(object)[rows] == "computing"
+            return np.where(computing, FAMILY_KEYS.index("computing"), FAMILY_KEYS.index("communication")).astype(
+                np.uint8
+            )
+        columns = [_coded(frame, column, rows) for column in ("op_type", "task_type", "name")]
+        key = np.zeros(len(rows), np.int64)
+        for codes, texts in columns:
+            key = key * (len(texts) + 1) + codes + 1
+        _, first, back = np.unique(key, return_index=True, return_inverse=True)
+        looks = [self._family(*(_at(texts, int(codes[at])) for codes, texts in columns)) for at in first.tolist()]
+        return np.array(looks, np.uint8)[back]
+
+    def _family(self, op_type: str, task_type: str, name: str) -> int:
+        key = op_type, task_type, name
+        if key not in self._known:
+            self._known[key] = FAMILY_KEYS.index(device_family(*key))
+        return self._known[key]
+
+
+def shade_of(name: str) -> int:
+    """Return which of a family's shades a name has, the same in every run."""
+    return zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(SHADES)
+
+
+def _distinct(table: str, frame: pd.DataFrame) -> int:
+    return len(frame) if table == "steps" else len(frame[NAME_COLUMNS[table]].cat.categories)
+
+
+def _codes(frame: pd.DataFrame, column: str, rows: Int64) -> Int64:
+    codes: Int64 = frame[column].cat.codes.to_numpy()[rows].astype(np.int64)
+    return codes
+
+
+def _coded(frame: pd.DataFrame, column: str, rows: Int64) -> tuple[Int64, pd.Index]:
+    """Return the codes of a column's rows, -1 for absent ones, and the texts."""
+    if column not in frame:
+        return np.full(len(rows), -1, np.int64), pd.Index([])
+    return _codes(frame, column, rows), frame[column].cat.categories
+
+
+def _at(texts: pd.Index, code: int) -> str:
+    return str(texts[code]) if code >= 0 else ""

@@ -1,0 +1,262 @@
+"""The timeline on a canvas, without JupyterLab: what the hand does, and what is asked of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from npuprof.notebook.explorer import timeline as module
+from npuprof.notebook.explorer.timeline import TimelineView
+from npuprof.timeline.state import Timeline
+from tests import factories
+from tests.browser.canvas_page import CanvasPage
+
+pytestmark = pytest.mark.browser
+
+Open = Callable[..., CanvasPage]
+_HOSTILE = "<img src=x onerror='window.pwned=1'>"
+
+
+@pytest.fixture
+def open_timeline(browser: Any) -> Iterator[Open]:
+    """Show the timeline of a run in a page."""
+    pages = []
+
+    def open_(launches: int = 300, *, width: int = 1200, dark: bool = False, **how: Any) -> CanvasPage:
+        tables = factories.profile(launches, **how)
+        one = tables["python"].iloc[:1]  # as deep as frameworks call
+        deep = [one.assign(start_ns=one["start_ns"] + at, duration_ns=one["duration_ns"] - 2 * at) for at in range(12)]
+        tables["python"] = pd.concat(deep, ignore_index=True)
+        page = browser.new_page(viewport={"width": width, "height": 1000})
+        pages.append(page)
+        return CanvasPage(page, TimelineView(Timeline(tables, factories.info())), dark=dark)
+
+    module._layout.clear()
+    yield open_
+    module._layout.clear()
+    for page in pages:
+        page.close()
+
+
+def _sent(shown: CanvasPage, kind: str) -> int:
+    found: int = shown.page.evaluate("kind => sent.filter((one) => one.kind === kind).length", kind)
+    return found
+
+
+def _pixels(shown: CanvasPage) -> str:
+    """The picture, to compare it."""
+    found: str = shown.page.evaluate("() => document.querySelector('.stick > canvas').toDataURL()")
+    return found
+
+
+def test_every_key_after_a_click_in_the_plot(open_timeline: Open) -> None:
+    shown = open_timeline()
+    page, timeline = shown.page, shown.view._timeline
+    box = shown.box
+    whole = shown.window
+    assert _sent(shown, "window") == 0  # the first picture is there without a question
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 60)
+    assert page.evaluate("() => document.activeElement.classList.contains('npuprof-timeline')")
+
+    shown.press("0", "w")
+    assert shown.window[1] - shown.window[0] == pytest.approx((whole[1] - whole[0]) / 2, rel=0.01)
+    before = shown.window
+    shown.press("d")
+    assert shown.window[0] > before[0]
+    shown.press("a", "s")
+    assert shown.window == pytest.approx(whole, abs=2)
+    shown.press("l")
+    kernel = timeline.selected
+    assert kernel is not None
+    shown.press("ArrowUp")
+    assert timeline.slices.row(timeline.selected or 0)[0] == "api"
+    shown.press("ArrowDown")
+    assert timeline.selected == kernel
+    shown.press("ArrowRight", "ArrowLeft")
+    assert timeline.selected == kernel
+    shown.press("m")
+    assert timeline.slices.name(timeline.selected or 0) == timeline.slices.name(kernel)
+    assert timeline.selected != kernel
+    shown.press("M")
+    shown.press("f")
+    start, end = timeline.slices.span(kernel)
+    assert shown.window[1] - shown.window[0] == pytest.approx(3 * (end - start), rel=0.01)
+    for key in ("]", "]", "["):
+        shown.press(key)
+    assert shown.window[1] - shown.window[0] == pytest.approx(timeline.tables["steps"]["duration_ns"].iloc[0], rel=0.01)
+    shown.press("i")
+    assert timeline.marked is not None
+    shown.press("b", "0")
+    shown.press("r")
+    assert page.locator(".bookmarks button").count() == 2
+    assert timeline.marked == timeline.whole
+    shown.press("t")
+    assert page.locator(".visible tbody tr").count() > 20
+    shown.press("PageDown", "PageUp", "?")
+    for key in ("Esc", "Page up", "zoom in, zoom out"):
+        assert key in page.locator(".help").inner_text()
+    shown.press("Escape")
+    assert not page.locator(".help").is_visible()
+    shown.press("/")
+    page.keyboard.type("softmax")
+    shown.press("Enter")
+    assert page.locator(".found").inner_text().startswith("1 of 120 matches")
+    shown.press("Escape", "n", "n", "p")
+    assert page.locator(".found").inner_text().startswith("2 of 120 matches")
+    shown.press("c")
+    assert timeline.matches is None
+    shown.press("Escape")
+    assert not page.evaluate("() => document.activeElement.classList.contains('npuprof-timeline')")
+    assert shown.errors == []
+
+
+def test_the_hand_moves_the_picture_before_the_kernel_answers(open_timeline: Open) -> None:
+    shown = open_timeline(20_000)
+    page, box = shown.page, shown.box
+    x, y = box["x"] + box["width"] / 2, box["y"] + 60
+    whole = _pixels(shown)
+    page.evaluate("() => { silent = true; }")
+    page.mouse.move(x, y)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -900)
+    page.keyboard.up("Control")
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    low, high = shown.window
+    assert high - low < 0.2 * (shown.view._timeline.whole[1] - shown.view._timeline.whole[0])
+    coarse = _pixels(shown)
+    assert coarse != whole
+    asked = page.evaluate("() => { silent = false; return sent.findLast((one) => one.kind === 'window'); }")
+    assert asked["start"] < low  # a screen beside
+    assert asked["end"] > high
+    assert asked["pixels"] > 3 * box["width"]  # and a level finer
+
+    answers = shown._answer(asked)
+    page.evaluate("messages => tell(messages)", answers)
+    shown.settle()
+    assert _pixels(shown) != coarse  # it is refined
+    questions = _sent(shown, "window")
+    page.mouse.down()
+    page.mouse.move(x - 0.2 * box["width"], y, steps=4)
+    page.mouse.up()
+    shown.settle()
+    assert shown.window[0] == pytest.approx(low + 0.2 * (high - low), rel=0.02)
+    assert _sent(shown, "window") <= questions + 1
+    assert shown.errors == []
+
+
+def test_what_is_clicked_is_told_and_arrows_lead_on(open_timeline: Open, tmp_path: Path) -> None:
+    shown = open_timeline(40)
+    page, box, timeline = shown.page, shown.box, shown.view._timeline
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 8)  # the topmost lane: the steps
+    shown.settle()
+    assert "steps, row 1" in page.locator(".selection").inner_text()
+    step = timeline.tables["steps"].iloc[1]
+    first = timeline.whole[0]
+    assert shown.window == (step["start_ns"] - first, step["start_ns"] - first + step["duration_ns"])
+
+    start, end = timeline.slices.span(kernel := timeline.slices.first["kernels"] + 16)
+    shown.do(lambda: timeline.reveal(kernel))
+    low, high = shown.window
+    lane = page.locator(".label", has_text="stream 2").bounding_box()
+    x = box["x"] + ((start + end) / 2 - first - low) / (high - low) * box["width"]
+    page.mouse.move(x, lane["y"] + 8)
+    tip = page.locator(".tip")
+    tip.wait_for()
+    assert timeline.slices.name(kernel) in tip.inner_text()
+    assert tip.bounding_box()["y"] > lane["y"] + 17  # it does not cover what it tells of
+    page.get_by_role("button", name="launch").click()
+    shown.settle()
+    assert "api, row 16" in page.locator(".selection").inner_text()
+    page.screenshot(path=tmp_path / "selected.png")
+    assert shown.errors == []
+
+
+def test_a_range_is_dragged_summed_and_copied(open_timeline: Open) -> None:
+    shown = open_timeline()
+    page, box, timeline = shown.page, shown.box, shown.view._timeline
+    page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + 0.2 * box["width"], box["y"] + 70)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 70, steps=3)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    shown.settle()
+    assert timeline.marked is not None
+    span = timeline.whole[1] - timeline.whole[0]
+    assert timeline.marked[1] - timeline.marked[0] == pytest.approx(0.2 * span, rel=0.02)
+    panel = page.locator(".panel.range")
+    assert "MatMulV3_ND_FP16" in panel.inner_text()
+    panel.get_by_role("button", name="By lane").click()
+    assert "stream 2" in panel.inner_text()
+    panel.get_by_role("button", name="Time of the device").click()
+    assert "computing" in panel.inner_text()
+    panel.get_by_role("button", name="Copy as DataFrame code").click()
+    assert f"start, end = {timeline.marked[0]}, {timeline.marked[1]}" in page.locator(".copied code").inner_text()
+    assert shown.errors == []
+
+
+def test_lanes_open_hide_pin_move_and_are_remembered(open_timeline: Open) -> None:
+    shown = open_timeline()
+    page = shown.page
+    titles = "() => [...document.querySelectorAll('.label')].map((one) => one.innerText)"
+    assert page.evaluate(titles)[:2] == ["steps", "marks"]
+    page.get_by_role("button", name="Python: show 8 more rows").click()
+    shown.settle()
+    lanes = page.evaluate("() => sent.findLast((one) => one.kind === 'window')?.lanes.length ?? 0")
+    assert page.get_by_role("button", name="Python: fold").count() == 1
+    page.get_by_text("Lanes", exact=True).click()
+    page.get_by_label("Marks", exact=True).uncheck()
+    page.get_by_role("button", name="Operators: keep on top").click()
+    page.get_by_role("button", name="Device: move down").click()
+    shown.settle()
+    assert page.evaluate("() => document.querySelector('.labels.pinned').innerText").startswith("operators")
+    assert "marks" not in page.evaluate(titles)
+    assert module._layout["hidden"] == ["Marks"]
+    assert module._layout["opened"] == ["Python"]
+    order = module._layout["order"]
+    assert order.index("Overlap") < order.index("Device")
+    assert lanes >= 0
+    assert shown.errors == []
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (700, True)])
+def test_it_fits_and_follows_the_theme(open_timeline: Open, tmp_path: Path, width: int, dark: bool) -> None:
+    shown = open_timeline(width=width, dark=dark)
+    page = shown.page
+    page.screenshot(path=tmp_path / "fits.png")
+    assert page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    corner = "() => [...document.querySelector('.stick > canvas').getContext('2d').getImageData(2, 300, 1, 1).data]"
+    paper = page.evaluate(corner)
+    assert (max(paper[:3]) < 60) == dark
+    if not dark:
+        page.emulate_media(forced_colors="active")
+        shown.settle()
+        assert page.evaluate(corner) != [0, 0, 0, 0]
+    assert shown.errors == []
+
+
+def test_hostile_names_stay_text_and_no_answer_is_said(open_timeline: Open) -> None:
+    shown = open_timeline(20_000, kernel_names=[_HOSTILE, "<script>window.pwned=2</script>"])
+    page, timeline = shown.page, shown.view._timeline
+    page.locator(".npuprof-timeline").focus()
+    shown.press("l", "r", "t")
+    assert "onerror" in page.locator(".panels").inner_text()
+    assert page.evaluate("() => window.pwned") is None
+    assert page.locator(".npuprof-timeline :is(img, script)").count() == 0
+
+    page.evaluate("() => { silent = true; }")
+    page.clock.install(time=0)
+    for key in "0wwww":
+        page.keyboard.press(key)
+    page.clock.run_for(20_000)
+    assert "The kernel has not answered" in page.locator(".failed").inner_text()
+    page.evaluate("() => { silent = false; }")
+    page.get_by_role("button", name="Try again").click()
+    page.locator(".failed").wait_for(state="hidden")
+    assert timeline.selected is not None
+    assert np.isfinite(shown.window).all()
