@@ -144,8 +144,8 @@ class Advice:
             which = f"{duration(self.step_ns)} in all (the run has no steps)"
         else:
             count, ranks = len(self._facts.counted), max(1, steps["rank"].nunique())
-            told = f"median of {count // ranks} steps" if count > ranks else "1 step"
-            which = f"{duration(self.step_ns)} a step ({told}{f' of {ranks} ranks' if ranks > 1 else ''})"
+            basis = f"median of {count // ranks} steps" if count > ranks else "1 step"
+            which = f"{duration(self.step_ns)} a step ({basis}{f' of {ranks} ranks' if ranks > 1 else ''})"
         if self._facts.stacks:
             which = which.replace(")", ", stacks on)")
         return which

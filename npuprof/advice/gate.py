@@ -107,8 +107,8 @@ def require(text: str, names: Mapping[str, int]) -> list[Comparison]:
     compared = check(text, names)
     failed = [one for one in compared if not one.holds]
     if failed:
-        told = "; ".join(f"{one.text}: {_written(one.left_ns)} against {_written(one.right_ns)}" for one in failed)
-        raise GateError(f"the gate does not hold: {told}")
+        failures = "; ".join(f"{one.text}: {_written(one.left_ns)} against {_written(one.right_ns)}" for one in failed)
+        raise GateError(f"the gate does not hold: {failures}")
     return compared
 
 

@@ -16,9 +16,9 @@ _LONGEST = 60
 
 def most_time(kernels: pd.DataFrame, by: Sequence[str] = ("op_type",)) -> str:
     """Return the kinds of kernels with the most time: ``Cast (12 times, 6.00 ms), Slice (3 times, 3.66 ms)``."""
-    told = kernels[["name", *by, "duration_ns"]].astype({"name": object} | dict.fromkeys(by, object))
-    told[by[0]] = told[by[0]].fillna(told["name"]).fillna("kernels without a name")
-    kinds = told.groupby(list(by), dropna=False, sort=False)["duration_ns"].agg(["sum", "size"])
+    rows = kernels[["name", *by, "duration_ns"]].astype({"name": object} | dict.fromkeys(by, object))
+    rows[by[0]] = rows[by[0]].fillna(rows["name"]).fillna("kernels without a name")
+    kinds = rows.groupby(list(by), dropna=False, sort=False)["duration_ns"].agg(["sum", "size"])
     first = kinds.sort_values("sum", ascending=False, kind="stable")[:_MOST]
     return ", ".join(
         f"{_called(kind)} ({count:,} time{'s' * (count != 1)}, {duration(int(time))})"

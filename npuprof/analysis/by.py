@@ -170,13 +170,13 @@ def _middle(ordered: Int64, begins: Int64, count: Int64) -> Int64:
 def _medians(values: pd.Series[Any], number: Int64, groups: int) -> Any:
     """Return the median of each group's known values; absent without any."""
     known = values.notna().to_numpy()
-    told, number = values.to_numpy(np.int64, na_value=0)[known], number[known]
+    kept, number = values.to_numpy(np.int64, na_value=0)[known], number[known]
     count = np.bincount(number, minlength=groups)
-    order = np.argsort(told, kind="stable")
+    order = np.argsort(kept, kind="stable")
     order = order[np.argsort(_narrow(number, groups)[order], kind="stable")]
     median = np.zeros(groups, np.int64)
     some = np.flatnonzero(count)
-    median[some] = _middle(told[order], (np.cumsum(count) - count)[some], count[some])
+    median[some] = _middle(kept[order], (np.cumsum(count) - count)[some], count[some])
     return pd.arrays.IntegerArray(median, count == 0)
 
 

@@ -186,7 +186,7 @@ def measured_limits(kernels: pd.DataFrame, chip: str) -> tuple[ChipLimits | None
         mhz=mhz,
         l2_bytes=basis.l2_bytes if basis else 0,
     )
-    differs = "" if named is None else f"the counters are of {limits.name}, {named.name} has {_told(named)}"
+    differs = "" if named is None else f"the counters are of {limits.name}, {named.name} has {_limits_text(named)}"
     return limits, differs
 
 
@@ -194,7 +194,7 @@ def _memory(chip: ChipLimits) -> str:
     return chip.source.partition("memory: ")[2]
 
 
-def _told(chip: ChipLimits) -> str:
+def _limits_text(chip: ChipLimits) -> str:
     return f"{chip.cube_cores} and {chip.vector_cores} at {chip.mhz:.0f} MHz"
 
 

@@ -76,7 +76,7 @@ def efficiency(
     table.insert(table.columns.get_loc("total_ns") + 1, "share", rows["total_ns"] / max(whole, 1))
     shares = {name: rows[name].array for name in ("flops", "flops_most", "flops_from", "bytes", "bytes_from")}
     achieved = _achieved(table.assign(**shares), work, known)
-    achieved.attrs.update(_told(work, whole, known, differs), best_bytes_per_s=_best(work, known)["memory"])
+    achieved.attrs.update(_attributes(work, whole, known, differs), best_bytes_per_s=_best(work, known)["memory"])
     return achieved
 
 
@@ -167,11 +167,11 @@ def _notes(ratio: Float64, table: pd.DataFrame, bound: Any, limits: ChipLimits |
     cached = (bound == "memory") & (table["bytes"].to_numpy(np.float64) <= (limits.l2_bytes if limits else 0))
     masked = (table["flops_most"] > table["flops"]).to_numpy(bool)
     high = ratio > _TOO_GOOD
-    told = np.select([high & cached, high, masked], [1, 2, 3], 0)
-    return schema.categorical(told, list(_NOTES))
+    notes = np.select([high & cached, high, masked], [1, 2, 3], 0)
+    return schema.categorical(notes, list(_NOTES))
 
 
-def _told(work: pd.DataFrame, whole: int, limits: ChipLimits | None, differs: str) -> dict[str, Any]:
+def _attributes(work: pd.DataFrame, whole: int, limits: ChipLimits | None, differs: str) -> dict[str, Any]:
     known = {name: int(work["total_ns"].to_numpy()[work[name].notna().to_numpy()].sum()) for name in ("flops", "bytes")}
     notes = [differs] if differs else []
     if limits is None:

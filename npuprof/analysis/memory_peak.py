@@ -170,7 +170,7 @@ def _categories(tables: Mapping[str, pd.DataFrame], found: Causes, at: Int64, ou
     ends = operators["start_ns"].to_numpy(np.int64) + operators["duration_ns"].to_numpy(np.int64)
     within = (outer >= 0) & (released <= np.append(ends, 0)[outer])
     module = python["name"].astype(object).astype(str).str.startswith("nn.Module: ").to_numpy(bool)
-    told: list[tuple[int, Bools]] = [(_TEMPORARY, within)]
+    conditions: list[tuple[int, Bools]] = [(_TEMPORARY, within)]
     for category, pattern in (
         (_OPTIMIZER, "Optimizer"),
         (_BACKWARD, "autograd::engine|Backward"),
@@ -180,8 +180,8 @@ def _categories(tables: Mapping[str, pd.DataFrame], found: Causes, at: Int64, ou
         wanted[found.first_row["operators"] :][: len(operators)] = texts.str.contains(pattern).to_numpy(bool)
         if category == _FORWARD:
             wanted[: len(python)] |= module
-        told.append((category, nearest(found.callers, at, wanted) >= 0))
-    codes: Int64 = np.select([some for _, some in told], [category for category, _ in told], _UNKNOWN)
+        conditions.append((category, nearest(found.callers, at, wanted) >= 0))
+    codes: Int64 = np.select([some for _, some in conditions], [category for category, _ in conditions], _UNKNOWN)
     return codes
 
 

@@ -96,21 +96,21 @@ class Places:
         frame, entered = np.full(len(rows), -1, np.int64), np.zeros(len(rows), bool)
         for codes, of_python in self._frames:
             open_rows = np.flatnonzero(frame < 0)
-            frame[open_rows] = told = self._taken(rows[open_rows], codes)
-            entered[open_rows] = (told >= 0) & of_python
+            frame[open_rows] = taken = self._taken(rows[open_rows], codes)
+            entered[open_rows] = (taken >= 0) & of_python
         return frame, entered
 
     def _taken(self, rows: Int64, codes: Int64) -> Int64:
         """Return for each row the code of the nearest caller that has one, by way of the forward pass if need be."""
-        told = codes >= 0
-        if not told.any():
+        known = codes >= 0
+        if not known.any():
             return np.full(len(rows), -1, np.int64)
         callers, forward = self.causes.callers, self._forward
-        found = nearest(callers, rows, told | (forward >= 0))
+        found = nearest(callers, rows, known | (forward >= 0))
         derived = np.flatnonzero((found >= 0) & (forward[found] >= 0))
-        found[derived] = nearest(callers, forward[found[derived]], told)
+        found[derived] = nearest(callers, forward[found[derived]], known)
         left = np.flatnonzero(found < 0)
-        found[left] = nearest(callers, rows[left], told)
+        found[left] = nearest(callers, rows[left], known)
         return np.where(found >= 0, codes[found], -1)
 
     @cached_property
@@ -155,8 +155,8 @@ class Places:
     def _codes(self, table: str, column: str, read: Callable[[str], str], texts: dict[str, int]) -> Int64:
         """Return for each host row the number of its text in one column, -1 for none, and number new texts."""
         values = self.tables[table][column].astype("category")
-        told = [read(str(name)) for name in values.cat.categories]
-        of_name = [texts.setdefault(text, len(texts)) if text else -1 for text in told]
+        categories = [read(str(name)) for name in values.cat.categories]
+        of_name = [texts.setdefault(text, len(texts)) if text else -1 for text in categories]
         codes = np.full(len(self.causes.callers), -1, np.int64)
         first = self.causes.first_row[table]
         codes[first : first + len(values)] = np.array([*of_name, -1], np.int64)[values.cat.codes.to_numpy()]
@@ -165,15 +165,15 @@ class Places:
 
 def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
     """Return the places, as :meth:`Places.of` does, of a column of stacks: names with a frame a line."""
-    told = [FRAME.fullmatch(_user_frame(str(one)) or _any_frame(str(one))) for one in stacks.cat.categories]
+    frames = [FRAME.fullmatch(_user_frame(str(one)) or _any_frame(str(one))) for one in stacks.cat.categories]
     codes = stacks.cat.codes.to_numpy(np.int64)
-    known = np.array([*(part is not None for part in told), False])[codes]
-    numbers = np.array([*(int(part["line"]) if part else 0 for part in told), 0], np.int64)
+    known = np.array([*(part is not None for part in frames), False])[codes]
+    numbers = np.array([*(int(part["line"]) if part else 0 for part in frames), 0], np.int64)
     places: pd.DataFrame = pd.DataFrame(
         {
-            "file": _names(codes, [part["file"] if part else "" for part in told]),
+            "file": _names(codes, [part["file"] if part else "" for part in frames]),
             "line": pd.arrays.IntegerArray(numbers[codes], ~known),
-            "function": _names(codes, [part["function"] if part else "" for part in told]),
+            "function": _names(codes, [part["function"] if part else "" for part in frames]),
             "module": schema.categorical(np.full(len(codes), -1), []),
             "entered": np.zeros(len(codes), bool),
         }
@@ -224,8 +224,8 @@ def nearest(callers: Int64, rows: Int64, wanted: Bools) -> Int64:
     # Every round doubles how far up each row has looked; there are no cycles.
     while len(open_rows := np.flatnonzero((found >= 0) & ~wanted[found])):
         found[open_rows] = found[found[open_rows]]
-    told: Int64 = np.where(rows >= 0, found[rows], -1)
-    return told
+    reached: Int64 = np.where(rows >= 0, found[rows], -1)
+    return reached
 
 
 def is_users(file: str) -> bool:

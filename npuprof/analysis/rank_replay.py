@@ -201,6 +201,6 @@ def critical_path(communication: pd.DataFrame) -> pd.DataFrame:
             break
         row, until = previous, before
     frame: pd.DataFrame = pd.DataFrame(path[::-1], columns=["rank", "kind", "row", "start_ns", "duration_ns"])
-    told = rows.iloc[frame["row"].to_numpy(np.int64)][["op_type", "group"]].reset_index(drop=True)
-    joined: pd.DataFrame = pd.concat([frame[["rank", "kind"]], told, frame[["start_ns", "duration_ns"]]], axis=1)
+    operators = rows.iloc[frame["row"].to_numpy(np.int64)][["op_type", "group"]].reset_index(drop=True)
+    joined: pd.DataFrame = pd.concat([frame[["rank", "kind"]], operators, frame[["start_ns", "duration_ns"]]], axis=1)
     return joined

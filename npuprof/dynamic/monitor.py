@@ -236,7 +236,7 @@ class Monitor:
     def _accepted(self, plain: dict[str, Any], *, changed: bool) -> Request | None:
         """Return the request if it is for this rank and the front end supports it."""
         request = requests.understand(
-            plain, changed=changed, collector=self._collector, output=self._output, tell=self._left_out
+            plain, changed=changed, collector=self._collector, output=self._output, warn=self._left_out
         )
         if not request.means(self._rank):
             self.log.info(f"{self._path} does not mean rank {self._rank}")

@@ -29,7 +29,7 @@ HERE = Path()
 """The directory for recordings in the templates: the working directory."""
 
 Dialect = Literal["torch_npu", "mindspore"]
-Tell = Callable[[str], object]
+Warn = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def understand(
     changed: bool = True,
     collector: str = "auto",
     output: Path = HERE,
-    tell: Tell | None = None,
+    warn: Warn | None = None,
 ) -> Request:
     """Build the request of the file's object.
 
@@ -162,7 +162,7 @@ def understand(
         The front end, unless the file names one.
     output
         The directory for recordings, unless the file names one.
-    tell
+    warn
         Called with each option that is left out because it is unknown, wrong, or conflicts with another; without it,
         the file is refused.
 
@@ -171,11 +171,11 @@ def understand(
     OptionsError
         If a key or a value is wrong, or two exclude each other.
     """
-    plain = _take_known(plain, {*keys.TORCH_NPU, *keys.MINDSPORE}, "", tell)
+    plain = _take_known(plain, {*keys.TORCH_NPU, *keys.MINDSPORE}, "", warn)
     dialect = dialect_of(plain)
-    taken = _taken(plain, keys.DIALECTS[dialect], "", tell)
+    taken = _taken(plain, keys.DIALECTS[dialect], "", warn)
     special_plain = taken.get("experimental_config", {})
-    special = _taken(special_plain, keys.TORCH_NPU_SPECIAL, "experimental_config.", tell)
+    special = _taken(special_plain, keys.TORCH_NPU_SPECIAL, "experimental_config.", warn)
     if dialect == "mindspore":
         special = {}
         if "aicore_metrics" in plain and "aic_metrics" in plain:
@@ -184,7 +184,7 @@ def understand(
     else:
         when = _torch_npu_steps(taken, plain, changed=changed)
     return Request(
-        options=_options(dialect, plain, taken, special, (collector, output), tell),
+        options=_options(dialect, plain, taken, special, (collector, output), warn),
         typed=frozenset(taken["npuprof"]),
         ranks=frozenset(taken["rank_list"]) if taken["is_rank"] else None,
         analyse=_analysis(taken),
@@ -229,7 +229,7 @@ def _options(
     taken: Mapping[str, Any],
     special: Mapping[str, Any],
     unsaid: tuple[str, Path],
-    tell: Tell | None,
+    warn: Warn | None,
 ) -> Options:
     collector = taken["npuprof"].get("collector", unsaid[0])
     chosen: dict[str, Any] = {"collector": collector}
@@ -251,9 +251,9 @@ def _options(
     said = Path(taken["prof_path" if dialect == "mindspore" else "prof_dir"])
     chosen["output"] = unsaid[1] if said == HERE else said
     own = _take_known(taken["npuprof"], {field.name for field in fields(Options)}, "npuprof.", None)
-    if tell is None:
+    if warn is None:
         return Options.from_dict({**chosen, **own})
-    return lenient.build({**chosen, **own}, tell, typed=own)
+    return lenient.build({**chosen, **own}, warn, typed=own)
 
 
 def _lacks(collector: Any, option: str, value: Any) -> bool:
@@ -265,9 +265,9 @@ def _lacks(collector: Any, option: str, value: Any) -> bool:
     return bool(lacks(collector, option))
 
 
-def _taken(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str, tell: Tell | None) -> dict[str, Any]:
+def _taken(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str, warn: Warn | None) -> dict[str, Any]:
     """Return the converted values of all keys, with defaults for absent keys."""
-    plain = _take_known(plain, set(table), where, tell)
+    plain = _take_known(plain, set(table), where, warn)
     taken = {}
     for name, key in table.items():
         value = plain.get(name, key.default)
@@ -276,21 +276,21 @@ def _taken(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str, 
         try:
             taken[name] = key.take(where + name, value)
         except OptionsError as error:
-            if tell is None or not key.option:
+            if warn is None or not key.option:
                 raise
-            tell(f"{where}{name} left out: {error}")
+            warn(f"{where}{name} left out: {error}")
             if key.default is not None:
                 taken[name] = key.take(where + name, key.default)
     return taken
 
 
-def _take_known(plain: Mapping[str, Any], known: set[str], where: str, tell: Tell | None) -> dict[str, Any]:
+def _take_known(plain: Mapping[str, Any], known: set[str], where: str, warn: Warn | None) -> dict[str, Any]:
     """Return the known keys; report or refuse the others."""
     for name in plain:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             meant = f"did you mean {where}{close[0]}?" if close else f"the keys are {listed(sorted(known))}"
-            if tell is None:
+            if warn is None:
                 raise OptionsError(f"unknown key {where}{name}: {meant}")
-            tell(f"unknown key {where}{name} left out: {meant}")
+            warn(f"unknown key {where}{name} left out: {meant}")
     return {name: value for name, value in plain.items() if name in known}

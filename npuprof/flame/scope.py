@@ -14,7 +14,7 @@ from npuprof.arrays import Bools, Int64
 from npuprof.errors import OptionsError
 from npuprof.flame.tree import MergedCalls, Sums, Weight
 
-_MOST_TOLD = 12
+_MOST_LISTED = 12
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _host(tables: Mapping[str, pd.DataFrame], column: str) -> Int64:
 def _demand(number: int, known: list[int], what: str) -> None:
     if number in known:
         return
-    listed = ", ".join(map(str, known[:_MOST_TOLD])) + (" ..." if len(known) > _MOST_TOLD else "")
+    listed = ", ".join(map(str, known[:_MOST_LISTED])) + (" ..." if len(known) > _MOST_LISTED else "")
     raise OptionsError(f"the run has no {what} {number}; it has {listed or 'none'}")
 
 

@@ -15,7 +15,7 @@ from npuprof.flame.tree import MergedCalls, Sums
 from npuprof.quantities import printable
 
 _LONGEST_PATTERN = 1000
-_MOST_TOLD, _LONGEST_TOLD = 5, 60
+_MOST_LISTED, _LONGEST_LISTED = 5, 60
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _widest_called(calls: MergedCalls, sums: Sums, paths: Int64, name: str, wher
     matches = by_width[(calls.names == name)[calls.label[by_width]]]
     if len(matches):
         return int(matches[0])
-    widest = dict.fromkeys(printable(calls.name(path), _LONGEST_TOLD) for path in by_width[:_MOST_TOLD].tolist())
+    widest = dict.fromkeys(printable(calls.name(path), _LONGEST_LISTED) for path in by_width[:_MOST_LISTED].tolist())
     raise OptionsError(f"there is no frame {name!r} {where}; the widest are {', '.join(widest) or '(none)'}")
 
 

@@ -14,7 +14,7 @@ _USUAL = {"level": 0}
 
 def build(
     plain: Mapping[str, Any],
-    tell: Callable[[str], object],
+    warn: Callable[[str], object],
     check: Callable[[Options], object] = lambda _: None,
     typed: Collection[str] = (),
 ) -> Options:
@@ -24,7 +24,7 @@ def build(
     ----------
     plain
         The options by name.
-    tell
+    warn
         Called with a message for everything left out.
     check
         Raises for options that the front end does not support.
@@ -52,6 +52,6 @@ def build(
                 else:
                     del left[name]
             names = [f"a part of {name}" if error.remaining.get(name) else name for name in refused]
-            tell(f"{' and '.join(names)} left out: {error}")
+            warn(f"{' and '.join(names)} left out: {error}")
         else:
             return options

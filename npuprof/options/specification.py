@@ -120,8 +120,8 @@ def choice(
 def several(what: str, allowed: tuple[str, ...], default: tuple[str, ...] = (), **facts: Any) -> Any:
     """Return the field of an option with any of several words."""
     check = partial(values.subset, allowed=allowed)
-    told = f"any of {values.listed(allowed)}, joined by commas"
-    return Option(what, default, check, told, **{"choices": allowed, **facts}).field()
+    allowed_text = f"any of {values.listed(allowed)}, joined by commas"
+    return Option(what, default, check, allowed_text, **{"choices": allowed, **facts}).field()
 
 
 def whole_number(what: str, unit: str, least: int, most: int, **facts: Any) -> Any:
@@ -130,9 +130,9 @@ def whole_number(what: str, unit: str, least: int, most: int, **facts: Any) -> A
     return Option(what, None, check, f"{unit} from {least} to {most}", number=(int, unit), **facts).field()
 
 
-def other(what: str, default: Any, check: Callable[[str, Any], Any], told: str, **facts: Any) -> Any:
+def other(what: str, default: Any, check: Callable[[str, Any], Any], allowed_text: str, **facts: Any) -> Any:
     """Return the field of an option with a custom check."""
-    return Option(what, default, check, told, **facts).field()
+    return Option(what, default, check, allowed_text, **facts).field()
 
 
 def because(reason: str, *front_ends: str) -> dict[str, str]:

@@ -45,7 +45,7 @@ def _stack() -> str:
     frame: FrameType | None = sys._getframe()
     while frame is not None and len(frames) < _MOST_FRAMES:
         if is_users(frame.f_code.co_filename):
-            frames.append(_told(frame.f_code, frame.f_lineno))
+            frames.append(_frame_text(frame.f_code, frame.f_lineno))
         frame = frame.f_back
     return ";".join(frames)
 
@@ -57,6 +57,6 @@ def is_users(file: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _told(code: CodeType, line: int) -> str:
+def _frame_text(code: CodeType, line: int) -> str:
     file = cell_name(code.co_filename) or code.co_filename
     return f"{file}({line}): {code.co_name}".replace(";", ",")

@@ -58,13 +58,13 @@ def add_global_ranks(run: Run, notes: Notes) -> None:
         return  # a saved profile has them
     groups = groups_of([run])
     run.tables, run.statistics = with_global_ranks(run.tables, run.statistics, groups)
-    untold = sum(_untold(part.frame) for part in _transfers(run.tables, run.statistics))
-    if untold:
+    unknown = sum(_count_unknown(part.frame) for part in _transfers(run.tables, run.statistics))
+    if unknown:
         notes.info(
             "ranks",
             "only the number in its group is known of a rank, since no parallel_group_info names the members: load all "
             "ranks together to learn them",
-            untold,
+            unknown,
         )
     for key in sorted(groups.assumed):
         notes.info("ranks", f"no file names the members of group {key or 'without a name'}: it is taken for all ranks")
@@ -88,7 +88,7 @@ def groups_of(runs: Iterable[Run]) -> Groups:
     ranks_by_number: dict[str, dict[int, int]] = {}
     world = 0
     for run in runs:
-        declared |= _told(run.info.metadata)
+        declared |= _declared(run.info.metadata)
         world = max(world, world_size(run.info))
         for one in _transfers(run.tables, run.statistics):
             for key, (size, number) in one.numbers().items():
@@ -199,14 +199,14 @@ def _numbers(frame: pd.DataFrame, side: str) -> Int64:
     return np.where(sound, values, -1).astype(np.int64)
 
 
-def _untold(frame: pd.DataFrame) -> int:
+def _count_unknown(frame: pd.DataFrame) -> int:
     """Count the ranks of a frame whose rank in the run is not known."""
     return sum(
         int(((_numbers(frame, side) >= 0) & frame[f"{side}_global_rank"].isna().to_numpy()).sum()) for side in _SIDES
     )
 
 
-def _told(metadata: Mapping[str, Any]) -> dict[str, dict[int, int]]:
+def _declared(metadata: Mapping[str, Any]) -> dict[str, dict[int, int]]:
     """Return the ranks of each group that the metadata has, by the group's key."""
     groups = metadata.get("parallel_group_info")
     listed = {

@@ -25,7 +25,7 @@ Moment: TypeAlias = int | np.integer[Any] | datetime | np.datetime64 | timedelta
 
 _LIMITS = np.iinfo(np.int64)
 _MOST_STEPS = 1_000_000
-_MOST_TOLD = 20
+_MOST_RANGES = 20
 
 
 @dataclass(frozen=True)
@@ -124,16 +124,16 @@ class Selection:
             raise OptionsError(f"the selection ends at {end} ns, not after its start at {start} ns: exchange them?")
         return Windows.between(start, end)
 
-    def told(self, windows: Windows) -> Selected:
+    def selected(self, windows: Windows) -> Selected:
         """Return what was selected: the steps, or the bounds in epoch nanoseconds."""
         if self.steps is not None:
             return {"steps": list(self.steps)}
-        told: Selected = {}
+        selected: Selected = {}
         if self.start is not None:
-            told["start_ns"] = int(windows.starts[0])
+            selected["start_ns"] = int(windows.starts[0])
         if self.end is not None:
-            told["end_ns"] = int(windows.ends[0])
-        return told
+            selected["end_ns"] = int(windows.ends[0])
+        return selected
 
     def _of_steps(self, steps: pd.DataFrame) -> Windows:
         wanted = self.steps or ()
@@ -224,5 +224,5 @@ def _listed(numbers: list[int]) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    told = [str(low) if low == high else f"{low}-{high}" for low, high in runs[:_MOST_TOLD]]
-    return ", ".join(told) + (" ..." if len(runs) > _MOST_TOLD else "")
+    ranges = [str(low) if low == high else f"{low}-{high}" for low, high in runs[:_MOST_RANGES]]
+    return ", ".join(ranges) + (" ..." if len(runs) > _MOST_RANGES else "")

@@ -218,7 +218,9 @@ def _description(path: Path, kind: str) -> Decoded:
     decoded.info.source = f"single file, {kind}"
     if kind == "profiler_metadata":
         decoded.info.collector = ""  # torch_npu and MindSpore write the same
-    decoded.notes.info(path.name, "it has the metadata of a run and no tables: give the directory that it lies in")
+    decoded.notes.info(
+        path.name, "it has the metadata of a run and holds no tables: give the directory that it lies in"
+    )
     return decoded
 
 

@@ -52,7 +52,7 @@ def cut(decoded: Decoded, selection: Selection) -> None:
         if _STATISTIC_TIME in frame and frame[_STATISTIC_TIME].dtype == np.int64:
             moments = frame[_STATISTIC_TIME].to_numpy()
             decoded.statistics[name] = frame[windows.touch(moments, moments)].reset_index(drop=True)
-    selected = selection.told(windows)
+    selected = selection.selected(windows)
     info.selection = {**info.selection, **selected}
     decoded.notes.info("selection", f"only a part of the run was asked for: {_words(selected)}")
     if decoded.statistics:
@@ -213,7 +213,7 @@ def _filled(column: pd.Series[Any], absent: int) -> Int64:
     return column.to_numpy(np.int64, na_value=absent)
 
 
-def _words(told: Mapping[str, Any]) -> str:
-    if "steps" in told:
-        return f"steps {', '.join(map(str, told['steps'][:20]))}{' ...' if len(told['steps']) > 20 else ''}"
-    return ", ".join(f"{name.removesuffix('_ns')} {value} ns" for name, value in told.items())
+def _words(selected: Mapping[str, Any]) -> str:
+    if "steps" in selected:
+        return f"steps {', '.join(map(str, selected['steps'][:20]))}{' ...' if len(selected['steps']) > 20 else ''}"
+    return ", ".join(f"{name.removesuffix('_ns')} {value} ns" for name, value in selected.items())

@@ -91,14 +91,14 @@ class Verdict:
     report: Path
 
 
-def verify(output: Path = DEFAULT_OUTPUT, tell: Callable[[str], object] = print) -> Verdict:
+def verify(output: Path = DEFAULT_OUTPUT, show: Callable[[str], object] = print) -> Verdict:
     """Verify every front end of this machine.
 
     Parameters
     ----------
     output
         The directory for recordings and the report.
-    tell
+    show
         Called with each line of output.
 
     Raises
@@ -116,7 +116,7 @@ def verify(output: Path = DEFAULT_OUTPUT, tell: Callable[[str], object] = print)
         answer = _verify_apart(name, output)
         answers.append(answer)
         for check in answer["checks"]:
-            tell(f"{_word(check['passed']):8}{name + ': ' + check['name']:40}  {check['detail']}")
+            show(f"{_word(check['passed']):8}{name + ': ' + check['name']:40}  {check['detail']}")
     failed = [
         f"{answer['collector']}: {check['name']}"
         for answer in answers

@@ -153,8 +153,8 @@ def _table(ours: Profile, theirs: Profile, name: str) -> Check:
     columns = [column for column in _COMPARED[name] if column in mine and column in vendor]
     columns += [column for column in mine.columns.intersection(vendor.columns) if column.startswith(_COUNTED)]
     # A version without a column does not disagree about it.
-    untold = [column for column in columns if vendor[column].isna().all() and not mine[column].isna().all()]
-    columns = [column for column in columns if column not in untold]
+    absent = [column for column in columns if vendor[column].isna().all() and not mine[column].isna().all()]
+    columns = [column for column in columns if column not in absent]
     different: list[str] = []
     rows: set[int] = set()
     for column in columns:
@@ -163,8 +163,8 @@ def _table(ours: Profile, theirs: Profile, name: str) -> Check:
                 rows.add(row)
                 different.append(f"row {row} {column}: ours {left!r}, the vendor's {right!r}")
     equal = f"{len(mine) - len(rows)} of {len(mine)} rows are equal in {len(columns)} columns"
-    if untold:
-        equal += f" (the export does not have {', '.join(untold)})"
+    if absent:
+        equal += f" (the export does not have {', '.join(absent)})"
     return Check(f"{name} as the vendor's", not different, "; ".join([equal, *different[:_SHOWN]]))
 
 

@@ -68,7 +68,7 @@ def test_a_damaged_field_is_told_or_refused(tmp_path: Path, dialect: str) -> Non
             path.write_text(damaged(plain, place, value))
             try:
                 told: list[str] = []
-                assert isinstance(understand(read_file(path)[0], tell=told.append), Request)
+                assert isinstance(understand(read_file(path)[0], warn=told.append), Request)
             except NpuprofError as error:
                 if not str(error).strip():
                     wrong.append((place, words, "nothing is told"))

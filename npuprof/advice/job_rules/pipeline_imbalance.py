@@ -50,7 +50,7 @@ def _imbalance(facts: JobFacts, stages: Sequence[Sequence[int]], of_stage: Seque
     gain = facts.gain_ns(even)
     bound = of_stage[most] - round(float(np.mean(of_stage)))
     evidence, why, of_rank = _difference(facts, stages, most)
-    told = [f"{_called(stage)} {duration(time)}" for stage, time in zip(stages, of_stage, strict=True)]
+    stage_times = [f"{_called(stage)} {duration(time)}" for stage, time in zip(stages, of_stage, strict=True)]
     hosts = facts.stacks or gain is None
     return Finding(
         NAME,
@@ -60,7 +60,7 @@ def _imbalance(facts: JobFacts, stages: Sequence[Sequence[int]], of_stage: Seque
         gain_lo_ns=0 if hosts else gain or 0,
         gain_hi_ns=bound if gain is None else gain,
         confidence="bounded" if gain is None else "measured",
-        detail=f"the stages wait for each other; outside collectives, a step takes {', '.join(told)}{why}",
+        detail=f"the stages wait for each other; outside collectives, a step takes {', '.join(stage_times)}{why}",
         action=f"move layers away from the stage of {_called(stages[most])}: the LM head and the loss count as layers; "
         "a fused or chunked bfloat16 cross entropy",
         place=_called(stages[most]),

@@ -35,7 +35,7 @@ def check(facts: JobFacts) -> Finding:
     hidden = gain is not None and gain < _WORTH * facts.step_ns
     part, why = _why(facts, rank, peers)
     usual = duration(int(own[peers].drop(rank).median()))
-    told = f"{duration(int(own[rank]))} a step outside collectives, its peers {usual}"
+    times = f"{duration(int(own[rank]))} a step outside collectives, its peers {usual}"
     return Finding(
         NAME,
         "fires",
@@ -44,7 +44,7 @@ def check(facts: JobFacts) -> Finding:
         gain_lo_ns=0 if gain is None or hidden or (facts.stacks and part == "idle") else gain,
         gain_hi_ns=beyond if gain is None else 0 if hidden else gain,
         confidence="bounded" if gain is None else "measured",
-        detail=f"{told}{why}",
+        detail=f"{times}{why}",
         action=f"compare its kernels with those of rank {next(one for one in peers if one != rank)}; check clock, "
         "temperature and power of its card"
         if part == "computing"

@@ -27,7 +27,7 @@ def check(facts: JobFacts) -> Finding:
     roots = blame(facts.communication).dropna(subset="root_rank").groupby("root_rank")["wait_ns"].sum()
     most = roots.sort_values(ascending=False)[:_MOST]
     whole = int(facts.job.rows["wait_ns"].sum())
-    told = ", ".join(f"rank {rank} {100 * time / whole:.0f} %" for rank, time in most.items())
+    shares = ", ".join(f"rank {rank} {100 * time / whole:.0f} %" for rank, time in most.items())
     return Finding(
         NAME,
         "fires",
@@ -36,7 +36,7 @@ def check(facts: JobFacts) -> Finding:
         gain_lo_ns=0,
         gain_hi_ns=cost if gain is None else gain,
         confidence="bounded",
-        detail=f"a rank waits {duration(cost)} a step; the waits of all ranks come from {told}",
+        detail=f"a rank waits {duration(cost)} a step; the waits of all ranks come from {shares}",
         action="give every rank equal work: the same batch shapes, data loading and logging on all of them",
         place=f"rank {most.index[0]}" if len(most) else "",
         table="communication",

@@ -63,7 +63,7 @@ def check(facts: Facts) -> Finding:
     if saved <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=saved)
     types = [kernels["op_type"].iloc[one.rows[0]].astype(str).tolist() for one in found[:_MOST]]
-    told = [
+    texts = [
         f"{', '.join(names)} ({'; '.join([f'{len(one.rows):,} times', *_lines(facts, one)])})"
         for names, one in zip(types, found, strict=False)
     ]
@@ -73,7 +73,7 @@ def check(facts: Facts) -> Finding:
         title="Sequences of small kernels come again and again",
         cost_ns=facts.kernels_per_step(of_all * np.array([one.total_ns for one in found])),
         gain_hi_ns=saved,
-        detail=f"{'; '.join(told)}: each as one kernel would take up to {duration(saved)} a step less",
+        detail=f"{'; '.join(texts)}: each as one kernel would take up to {duration(saved)} a step less",
         action=", ".join(dict.fromkeys(_fused(names) for names in types)),
         table="kernels",
         rows=kernels.iloc[np.sort(np.concatenate([one.rows.ravel() for one in found]))],

@@ -65,7 +65,7 @@ def check(facts: Facts) -> Finding:
     cost = sum(causes.values())
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)
-    told = [
+    parts = [
         f"{duration(time)} {_LABELS.get(cause, cause)}{_lines(facts, cause)}"
         for cause, time in causes.items()
         if time >= _NAMED * facts.step_ns
@@ -73,19 +73,19 @@ def check(facts: Facts) -> Finding:
     best = [action for cause, action in _ACTIONS.items() if causes.get(cause, 0) >= _NAMED * facts.step_ns]
     drained, where = _after_waits(facts)
     if drained >= _NAMED * facts.step_ns:
-        told.append(f"{duration(drained)} of it since the host waited for the NPU{where}")
+        parts.append(f"{duration(drained)} of it since the host waited for the NPU{where}")
         best = list(dict.fromkeys([_ACTIONS["sync_call"], *best]))
     host = "operators" if len(facts.tables["operators"]) else "api"
     overlap = facts.overlapping(host, facts.spans(IDLE))
     unknown = [_LABELS[cause] for cause in ("op_compile", "sync_call") if cause in facts.accounting.unmeasured]
-    told += [f"{' and '.join(unknown)} not recorded (level=1)"] if unknown else []
+    parts += [f"{' and '.join(unknown)} not recorded (level=1)"] if unknown else []
     return Finding(
         NAME,
         "fires",
         title="The host starves the NPU",
         cost_ns=cost,
         **facts.gain(cost, cause=HOST_CAUSES),
-        detail=", ".join(told) + ("; an upper bound, since stacks were on" if facts.stacks else ""),
+        detail=", ".join(parts) + ("; an upper bound, since stacks were on" if facts.stacks else ""),
         action="; ".join(dict.fromkeys(best[:3])) or "record operators and stacks to see what the host does",
         table=host,
         rows=facts.tables[host].assign(idle_ns=overlap)[overlap > 0],
@@ -99,7 +99,7 @@ def _lines(facts: Facts, cause: str) -> str:
     table, part = _CALLS[cause]
     rows = np.flatnonzero(schema.matching(facts.tables[table]["name"], lambda name: part in name))
     idle = facts.overlapping(table, facts.spans(IDLE, [cause]))[rows]
-    return _told(facts, table, rows[idle > 0], idle[idle > 0])
+    return _calls_text(facts, table, rows[idle > 0], idle[idle > 0])
 
 
 def _after_waits(facts: Facts) -> tuple[int, str]:
@@ -117,10 +117,10 @@ def _after_waits(facts: Facts) -> tuple[int, str]:
     number = np.searchsorted(starts, ends, side="right") - 1
     first = (number >= 0) & (ends < stops[number]) & (np.diff(number, prepend=-1) != 0)
     idle = (stops[number] - ends)[first]
-    return int(idle.sum()) // max(1, len(facts.counted)), _told(facts, "api", rows[first], idle)
+    return int(idle.sum()) // max(1, len(facts.counted)), _calls_text(facts, "api", rows[first], idle)
 
 
-def _told(facts: Facts, table: Literal["operators", "api"], rows: Int64, idle: Int64) -> str:
+def _calls_text(facts: Facts, table: Literal["operators", "api"], rows: Int64, idle: Int64) -> str:
     if not len(rows):
         return ""
     lines = most_lines(facts.lines_of(table, rows), idle)

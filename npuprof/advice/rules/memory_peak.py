@@ -33,18 +33,18 @@ def check(facts: Facts) -> Finding:
     fragmented = pieces > max(_FRAGMENTED * reserved, _LEAST_BYTES)
     if not full and (not fragmented or used < _HALF * (whole or _SMALLEST)):
         return Finding(NAME, "clean")
-    told = [f"{size(used)} in use" + (f", {share(used, whole)} of the {size(whole)} of the device" if whole else "")]
+    parts = [f"{size(used)} in use" + (f", {share(used, whole)} of the {size(whole)} of the device" if whole else "")]
     if fragmented:
-        told.append(f"{size(pieces)} ({share(pieces, reserved)}) of what the allocator holds is free but in pieces")
+        parts.append(f"{size(pieces)} ({share(pieces, reserved)}) of what the allocator holds is free but in pieces")
     table = "allocations" if len(facts.tables["allocations"]) else "memory"
     owners = memory_peak(facts.tables)[:_MOST] if table == "allocations" else pd.DataFrame()
-    told += [f"most by {_owners(owners)}"] if len(owners) else []
+    parts += [f"most by {_owners(owners)}"] if len(owners) else []
     fix = "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True" if fragmented else "recompute activations, or offload them"
     return Finding(
         NAME,
         "fires",
         title="Device memory is nearly full" if full else "Device memory is fragmented",
-        detail="; ".join(told),
+        detail="; ".join(parts),
         action=f"{fix}; run.memory_peak() has every owner",
         table="memory",
         rows=memory[(memory["reserved_bytes"] == memory["reserved_bytes"].max()).fillna(value=False).to_numpy(bool)],

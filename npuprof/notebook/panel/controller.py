@@ -35,7 +35,7 @@ _STOP_WAITS = (
 @dataclass
 class _Reading:
     what: str
-    told: progress.Progress | None = None
+    latest: progress.Progress | None = None
 
 
 class PanelController:
@@ -118,9 +118,9 @@ class PanelController:
         if not readings:
             return State("decoding", "Decoding", "the report appears under the cell", can_start=can_start)
         reading = readings[-1]
-        told = reading.told
-        fraction = told.fraction if told is not None and told.total > 0 else None
-        details = f"{reading.what}: {told}" if told is not None else reading.what
+        latest = reading.latest
+        fraction = latest.fraction if latest is not None and latest.total > 0 else None
+        details = f"{reading.what}: {latest}" if latest is not None else reading.what
         return State("decoding", "Decoding", details, fraction, can_start=can_start)
 
     def look(self) -> None:
@@ -304,8 +304,8 @@ class PanelController:
         reading = _Reading(what)
         self._readings.append(reading)
 
-        def watch(told: progress.Progress) -> None:
-            reading.told = told
+        def watch(latest: progress.Progress) -> None:
+            reading.latest = latest
 
         def act() -> None:
             """Read, and keep what is opened or the error for the state."""

@@ -231,10 +231,10 @@ def _check_agreement(ranks: Sequence[int], offers: Sequence[_Offer], is_pair: bo
         same = offer.operand == first.operand and (is_pair or offer[:2] == first[:2])
         if not same:
             raise RankError(
-                f"ranks {ranks[0]} and {rank} do not fit together: {_told(first)} and {_told(offer)}; all ranks of a "
-                "group must call the same collectives, with equal shapes and data types, in the same order"
+                f"ranks {ranks[0]} and {rank} do not fit together: {_call_text(first)} and {_call_text(offer)}; all "
+                "ranks of a group must call the same collectives, with equal shapes and data types, in the same order"
             )
 
 
-def _told(offer: _Offer) -> str:
+def _call_text(offer: _Offer) -> str:
     return f"{offer.kind} {offer.detail} of {offer.operand.dtype}{list(offer.operand.shape)}"

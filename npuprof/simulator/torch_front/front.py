@@ -74,7 +74,7 @@ class Front:
         self._device_id = device
         self._device: Device = device_of(device)
         self._entered: list[ExitStack] = []
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def __enter__(self) -> Front:
         self._device = device_of(self._device_id)  # the machine may have been reconfigured since
@@ -89,8 +89,8 @@ class Front:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._entered.pop().__exit__(kind, error, traceback)
-        if new := {name: count for name, count in self.estimated.items() if name not in self._told}:
-            self._told.update(new)
+        if new := {name: count for name, count in self.estimated.items() if name not in self._reported}:
+            self._reported.update(new)
             named = ", ".join(f"{name} ({count})" for name, count in list(new.items())[:_MOST_NAMED])
             more = f" and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
             warnings.warn(

@@ -136,7 +136,7 @@ class Residence:
         # A destructor may run anywhere, in the midst of this class too, so it only leaves a note.
         weakref.finalize(storage, self._gone.append, key).atexit = False
         self.allocated_bytes += size_bytes
-        self._tell("allocated", address, size_bytes)
+        self._notify("allocated", address, size_bytes)
         return True
 
     def _settle(self) -> None:
@@ -150,7 +150,7 @@ class Residence:
                 address, size_bytes = self._held.pop(key)
                 self._free.setdefault(size_bytes, []).append(address)
                 self.allocated_bytes -= size_bytes
-            self._tell("released", address, size_bytes)
+            self._notify("released", address, size_bytes)
 
     def _take(self, size_bytes: int) -> int:
         if free := self._free.get(size_bytes):
@@ -177,7 +177,7 @@ class Residence:
         self.reserved_bytes += size_bytes
         return address
 
-    def _tell(self, event: BlockEvent, address: int, size_bytes: int) -> None:
+    def _notify(self, event: BlockEvent, address: int, size_bytes: int) -> None:
         device, now_ns = self._device, self._device.host.clock.monotonic_raw_ns()
         totals = self.allocated_bytes, self.reserved_bytes
         device.host.record_block(

@@ -244,14 +244,14 @@ def _directory(path: Path) -> tuple[int, int]:
             at = tail.rfind(_END_MAGIC)
         if at < 0 or len(tail) < at + _END.size:
             raise zipfile.BadZipFile("the list of its files is missing: it was cut")
-        *_, entries, told, _, _ = _END.unpack_from(tail, at)
+        *_, entries, count, _, _ = _END.unpack_from(tail, at)
         place = at - _END_64_PLACE.size
         if place >= 0 and tail[place:].startswith(_END_64_MAGIC):
             file.seek(min(_END_64_PLACE.unpack_from(tail, place)[2], size))
             for record in (file.read(_END_64.size), tail[max(place - _END_64.size, 0) : place]):
                 if len(record) == _END_64.size:  # there, or right before, as some versions of the library look for it
-                    told = max(told, int(_END_64.unpack(record)[8]))
-    return told, entries
+                    count = max(count, int(_END_64.unpack(record)[8]))
+    return count, entries
 
 
 def _stem(name: str) -> str:

@@ -52,7 +52,7 @@ def from_tar(stream: Content, copier: Copier) -> None:
     tarfile.TarError
         If it is cut or damaged.
     """
-    told: dict[bytes, bytes] = {}
+    facts: dict[bytes, bytes] = {}
     is_described = False  # whether the block before was a header of the next member
     while True:
         block = stream.read(RECORD_BYTES)
@@ -69,15 +69,15 @@ def from_tar(stream: Content, copier: Copier) -> None:
             raise tarfile.ReadError(f"a header is damaged: {error}") from error
         content = _Body(stream, copier, info.size)
         if info.type == _NEXT_NAME:
-            told[b"path"] = content.whole().partition(b"\0")[0]
+            facts[b"path"] = content.whole().partition(b"\0")[0]
         elif info.type in _NEXT_FACTS:
-            told |= _facts(content.whole())
+            facts |= _facts(content.whole())
         elif info.type in _PASSED_OVER:
             content.pass_over()
         else:
             copier.count_member()
-            _member(info, told, block, stream, copier)
-            told = {}
+            _member(info, facts, block, stream, copier)
+            facts = {}
         is_described = info.type in (_NEXT_NAME, *_NEXT_FACTS)
     size, is_empty = 0, True
     while rest := stream.read(BLOCK_BYTES):  # at whose end a compressed archive has its checksum
@@ -87,23 +87,23 @@ def from_tar(stream: Content, copier: Copier) -> None:
         copier.note(_BEHIND_END)
 
 
-def _member(info: tarfile.TarInfo, told: dict[bytes, bytes], block: bytes, stream: Content, copier: Copier) -> None:
+def _member(info: tarfile.TarInfo, facts: dict[bytes, bytes], block: bytes, stream: Content, copier: Copier) -> None:
     size, modified_s = info.size, float(info.mtime)
     with suppress(ValueError):
-        size = int(told.get(b"size", size))
-        modified_s = float(told.get(b"mtime", modified_s))
+        size = int(facts.get(b"size", size))
+        modified_s = float(facts.get(b"mtime", modified_s))
     content = _Body(stream, copier, 0 if info.type in _WITHOUT_CONTENT else size)
     if info.type == tarfile.GNUTYPE_SPARSE:
         goes_on = block[_SPARSE_GOES_ON]
         while goes_on:
             goes_on = _Body(stream, copier, RECORD_BYTES).whole()[_MAP_GOES_ON]
-    if info.type == tarfile.GNUTYPE_SPARSE or any(fact.startswith(_SPARSE) for fact in told):
+    if info.type == tarfile.GNUTYPE_SPARSE or any(fact.startswith(_SPARSE) for fact in facts):
         copier.note("a sparse file: make the archive without --sparse")
     elif info.type in _WITHOUT_CONTENT:
         if info.type != tarfile.DIRTYPE:
             copier.note("a link or a device")
     else:
-        name = os.fsdecode(told[b"path"]) if b"path" in told else info.name
+        name = os.fsdecode(facts[b"path"]) if b"path" in facts else info.name
         copier.copy(name, content, modified_s)
     content.pass_over()
 

@@ -92,11 +92,11 @@ def add_flops(operators: pd.DataFrame, path: Path, notes: Notes) -> pd.DataFrame
     """
     try:
         with path.open("rb") as file:
-            told = msgspec.json.decode(file.read(_MAX_BYTES), type=_Flops)
+            document = msgspec.json.decode(file.read(_MAX_BYTES), type=_Flops)
     except (OSError, ValueError, RecursionError) as error:
         notes.warning(path.name, f"the operators' flops cannot be read ({error}), and are left out")
         return operators
-    ids, flops = np.array(told.external_id, np.int64), np.array(told.flops, np.int64)
+    ids, flops = np.array(document.external_id, np.int64), np.array(document.flops, np.int64)
     if len(ids) != len(flops):
         notes.warning(path.name, "ids and flops of operators differ in number, and are left out")
         return operators

@@ -94,10 +94,12 @@ class _Samples:
         names = ("allocated_bytes", "reserved_bytes", "active_bytes")
         columns: dict[str, list[np.ndarray[Any, Any]]] = {name: [] for name in ("time_ns", "device_id", *names)}
         for device, rows in self.rows.items():
-            told = np.array(rows, np.int64)
-            levels = np.array(ends.get(device, (0, 0, 0))) - told[:, 1:].sum(axis=0) + np.cumsum(told[:, 1:], axis=0)
-            columns["time_ns"].append(told[:, 0])
-            columns["device_id"].append(np.full(len(told), device))
+            samples = np.array(rows, np.int64)
+            levels = (
+                np.array(ends.get(device, (0, 0, 0))) - samples[:, 1:].sum(axis=0) + np.cumsum(samples[:, 1:], axis=0)
+            )
+            columns["time_ns"].append(samples[:, 0])
+            columns["device_id"].append(np.full(len(samples), device))
             for place, name in enumerate(names):
                 columns[name].append(np.maximum(levels[:, place], 0))
         if not self.rows:

@@ -54,8 +54,8 @@ def read_part(path: Path, selection: Selection) -> Decoded:
 
 def _read(path: Path, selection: Selection | None) -> Decoded:
     recording = Recording.read(path)
-    told = _told(path, recording)
-    decoded = _native(path, recording, selection, told)
+    recovered = _recovered(path, recording)
+    decoded = _native(path, recording, selection, recovered)
     note_changes(path, recording.files, decoded.notes)
     for name, read_stacks in (
         (STACKS_FILE_NAME, python_stacks.read),
@@ -67,8 +67,8 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
                 break
             except SourceError as error:
                 decoded.notes.error(name, str(error))
-    if told is not None:
-        journal.complete(decoded, told.marks)
+    if recovered is not None:
+        journal.complete(decoded, recovered.marks)
     take_steps(decoded.tables, _steps(recording), recording.collector, decoded.notes)
     if recording.domains and "marks" in decoded.tables:
         decoded.tables["marks"] = files.assign(decoded.tables["marks"], recording.domains, decoded.notes)
@@ -76,29 +76,31 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
     return decoded
 
 
-def _told(path: Path, recording: Recording) -> journal.Told | None:
+def _recovered(path: Path, recording: Recording) -> journal.Recovered | None:
     """Read the journal of a run whose process was killed, and add its facts to the recording."""
     if not (path / JOURNAL_FILE_NAME).is_file():
         return None
     try:
-        told = journal.read(path / JOURNAL_FILE_NAME)
+        recovered = journal.read(path / JOURNAL_FILE_NAME)
     except OSError as error:
         recording.problems.append(f"{JOURNAL_FILE_NAME} cannot be read ({error.strerror or error})")
         return None
-    if told.damaged:
-        recording.problems.append(f"{JOURNAL_FILE_NAME} has {told.damaged} damaged lines, which are left out")
-    recording.started_ns = told.started_ns or recording.started_ns
-    if len(told.steps) > len(recording.steps):
-        recording.steps = [(step.number, step.start_ns, step.end_ns) for step in told.steps]
-    recording.metadata = {**told.metadata, **recording.metadata}
-    return told
+    if recovered.damaged:
+        recording.problems.append(f"{JOURNAL_FILE_NAME} has {recovered.damaged} damaged lines, which are left out")
+    recording.started_ns = recovered.started_ns or recording.started_ns
+    if len(recovered.steps) > len(recording.steps):
+        recording.steps = [(step.number, step.start_ns, step.end_ns) for step in recovered.steps]
+    recording.metadata = {**recovered.metadata, **recording.metadata}
+    return recovered
 
 
-def _native(path: Path, recording: Recording, selection: Selection | None, told: journal.Told | None) -> Decoded:
+def _native(
+    path: Path, recording: Recording, selection: Selection | None, recovered: journal.Recovered | None
+) -> Decoded:
     try:
         return read_native(path, recording, _part(recording, selection))
     except SourceError as error:
-        if told is None or not (told.steps or told.marks):
+        if recovered is None or not (recovered.steps or recovered.marks):
             raise
         decoded = Decoded()
         decoded.notes.error(recording.collector, str(error))

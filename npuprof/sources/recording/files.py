@@ -71,8 +71,8 @@ def _leads_away(directory: Path) -> Callable[[str], bool]:
 
 def _note(notes: Notes, changed: Mapping[str, int], what: str, effect: str) -> None:
     if changed:
-        told = f"files are {what.format(sum(changed.values()))} ({_named(changed)}): {effect}"
-        notes.warning(_SOURCE, told, len(changed))
+        message = f"files are {what.format(sum(changed.values()))} ({_named(changed)}): {effect}"
+        notes.warning(_SOURCE, message, len(changed))
 
 
 def _named(names: Iterable[str]) -> str:

@@ -52,7 +52,7 @@ class Fact(msgspec.Struct, tag="fact", array_like=True):
 
 
 @dataclass
-class Told:
+class Recovered:
     """What a journal holds, in order; `damaged` counts the lines that cannot be read, the last one of a kill too."""
 
     started_ns: int = 0
@@ -62,7 +62,7 @@ class Told:
     damaged: int = 0
 
 
-def read(path: Path) -> Told:
+def read(path: Path) -> Recovered:
     """Read a journal; what is beyond 128 MiB, which is more than npuprof writes, is left out.
 
     Raises
@@ -70,7 +70,7 @@ def read(path: Path) -> Told:
     OSError
         If it cannot be read.
     """
-    told = Told()
+    recovered = Recovered()
     decode = msgspec.json.Decoder(Start | Step | Mark | Fact).decode
     with path.open("rb") as file:
         content = file.read(_MAX_BYTES)
@@ -78,46 +78,46 @@ def read(path: Path) -> Told:
         try:
             entry = decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            told.damaged += 1
+            recovered.damaged += 1
             continue
         if isinstance(entry, Step):
-            told.steps.append(entry)
+            recovered.steps.append(entry)
         elif isinstance(entry, Mark):
-            told.marks.append(entry)
+            recovered.marks.append(entry)
         elif isinstance(entry, Fact):
-            told.metadata[entry.key] = entry.value
+            recovered.metadata[entry.key] = entry.value
         else:
-            told.started_ns = entry.start_ns
-    return told
+            recovered.started_ns = entry.start_ns
+    return recovered
 
 
-def complete(decoded: Decoded, told: list[Mark]) -> None:
+def complete(decoded: Decoded, marks: list[Mark]) -> None:
     """Add the markers that the front end had not written yet, and the domains of those that it had.
 
     The front end writes markers as they end, so of each message it has the first ones.
     """
-    marks = decoded.tables.get("marks", tables.empty("marks"))
-    seen = marks["message"].astype(object).map(lambda message: stored_message(str(message))).tolist()
-    ends = marks["start_ns"].to_numpy() + marks["duration_ns"].to_numpy()
+    table = decoded.tables.get("marks", tables.empty("marks"))
+    seen = table["message"].astype(object).map(lambda message: stored_message(str(message))).tolist()
+    ends = table["start_ns"].to_numpy() + table["duration_ns"].to_numpy()
     rows_of: dict[str, deque[int]] = {}
     for row in np.argsort(ends, kind="stable").tolist():
         rows_of.setdefault(seen[row], deque()).append(row)
-    domains = marks["domain"].astype(object)
+    domains = table["domain"].astype(object)
     missing = []
-    for mark in told:
+    for mark in marks:
         rows = rows_of.get(stored_message(mark.message))
         if not rows:
             missing.append(mark)
         elif (row := rows.popleft()) >= 0 and mark.domain and pd.isna(domains.iloc[row]):
             domains.iloc[row] = mark.domain
-    if told:
-        decoded.tables["marks"] = marks.assign(domain=domains.astype("category"))
+    if marks:
+        decoded.tables["marks"] = table.assign(domain=domains.astype("category"))
     if missing:
         decoded.tables = merged([decoded.tables, {"marks": _table(missing)}])
     ledger = decoded.notes.ledger
-    ledger.read(JOURNAL_FILE_NAME, len(told))
+    ledger.read(JOURNAL_FILE_NAME, len(marks))
     ledger.keep(JOURNAL_FILE_NAME, "marks", len(missing))
-    ledger.use(JOURNAL_FILE_NAME, len(told) - len(missing))
+    ledger.use(JOURNAL_FILE_NAME, len(marks) - len(missing))
 
 
 def _table(marks: list[Mark]) -> pd.DataFrame:

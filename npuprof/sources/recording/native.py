@@ -104,5 +104,5 @@ def _no_data(path: Path, recording: Recording) -> str:
     why = "the process may have ended before the collector wrote anything"
     if recording.files:
         why = f"none of the {len(recording.files)} files that were recorded can be read; copy the recording again"
-    told = "; ".join(recording.problems) or why
-    return f"{path} holds no data: {told}"
+    reason = "; ".join(recording.problems) or why
+    return f"{path} holds no data: {reason}"

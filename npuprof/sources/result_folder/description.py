@@ -66,22 +66,22 @@ class _Fields:
 def describe(layout: Layout, notes: Notes) -> Info:
     """Gather the facts of the two files; a missing or damaged one is noted and leaves its part empty."""
     info = Info(name=layout.root.name, collector="torch_npu", source="torch_npu text result", recording=layout.root)
-    told, metadata = (
+    profiler_info, metadata = (
         _Fields(load(path, notes), path.name if path else "", notes) for path in (layout.profiler_info, layout.metadata)
     )
-    if any(key in told.plain for key in _MINDSPORE_KEYS):
+    if any(key in profiler_info.plain for key in _MINDSPORE_KEYS):
         info.collector, info.source = "mindspore", "mindspore text result"
     found = {
-        name: told.take(key, str, "")
+        name: profiler_info.take(key, str, "")
         for name, key in (("torch_npu", "torch_npu_version"), ("mindspore", "ms_version"), ("cann", "cann_version"))
     }
     info.versions = {name: version for name, version in found.items() if version}
-    parameters, config = told.part("profiler_parameters"), told.part("config")
+    parameters, config = profiler_info.part("profiler_parameters"), profiler_info.part("config")
     info.options = _mindspore_options(parameters) if parameters.plain else _options(config)
-    if jit_level := told.take("jit_level", str, ""):
+    if jit_level := profiler_info.take("jit_level", str, ""):
         info.options["jit_level"] = jit_level
-    info.started_ns, info.stopped_ns = _interval(told.part("start_info"), told.part("end_info"))
-    info.rank = _rank(layout.profiler_info, told, metadata)
+    info.started_ns, info.stopped_ns = _interval(profiler_info.part("start_info"), profiler_info.part("end_info"))
+    info.rank = _rank(layout.profiler_info, profiler_info, metadata)
     variables = metadata.take("ENV_VARIABLES", dict[str, Any], {})
     info.environment = {key: str(value) for key, value in variables.items() if value not in ("", None)}
     info.metadata = metadata.plain
@@ -126,12 +126,12 @@ def _interval(start: _Fields, end: _Fields) -> tuple[int | None, int | None]:
     return stopped - (ended - begun), stopped
 
 
-def _rank(path: Path | None, told: _Fields, metadata: _Fields) -> int | None:
+def _rank(path: Path | None, profiler_info: _Fields, metadata: _Fields) -> int | None:
     """Return the global rank: in the file's name, in it as a number or as text, or in the metadata; -1 is none."""
     named = _RANK_IN_NAME.fullmatch(path.name) if path else None
     arguments = metadata.plain.get("distributed_args")
     of_job = arguments.get("rank") if isinstance(arguments, dict) else None
-    for value in (named[1] if named else None, told.take("rank_id", int | str), of_job):
+    for value in (named[1] if named else None, profiler_info.take("rank_id", int | str), of_job):
         if isinstance(value, int | str) and re.fullmatch(r"[0-9]{1,9}", str(value)):
             return int(value)
     return None

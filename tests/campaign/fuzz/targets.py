@@ -172,7 +172,7 @@ def _described(path: Path) -> Outcome:
 
 def _configured(path: Path) -> Outcome:
     told: list[str] = []
-    requests.understand(requests.read_file(path)[0], tell=told.append)
+    requests.understand(requests.read_file(path)[0], warn=told.append)
     return Outcome({})
 
 
