@@ -16,6 +16,7 @@ from npuprof import interactive
 if TYPE_CHECKING:
     from ipywidgets import Widget
 
+    from npuprof.advice.finding import Finding
     from npuprof.collectors.capabilities import (
         supported_activities,
         supported_ai_core_metrics,
@@ -122,10 +123,10 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES, "__version__"})
 
 
-def _explorer(shown: Profile | ProfileSet) -> Widget:
+def _explorer(shown: Profile | ProfileSet, finding: Finding | None) -> Widget:
     from npuprof.notebook.views import explore
 
-    return explore(shown)
+    return explore(shown, finding)
 
 
 def _cell_display() -> CellBar | None:

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ipywidgets import Widget
 
-explorer: Callable[[Any], Widget]
-"""Return the explorer of a :class:`npuprof.profiles.Profile` or :class:`npuprof.ranks.profile_set.ProfileSet`."""
+explorer: Callable[[Any, Any], Widget]
+"""Return the explorer of a :class:`npuprof.profiles.Profile` or :class:`npuprof.ranks.profile_set.ProfileSet`.
+
+It opens at the evidence of a :class:`npuprof.advice.finding.Finding`, if one is given.
+"""
 
 cell_display: Callable[[], Any]
 """Return a :class:`npuprof.progress.Display` under the running cell; None where no kernel runs this code."""

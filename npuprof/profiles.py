@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from ipywidgets import Widget
 
+    from npuprof.advice.finding import Finding
     from npuprof.advice.findings import Advice
     from npuprof.analysis.accounting import Accounting
     from npuprof.analysis.by import Key
@@ -205,7 +206,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
     def _advice(self) -> Advice:
         from npuprof.advice.findings import advise
 
-        return advise(self.tables, self.info, self.accounting)
+        return advise(self.tables, self.info, self.accounting, self.explore)
 
     @cached_property
     def launches(self) -> pd.DataFrame:
@@ -323,12 +324,17 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         names = (self.info.name, other.info.name)
         return Comparison.of([self], [other], names if all(names) and names[0] != names[1] else ("a", "b"))
 
-    def explore(self) -> Widget:
+    def explore(self, finding: Finding | None = None) -> Widget:
         """Return the explorer, a live view with a tab for each kind of data, for the last line of a cell.
 
         It needs a running kernel; for saved notebooks, use the report or :meth:`to_html`.
+
+        Parameters
+        ----------
+        finding
+            One of :meth:`advice`, whose evidence is shown first; see :meth:`npuprof.advice.finding.Finding.show`.
         """
-        return interactive.explorer(self)
+        return interactive.explorer(self, finding)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write a self-contained page with the summary, both figures and the notes; return its path."""

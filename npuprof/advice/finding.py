@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import numpy as np
 import pandas as pd
 
 from npuprof.advice.facts import Confidence, Facts
+from npuprof.arrays import Int64
+from npuprof.errors import NpuprofError
+
+if TYPE_CHECKING:
+    from ipywidgets import Widget
 
 State: TypeAlias = Literal["fires", "clean", "cannot tell"]
 
@@ -43,6 +49,8 @@ class Finding:
         What to record so that the rule can decide.
     rank
         The rank whose table the evidence is of, in findings of a job.
+    explore
+        Opens the explorer of the run at a finding's evidence; see :meth:`show`.
     """
 
     rule: str
@@ -59,6 +67,37 @@ class Finding:
     rows: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
     collect: str = ""
     rank: int | None = None
+    explore: Callable[[Finding], Widget] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def where(self) -> str:
+        """How many rows of which table are the evidence, ``27 rows of run.operators``; empty without evidence."""
+        if not len(self.rows):
+            return ""
+        of = "runs.waits()" if self.table == "waits" else f"run.{self.table}"
+        of = of.replace("run.", f"runs[{self.rank}].") if self.rank is not None else of
+        return f"{len(self.rows):,} row{'s' * (len(self.rows) != 1)} of {of}"
+
+    def costs(self) -> Int64:
+        """Return what each row of the evidence costs, in nanoseconds: what the rule counts of it, else its duration."""
+        whole = "wait_ns" if self.table == "waits" else "duration_ns"
+        own = [name for name in ("idle_ns", "exposed_ns", "moving_ns", whole) if name in self.rows]
+        costs: Int64 = self.rows[own[0]].to_numpy(np.int64) if own else np.zeros(len(self.rows), np.int64)
+        return costs
+
+    def show(self) -> Widget:
+        """Return the explorer, opened at the evidence: its rows stand out in the timeline, the costliest in the middle.
+
+        Raises
+        ------
+        NpuprofError
+            If there is no evidence to show.
+        """
+        if self.explore is None or not len(self.rows):
+            why = {"fires": "names no rows", "clean": "is clean", "cannot tell": "cannot tell"}[self.state]
+            why = "belongs to no run" if self.explore is None else why
+            raise NpuprofError(f"{self.rule} has no evidence to show, since it {why}: .detail and .collect say more")
+        return self.explore(self)
 
 
 @dataclass(frozen=True)

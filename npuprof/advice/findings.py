@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import pandas as pd
 
@@ -20,6 +20,9 @@ from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.quantities import duration, printable, share
 from npuprof.texts import encodable
+
+if TYPE_CHECKING:
+    from ipywidgets import Widget
 
 ENTRY_POINTS = "npuprof.rules"
 """Entry points of other packages that are a :class:`npuprof.advice.finding.Rule`."""
@@ -39,6 +42,7 @@ _COLUMNS = (
     "detail",
     "action",
     "collect",
+    "rank",
 )
 _SHOWN = 0.01  # of the step: what may gain less is not worth a line
 _PARTS = {
@@ -63,9 +67,11 @@ class Advice:
         Median duration of a step in nanoseconds; of a run without steps, of the run.
     """
 
-    def __init__(self, facts: Facts, findings: list[Finding]) -> None:
+    def __init__(
+        self, facts: Facts, findings: list[Finding], explore: Callable[[Finding], Widget] | None = None
+    ) -> None:
         self._facts = facts
-        self.findings = findings
+        self.findings = [replace(one, explore=explore) for one in findings]
         self.step_ns = facts.step_ns
 
     @cached_property
@@ -161,6 +167,7 @@ class Advice:
         for number, one in enumerate(self.fired[:most], 1):
             lines.append(f"{number}  {one.title}   {duration(one.cost_ns)}   {gain(one)}")
             lines += [f"   {one.detail}", f"   -> {one.action}"]
+            lines += [f"   evidence: {one.where}; advice()[{one.rule!r}].show()"] if one.where else []
         return lines + ([rest] if (rest := self.rest(most)) else [])
 
     def rest(self, most: int | None = None) -> str:
@@ -213,7 +220,12 @@ def _loaded(entry: EntryPoint) -> Rule:
     return Rule(entry.name, "", fail)
 
 
-def advise(tables: Mapping[str, pd.DataFrame], info: Info, accounting: Accounting) -> Advice:
+def advise(
+    tables: Mapping[str, pd.DataFrame],
+    info: Info,
+    accounting: Accounting,
+    explore: Callable[[Finding], Widget] | None = None,
+) -> Advice:
     """Run every rule on a run.
 
     Parameters
@@ -222,9 +234,11 @@ def advise(tables: Mapping[str, pd.DataFrame], info: Info, accounting: Accountin
         The run.
     accounting
         Where its steps went, as :func:`npuprof.analysis.accounting.account` returns it.
+    explore
+        Opens the explorer of the run at a finding's evidence.
     """
     facts = Facts(tables, info, accounting)
-    return Advice(facts, [_checked(rule, facts) for rule in rules()] if facts.step_ns else [])
+    return Advice(facts, [_checked(rule, facts) for rule in rules()] if facts.step_ns else [], explore)
 
 
 def _checked(rule: Rule, facts: Facts) -> Finding:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
 from npuprof.advice.job import JobFacts
 from npuprof.advice.job_rules import JOB_RULES
 
+if TYPE_CHECKING:
+    from ipywidgets import Widget
+
 _STATES = ("cannot tell", "clean", "fires")
 
 
-def advise_job(facts: JobFacts) -> Advice:
+def advise_job(facts: JobFacts, explore: Callable[[Finding], Widget] | None = None) -> Advice:
     """Run the rules about ranks on a job, and add what is concluded of single ranks.
 
     A finding of a single rank is that of the rank with the greatest gain, which its ``place`` names. What the ranks
     together show better (waiting, communication) replaces it.
     """
     if not facts.step_ns:
-        return Advice(facts, [])
+        return Advice(facts, [], explore)
     together = {rule.name: _checked(rule.name, facts) for rule in JOB_RULES}
     alone: dict[str, list[Finding]] = {}
     for rank in _spokesmen(facts):
@@ -28,7 +32,7 @@ def advise_job(facts: JobFacts) -> Advice:
             alone.setdefault(one.rule, []).append(_of_rank(one, rank))
     single = {name: max(found, key=_weight) for name, found in alone.items()}
     known = {name: one for name, one in together.items() if one.state != "cannot tell" or name not in single}
-    return Advice(facts, list((single | known).values()))
+    return Advice(facts, list((single | known).values()), explore)
 
 
 def _spokesmen(facts: JobFacts) -> Sequence[int]:

@@ -6,8 +6,10 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
+from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice, gain
 from npuprof.analysis.summary import DeviceTimes, Summary
 from npuprof.exports.text import (
@@ -63,6 +65,7 @@ _LONGEST_CELL = 160
 _LONGEST_WORD = 40
 _LONGEST_LINE = 400
 _MOST_BARS = 16
+_MOST_EVIDENCE = 5
 _MOST_NOTES = 20
 
 # Colours come from the notebook's theme where it defines them, from the text around elsewhere.
@@ -169,7 +172,7 @@ def _findings(advice: Advice) -> str:
         f'<span style="white-space:nowrap">{text(duration(one.cost_ns), 40)}</span> '
         f'<span style="color:{_FAINT};white-space:nowrap">{text(gain(one), 60)}</span>'
         f"<div>{text(one.detail, _LONGEST_LINE)}</div>"
-        f'<div style="color:{_FAINT}">→ {text(one.action, _LONGEST_LINE)}</div></li>'
+        f'<div style="color:{_FAINT}">→ {text(one.action, _LONGEST_LINE)}</div>{_evidence(one)}</li>'
         for one in advice.fired[:MOST_FINDINGS]
     )
     listed = f'<ol style="margin:6px 0 0;padding-left:22px">{items}</ol>' if items else ""
@@ -178,6 +181,32 @@ def _findings(advice: Advice) -> str:
         f'<div style="color:{_FAINT};margin-top:4px;overflow-wrap:anywhere">{text(rest, _LONGEST_LINE)}</div>'
         if rest
         else ""
+    )
+
+
+def _evidence(finding: Finding) -> str:
+    """Write the costliest rows of a finding's evidence, closed, and the call that opens them in the explorer."""
+    if not finding.where:
+        return ""
+    costs, rows = finding.costs(), finding.rows
+    order = np.argsort(-costs, kind="stable")[:_MOST_EVIDENCE]
+    name = next((name for name in ("name", "task_type", "op_type") if name in rows), None)
+    began = int(rows["start_ns"].min()) if "start_ns" in rows else 0
+    told = [
+        (
+            "" if name is None or pd.isna(rows[name].iloc[at]) else str(rows[name].iloc[at]),
+            str(rows.index[at]),
+            f"+{duration(int(rows['start_ns'].iloc[at]) - began)}" if "start_ns" in rows else "",
+            duration(int(costs[at])),
+        )
+        for at in order
+    ]
+    call = f"advice()[{finding.rule!r}].show()"
+    title = f"The {len(told)} costliest rows" if len(rows) > len(told) else "All rows"
+    return (
+        f'<details><summary style="cursor:pointer;color:{_FAINT}">evidence: {text(finding.where, 120)}</summary>'
+        f"{grid_html(Grid(title, ('name', 'row', 'start', 'cost'), told, 3))}"
+        f"<div><code>{text(call, 120)}</code> opens them in the explorer</div></details>"
     )
 
 

@@ -10,6 +10,7 @@ from npuprof.notebook import load_ipython_extension
 if TYPE_CHECKING:
     from ipywidgets import Widget
 
+    from npuprof.advice.finding import Finding
     from npuprof.profiles import Profile
     from npuprof.ranks.profile_set import ProfileSet
 
@@ -37,10 +38,13 @@ def panel() -> Widget:
     return panel_of(shell, magics.controller)
 
 
-def explore(shown: Profile | ProfileSet) -> Widget:
-    """Return the explorer of a run, or of a set of runs."""
+def explore(shown: Profile | ProfileSet, finding: Finding | None = None) -> Widget:
+    """Return the explorer of a run, or of a set of runs, opened at the evidence of a finding if one is given."""
     from npuprof.notebook.explorer.set_explorer import SetExplorer
     from npuprof.notebook.explorer.tabs import explorer_of
     from npuprof.profiles import Profile
 
-    return explorer_of(shown).widget if isinstance(shown, Profile) else SetExplorer(shown).widget
+    explorer = explorer_of(shown) if isinstance(shown, Profile) else SetExplorer(shown)
+    if finding is not None:
+        explorer.open_at(finding)
+    return explorer.widget

@@ -17,6 +17,9 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
 
 if TYPE_CHECKING:
+    from ipywidgets import Widget
+
+    from npuprof.advice.finding import Finding
     from npuprof.advice.findings import Advice
     from npuprof.analysis.prediction import Prediction
     from npuprof.comparison import Comparison
@@ -36,6 +39,10 @@ class SetAnswers(ABC):
     @abstractmethod
     def absent(self) -> list[int]:
         """The ranks without a run that any file refers to."""
+
+    @abstractmethod
+    def explore(self, finding: Finding | None = None) -> Widget:
+        """Return the explorer of the set."""
 
     if TYPE_CHECKING:
 
@@ -105,7 +112,8 @@ class SetAnswers(ABC):
             raise NpuprofError("no run here has a rank: use advice() of a single run, runs.at(row)")
         members = [Member(rank, run.tables, run.accounting, run.advice()) for rank, run in sorted(newest.items())]
         simulated = any(run.info.simulated for run in newest.values())
-        return advise_job(JobFacts(members, self.table("communication"), self.absent, simulated=simulated))
+        facts = JobFacts(members, self.table("communication"), self.absent, simulated=simulated)
+        return advise_job(facts, self.explore)
 
     def step_statistics(self) -> pd.DataFrame:
         """Compare the steps of each rank; see :meth:`npuprof.profiles.Profile.step_statistics`."""

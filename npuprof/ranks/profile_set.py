@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from ipywidgets import Widget
 
+    from npuprof.advice.finding import Finding
 _MAX_SHOWN = 40
 
 
@@ -322,9 +323,15 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
         del picture  # each rank has one of its own
         return set_page_html(self._repr_html_(), self._merged_info(), self.notes, figures)
 
-    def explore(self) -> Widget:
-        """Make the explorer of the set: each run, and figures of all ranks."""
-        return interactive.explorer(self)
+    def explore(self, finding: Finding | None = None) -> Widget:
+        """Return the explorer of the set: each run, and figures of all ranks.
+
+        Parameters
+        ----------
+        finding
+            One of :meth:`advice`, whose evidence is shown first; see :meth:`npuprof.advice.finding.Finding.show`.
+        """
+        return interactive.explorer(self, finding)
 
     def __len__(self) -> int:
         return len(self._entries)

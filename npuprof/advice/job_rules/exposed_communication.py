@@ -31,7 +31,7 @@ def check(facts: JobFacts) -> Finding:
         gain_hi_ns=gain,
         detail=f"without transfers a step would be {duration(gain)} shorter; moving data takes {most}",
         action="overlap it with computing: gradient buckets (DDP bucket_cap_mb), a stream of its own, ZeRO stage",
-        table="communication",
+        table="waits",
         rows=rows,
     )
 

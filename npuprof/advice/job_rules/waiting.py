@@ -39,8 +39,8 @@ def check(facts: JobFacts) -> Finding:
         detail=f"a rank waits {duration(cost)} a step; the waits of all ranks come from {shares}",
         action="give every rank equal work: the same batch shapes, data loading and logging on all of them",
         place=f"rank {most.index[0]}" if len(most) else "",
-        table="communication",
-        rows=facts.job.rows,
+        table="waits",
+        rows=facts.job.rows.drop(columns="moving_ns"),
     )
 
 

@@ -19,6 +19,7 @@ from npuprof.timeline.allocation_marks import allocating, lifetime
 from npuprof.timeline.state import Timeline
 
 if TYPE_CHECKING:
+    from npuprof.advice.finding import Finding
     from npuprof.profiles import Profile
 
 
@@ -100,6 +101,19 @@ class Explorer:
         if life is not None:
             timeline.mark(*life)
         self.open(_TIMELINE)
+
+    def open_at(self, finding: Finding) -> None:
+        """Show the evidence of a finding: its rows stand out in the timeline, the costliest one in the middle.
+
+        What is not drawn there has its own tab.
+        """
+        rows, numbers = finding.rows.index.to_numpy(np.int64), self.timeline.slices.first
+        if not len(rows) or finding.table not in numbers:
+            self.open(next((title for title in self.titles if title.lower() == finding.table), self.titles[0]))
+            return
+        self.light_up(finding.table, rows)
+        self.timeline.select(numbers[finding.table] + int(rows[np.argmax(finding.costs())]))
+        self.timeline.zoom_to_selection()
 
     def show_longest(self, rows: npt.NDArray[np.int64], title: str) -> None:
         """Show the longest of the given rows of ``kernels`` in detail, in the tab `title`."""

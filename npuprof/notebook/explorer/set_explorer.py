@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
+import numpy as np
 import pandas as pd
 
 from npuprof.errors import NpuprofError
@@ -17,6 +18,7 @@ from npuprof.notebook.widgets import LiveBox, answer_at_once, close_all
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from npuprof.advice.finding import Finding
     from npuprof.ranks.profile_set import ProfileSet
 
 
@@ -35,6 +37,9 @@ class SetExplorer:
         self._runs = runs
         self.explorer: Explorer | None = None
         self._chosen = widgets.VBox([], layout={"width": "100%"})
+        self._choice = widgets.Dropdown(
+            description="Run", style={"description_width": "initial"}, layout={"width": "auto"}
+        )
         self._tabs = LazyTabs(
             {
                 "Runs": lambda: widgets.HTML(f"<div style='overflow-x:auto'>{runs._repr_html_()}</div>"),
@@ -57,6 +62,16 @@ class SetExplorer:
         """Bring a tab to the front: Runs, One run, Steps or Communication."""
         self._tabs.open(title)
 
+    def open_at(self, finding: Finding) -> None:
+        """Show the evidence of a finding: in the run of its rank, or that of all ranks together."""
+        if finding.rank is None:
+            self.open("Communication")
+            return
+        self.open("One run")
+        self._choice.value = int(np.flatnonzero((self._runs.info["rank"] == finding.rank).fillna(value=False))[-1])
+        if self.explorer is not None:
+            self.explorer.open_at(finding)
+
     def choose(self, row: int) -> None:
         """Show the run in a row of the set's ``info``, or why it cannot be read."""
         former, self.explorer = self._chosen.children, None
@@ -74,12 +89,10 @@ class SetExplorer:
     def _chooser(self) -> widgets.Widget:
         info = self._runs.info
         options = [(_title(row), number) for number, (_, row) in enumerate(info.iterrows())]
-        choice = widgets.Dropdown(
-            options=options, description="Run", style={"description_width": "initial"}, layout={"width": "auto"}
-        )
-        choice.observe(lambda change: self.choose(change["new"]), "value")
-        self.choose(choice.value)
-        return widgets.VBox([choice, self._chosen], layout={"width": "100%"})
+        self._choice.options = options
+        self._choice.observe(lambda change: self.choose(change["new"]), "value")
+        self.choose(self._choice.value)
+        return widgets.VBox([self._choice, self._chosen], layout={"width": "100%"})
 
     def _all(self, *draws: Callable[[], go.Figure]) -> Callable[[], widgets.Widget]:
         """Return the builder of a view of all runs, with a list of the unreadable ones."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
 from npuprof.figures.embed import mimebundle
+from npuprof.notebook.explorer.controls import button, side_by_side
 from npuprof.notebook.explorer.explorer import Explorer, Tab
 from npuprof.profiles import Profile
 
@@ -39,11 +41,17 @@ def figure(method: str) -> _Build:
 
 
 def overview(explorer: Explorer) -> widgets.Widget:
-    """Return the summary of the report."""
+    """Return the summary of the report, and a button for the evidence of each finding."""
     from npuprof.exports.html import report_html
 
-    run = explorer.run
-    return widgets.HTML(report_html(run.summary, run.info, run.notes, run.advice()))
+    run, advice = explorer.run, explorer.run.advice()
+    report = widgets.HTML(report_html(run.summary, run.info, run.notes, advice))
+    links = [
+        button(f"{number} {one.rule.replace('_', ' ')}", f"{one.title}: {one.where}", partial(explorer.open_at, one))
+        for number, one in enumerate(advice, 1)
+        if one.where
+    ]
+    return _column(*([side_by_side([widgets.Label("Show the evidence of"), *links])] if links else []), report)
 
 
 def timeline(explorer: Explorer) -> widgets.Widget:

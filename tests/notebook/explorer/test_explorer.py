@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 
 from npuprof import tables
+from npuprof.advice.finding import Finding
+from npuprof.errors import NpuprofError
 from npuprof.notebook.explorer import explorer as lazy
 from npuprof.notebook.explorer.controls import Debounced
 from npuprof.notebook.explorer.explorer import Explorer, Tab
@@ -275,3 +277,55 @@ def test_asking_often_works_once() -> None:
     assert len(done) == 2
     Debounced(lambda: done.append(2), 60).ask()  # no loop to wait in
     assert done[-1] == 2
+
+
+def _found(table: str, rows: pd.DataFrame, run: Profile) -> Finding:
+    return Finding("mine", "fires", "Mine", table=table, rows=rows, explore=run.explore)
+
+
+@pytest.mark.slow
+def test_a_finding_opens_the_explorer_at_its_costliest_evidence() -> None:
+    run = _run()
+    rows = run.kernels.iloc[[3, 7, 9]].assign(exposed_ns=[1, 5, 2])
+    explorer = explorer_of(run)
+
+    explorer.open_at(_found("kernels", rows, run))
+
+    timeline = explorer.timeline
+    start, end = timeline.slices.span(timeline.slices.first["kernels"] + 7)
+    assert timeline.selected == timeline.slices.first["kernels"] + 7
+    assert timeline.window[0] < start < end < timeline.window[1]
+    assert timeline.window[1] - timeline.window[0] < (timeline.whole[1] - timeline.whole[0]) / 2
+    assert _counted(explorer) == 3
+    assert explorer._tabs._tab.selected_index == explorer.titles.index("Timeline")
+
+
+@pytest.mark.slow
+def test_a_finding_of_what_is_not_drawn_opens_its_tab() -> None:
+    run = _run()
+    explorer = explorer_of(run)
+    explorer.open_at(_found("memory", run.memory.iloc[:2], run))
+    assert explorer._tabs._tab.selected_index == explorer.titles.index("Memory")
+
+
+@pytest.mark.slow
+def test_show_returns_the_explorer_and_the_overview_has_a_button_for_each_finding() -> None:
+    run = _run()
+    first = next(iter(run.advice()))
+    widget = first.show()
+    assert "npuprof-explorer" in widget.children[0]._dom_classes
+    tab = next(one for one in _all(widget) if one.__class__.__name__ == "Tab")
+    assert tab.titles[tab.selected_index] == "Timeline"
+
+    explorer = explorer_of(run)
+    buttons = {one.description: one for one in _all(explorer.widget) if one.__class__.__name__ == "Button"}
+    links = [name for name in buttons if name.startswith(tuple("123456789"))]
+    assert links == [f"{number} {one.rule.replace('_', ' ')}" for number, one in enumerate(run.advice(), 1)]
+    buttons[links[0]].click()
+    assert explorer._tabs._tab.selected_index == explorer.titles.index("Timeline")
+    assert _counted(explorer) == len(first.rows)
+
+
+def test_a_finding_without_evidence_says_so() -> None:
+    with pytest.raises(NpuprofError, match="mine has no evidence to show, since it is clean"):
+        Finding("mine", "clean", explore=_run().explore).show()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,18 @@ def test_a_run_that_cannot_be_read_is_told_and_the_others_are_shown(runs: Profil
 @pytest.mark.slow
 def test_the_set_makes_its_explorer(runs: ProfileSet) -> None:
     assert "npuprof-explorer" in runs.explore().children[0]._dom_classes
+
+
+@pytest.mark.slow
+def test_a_finding_of_a_rank_opens_the_run_of_that_rank_and_one_of_the_job_the_communication(runs: ProfileSet) -> None:
+    found = next(one for one in runs.advice() if one.rank is not None)
+    for rank in (2, 1):
+        explorer = SetExplorer(runs)
+        explorer.open_at(replace(found, rank=rank))
+        assert explorer.explorer is not None
+        assert explorer.explorer.run.info.rank == rank == runs.info["rank"][_choice(explorer).value]
+        assert explorer.explorer.timeline.matches is not None
+        assert explorer.explorer.timeline.selected is not None
+    explorer.open_at(replace(found, rank=None))
+    assert explorer._tabs._tab.selected_index == explorer._tabs.titles.index("Communication")
+    assert found.show() is not None
