@@ -32,6 +32,8 @@ _BATCH = 2_000  # few enough that their memory is used again at once
 _MAX_TABLES = 2_000
 _SCHEMA_STEPS = 1_000  # of SQLite's machine, of which an entry of the schema takes seven
 _MAX_SCHEMA_LOOKS = 140  # each after so many steps: 20,000 entries; the time grows with the square of their number
+_CHECKED_BYTES = 64 << 20
+_MAX_CHECK_LOOKS = 100_000
 _MAX_COLUMNS = 500
 _MAX_ROWS = 200_000_000
 _MAX_TEXT = 64 << 10  # the longest text kept of a name, a stack or shapes
@@ -297,6 +299,8 @@ def open_database(path: Path, notes: Notes) -> Iterator[Database]:
             for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
                 connection.execute(f"PRAGMA {pragma}")
             database = _with_schema(connection, path, notes)
+            if not missing and _has_damaged_pages(connection, path):
+                notes.warning(path.name, "pages are damaged: rows may be missing or wrong; export the result again")
         except _DAMAGE as error:
             raise SourceError(f"{path} is a damaged SQLite database: {error}; export the result again") from error
         yield database
@@ -316,6 +320,21 @@ def _refuse_endless_schema(connection: sqlite3.Connection, path: Path) -> None:
         pass  # listing the tables reports damage, and works around it
     finally:
         connection.set_progress_handler(None, 0)
+
+
+def _has_damaged_pages(connection: sqlite3.Connection, path: Path) -> bool:
+    """Return whether pages of a small file contradict each other: reading alone passes over such rows."""
+    if path.stat().st_size > _CHECKED_BYTES:
+        return False
+    looks = chain(repeat(0, _MAX_CHECK_LOOKS), repeat(1))
+    connection.set_progress_handler(looks.__next__, _SCHEMA_STEPS)
+    try:
+        problems = connection.execute("PRAGMA quick_check(20)").fetchall()
+    except _DAMAGE:
+        return False  # reading the tables reports it
+    finally:
+        connection.set_progress_handler(None, 0)
+    return any("page" in str(problem) for (problem,) in problems)  # not a value that a constraint forbids
 
 
 def _with_schema(connection: sqlite3.Connection, path: Path, notes: Notes) -> Database:

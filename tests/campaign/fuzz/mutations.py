@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from collections.abc import Mapping
@@ -157,10 +159,18 @@ def is_untold(name: str, before: bytes, after: bytes | None) -> bool:
         return True
     if suffixes[-1:] not in ([".csv"], [".txt"]) or not after.endswith(b"\n"):
         return False
-    rows, left = before.splitlines(), [row for row in after.splitlines() if row]
+    rows, left = _rows(before), _rows(after)
     # Bytes that are gone with a line end may make one row of two.
-    are_whole = len(left) < len(rows) and {row.count(b",") for row in left} <= {row.count(b",") for row in rows}
+    are_whole = len(left) < len(rows) and set(map(len, left)) <= set(map(len, rows))
     return set(left) <= set(rows) or are_whole
+
+
+def _rows(content: bytes) -> list[tuple[str, ...]]:
+    lines = io.StringIO(content.decode("latin-1"), newline="")
+    try:
+        return [tuple(row) for row in csv.reader(lines) if row]
+    except csv.Error:
+        return [(line,) for line in content.decode("latin-1").splitlines() if line]
 
 
 def has_other_length(_name: str, before: bytes, after: bytes | None) -> bool:
