@@ -94,8 +94,8 @@ def load_set(
     OptionsError
         If an argument has a wrong value, or both steps and a time range are given.
     """
-    root, found, selection = _look(path, source, steps, start, end)
-    return _as_set(root, found, selection)
+    root, walked, selection = _look(path, source, steps, start, end)
+    return _as_set(root, walked, selection)
 
 
 def compare(
@@ -148,13 +148,13 @@ def _look(
     return root, detect(root, source), selection
 
 
-def _as_set(root: Path, found: Walk[Run], selection: Selection | None) -> ProfileSet:
+def _as_set(root: Path, walked: Walk[Run], selection: Selection | None) -> ProfileSet:
     from npuprof.ranks.profile_set import ProfileSet  # 25 ms that one run does not need
 
     try:
-        return ProfileSet(root, found.found, [*found.problems, *found.left_out], selection)
+        return ProfileSet(root, walked.found, [*walked.problems, *walked.left_out], selection)
     except BaseException:
-        found.found[0].close()
+        walked.found[0].close()
         raise
 
 
@@ -167,10 +167,10 @@ def open_path(
     end: Moment | None = None,
 ) -> Profile | ProfileSet:
     """Return a profile for one run, or a set for several; see :func:`load`."""
-    root, found, selection = _look(path, source, steps, start, end)
-    if len(found.found) > 1:
-        return _as_set(root, found, selection)
-    run = found.found[0]
+    root, walked, selection = _look(path, source, steps, start, end)
+    if len(walked.found) > 1:
+        return _as_set(root, walked, selection)
+    run = walked.found[0]
     try:
         decoded = decode_run(run, selection)
     except BaseException as error:
@@ -179,6 +179,6 @@ def open_path(
             raise SourceError(run.named(str(error))) from error
         raise
     run.close()
-    for problem in [f"there may be more runs: {problem}" for problem in found.problems] + found.left_out:
+    for problem in [f"there may be more runs: {problem}" for problem in walked.problems] + walked.left_out:
         decoded.notes.warning(root.name, problem)
     return Profile(decoded)

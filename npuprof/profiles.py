@@ -132,8 +132,8 @@ class Exports(Figures):
         check_xlsx()
         if not isinstance(tables, Mapping):
             names = (*schema.NAMES, "notes") if tables is None else (tables,) if isinstance(tables, str) else tables
-            found = {name: self._table(name) for name in names}
-            tables = {name: frame for name, frame in found.items() if tables is not None or len(frame)}
+            frames = {name: self._table(name) for name in names}
+            tables = {name: frame for name, frame in frames.items() if tables is not None or len(frame)}
         target = Path(path)
         with atomic.replacing(target, like_before=True) as file:
             write_xlsx(file, tables)

@@ -33,7 +33,7 @@ def encodable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        shown = _BYTES.sub(lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", text)
+        shown = _BYTES.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", text)
         return shown.encode("utf-8", "backslashreplace").decode()
     return text
 

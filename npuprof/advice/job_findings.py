@@ -30,7 +30,7 @@ def advise_job(facts: JobFacts, explore: Callable[[Finding], Widget] | None = No
     for rank in _spokesmen(facts):
         for one in facts.members[rank].advice.findings:
             alone.setdefault(one.rule, []).append(_of_rank(one, rank))
-    single = {name: max(found, key=_weight) for name, found in alone.items()}
+    single = {name: max(findings, key=_weight) for name, findings in alone.items()}
     known = {name: one for name, one in together.items() if one.state != "cannot tell" or name not in single}
     return Advice(facts, list((single | known).values()), explore)
 

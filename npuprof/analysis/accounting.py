@@ -163,10 +163,10 @@ def _intervals(accounted: list[_Accounted]) -> pd.DataFrame:
 
 def devices_of(tables: Mapping[str, pd.DataFrame]) -> list[int]:
     """Return the devices with tasks; where collectives alone are known, the rest of the time cannot be called idle."""
-    found: set[int] = set()
+    devices: set[int] = set()
     for name in ("kernels", "tasks"):
-        found.update(tables[name]["device_id"].unique().tolist())
-    return sorted(found)
+        devices.update(tables[name]["device_id"].unique().tolist())
+    return sorted(devices)
 
 
 def _device(tables: Mapping[str, pd.DataFrame], device_id: int, windows: StepWindows) -> _Accounted:

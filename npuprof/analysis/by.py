@@ -151,8 +151,8 @@ def _grouped(rows: pd.DataFrame, keys: Sequence[Key]) -> tuple[Int64, int]:
         else:
             codes, names = pd.factorize(values)
             distinct = len(names)
-        number, found = pd.factorize(number * (distinct + 1) + codes + 1)
-        groups = len(found)
+        number, combinations = pd.factorize(number * (distinct + 1) + codes + 1)
+        groups = len(combinations)
     return number.astype(np.int64), groups if len(rows) else 0
 
 

@@ -91,8 +91,8 @@ def _lookup(values: Int64, positions: Int64) -> Int64:
     """Take values at positions; -1 stays -1."""
     if not len(values):
         return np.full(len(positions), -1, np.int64)
-    found: Int64 = np.where(positions >= 0, values[positions], -1)
-    return found
+    matched: Int64 = np.where(positions >= 0, values[positions], -1)
+    return matched
 
 
 def _declared_parents(python: pd.DataFrame, holders: Int64, python_holders: Int64) -> Int64:
@@ -128,13 +128,13 @@ def _launchers(
     of_task = np.flatnonzero((links["target_table"] == "tasks").to_numpy())
     if len(of_task):
         targets[of_task] = _kernels_of(tables, links["target_row"].to_numpy()[of_task])
-    found = []
+    launchers = []
     for table in ("api", "operators"):
         rows = np.full(len(tables["kernels"]), -1, np.int64)
         chosen = np.flatnonzero((links["source_table"] == table).to_numpy() & (targets >= 0))[::-1]
         rows[targets[chosen]] = links["source_row"].to_numpy()[chosen] + first[table]
-        found.append(rows)
-    return found[0], found[1]
+        launchers.append(rows)
+    return launchers[0], launchers[1]
 
 
 def launch_moments(tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:

@@ -120,8 +120,8 @@ def _kernel_of_task(tasks: pd.DataFrame, kernels: pd.DataFrame) -> Int64:
     own, wanted = keys[: len(kernels)], keys[len(kernels) :]
     order = np.argsort(own, kind="stable")
     at = np.minimum(np.searchsorted(own[order], wanted), len(own) - 1)
-    found: Int64 = np.where(own[order][at] == wanted, order[at], -1)
-    return found
+    kernel: Int64 = np.where(own[order][at] == wanted, order[at], -1)
+    return kernel
 
 
 def _stream(frame: pd.DataFrame) -> Int64:
@@ -161,8 +161,8 @@ def _lanes(tables: Mapping[str, pd.DataFrame], kept: Int64, others: Int64) -> tu
     inner = tasks.iloc[others].sort_values("start_ns", kind="stable")
     begins = inner["start_ns"].to_numpy(np.int64)
     at = np.searchsorted(begins, communication["start_ns"].to_numpy(np.int64))
-    found = np.append(begins, np.iinfo(np.int64).max)[at]
-    inside = found <= (communication["start_ns"] + communication["duration_ns"]).to_numpy(np.int64)
+    next_begin = np.append(begins, np.iinfo(np.int64).max)[at]
+    inside = next_begin <= (communication["start_ns"] + communication["duration_ns"]).to_numpy(np.int64)
     devices = np.append(inner["device_id"].to_numpy(np.int64), -1)[at]
     inside &= devices == communication["device_id"].to_numpy(np.int64)
     groups = communication["group"].cat.codes.to_numpy(np.int64)
@@ -228,8 +228,8 @@ def _unlinked(lane: Int64, starts: Int64, thread: Int64, launch_ns: Int64) -> tu
     has_after = np.append(lane, -1)[after] == lane
     has_before = (before >= 0) & (lane[before] == lane)
     neighbour = np.where(has_after, after % count, np.where(has_before, before, -1))
-    found = np.append(launch_ns, -1)[neighbour]
-    moment = np.where(has_after, np.minimum(found, starts), found)
+    neighbour_ns = np.append(launch_ns, -1)[neighbour]
+    moment = np.where(has_after, np.minimum(neighbour_ns, starts), neighbour_ns)
     return np.where(known, thread, np.append(thread, -1)[neighbour]), np.where(known, launch_ns, moment)
 
 

@@ -121,8 +121,8 @@ def _speeds(table: pd.DataFrame) -> tuple[Float64, Float64]:
 def _of_cube(table: pd.DataFrame) -> Bools:
     types = table["op_type"]
     on_cube = [is_of_cube(name) for name in types.cat.categories]
-    found: Bools = np.array([*on_cube, False], bool)[types.cat.codes.to_numpy()]
-    return found
+    of_cube: Bools = np.array([*on_cube, False], bool)[types.cat.codes.to_numpy()]
+    return of_cube
 
 
 def _peaks(table: pd.DataFrame, limits: ChipLimits | None, of_cube: Bools) -> Float64:
@@ -135,10 +135,10 @@ def _peaks(table: pd.DataFrame, limits: ChipLimits | None, of_cube: Bools) -> Fl
     types = table["input_dtypes"].astype("category")
     first = [str(name).strip('"').partition(";")[0] for name in types.cat.categories] + [""]
     peaks = np.array([[limits.vector_peak(name) for name in first], [limits.cube_peak(name) for name in first]])
-    found: Float64 = peaks[of_cube.astype(np.int64), types.cat.codes.to_numpy()]
+    of_kernel: Float64 = peaks[of_cube.astype(np.int64), types.cat.codes.to_numpy()]
     single = np.array([name.upper() in ("FLOAT", "FLOAT32") for name in first])[types.cat.codes.to_numpy()]
     cut = table["hf32"].to_numpy(bool, na_value=False)
-    return np.where(of_cube & single & cut, np.nan, found)
+    return np.where(of_cube & single & cut, np.nan, of_kernel)
 
 
 def _best(work: pd.DataFrame, limits: ChipLimits | None) -> dict[str, float]:

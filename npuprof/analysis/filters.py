@@ -131,11 +131,11 @@ def _text(column: str, text: str) -> Condition:
 def _matching(names: pd.Series[Any], matches: Callable[[list[object]], Iterable[bool]]) -> pd.Series[Any]:
     """Look at each distinct name once."""
     if not isinstance(names.dtype, pd.CategoricalDtype):
-        found = np.array([*matches(names.tolist())], bool)
+        matched = np.array([*matches(names.tolist())], bool)
     else:
         of_code = np.array([*matches(names.cat.categories.tolist()), False], bool)  # -1 is an absent name's
-        found = of_code[names.cat.codes.to_numpy()]
-    by_row: pd.Series[Any] = pd.Series(found, index=names.index)
+        matched = of_code[names.cat.codes.to_numpy()]
+    by_row: pd.Series[Any] = pd.Series(matched, index=names.index)
     return by_row
 
 

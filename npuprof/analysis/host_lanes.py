@@ -75,8 +75,8 @@ class HostLanes:
         self._queued = links[((links["kind"] == "enqueue") & (links["target_table"] == "operators")).to_numpy(bool)]
         self._queues = set(self._of("operators", "thread_id")[self._queued["target_row"].to_numpy(np.int64)].tolist())
         self.main = self._main()
-        found = [*self._dequeues(), *self._synchronisations(device), *self._drains(), *self._bursts(device)]
-        columns = [np.concatenate([np.zeros(0, np.int64), *(one[at] for one in found)]) for at in range(len(_FIELDS))]
+        waits = [*self._dequeues(), *self._synchronisations(device), *self._drains(), *self._bursts(device)]
+        columns = [np.concatenate([np.zeros(0, np.int64), *(one[at] for one in waits)]) for at in range(len(_FIELDS))]
         order = np.lexsort((-columns[3], columns[2], columns[0]))
         columns = [column[order] for column in columns]
         thread, time = columns[0], columns[2]
@@ -165,7 +165,7 @@ class HostLanes:
     def _drains(self) -> list[list[Int64]]:
         """Return the beginnings of synchronisations, before which what was queued is launched."""
         rows, threads = self._sync_calls
-        found: list[list[Int64]] = []
+        waits: list[list[Int64]] = []
         dequeued = self._queued["target_row"].to_numpy(np.int64)
         of_queue, ends = self._of("operators", "thread_id")[dequeued], self._ends("operators")[dequeued]
         for thread in sorted(set(threads.tolist()) - self._queues) if self._queues else []:
@@ -178,8 +178,8 @@ class HostLanes:
             silent = np.append(edges[0], edges)[np.searchsorted(edges, time, side="left")]
             none = np.full(len(own), -1, np.int64)
             kind, one = none * 0 + DRAIN, none * 0 + 1
-            found.append([none * 0 + thread, silent, time, kind, one, own, none, of_queue[at], ends[at]])
-        return found
+            waits.append([none * 0 + thread, silent, time, kind, one, own, none, of_queue[at], ends[at]])
+        return waits
 
     def _bursts(self, device: DeviceLanes) -> list[list[Int64]]:
         """Return what other threads do while the main one is silent: it hands over to them, and goes on after them.
@@ -191,7 +191,7 @@ class HostLanes:
         source = self._queued["source_row"].to_numpy(np.int64)
         working = {*device.thread[device.thread >= 0].tolist(), *self._of("operators", "thread_id")[source].tolist()}
         edges = self._edges[self.main]
-        found: list[list[Int64]] = []
+        waits: list[list[Int64]] = []
         for thread in sorted(working - self._queues - {self.main}):
             starts, ends = covering(*self._spans_of(thread))
             hole = np.searchsorted(edges, starts, side="right")
@@ -204,9 +204,9 @@ class HostLanes:
             none = np.full(int(first.sum()), -1, np.int64)
             on, main = none * 0 + thread, none * 0 + self.main
             until, silent = edges[hole[first]], edges[hole[first] - 1]
-            found.append([on, free[first], starts[first], none * 0 + HAND_OVER, none, none, none, main, silent])
-            found.append([main, silent, until, none * 0 + JOIN, none, none, none, on, ends[last]])
-        return found
+            waits.append([on, free[first], starts[first], none * 0 + HAND_OVER, none, none, none, main, silent])
+            waits.append([main, silent, until, none * 0 + JOIN, none, none, none, on, ends[last]])
+        return waits
 
     def _spans_of(self, thread: int) -> Spans:
         rows = [(name, np.flatnonzero(self._of(name, "thread_id") == thread)) for name in _TABLES]
@@ -240,7 +240,7 @@ def _last_submitted(device: DeviceLanes, until: Int64, end: Int64, copying: Bool
     these tasks that had ended when it returned it is the last one. A blocking copy waits for a copy.
     """
     submitted = np.where(device.thread >= 0, device.launch_ns, device.starts)
-    found, reached = np.full(len(end), -1, np.int64), np.full(len(end), np.iinfo(np.int64).min)
+    latest, reached = np.full(len(end), -1, np.int64), np.full(len(end), np.iinfo(np.int64).min)
     first = np.flatnonzero(np.append(True, device.lane[1:] != device.lane[:-1])[: len(device)])
     for begin, stop in zip(first.tolist(), [*first[1:].tolist(), len(device)], strict=True):
         nodes_of_lane = np.arange(begin, stop)
@@ -250,5 +250,5 @@ def _last_submitted(device: DeviceLanes, until: Int64, end: Int64, copying: Bool
             node = np.append(nodes, -1)[at]
             ended = np.append(device.ends, 0)[node]
             better = chosen & (node >= 0) & (ended <= end + _SKEW_NS) & (ended > reached)
-            found, reached = np.where(better, node, found), np.where(better, ended, reached)
-    return found
+            latest, reached = np.where(better, node, latest), np.where(better, ended, reached)
+    return latest

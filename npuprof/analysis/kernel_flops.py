@@ -175,13 +175,13 @@ def shapes(text: object) -> list[Shape]:
     """Read shapes such as ``32,9216;4096,9216``; a scalar has none; empty where anything is no size."""
     if not isinstance(text, str) or not text.strip('"; '):
         return []
-    found = []
+    parsed = []
     for part in text.strip('"').split(";"):
         sizes = part.strip("[]() ").split(",") if part.strip("[]() ") else []
         if not all(size.strip().isascii() and size.strip().isdecimal() and len(size) < 16 for size in sizes):
             return []
-        found.append(tuple(int(size) for size in sizes))
-    return found
+        parsed.append(tuple(int(size) for size in sizes))
+    return parsed
 
 
 def _texts(text: object) -> list[str]:

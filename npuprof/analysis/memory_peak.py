@@ -145,25 +145,25 @@ def _operators_of(tables: Mapping[str, pd.DataFrame]) -> Int64:
     moments = allocations["allocated_ns"].to_numpy(np.int64, na_value=np.iinfo(np.int64).min)
     nesting = Nesting.build(start, start + operators["duration_ns"].to_numpy(np.int64), codes)
     known = names >= 0
-    found = np.full(len(allocations), -1, np.int64)
+    rows = np.full(len(allocations), -1, np.int64)
     place = nesting.innermost(moments[known], names[known])
-    found[known] = np.where(place >= 0, np.append(nesting.order, -1)[place], -1)
-    return found
+    rows[known] = np.where(place >= 0, np.append(nesting.order, -1)[place], -1)
+    return rows
 
 
-def _outer_operators(tables: Mapping[str, pd.DataFrame], found: Causes, at: Int64) -> Int64:
+def _outer_operators(tables: Mapping[str, pd.DataFrame], causes: Causes, at: Int64) -> Int64:
     """Return for host rows the outermost operator around them that is one of the framework's library, -1 without."""
-    first, count = found.first_row["operators"], len(tables["operators"])
+    first, count = causes.first_row["operators"], len(tables["operators"])
     library = tables["operators"]["name"].astype(object).astype(str).str.match(r"(?!autograd::|torch::)\w+::")
-    wanted = np.zeros(len(found.callers), bool)
+    wanted = np.zeros(len(causes.callers), bool)
     wanted[first : first + count] = library.to_numpy(bool)
-    above = nearest(found.callers, found.callers, wanted)
-    outer = nearest(found.callers, at, wanted & (above < 0))
+    above = nearest(causes.callers, causes.callers, wanted)
+    outer = nearest(causes.callers, at, wanted & (above < 0))
     rows: Int64 = np.maximum(np.where(outer >= 0, outer, at) - first, -1)
     return rows
 
 
-def _categories(tables: Mapping[str, pd.DataFrame], found: Causes, at: Int64, outer: Int64) -> Int64:
+def _categories(tables: Mapping[str, pd.DataFrame], causes: Causes, at: Int64, outer: Int64) -> Int64:
     operators, python = tables["operators"], tables["python"]
     texts = operators["name"].astype(object).astype(str)
     released = tables["allocations"]["released_ns"].to_numpy(np.int64, na_value=_NEVER)
@@ -176,11 +176,11 @@ def _categories(tables: Mapping[str, pd.DataFrame], found: Causes, at: Int64, ou
         (_BACKWARD, "autograd::engine|Backward"),
         (_FORWARD, r"DistributedDataParallel\.forward"),
     ):
-        wanted = np.zeros(len(found.callers), bool)
-        wanted[found.first_row["operators"] :][: len(operators)] = texts.str.contains(pattern).to_numpy(bool)
+        wanted = np.zeros(len(causes.callers), bool)
+        wanted[causes.first_row["operators"] :][: len(operators)] = texts.str.contains(pattern).to_numpy(bool)
         if category == _FORWARD:
             wanted[: len(python)] |= module
-        conditions.append((category, nearest(found.callers, at, wanted) >= 0))
+        conditions.append((category, nearest(causes.callers, at, wanted) >= 0))
     codes: Int64 = np.select([some for _, some in conditions], [category for category, _ in conditions], _UNKNOWN)
     return codes
 
@@ -212,16 +212,16 @@ def memory_leaks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     sites = call_sites(tables)[["line", "op"]]
     site = sites.groupby(["line", "op"], observed=True, dropna=False, sort=False).ngroup().to_numpy()
     first = np.unique(site, return_index=True)[1]
-    found = []
+    leaks = []
     for device in _devices(tables):
         floors = _floors(*_lives(allocations, device), site, ends)
         grown = np.diff(floors, axis=1) > 0
         run = np.argmin(np.column_stack((grown[:, ::-1], np.zeros(len(grown), bool))), axis=1)  # growing up to the end
         rows = np.flatnonzero(run + 1 >= LEAK_STEPS)
         growth = floors[rows, -1] - floors[rows, -1 - run[rows]]
-        own = sites.iloc[first[rows]].reset_index(drop=True)
-        found.append(own.assign(device_id=device, steps=run[rows] + 1, growth_bytes=growth)[columns[:-1]])
-    table: pd.DataFrame = pd.concat(found, ignore_index=True)
+        sites_of_rows = sites.iloc[first[rows]].reset_index(drop=True)
+        leaks.append(sites_of_rows.assign(device_id=device, steps=run[rows] + 1, growth_bytes=growth)[columns[:-1]])
+    table: pd.DataFrame = pd.concat(leaks, ignore_index=True)
     table["bytes_per_step"] = table["growth_bytes"] // np.maximum(table["steps"] - 1, 1)
     table = table.sort_values("bytes_per_step", ascending=False, kind="stable", ignore_index=True)
     table.attrs.update(state="fires" if len(table) else "clean", why="")

@@ -82,12 +82,12 @@ class Nesting:
         wanted
             In sorted order, which intervals count.
         """
-        found = np.where(wanted, np.arange(len(self.parents)), self.parents)
+        ancestor = np.where(wanted, np.arange(len(self.parents)), self.parents)
         while True:  # every round doubles how far up each row has looked
-            further = np.where(found >= 0, found[found], -1)
-            if bool((further == found).all()):
-                return found
-            found = further
+            further = np.where(ancestor >= 0, ancestor[ancestor], -1)
+            if bool((further == ancestor).all()):
+                return ancestor
+            ancestor = further
 
     def innermost(self, points: Int64, groups: Integers | None = None) -> Int64:
         """Find the innermost interval of each point's group with ``start < point <= end``.
@@ -107,17 +107,17 @@ class Nesting:
             return np.full(len(points), -1, np.int64)
         codes = np.zeros(len(points), np.int64) if groups is None else _codes_of(self._labels, groups)
         first = np.searchsorted(self.groups, np.arange(len(self._labels)))
-        found = _last_before(self.groups, self.starts, codes, points)
-        found[(codes < 0) | (found < first[codes])] = -1
-        rows = np.flatnonzero(found >= 0)
+        last = _last_before(self.groups, self.starts, codes, points)
+        last[(codes < 0) | (last < first[codes])] = -1
+        rows = np.flatnonzero(last >= 0)
         for _ in range(_MAX_ROUNDS):  # a holder ends no earlier than what it holds: climbing skips no match
-            rows = rows[self.ends[found[rows]] < points[rows]]
-            found[rows] = self.parents[found[rows]]
-            rows = rows[found[rows] >= 0]
+            rows = rows[self.ends[last[rows]] < points[rows]]
+            last[rows] = self.parents[last[rows]]
+            rows = rows[last[rows] >= 0]
             if not len(rows):
-                return found
-        found[rows] = self._scan_points(codes[rows], points[rows])
-        return found
+                return last
+        last[rows] = self._scan_points(codes[rows], points[rows])
+        return last
 
     def _scan_points(self, codes: Int64, points: Int64) -> Int64:
         count = len(self.starts)
@@ -125,9 +125,9 @@ class Nesting:
         is_interval = np.repeat([1, 0], [count, len(points)])
         order = np.lexsort((np.arange(len(groups)), is_interval, times, groups))
         holders = _scan(groups[order], np.concatenate((self.ends, points))[order], is_interval[order])
-        found = np.empty(len(order), np.int64)
-        found[order] = np.where(holders >= 0, order[holders], -1)
-        return found[count:]
+        innermost = np.empty(len(order), np.int64)
+        innermost[order] = np.where(holders >= 0, order[holders], -1)
+        return innermost[count:]
 
 
 def time_order(starts: Int64, ends: Int64) -> Int64:
@@ -206,8 +206,8 @@ def _codes_of(labels: Integers, groups: Integers) -> Int64:
         for code, label in enumerate(labels):
             codes[groups == label] = code
         return codes
-    found = np.minimum(np.searchsorted(labels, groups), len(labels) - 1)
-    return np.where(labels[found] == groups, found, -1)
+    position = np.minimum(np.searchsorted(labels, groups), len(labels) - 1)
+    return np.where(labels[position] == groups, position, -1)
 
 
 def _narrow(codes: Int64, count: int) -> Integers:

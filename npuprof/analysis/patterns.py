@@ -40,7 +40,7 @@ def contains_pattern(names: Sequence[object], pattern: str, *, ignore_case: bool
     if len(pattern) > _LONGEST_PATTERN:
         raise OptionsError(f"the regular expression has {len(pattern):,} characters; at most {_LONGEST_PATTERN:,} do")
     texts = [encodable(name[:_LONGEST_NAME]) if isinstance(name, str) else None for name in names] or [None]
-    found = np.zeros(len(texts), bool)
+    is_match = np.zeros(len(texts), bool)
     began_s = time.thread_time()
     for at in range(0, len(texts), _NAMES_AT_ONCE):
         if time.thread_time() - began_s > _MOST_SECONDS:
@@ -51,5 +51,5 @@ def contains_pattern(names: Sequence[object], pattern: str, *, ignore_case: bool
         except (pa.ArrowInvalid, UnicodeEncodeError) as error:
             said = str(error).removeprefix("Invalid regular expression: ")
             raise OptionsError(f"the regular expression {pattern!r} cannot be read: {said}") from None
-        found[part] = matches.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
-    return found[: len(names)]
+        is_match[part] = matches.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+    return is_match[: len(names)]

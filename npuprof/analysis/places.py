@@ -106,12 +106,12 @@ class Places:
         if not known.any():
             return np.full(len(rows), -1, np.int64)
         callers, forward = self.causes.callers, self._forward
-        found = nearest(callers, rows, known | (forward >= 0))
-        derived = np.flatnonzero((found >= 0) & (forward[found] >= 0))
-        found[derived] = nearest(callers, forward[found[derived]], known)
-        left = np.flatnonzero(found < 0)
-        found[left] = nearest(callers, rows[left], known)
-        return np.where(found >= 0, codes[found], -1)
+        nearest_known = nearest(callers, rows, known | (forward >= 0))
+        derived = np.flatnonzero((nearest_known >= 0) & (forward[nearest_known] >= 0))
+        nearest_known[derived] = nearest(callers, forward[nearest_known[derived]], known)
+        left = np.flatnonzero(nearest_known < 0)
+        nearest_known[left] = nearest(callers, rows[left], known)
+        return np.where(nearest_known >= 0, codes[nearest_known], -1)
 
     @cached_property
     def _forward(self) -> Int64:
@@ -138,11 +138,11 @@ class Places:
     @cached_property
     def _frames_and_texts(self) -> tuple[list[tuple[Int64, bool]], list[str]]:
         texts: dict[str, int] = {}
-        found = []
+        parts = []
         for read in (_user_frame, _any_frame):
             for table, column in (("operators", "stack"), ("python", "name")):
-                found.append((self._codes(table, column, read, texts), table == "python"))
-        return found, list(texts)
+                parts.append((self._codes(table, column, read, texts), table == "python"))
+        return parts, list(texts)
 
     @cached_property
     def _modules(self) -> tuple[list[str], Int64]:
@@ -220,11 +220,11 @@ def nearest(callers: Int64, rows: Int64, wanted: Bools) -> Int64:
     """Return for each row itself or its nearest caller that is wanted; -1 without one, and for -1."""
     if not len(callers):
         return np.full(len(rows), -1, np.int64)
-    found = np.where(wanted, np.arange(len(callers)), callers)
+    ancestor = np.where(wanted, np.arange(len(callers)), callers)
     # Every round doubles how far up each row has looked; there are no cycles.
-    while len(open_rows := np.flatnonzero((found >= 0) & ~wanted[found])):
-        found[open_rows] = found[found[open_rows]]
-    reached: Int64 = np.where(rows >= 0, found[rows], -1)
+    while len(open_rows := np.flatnonzero((ancestor >= 0) & ~wanted[ancestor])):
+        ancestor[open_rows] = ancestor[ancestor[open_rows]]
+    reached: Int64 = np.where(rows >= 0, ancestor[rows], -1)
     return reached
 
 

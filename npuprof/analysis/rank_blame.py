@@ -95,18 +95,18 @@ def _shares(
 
 def _blamed(rows: pd.DataFrame, waited: Int64, roots: Floats, ranks: list[int]) -> pd.DataFrame:
     """Sum the shares of each rank's waits in whole nanoseconds."""
-    found = []
+    blamed = []
     for rank, own in rows.groupby("rank"):
         places = own.index.to_numpy()
         exact = waited[places] @ roots[places]
         whole = np.floor(exact).astype(np.int64)
         left = int(waited[places].sum() - whole.sum())
         whole[np.argsort(whole - exact, kind="stable")[:left]] += 1
-        found += [
+        blamed += [
             (rank, "own" if place < len(ranks) else MOVING, ranks[place] if place < len(ranks) else pd.NA, int(time))
             for place, time in enumerate(whole)
             if time
         ]
-    frame: pd.DataFrame = pd.DataFrame(found, columns=["rank", "cause", "root_rank", "wait_ns"])
+    frame: pd.DataFrame = pd.DataFrame(blamed, columns=["rank", "cause", "root_rank", "wait_ns"])
     typed: pd.DataFrame = frame.astype({"root_rank": "Int64", "wait_ns": "int64"})
     return typed

@@ -32,7 +32,7 @@ def repeats(codes: Int64, *, at_least: int, most: int = MOST) -> list[tuple[int,
         several times is found as the shorter one.
     """
     free: Bools = codes >= 0
-    found = []
+    sequences = []
     same = [np.zeros(0, np.int64), *(_run_lengths(codes, period) for period in range(1, most))]
     windows = _windows(codes, most)
     for length in range(min(most, len(codes)), 1, -1):
@@ -46,8 +46,8 @@ def repeats(codes: Int64, *, at_least: int, most: int = MOST) -> list[tuple[int,
             kept = _apart(one[free[one[:, np.newaxis] + np.arange(length)].all(axis=1)], length)
             if len(kept) >= at_least:
                 free[kept[:, np.newaxis] + np.arange(length)] = False
-                found.append((length, kept))
-    return found
+                sequences.append((length, kept))
+    return sequences
 
 
 def _windows(codes: Int64, most: int) -> list[Int64]:

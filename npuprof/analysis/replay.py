@@ -266,9 +266,9 @@ class Replay:
                 moment = reached
             free[lane] = moment
             add(moment + more)
-        found = np.empty(len(order), np.int64)
-        found[order] = done[1:]
-        return found
+        values = np.empty(len(order), np.int64)
+        values[order] = done[1:]
+        return values
 
     def _causes(self, change: Change) -> Int64:
         """Return the causes; without synchronisations no thread waits for the device."""

@@ -64,10 +64,10 @@ def critical_path(replay: Replay, rank: int | None) -> pd.DataFrame:
     steps: list[int] = []
     windows = replay.windows
     for start, end, owner in zip(windows.starts.tolist(), windows.ends.tolist(), windows.owner.tolist(), strict=True):
-        found = [one._replace(start=max(one.start, start)) for one in walk.back(start, end) if one.end > start]
-        found = [one for one in found if one.end > one.start][::-1]
-        segments += found
-        steps += [owner] * len(found)
+        pieces = [one._replace(start=max(one.start, start)) for one in walk.back(start, end) if one.end > start]
+        pieces = [one for one in pieces if one.end > one.start][::-1]
+        segments += pieces
+        steps += [owner] * len(pieces)
     rows = np.array([one.row for one in segments], np.int64)
     starts = np.array([one.start for one in segments], np.int64)
     frame: pd.DataFrame = pd.DataFrame(
@@ -169,11 +169,11 @@ class _Walk:
         labels: list[tuple[str | None, int]] = [*names[low:high]]
         if not ends or ends[-1] < end:
             ends, labels = [*ends, end], [*labels, (None, -1)]
-        found = [
+        calls = [
             _Segment(lane, "host", begin, stop, *label)
             for (begin, stop), label in zip(pairwise([start, *ends]), labels, strict=True)
         ]
-        return found[::-1]
+        return calls[::-1]
 
 
 def _labels(waits: host_lanes.HostWaits) -> list[tuple[str, str | None, int]]:

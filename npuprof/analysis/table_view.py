@@ -86,21 +86,21 @@ def rows(view: View, frame: pd.DataFrame, origin_ns: int = 0) -> pd.DataFrame:
         If there is no such column, or a filter cannot be understood.
     """
     before, after = _conditions(view, frame, origin_ns)
-    found = _chosen(frame, before)
+    shown = _chosen(frame, before)
     if view.group:
-        found = _chosen(_grouped(view, found), after)
+        shown = _chosen(_grouped(view, shown), after)
     if view.sort:
-        _check(found, [column for column, _ in view.sort])
-        found = found.sort_values(
+        _check(shown, [column for column, _ in view.sort])
+        shown = shown.sort_values(
             [column for column, _ in view.sort],
             ascending=[not descending for _, descending in view.sort],
             kind="stable",
             key=_alphabetic,
         )
     if view.columns:
-        _check(found, view.columns)
-        found = found[list(view.columns)]
-    return found
+        _check(shown, view.columns)
+        shown = shown[list(view.columns)]
+    return shown
 
 
 def code(view: View, frame: pd.DataFrame, origin_ns: int = 0, *, run: str = "run") -> str:
@@ -138,12 +138,12 @@ def members(view: View, frame: pd.DataFrame, row: pd.Series[Any], origin_ns: int
     if not view.group:
         return np.array([row.name], np.int64)
     before, _ = _conditions(view, frame, origin_ns)
-    found = _chosen(frame, before)
+    shown = _chosen(frame, before)
     for column in view.group:
         value = row[column]
-        same = found[column].isna() if pd.isna(value) else (found[column] == value)
-        found = found[same.fillna(value=False).astype(bool)]
-    return found.index.to_numpy(np.int64)
+        same = shown[column].isna() if pd.isna(value) else (shown[column] == value)
+        shown = shown[same.fillna(value=False).astype(bool)]
+    return shown.index.to_numpy(np.int64)
 
 
 def _conditions(view: View, frame: pd.DataFrame, origin_ns: int) -> tuple[list[Condition], list[Condition]]:
@@ -174,8 +174,8 @@ def _chosen(frame: pd.DataFrame, conditions: list[Condition]) -> pd.DataFrame:
     matching = np.ones(len(frame), bool)
     for condition in conditions:
         matching &= condition.mask(frame).astype("boolean").fillna(value=False).to_numpy(bool)
-    found: pd.DataFrame = frame.loc[matching]
-    return found
+    matched: pd.DataFrame = frame.loc[matching]
+    return matched
 
 
 def _grouped(view: View, frame: pd.DataFrame) -> pd.DataFrame:

@@ -110,13 +110,13 @@ def kernel_rows(kernels: pd.DataFrame, words: Mapping[str, float]) -> dict[str, 
     columns = [kernels[name].astype("category") for name in ("name", "op_type")]
     known = {str(word): None for column in columns for word in column.cat.categories}
     checked_factors("kernel", words, known)
-    found: dict[str, Bools] = {}
+    by_word: dict[str, Bools] = {}
     for word in words:
         rows = np.zeros(len(kernels), bool)
         for column in columns:
             rows |= (column == word).to_numpy(bool)
-        found[word] = rows
-    return found
+        by_word[word] = rows
+    return by_word
 
 
 def kernel_factors(kernels: pd.DataFrame, words: Mapping[str, float]) -> Float64:
@@ -129,8 +129,8 @@ def kernel_factors(kernels: pd.DataFrame, words: Mapping[str, float]) -> Float64
 
 def kernel_changes(kernels: pd.DataFrame, words: Mapping[str, float]) -> list[str]:
     """Return in words what factors on kernels change."""
-    found = kernel_rows(kernels, words)
-    return [f"kernel {word!r} x {words[word]:g}: {int(rows.sum()):,} kernels" for word, rows in found.items()]
+    by_word = kernel_rows(kernels, words)
+    return [f"kernel {word!r} x {words[word]:g}: {int(rows.sum()):,} kernels" for word, rows in by_word.items()]
 
 
 def task_durations(

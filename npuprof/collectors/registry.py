@@ -105,14 +105,14 @@ def imported_by(code: str) -> dict[str, str]:
 
     Works line by line, since a cell may hold magics and shell commands.
     """
-    found: dict[str, str] = {}
+    importers: dict[str, str] = {}
     for origin, listed in _IMPORTS.findall(code):
         for name in [origin] if origin else [words.split()[0] for words in listed.split(",") if words.split()]:
             parts = name.split(".")
-            found |= {".".join(parts[:length]): name for length in range(1, len(parts) + 1)}
-    if "torch" in found and os.environ.get(_NO_AUTOLOAD) != "0":
-        found.setdefault(_LOADED_BY_TORCH, "torch, which loads it")
-    return found
+            importers |= {".".join(parts[:length]): name for length in range(1, len(parts) + 1)}
+    if "torch" in importers and os.environ.get(_NO_AUTOLOAD) != "0":
+        importers.setdefault(_LOADED_BY_TORCH, "torch, which loads it")
+    return importers
 
 
 def is_installed(module: str) -> bool:

@@ -85,8 +85,8 @@ def flamegraph(
     matches = matching(calls, search, regex=regex)
     frames = fold(calls, sums[weight], top, max_nodes)
     picture = Picture(calls, sums, weight, scope, top, frames)
-    found = found_in(calls, sums[weight], top, frames, matches) if search else None
-    return _figure(picture, info, orientation, search, found, longest_name)
+    hits = found_in(calls, sums[weight], top, frames, matches) if search else None
+    return _figure(picture, info, orientation, search, hits, longest_name)
 
 
 def _check_arguments(weight: str, orientation: str, max_nodes: int) -> None:
@@ -98,28 +98,28 @@ def _check_arguments(weight: str, orientation: str, max_nodes: int) -> None:
 
 
 def _figure(
-    picture: Picture, info: Info, orientation: Orientation, search: str, found: Found | None, longest_name: int
+    picture: Picture, info: Info, orientation: Orientation, search: str, hits: Found | None, longest_name: int
 ) -> go.Figure:
     import plotly.graph_objects as go
 
     figure = go.Figure(layout={"template": go.layout.Template()})
     if picture.frames.total[0]:
-        figure.add_trace(_trace(go, picture, orientation, found, longest_name))
-    figure.update_layout(**_layout(info, picture, search, found, longest_name))
+        figure.add_trace(_trace(go, picture, orientation, hits, longest_name))
+    figure.update_layout(**_layout(info, picture, search, hits, longest_name))
     return figure
 
 
-def _trace(go: Any, picture: Picture, orientation: Orientation, found: Found | None, longest_name: int) -> Any:
+def _trace(go: Any, picture: Picture, orientation: Orientation, hits: Found | None, longest_name: int) -> Any:
     frames = picture.frames
     rows = range(len(frames))
     ids = ["all", *(str(row - 1) for row in rows[1:])]
     looks = [picture.look(row) for row in rows]
     line: dict[str, Any] = {"width": 0.5, "color": FAINT}
-    if found is not None:
-        looks = [look if lit else (FAINT, FOREGROUND) for look, lit in zip(looks, found.lit, strict=True)]
+    if hits is not None:
+        looks = [look if lit else (FAINT, FOREGROUND) for look, lit in zip(looks, hits.lit, strict=True)]
         line = {
-            "width": [2 if lit else 0.5 for lit in found.lit],
-            "color": [MATCH if lit else FAINT for lit in found.lit],
+            "width": [2 if lit else 0.5 for lit in hits.lit],
+            "color": [MATCH if lit else FAINT for lit in hits.lit],
         }
     return go.Icicle(
         ids=ids,
@@ -138,16 +138,16 @@ def _trace(go: Any, picture: Picture, orientation: Orientation, found: Found | N
     )
 
 
-def _layout(info: Info, picture: Picture, search: str, found: Found | None, longest_name: int) -> dict[str, Any]:
+def _layout(info: Info, picture: Picture, search: str, hits: Found | None, longest_name: int) -> dict[str, Any]:
     parts = ["Flame graph", TITLES[picture.weight], scope_text(picture.scope)]
     if picture.root.path >= 0:
         parts.append(label(picture.name(0), longest_name))
     if info.simulated:
         parts.append("<b>simulated NPU</b>")
     title = " · ".join(part for part in parts if part)
-    if found is not None:
-        title += f"<br><sub>{label(search, longest_name)}: {picture.found(found)}</sub>"
-    top = _TITLE_PIXELS + (_LINE_PIXELS if found is not None else 0)
+    if hits is not None:
+        title += f"<br><sub>{label(search, longest_name)}: {picture.found(hits)}</sub>"
+    top = _TITLE_PIXELS + (_LINE_PIXELS if hits is not None else 0)
     any_width = bool(picture.frames.total[0])
     levels = min(int(picture.frames.depth.max()) + 1, _LEVELS) if any_width else 4
     empty = {"text": nothing(picture), "showarrow": False, "x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper"}

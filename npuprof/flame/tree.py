@@ -185,14 +185,14 @@ def merged_calls(tables: Mapping[str, pd.DataFrame]) -> MergedCalls:
     )
 
 
-def _under_forward(tables: Mapping[str, pd.DataFrame], found: Causes) -> Int64:
+def _under_forward(tables: Mapping[str, pd.DataFrame], causes: Causes) -> Int64:
     """Return the callers with each operator of the backward pass under that of the forward pass it is derived from."""
-    links, first = tables["links"], found.first_row["operators"]
-    count = found.first_row["api"] - first
+    links, first = tables["links"], causes.first_row["operators"]
+    count = causes.first_row["api"] - first
     source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
     known = (links["kind"] == "forward_backward").to_numpy(bool) & (source >= 0) & (source < count)
     known &= (target >= 0) & (target < count)
-    callers = found.callers.copy()
+    callers = causes.callers.copy()
     callers[target[known] + first] = source[known] + first
     return without_cycles(callers)
 

@@ -193,14 +193,14 @@ class FlameView:
         return arrays + sum(_bytes(text) for text in texts)
 
 
-def flame_view(picture: Picture, found: Found | None, pixels: int) -> FlameView:
+def flame_view(picture: Picture, matches: Found | None, pixels: int) -> FlameView:
     """Return the positions, colours and texts of frames in a figure of this width."""
     frames = picture.frames
     count = len(frames)
     left, width = frames.left, frames.total / max(int(frames.total[0]), 1)
     looks = [picture.look(frame) for frame in range(count)]
-    lit = np.ones(count, bool) if found is None else found.lit
-    outlined = np.zeros(count, bool) if found is None else found.lit & (width * pixels > _LEAST_OUTLINED)
+    lit = np.ones(count, bool) if matches is None else matches.lit
+    outlined = np.zeros(count, bool) if matches is None else matches.lit & (width * pixels > _LEAST_OUTLINED)
     labels = {}
     for frame in np.argsort(-width, kind="stable")[:_MOST_LABELS].tolist():
         if text := _label(picture.name(frame), width[frame] * pixels, whole=bool(frames.folded[frame])):

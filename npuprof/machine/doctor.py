@@ -117,11 +117,11 @@ FRONT_ENDS: tuple[FrontEnd, ...] = (
 def look() -> list[Found]:
     """Check every front end; installed ones are probed concurrently."""
     with ThreadPoolExecutor(4) as pool:
-        found = {result.name: result for result in pool.map(_look_at, FRONT_ENDS)}
-    found["msprof"] = _msprof()
-    found["simulator"] = Found("simulator", "ok", "the embedded simulated NPU; its times are estimates", {})
+        by_name = {result.name: result for result in pool.map(_look_at, FRONT_ENDS)}
+    by_name["msprof"] = _msprof()
+    by_name["simulator"] = Found("simulator", "ok", "the embedded simulated NPU; its times are estimates", {})
     order = ("acl", "torch_npu", "mindspore", "tensorflow", "msprof", "kineto", "simulator")
-    return [found[name] for name in order]
+    return [by_name[name] for name in order]
 
 
 def _look_at(front_end: FrontEnd) -> Found:
@@ -239,7 +239,7 @@ def _packages() -> Finding:
 
 
 def _front_ends() -> list[Finding]:
-    return [Finding(f"front end {found.name}", found.state, found.detail) for found in look()]
+    return [Finding(f"front end {result.name}", result.state, result.detail) for result in look()]
 
 
 def _hardware() -> Finding:

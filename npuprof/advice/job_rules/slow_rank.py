@@ -25,12 +25,12 @@ def check(facts: JobFacts) -> Finding:
     if facts.job is None or facts.absent:
         return Finding(NAME, "cannot tell", collect="the profiles of all ranks, with collectives")
     own = facts.own_ns()
-    found = [(rank, peers) for peers in facts.peers() for rank in _slow(own[peers])]
-    if not found:
+    slow = [(rank, peers) for peers in facts.peers() for rank in _slow(own[peers])]
+    if not slow:
         return Finding(NAME, "clean")
-    gains = [_gain(facts, rank, peers) for rank, peers in found]
-    at = int(np.argmax([own[rank] - own[peers].median() for rank, peers in found]))
-    (rank, peers), gain = found[at], gains[at]
+    gains = [_gain(facts, rank, peers) for rank, peers in slow]
+    at = int(np.argmax([own[rank] - own[peers].median() for rank, peers in slow]))
+    (rank, peers), gain = slow[at], gains[at]
     beyond = int(own[rank] - own[peers].drop(rank).median())
     hidden = gain is not None and gain < _WORTH * facts.step_ns
     part, why = _why(facts, rank, peers)

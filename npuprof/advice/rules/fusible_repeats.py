@@ -57,26 +57,26 @@ def check(facts: Facts) -> Finding:
     at_most = np.array([_time(kernels, rows, gaps=gaps) for rows in sequences], np.int64)
     if of_all * facts.kernels_per_step(at_most) <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean")
-    found = [_repeat(facts, rows, int(most)) for rows, most in zip(sequences, at_most, strict=True)]
-    found = sorted((one for one in found if one.saved_ns > 0), key=lambda one: -one.saved_ns)
-    saved = facts.kernels_per_step(of_all * np.array([one.saved_ns for one in found]))
+    saving = [_repeat(facts, rows, int(most)) for rows, most in zip(sequences, at_most, strict=True)]
+    saving = sorted((one for one in saving if one.saved_ns > 0), key=lambda one: -one.saved_ns)
+    saved = facts.kernels_per_step(of_all * np.array([one.saved_ns for one in saving]))
     if saved <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=saved)
-    types = [kernels["op_type"].iloc[one.rows[0]].astype(str).tolist() for one in found[:_MOST]]
+    types = [kernels["op_type"].iloc[one.rows[0]].astype(str).tolist() for one in saving[:_MOST]]
     texts = [
         f"{', '.join(names)} ({'; '.join([f'{len(one.rows):,} times', *_lines(facts, one)])})"
-        for names, one in zip(types, found, strict=False)
+        for names, one in zip(types, saving, strict=False)
     ]
     return Finding(
         NAME,
         "fires",
         title="Sequences of small kernels come again and again",
-        cost_ns=facts.kernels_per_step(of_all * np.array([one.total_ns for one in found])),
+        cost_ns=facts.kernels_per_step(of_all * np.array([one.total_ns for one in saving])),
         gain_hi_ns=saved,
         detail=f"{'; '.join(texts)}: each as one kernel would take up to {duration(saved)} a step less",
         action=", ".join(dict.fromkeys(_fused(names) for names in types)),
         table="kernels",
-        rows=kernels.iloc[np.sort(np.concatenate([one.rows.ravel() for one in found]))],
+        rows=kernels.iloc[np.sort(np.concatenate([one.rows.ravel() for one in saving]))],
     )
 
 
@@ -89,8 +89,8 @@ def _sequences(kernels: pd.DataFrame) -> list[Int64]:
     same_stream = (stream[order][1:] == stream[order][:-1]).all(axis=1)
     ends = np.flatnonzero(~(same_stream & _connected(kernels, order, codes))) + 1
     apart, place = np.insert(codes, ends, -1), np.insert(order, ends, -1)  # no sequence goes on behind an end
-    found = repeats(apart, at_least=_AT_LEAST)
-    return [place[begins[:, np.newaxis] + np.arange(length)] for length, begins in found]
+    sequences = repeats(apart, at_least=_AT_LEAST)
+    return [place[begins[:, np.newaxis] + np.arange(length)] for length, begins in sequences]
 
 
 def _connected(kernels: pd.DataFrame, order: Int64, codes: Int64) -> Bools:

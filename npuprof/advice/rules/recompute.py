@@ -29,11 +29,11 @@ def check(facts: Facts) -> Finding:
     if not in_engine.any() or not operators["input_shapes"].notna().any() or not len(facts.tables["kernels"]):
         return Finding(NAME, "cannot tell", collect="shapes, and operators of forward and backward pass")
     again = _again(facts, in_engine)
-    found, first = facts.causes, facts.causes.first_row["operators"]
-    wanted = np.zeros(len(found.callers), bool)
+    causes, first = facts.causes, facts.causes.first_row["operators"]
+    wanted = np.zeros(len(causes.callers), bool)
     wanted[first : first + len(operators)] = again
     kernels = facts.tables["kernels"]
-    rows = kernels[nearest(found.callers, found.launchers, wanted) >= 0]
+    rows = kernels[nearest(causes.callers, causes.launchers, wanted) >= 0]
     cost = facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64))
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)
@@ -54,15 +54,15 @@ def check(facts: Facts) -> Finding:
 
 def _again(facts: Facts, in_engine: Bools) -> Bools:
     """Return which operators of the backward pass are, some in a row, those of the forward pass."""
-    operators, found = facts.tables["operators"], facts.causes
-    first = found.first_row["operators"]
+    operators, causes = facts.tables["operators"], facts.causes
+    first = causes.first_row["operators"]
     own = slice(first, first + len(operators))
-    library, engine = np.zeros(len(found.callers), bool), np.zeros(len(found.callers), bool)
+    library, engine = np.zeros(len(causes.callers), bool), np.zeros(len(causes.callers), bool)
     library[own] = schema.matching(operators["name"], lambda name: bool(_LIBRARY.match(name)))
     engine[own] = in_engine
-    above = np.where(found.callers >= 0, nearest(found.callers, found.callers, library), -1)
+    above = np.where(causes.callers >= 0, nearest(causes.callers, causes.callers, library), -1)
     rows = np.flatnonzero(library[own] & (above[own] < 0))
-    node = nearest(found.callers, rows + first, engine)
+    node = nearest(causes.callers, rows + first, engine)
     thread = operators["thread_id"].to_numpy(np.int64)[rows]
     order = np.lexsort((operators["start_ns"].to_numpy(np.int64)[rows], node, thread))
     rows, node, thread = rows[order], node[order], thread[order]

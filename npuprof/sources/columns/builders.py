@@ -176,15 +176,15 @@ def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = No
     if kinds <= {int, type(None)}:
         try:
             numbers = values if len(kinds) < 2 else [ABSENT if v is None else v for v in values]
-            found = np.array(numbers, dtype=np.int64)
-            if np.count_nonzero(found == ABSENT) == (values.count(None) if len(kinds) > 1 else 0):
-                return found  # else one is the number that stands for none
+            converted = np.array(numbers, dtype=np.int64)
+            if np.count_nonzero(converted == ABSENT) == (values.count(None) if len(kinds) > 1 else 0):
+                return converted  # else one is the number that stands for none
         except OverflowError:
             pass  # one does not fit: read one by one
-    found = np.array([_whole(value) for value in values], dtype=np.int64)
-    if lost is not None and (count := _lost(values, found == ABSENT)):
+    converted = np.array([_whole(value) for value in values], dtype=np.int64)
+    if lost is not None and (count := _lost(values, converted == ABSENT)):
         lost(count)
-    return found
+    return converted
 
 
 def _lost(values: Sequence[Any], absent: Records) -> int:
@@ -210,10 +210,10 @@ def floats(values: Sequence[Any], lost: Callable[[int], None] | None = None) -> 
             return np.array(values, dtype=np.float64)
         except OverflowError:
             pass  # one does not fit: read one by one
-    found = np.array([_float(value) for value in values], dtype=np.float64)
-    if lost is not None and (count := _lost(values, np.isnan(found))):
+    converted = np.array([_float(value) for value in values], dtype=np.float64)
+    if lost is not None and (count := _lost(values, np.isnan(converted))):
         lost(count)
-    return found
+    return converted
 
 
 def _float(value: Any) -> float | None:

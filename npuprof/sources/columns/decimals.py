@@ -66,13 +66,13 @@ def scaled(texts: Sequence[str], multiplier: int, *, exponents: bool = True) -> 
 
 def scaled_column(column: Any, multiplier: int, *, exponents: bool = True) -> tuple[Int64, Bools]:
     """Return what :func:`scaled` returns, for an Arrow array of text; null is not valid."""
-    found = _by_arrow(column, multiplier)
-    if found is not None:
-        return found
+    converted = _by_arrow(column, multiplier)
+    if converted is not None:
+        return converted
     plain = np.asarray(pc.match_substring_regex(column, _PLAIN).fill_null(False))
     values, valid = np.zeros(len(column), np.int64), np.zeros(len(column), np.bool_)
-    if (found := _by_arrow(column.filter(pa.array(plain)), multiplier)) is not None:
-        values[plain], valid[plain] = found
+    if (converted := _by_arrow(column.filter(pa.array(plain)), multiplier)) is not None:
+        values[plain], valid[plain] = converted
     rows = np.flatnonzero(~plain)
     for row, text in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
         exact = None if text is None else scaled_one(text, multiplier, exponents=exponents)
@@ -200,10 +200,10 @@ def column_ns(values: list[Any], *, exponents: bool = False) -> tuple[Int64, Boo
         return scaled(values, US_TO_NS, exponents=exponents)
     if kinds == {str, type(None)}:  # names of processes have no time
         valid = np.array([value is not None for value in values])
-        found = np.zeros(len(values), np.int64)
-        found[valid], valid[valid] = scaled(
+        times = np.zeros(len(values), np.int64)
+        times[valid], valid[valid] = scaled(
             [value for value in values if value is not None], US_TO_NS, exponents=exponents
         )
-        return found, valid
+        return times, valid
     texts = ["" if value is None else str(value) for value in values]
     return scaled(texts, US_TO_NS, exponents=exponents or float in kinds)

@@ -59,13 +59,13 @@ def step_numbers(names: Iterable[tuple[Key, str | None]], notes: Notes, source: 
     notes, source
         Where a number that no step can have is noted, and the input's name.
     """
-    found = {}
+    numbers = {}
     for key, name in names:
         if match := _STEP_NAME.fullmatch(name or ""):
-            found[key] = int(match[1])
+            numbers[key] = int(match[1])
         elif _TOO_LARGE.fullmatch(name or ""):
             notes.warning(source, "a step has a number that is too large for one; its range is shown, but is no step")
-    return found
+    return numbers
 
 
 def step_of(steps: pd.DataFrame | None, start_ns: Int64) -> Any:
@@ -107,8 +107,8 @@ def launch_times(tables: Mapping[str, pd.DataFrame], frame: pd.DataFrame) -> Int
     distinct, first = np.unique(ids, return_index=True)
     wanted = frame["connection_id"].to_numpy(dtype=np.int64, na_value=-1)
     place = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
-    found = (distinct[place] == wanted) & (wanted >= 0)
-    times[found] = _call_times(tables, api)[first[place[found]]]
+    matched = (distinct[place] == wanted) & (wanted >= 0)
+    times[matched] = _call_times(tables, api)[first[place[matched]]]
     return times
 
 

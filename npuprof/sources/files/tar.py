@@ -154,12 +154,12 @@ def _facts(content: bytes) -> dict[bytes, bytes]:
         If it is damaged: without its path, the member would get another name.
     """
     facts, place = {}, 0
-    while found := _FACT.match(content, place):
-        end = place + int(found[1])
-        if end <= found.end() or end > len(content):
+    while match := _FACT.match(content, place):
+        end = place + int(match[1])
+        if end <= match.end() or end > len(content):
             break
-        if found[2] in (b"path", b"size", b"mtime") or found[2].startswith(_SPARSE):
-            facts[found[2]] = content[found.end() : end - 1]
+        if match[2] in (b"path", b"size", b"mtime") or match[2].startswith(_SPARSE):
+            facts[match[2]] = content[match.end() : end - 1]
         place = end
     if place < len(content):
         raise tarfile.ReadError("a header is damaged: it describes no member")

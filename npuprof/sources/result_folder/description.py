@@ -71,11 +71,11 @@ def describe(layout: Layout, notes: Notes) -> Info:
     )
     if any(key in profiler_info.plain for key in _MINDSPORE_KEYS):
         info.collector, info.source = "mindspore", "mindspore text result"
-    found = {
+    versions = {
         name: profiler_info.take(key, str, "")
         for name, key in (("torch_npu", "torch_npu_version"), ("mindspore", "ms_version"), ("cann", "cann_version"))
     }
-    info.versions = {name: version for name, version in found.items() if version}
+    info.versions = {name: version for name, version in versions.items() if version}
     parameters, config = profiler_info.part("profiler_parameters"), profiler_info.part("config")
     info.options = _mindspore_options(parameters) if parameters.plain else _options(config)
     if jit_level := profiler_info.take("jit_level", str, ""):

@@ -228,10 +228,10 @@ def lost_arguments(layout: Layout, events: Sequence[Event], columns: Mapping[str
 def _keys_of_each(events: Sequence[Event]) -> Sequence[Collection[str]]:
     """Return the argument names of each event, decoded in one call where all can be read."""
     with suppress(*UNREADABLE):
-        found: list[dict[str, msgspec.Raw]] = _LISTED_KEYS.decode(
+        keys: list[dict[str, msgspec.Raw]] = _LISTED_KEYS.decode(
             b"[" + b",".join([event.args for event in events]) + b"]"
         )
-        return found
+        return keys
     return list(map(keys_of, events))
 
 
