@@ -36,7 +36,8 @@ _FORMAT = "npuprof-recording"
 _MAX_METADATA_BYTES = 1 << 20
 _MAX_MESSAGE_BYTES = 126  # what pyACL keeps of a marker's message
 _INSTEAD = "load the PROF_* directory next to it instead"
-_MAX_BYTES = 16 << 20  # it holds options, metadata, step times and the list of files; more is not ours
+_MAX_BYTES = 64 << 20  # options, metadata, the list of files, and a million steps; more is not ours
+_MANY_STEPS = 1_000  # of more, the file is not laid out for readers
 _MAX_FILES = 50_000
 _REWRITTEN = frozenset({FILE_NAME, JOURNAL_FILE_NAME, STACKS_JOURNAL_FILE_NAME, METADATA_FILE_NAME})
 _OF_PARSERS = frozenset(
@@ -123,7 +124,8 @@ class Recording:
         """Write ``recording.json`` atomically; raise an NpuprofError if that fails."""
         plain = {"format": _FORMAT, "version": 1, **asdict(self)}
         del plain["directory"]  # a recording may be moved
-        atomic.write(self.directory / FILE_NAME, json.dumps(plain, indent=1).encode())
+        layout = 1 if len(self.steps) < _MANY_STEPS else None
+        atomic.write(self.directory / FILE_NAME, json.dumps(plain, indent=layout).encode())
 
     def write_metadata(self) -> None:
         """Write the metadata as ``profiler_metadata.json``, where the frameworks' tools look for it."""

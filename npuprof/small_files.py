@@ -9,8 +9,10 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from npuprof.texts import repaired
+from npuprof.texts import repaired_json
 
+_CONTAINER_BYTES, _VALUE_BYTES = 72, 40  # of memory, for one or two bytes of text
+_MAX_DECODED = 256 << 20
 _WHOLE = range(-(1 << 63), 1 << 63)
 
 
@@ -22,14 +24,16 @@ def read_json(path: Path, max_bytes: int) -> Any:
     OSError
         If the file cannot be read.
     ValueError
-        If it is larger than `max_bytes`, or is not JSON.
+        If it is larger than `max_bytes`, holds more values than a small file does, or is not JSON.
     """
     with path.open("rb") as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise ValueError(f"it is larger than {max_bytes >> 20} MiB")
+    if _CONTAINER_BYTES * sum(map(content.count, (b"[", b"{"))) + _VALUE_BYTES * content.count(b",") > _MAX_DECODED:
+        raise ValueError(f"it holds more values than fit into {_MAX_DECODED >> 20} MiB")
     try:
-        return repaired(json.loads(content.decode("utf-8", "replace").removeprefix("\ufeff")))
+        return json.loads(repaired_json(content).decode().removeprefix("\ufeff"))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 

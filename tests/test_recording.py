@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -69,3 +72,34 @@ def test_keys_of_a_newer_version_are_left_out(tmp_path: Path) -> None:
     text = '{"format": "npuprof-recording", "name": "n", "collector": "acl", "simulated": false, "future": 1}'
     (tmp_path / FILE_NAME).write_text(text)
     assert Recording.read(tmp_path).collector == "acl"
+
+
+@pytest.mark.slow
+def test_the_steps_of_a_long_run_are_read_again(tmp_path: Path) -> None:
+    start = 1_763_600_000_000_000_000
+    steps = [(number, start + number * 10**6, start + (number + 1) * 10**6) for number in range(200_000)]
+    Recording(tmp_path, "a run of weeks", "acl", False, steps=steps).write()
+    assert (tmp_path / FILE_NAME).stat().st_size < (64 << 20) / 5  # a million would be read too
+    read = Recording.read(tmp_path)
+    assert read.problems == []
+    assert tuple(read.steps[-1]) == steps[-1]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda file: file.truncate(4 << 30), "larger than 64 MiB"),
+        (lambda file: file.write(b'{"x": [' + b"[[[{}]]]," * 1_000_000 + b"{}]}"), "holds more values than fit"),
+    ],
+    ids=["sparse", "many values"],
+)
+def test_what_was_made_to_fill_memory_does_not(tmp_path: Path, make: Callable[[BinaryIO], object], told: str) -> None:
+    with (tmp_path / FILE_NAME).open("wb") as file:
+        make(file)
+    tracemalloc.start()
+    try:
+        with pytest.raises(SourceError, match=told):
+            Recording.read(tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 200 << 20
+    finally:
+        tracemalloc.stop()
