@@ -30,6 +30,17 @@ def read_json(path: Path, max_bytes: int) -> Any:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise ValueError(f"it is larger than {max_bytes >> 20} MiB")
+    return decode(content)
+
+
+def decode(content: bytes) -> Any:
+    """Decode the text of a small JSON file; invalid UTF-8 and half characters are replaced.
+
+    Raises
+    ------
+    ValueError
+        If it holds more values than a small file does, or is not JSON.
+    """
     if _CONTAINER_BYTES * sum(map(content.count, (b"[", b"{"))) + _VALUE_BYTES * content.count(b",") > _MAX_DECODED:
         raise ValueError(f"it holds more values than fit into {_MAX_DECODED >> 20} MiB")
     try:

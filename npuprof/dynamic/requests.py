@@ -8,7 +8,6 @@ out, as the frameworks do; keys for when and where to record must be right, and 
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import stat
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from npuprof.errors import OptionsError, SourceError
 from npuprof.options import Options, has_value, lacks, lenient
 from npuprof.options.specification import FRONT_ENDS
 from npuprof.options.values import listed
+from npuprof.small_files import decode
 
 FILE_NAME = "profiler_config.json"
 _MAX_BYTES = 1 << 20
@@ -95,8 +95,8 @@ def read_file(path: Path) -> tuple[dict[str, Any], os.stat_result]:
     if len(content) > _MAX_BYTES:
         raise SourceError(f"{path} has over {_MAX_BYTES} bytes: it cannot be a {FILE_NAME}")
     try:
-        plain = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        plain = decode(content)
+    except ValueError as error:
         raise SourceError(
             f"{path} is not JSON, or is half written ({error}): mend it, it is read again then"
         ) from error

@@ -9,16 +9,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.options import FRAMEWORK_NAMES
 from npuprof.options.metric_names import NATIVE
-from npuprof.small_files import convert
+from npuprof.small_files import convert, decode
 from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.result_folder.layout import Layout
-from npuprof.texts import repaired_json
 
 _MAX_BYTES = 64 << 20
 _LEVELS: dict[str, str | int] = {"Level_none": "none", "LevelNone": "none", "Level0": 0, "Level1": 1, "Level2": 2}
@@ -142,8 +139,8 @@ def load(path: Path | None, notes: Notes) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        plain = msgspec.json.decode(repaired_json(read_head(path, _MAX_BYTES).removeprefix(b"\xef\xbb\xbf")))
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        plain = decode(read_head(path, _MAX_BYTES))
+    except (OSError, ValueError) as error:
         notes.warning(path.name, f"cannot be read: {error}")
         return {}
     if not isinstance(plain, dict):

@@ -5,7 +5,6 @@ Source: raw/FORMAT.md sections 1, 2.2 to 2.5.
 
 from __future__ import annotations
 
-import json
 import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,9 +14,8 @@ from typing import Any
 
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.small_files import read_fields
+from npuprof.small_files import decode, read_fields
 from npuprof.sources.raw.metadata.control_types import CpuFacts, DeviceFacts, InfoFile, MomentFile, SampleFile
-from npuprof.texts import repaired
 
 _MAX_BYTES = 4 << 20  # control files hold a few kilobytes
 _ANCHOR_LINE = re.compile(r"^\s*(clock_monotonic_raw|cntvct|cntvct_diff)\s*:\s*(-?\d{1,19})\b", re.MULTILINE)
@@ -149,8 +147,8 @@ def _read_json(directory: Path, name: str, kind: type[Any], notes: Notes) -> Map
     if not text:
         return {}
     try:
-        plain = repaired(json.loads(text))
-    except (ValueError, RecursionError) as error:
+        plain = decode(text.encode())
+    except ValueError as error:
         notes.warning(directory.name, f"{name} is damaged ({error}); its facts are missing")
         return {}
     if not isinstance(plain, dict):
