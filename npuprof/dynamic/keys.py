@@ -5,18 +5,45 @@ Source: collectors/FRONTENDS.md sections 1 and 2; the vendors' pages on dynamic 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import GenericAlias
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from npuprof.errors import OptionsError
 from npuprof.options import AIC_METRICS, HOST_SYS, values
 from npuprof.options.metric_names import NATIVE, NUMBERED
+from npuprof.small_files import convert
 
 _MAX_STEP = 1 << 53  # what JSON's numbers hold exactly
 _MAX_RANKS = 1 << 20
 
 Taker = Callable[[str, Any], Any]
+
+
+def _as_it_is(_name: str, value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a value of the file must be.
+
+    Attributes
+    ----------
+    type
+        The type that it is converted to.
+    words
+        The same for messages: ``a whole number of at least 1``.
+    take
+        Returns what a value of the type, of a key with a name, means to npuprof, or raises an OptionsError.
+    """
+
+    type: Any
+    words: str
+    take: Taker = _as_it_is
 
 
 @dataclass(frozen=True)
@@ -27,68 +54,67 @@ class Key:
     ----------
     default
         Its value in the template, and in a file without the key; None if templates leave it out.
-    take
-        Converts the value for npuprof, or raises :class:`npuprof.errors.OptionsError`.
+    kind
+        What its value must be.
     option
         The field of :class:`npuprof.options.Options` that it sets; empty for other keys.
     """
 
     default: Any
-    take: Taker
+    kind: Kind
     option: str = ""
 
+    def take(self, name: str, value: Any) -> Any:
+        """Return what a value of the file means to npuprof.
 
-def _whole(least: int, most: int = _MAX_STEP) -> Taker:
-    def take(name: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise OptionsError(f"{name} must be a whole number of at least {least}, not {value!r}")
-        return value
-
-    return take
-
-
-def _chosen(meanings: Mapping[Any, Any]) -> Taker:
-    """Return a converter of words or numbers to their meanings."""
-
-    def take(name: str, value: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, (str, int, type(None))) or value not in meanings:
-            raise OptionsError(f"{name} must be one of {values.listed(meanings)}, not {value!r}")
-        return meanings[value]
-
-    return take
+        Raises
+        ------
+        OptionsError
+            If it has another type, or is not among the allowed values.
+        """
+        try:
+            typed = convert(value, self.kind.type)
+        except ValueError:
+            raise OptionsError(f"{name} must be {self.kind.words}, not {value!r}") from None
+        return self.kind.take(name, typed)
 
 
-def _any_of(meanings: Mapping[str, str]) -> Taker:
-    def take(name: str, value: Any) -> tuple[str, ...]:
-        given = [value] if isinstance(value, str) else value
-        if not isinstance(given, list) or any(not isinstance(word, str) or word not in meanings for word in given):
-            raise OptionsError(f"{name} must be a list of any of {values.listed(meanings)}, not {value!r}")
-        return tuple(meanings[word] for word in given)
-
-    return take
+def _whole(least: int) -> Kind:
+    return Kind(Annotated[int, Meta(ge=least, le=_MAX_STEP)], f"a whole number of at least {least}")
 
 
-def _words(name: str, value: Any) -> tuple[str, ...]:
-    return values.words(name, value if value is not None else ())
+def _among(allowed: Iterable[Any]) -> Any:
+    """Return the type of these values."""
+    return Literal.__getitem__(tuple(allowed))
 
 
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise OptionsError(f"{name} must be text, not {value!r}")
-    return value or "./"
+def _chosen(meanings: Mapping[Any, Any]) -> Kind:
+    """Return the kind of words or numbers that stand for their meanings."""
+    return Kind(_among(meanings), f"one of {values.listed(meanings)}", lambda _, value: meanings[value])
 
 
-def _ranks(name: str, value: Any) -> tuple[int, ...]:
-    if not isinstance(value, list) or len(value) > _MAX_RANKS:
-        raise OptionsError(f"{name} must be a list of ranks, such as [0, 8], not {value!r}")
-    return tuple(_whole(0)(name, rank) for rank in value)
+def _any_of(meanings: Mapping[str, str]) -> Kind:
+    def take(_name: str, value: str | list[str]) -> tuple[str, ...]:
+        return tuple(meanings[word] for word in ([value] if isinstance(value, str) else value))
+
+    word = _among(meanings)
+    return Kind(word | GenericAlias(list, (word,)), f"a list of any of {values.listed(meanings)}", take)
 
 
-def _object(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise OptionsError(f"{name} must be a JSON object, not {value!r}")
-    return value
-
+_FLAG = Kind(bool, "True or False")
+_OBJECT = Kind(dict[str, Any], "a JSON object")
+_TEXT = Kind(str, "text", lambda _, value: value or "./")
+_WORDS = Kind(str | list[str] | None, "a list of words", lambda name, value: values.words(name, value or ()))
+_MILLISECONDS = Kind(
+    Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)] | None,
+    "a number of milliseconds of at least 0",
+    values.at_least_zero,
+)
+_RANKS = Kind(
+    Annotated[list[Annotated[int, Meta(ge=0, le=_MAX_STEP)]], Meta(max_length=_MAX_RANKS)],
+    "a list of ranks, such as [0, 8]",
+    lambda _, value: tuple(value),
+)
 
 _ACTIVITIES = {"CPU": "cpu", "NPU": "npu", "GPU": "gpu"}
 _EXPORT_TYPES = {"text": "text", "db": "db", "Text": "text", "Db": "db"}
@@ -101,50 +127,50 @@ _MINDSPORE_METRICS: Mapping[Any, str | None] = {"AiCoreNone": None, "None": None
 
 # Keys of either file. The key npuprof holds options by name, which override the other keys.
 _EITHER: Mapping[str, Key] = {
-    "is_rank": Key(False, values.flag),
-    "rank_list": Key([], _ranks),
-    "metadata": Key({}, _object),
-    "npuprof": Key({}, _object),
+    "is_rank": Key(False, _FLAG),
+    "rank_list": Key([], _RANKS),
+    "metadata": Key({}, _OBJECT),
+    "npuprof": Key({}, _OBJECT),
 }
 _IN_BOTH: Mapping[str, Key] = {
     "activities": Key(["CPU", "NPU"], _any_of(_ACTIVITIES), "activities"),
-    "analyse": Key(False, values.flag),
-    "record_shapes": Key(False, values.flag, "shapes"),
-    "profile_memory": Key(False, values.flag, "memory"),
-    "with_stack": Key(False, values.flag, "stacks"),
+    "analyse": Key(False, _FLAG),
+    "record_shapes": Key(False, _FLAG, "shapes"),
+    "profile_memory": Key(False, _FLAG, "memory"),
+    "with_stack": Key(False, _FLAG, "stacks"),
 }
 
 TORCH_NPU_SPECIAL: Mapping[str, Key] = {
     "profiler_level": Key("Level0", _chosen({**_LEVELS, "Level_none": "none"}), "level"),
     # torch_npu writes its own words; some versions write the native library's.
     "aic_metrics": Key("AiCoreNone", _chosen({"AiCoreNone": "none", **_METRICS, **NATIVE}), "aic_metrics"),
-    "l2_cache": Key(False, values.flag, "l2"),
-    "op_attr": Key(False, values.flag, "op_attr"),
-    "gc_detect_threshold": Key(None, values.at_least_zero, "gc_detect_threshold"),
-    "data_simplification": Key(True, values.flag, "data_simplification"),
-    "record_op_args": Key(False, values.flag, "record_op_args"),
+    "l2_cache": Key(False, _FLAG, "l2"),
+    "op_attr": Key(False, _FLAG, "op_attr"),
+    "gc_detect_threshold": Key(None, _MILLISECONDS, "gc_detect_threshold"),
+    "data_simplification": Key(True, _FLAG, "data_simplification"),
+    "record_op_args": Key(False, _FLAG, "record_op_args"),
     "export_type": Key(["text"], _any_of(_EXPORT_TYPES), "export_type"),
-    "msprof_tx": Key(False, values.flag),
-    "mstx": Key(False, values.flag),
+    "msprof_tx": Key(False, _FLAG),
+    "mstx": Key(False, _FLAG),
     "host_sys": Key([], _any_of(_HOST_SYS), "host_sys"),
-    "mstx_domain_include": Key([], _words, "mstx_domain_include"),
-    "mstx_domain_exclude": Key([], _words, "mstx_domain_exclude"),
-    "sys_io": Key(False, values.flag, "sys_io"),
-    "sys_interconnection": Key(False, values.flag, "sys_interconnection"),
+    "mstx_domain_include": Key([], _WORDS, "mstx_domain_include"),
+    "mstx_domain_exclude": Key([], _WORDS, "mstx_domain_exclude"),
+    "sys_io": Key(False, _FLAG, "sys_io"),
+    "sys_interconnection": Key(False, _FLAG, "sys_interconnection"),
 }
 
 TORCH_NPU: Mapping[str, Key] = {
     **_IN_BOTH,
-    "prof_dir": Key("./", _text),
-    "async_mode": Key(False, values.flag),
-    "with_flops": Key(False, values.flag, "flops"),
-    "with_modules": Key(False, values.flag, "modules"),
+    "prof_dir": Key("./", _TEXT),
+    "async_mode": Key(False, _FLAG),
+    "with_flops": Key(False, _FLAG, "flops"),
+    "with_modules": Key(False, _FLAG, "modules"),
     "active": Key(1, _whole(1)),
     "warmup": Key(0, _whole(0)),
     "start_step": Key(0, _whole(-1)),
     **_EITHER,
-    "is_valid": Key(None, values.flag),
-    "experimental_config": Key({name: key.default for name, key in TORCH_NPU_SPECIAL.items()}, _object),
+    "is_valid": Key(None, _FLAG),
+    "experimental_config": Key({name: key.default for name, key in TORCH_NPU_SPECIAL.items()}, _OBJECT),
 }
 
 MINDSPORE: Mapping[str, Key] = {
@@ -155,21 +181,21 @@ MINDSPORE: Mapping[str, Key] = {
     "analyse_mode": Key(-1, _chosen({-1: "", 0: "sync", 1: "async"})),
     **_IN_BOTH,
     "export_type": Key(["text"], _any_of(_EXPORT_TYPES), "export_type"),
-    "mstx": Key(False, values.flag),
-    "parallel_strategy": Key(False, values.flag, "parallel_strategy"),
-    "data_simplification": Key(True, values.flag, "data_simplification"),
-    "l2_cache": Key(False, values.flag, "l2"),
-    "prof_path": Key("./", _text),
-    "mstx_domain_include": Key([], _words, "mstx_domain_include"),
-    "mstx_domain_exclude": Key([], _words, "mstx_domain_exclude"),
+    "mstx": Key(False, _FLAG),
+    "parallel_strategy": Key(False, _FLAG, "parallel_strategy"),
+    "data_simplification": Key(True, _FLAG, "data_simplification"),
+    "l2_cache": Key(False, _FLAG, "l2"),
+    "prof_path": Key("./", _TEXT),
+    "mstx_domain_include": Key([], _WORDS, "mstx_domain_include"),
+    "mstx_domain_exclude": Key([], _WORDS, "mstx_domain_exclude"),
     "host_sys": Key([], _any_of(_HOST_SYS), "host_sys"),
-    "sys_io": Key(False, values.flag, "sys_io"),
-    "sys_interconnection": Key(False, values.flag, "sys_interconnection"),
+    "sys_io": Key(False, _FLAG, "sys_io"),
+    "sys_interconnection": Key(False, _FLAG, "sys_interconnection"),
     **_EITHER,
     # Of MindSpore before 2.5.
     "aicore_metrics": Key(None, _chosen(_MINDSPORE_METRICS), "aic_metrics"),
     "profile_framework": Key(None, _chosen({-1: "", 0: "all", 1: "time", "all": "all", "time": "time", None: ""})),
-    "profile_communication": Key(None, values.flag),
+    "profile_communication": Key(None, _FLAG),
 }
 
 DIALECTS: Mapping[str, Mapping[str, Key]] = {"torch_npu": TORCH_NPU, "mindspore": MINDSPORE}

@@ -191,7 +191,7 @@ def test_the_ranks_that_are_meant(plain: dict[str, Any], meant: set[int]) -> Non
         ({"activities": ["TPU"]}, "activities must be a list of any of CPU, NPU, GPU"),
         ({"activities": "all"}, "activities must be a list"),
         ({"rank_list": "0"}, r"rank_list must be a list of ranks"),
-        ({"rank_list": [-1]}, "rank_list must be a whole number"),
+        ({"rank_list": [-1]}, "rank_list must be a list of ranks"),
         ({"metadata": []}, "metadata must be a JSON object"),
         ({"experimental_config": None}, "experimental_config must be a JSON object"),
         ({"prof_dir": 1}, "prof_dir must be text"),
