@@ -1,0 +1,168 @@
+"""How the explorer's timeline moves in JupyterLab: ``python -m tests.benchmarks.bench_explorer_page [SLICES ...]``.
+
+For runs of a hundred thousand and of a million slices, or as many as are given, in headless Chromium without a GPU: the
+time to build the index; from running the cell that shows the explorer to its first picture; frames a second and the
+slowest frames while the timeline is dragged; from a key to the picture that it moves, at the 50th and 95th percentile;
+and how much larger the heap is than with the empty notebook.
+
+``NPUPROF_BEFORE`` may name a working tree of an earlier commit, such as one whose timeline is a plotly figure: it is
+measured in the same way, in turn, for each number of slices.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+from tests import pace
+from tests.browser.conftest import _CHROMIUM_FLAGS, _served
+from tests.browser.notebook_page import Desk, NotebookPage, settle
+
+_SLICES = (100_000, 1_000_000)
+_HERE = Path(__file__).parents[2]
+_KEYS = "wwwwwdadaddaawsdawdsadawsdadwsdaadwsaddadasdwsaddawa"
+_WAIT_MS = 600_000
+
+_BUILD = """\
+import sys
+sys.path[:0] = [{tree!r}]
+for name in [name for name in sys.modules if name.split(".")[0] in ("npuprof", "tests")]: del sys.modules[name]
+import time
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from npuprof.notebook.explorer.tabs import explorer_of
+from tests import factories
+tables = factories.profile({launches})
+explorer = explorer_of(Profile(Decoded(tables=tables, info=factories.info(), notes=Notes(), statistics={{}})))
+began = time.perf_counter()
+explorer.timeline
+print(f"built in {{time.perf_counter() - began:.2f}} s")
+"""
+_SHOW = 'explorer.open("Timeline"); explorer.widget'
+
+# Each tree's picture: the first one is there, one more is drawn, and where it is.
+_CANVAS = "document.querySelector('.npuprof-timeline[data-drawn]')"
+_PLOTLY = "document.querySelector('.npuprof-timeline .js-plotly-plot')"
+_THERE = f"() => {_CANVAS} || ({_PLOTLY}?._fullLayout && {_PLOTLY}.querySelector('.trace.bars .point'))"
+_WATCH = f"""() => {{
+    globalThis.frames_ = [];
+    globalThis.drawn_ = [];
+    globalThis.asked_ = [];
+    let last = 0;
+    const frame = (now) => {{ if (last) frames_.push(now - last); last = now; requestAnimationFrame(frame); }};
+    requestAnimationFrame(frame);
+    const stamp = () => drawn_.push(performance.now());
+    const root = {_CANVAS};
+    if (root) new MutationObserver(stamp).observe(root, {{attributes: true, attributeFilter: ['data-drawn']}});
+    else {_PLOTLY}.on('plotly_afterplot', stamp);
+    addEventListener('keydown', (event) => asked_.push(event.timeStamp), {{capture: true}});
+}}"""
+
+
+def _measure(desk: Desk, tree: Path, slices: int) -> None:
+    notebook = desk.open(
+        [_BUILD.format(tree=str(tree), launches=slices * 100 // 530), _SHOW],
+        own_kernel=True,
+        own_page=True,
+        height=1200,
+    )
+    page = notebook.page
+    page.set_default_timeout(_WAIT_MS)
+    built = notebook.run(0).locator(".jp-OutputArea-output").inner_text().strip()
+    empty = _heap_mb(page)
+    first = _first_picture_s(notebook)
+    settle(page)
+    heap = _heap_mb(page) - empty
+    page.evaluate(_WATCH)
+    rate, slowest = _frames_of_a_drag(page)
+    keys = sorted(_key_ms(page, key) for key in _KEYS)
+    p95 = keys[int(0.95 * (len(keys) - 1))]
+    print(
+        f"{slices:>12,} slices in {tree.name}: {built}, first picture {first * 1e3:,.0f} ms, "
+        f"dragging {rate:.0f} frames/s (95 % within {slowest:.0f} ms), "
+        f"key to picture p50 {statistics.median(keys):.0f} ms, p95 {p95:.0f} ms, "
+        f"heap +{heap:.0f} MB",
+        flush=True,
+    )
+    desk.close_notebooks()
+
+
+def _first_picture_s(notebook: NotebookPage) -> float:
+    notebook.cell(1).locator(".cm-content").click()
+    began = time.perf_counter()
+    notebook.page.keyboard.press("Control+Enter")
+    notebook.page.wait_for_function(_THERE, polling=10)
+    return time.perf_counter() - began
+
+
+def _frames_of_a_drag(page: Any) -> tuple[float, float]:
+    """Drag the picture to and fro; give frames a second, and what 95 of 100 frames do not exceed in milliseconds."""
+    move = page.locator(".npuprof-timeline").get_by_role("radio", name="move")
+    if move.count():
+        move.click()
+    canvas = page.locator(".npuprof-timeline .stick > canvas")
+    box = (canvas.last if canvas.count() else page.locator(".npuprof-timeline .nsewdrag").first).bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + min(box["height"], 300) / 2
+    page.mouse.click(x, y)
+    page.evaluate("() => document.querySelector('.npuprof-timeline').focus()")
+    for _ in range(4):
+        page.keyboard.press("w")
+        page.wait_for_timeout(500)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.evaluate("() => { frames_.length = 0; }")
+    for to in (-0.3, 0.3, -0.2, 0.2):
+        page.mouse.move(x + to * box["width"], y, steps=60)
+    frames = sorted(page.evaluate("() => frames_"))
+    page.mouse.up()
+    return 1e3 * len(frames) / sum(frames), frames[int(0.95 * (len(frames) - 1))]
+
+
+def _key_ms(page: Any, key: str) -> float:
+    """Press a key; give the milliseconds until the picture that it moves is drawn."""
+    page.evaluate("() => { drawn_.length = 0; asked_.length = 0; }")
+    page.keyboard.press(key)
+    page.wait_for_function("() => asked_.length && drawn_.some((one) => one > asked_[0])", polling=5)
+    taken: float = page.evaluate("() => drawn_.find((one) => one > asked_[0]) - asked_[0]")
+    page.wait_for_timeout(150)
+    return taken
+
+
+def _heap_mb(page: Any) -> float:
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    session.send("Performance.enable")
+    metrics = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+    return float(metrics["JSHeapUsedSize"]) / 1e6
+
+
+def main() -> None:
+    """Measure and print."""
+    trees = [_HERE, *([Path(os.environ["NPUPROF_BEFORE"])] if "NPUPROF_BEFORE" in os.environ else [])]
+    path = os.environ.get("NPUPROF_CHROMIUM") or shutil.which("chromium")
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {pace.seconds(1):.1f} times slower than at rest")
+    with (
+        tempfile.TemporaryDirectory() as home,
+        _served("jupyterlab", Path(home)) as lab,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=path, args=_CHROMIUM_FLAGS)
+        context = browser.new_context()
+        context.set_default_timeout(_WAIT_MS)
+        for slices in [int(word) for word in sys.argv[1:]] or _SLICES:
+            for tree in trees:
+                _measure(Desk(lab, context), tree, slices)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
