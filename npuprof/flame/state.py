@@ -46,8 +46,6 @@ class FlameGraph(Observed):
         The current search, and whether it is a regular expression.
     cursor
         The frame under the keyboard cursor; 0 is the root.
-    pixels
-        The width of the view.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], info: Info) -> None:
@@ -63,7 +61,6 @@ class FlameGraph(Observed):
         self.orientation: Orientation = "icicle"
         self.text, self.regex = "", False
         self.cursor = 0
-        self.pixels = 1200
         self._matches: npt.NDArray[np.bool_] | None = None
         self._sums: dict[Scope, dict[Weight, Sums]] = {}
         self._picture: Picture | None = None
@@ -169,11 +166,6 @@ class FlameGraph(Observed):
                 self.text = text
         finally:
             self._tell()
-
-    def resize(self, pixels: int) -> None:
-        """Set the width of the view."""
-        self.pixels = min(max(pixels, 200), 8_000)
-        self._tell()
 
     def point(self, frame: int) -> None:
         """Move the cursor to a frame."""

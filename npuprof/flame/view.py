@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.arrays import Float64
+from npuprof.arrays import Float64, Uint8
 from npuprof.figures.chart import label
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, device_family, shade
 from npuprof.flame.fold import Frames, Root
@@ -18,6 +18,7 @@ from npuprof.flame.search import Found
 from npuprof.flame.tree import MergedCalls, Sums, Weight
 from npuprof.quantities import count as count_text
 from npuprof.quantities import duration as duration_text
+from npuprof.quantities import printable
 from npuprof.quantities import share as share_text
 
 TITLES: Mapping[Weight, str] = {
@@ -137,114 +138,92 @@ MATCH = "#d55e00"
 """Outline of a frame that matches the search."""
 
 MOST_BYTES = 300_000
-"""Approximate maximum size of a zoom's answer; hover texts of the narrowest frames are dropped first."""
+"""Approximate maximum size of a zoom's answer; the facts of the narrowest frames are dropped first."""
 
-_ROOM_FOR_HOVER = 220_000
-_LONGEST_NAME = 80
-_SHORT_NAME = 12
-_LEAST_PIXELS = 0.35  # of a frame that the pointer can find
-_LEAST_OUTLINED = 4.0  # pixels: the outlines of narrower ones would hide their colours
-_PALE = 0.28
-_CHARACTER_PIXELS = 6.7  # of the figure's font, at its widest common letters
-_WIDE_CHARACTER = "\u1100"  # from here on letters may be twice as wide
-_LEAST_CHARACTERS = 4  # of a name that is cut; shorter ones are shown where all of them fits
-_MOST_LABELS = 400
+_ROOM_FOR_FACTS = 180_000
+_NAME_LENGTHS = (200, 60, 16)
+_ROOM_FOR_NAMES = 100_000
+_LEAST_PART = 0.0002  # of a picture: what the pointer can find
 
 
 @dataclass(frozen=True)
-class FlameView:
-    """The numbers and texts of a drawn view.
+class FlameColumns:
+    """The frames of a view for a page that draws them; one element a frame.
 
     Attributes
     ----------
+    level
+        The depth below the root.
     left, width
-        Horizontal extent of each frame, as parts of the root.
-    outline
-        The outline colour of each frame, or of all.
-    hover, label
-        Escaped texts; labels only on frames that are wide enough.
+        Horizontal extent, as parts of the root.
+    lit
+        0 where a search fades the frame, else 1.
+    folded
+        1 for callees that are folded into one frame.
+    look
+        The index of its colour and text colour in `looks`.
+    names, facts
+        Texts, not escaped; facts only of the widest frames for which there is room.
     """
 
-    level: npt.NDArray[np.float32]
+    level: npt.NDArray[np.uint16]
     left: Float64
     width: Float64
-    colour: list[str]
-    opacity: npt.NDArray[np.float32]
-    outline: list[str] | str
-    outline_width: npt.NDArray[np.float32]
-    hover: list[str]
-    label_level: npt.NDArray[np.float32]
-    label_left: Float64
-    label: list[str]
-    ink: list[str]
-    levels: int
+    lit: Uint8
+    folded: Uint8
+    look: npt.NDArray[np.uint16]
+    looks: list[tuple[str, str]]
+    names: list[str]
+    facts: list[list[str]]
 
     @property
     def size_bytes(self) -> int:
         """Approximate size to send: arrays as they are, texts as JSON."""
         arrays = sum(value.nbytes for value in vars(self).values() if isinstance(value, np.ndarray))
-        texts = (
-            *self.hover,
-            *self.label,
-            *self.colour,
-            *self.ink,
-            *([self.outline] if isinstance(self.outline, str) else self.outline),
-        )
-        return arrays + sum(_bytes(text) for text in texts)
+        facts = (line for lines in self.facts for line in lines)
+        return arrays + sum(_bytes(text) for text in (*self.names, *facts))
 
 
-def flame_view(picture: Picture, matches: Found | None, pixels: int) -> FlameView:
-    """Return the positions, colours and texts of frames in a figure of this width."""
+def flame_columns(picture: Picture, matches: Found | None) -> FlameColumns:
+    """Return the frames of a view; all are lit without a search."""
     frames = picture.frames
     count = len(frames)
-    left, width = frames.left, frames.total / max(int(frames.total[0]), 1)
+    width = frames.total / max(int(frames.total[0]), 1)
     looks = [picture.look(frame) for frame in range(count)]
-    lit = np.ones(count, bool) if matches is None else matches.lit
-    outlined = np.zeros(count, bool) if matches is None else matches.lit & (width * pixels > _LEAST_OUTLINED)
-    labels = {}
-    for frame in np.argsort(-width, kind="stable")[:_MOST_LABELS].tolist():
-        if text := _label(picture.name(frame), width[frame] * pixels, whole=bool(frames.folded[frame])):
-            labels[frame] = text
-    labelled = np.array(list(labels), np.int64)
-    return FlameView(
-        level=frames.depth.astype(np.float32),
-        left=left,
+    distinct = {look: at for at, look in enumerate(dict.fromkeys(looks))}
+    return FlameColumns(
+        level=frames.depth.astype(np.uint16),
+        left=frames.left,
         width=width,
-        colour=[colour for colour, _ in looks],
-        opacity=np.where(lit, 1.0, _PALE).astype(np.float32),
-        outline=[MATCH if is_outlined else FAINT for is_outlined in outlined.tolist()] if outlined.any() else FAINT,
-        outline_width=np.where(outlined, 2.0, np.where(width * pixels > _LEAST_OUTLINED, 0.5, 0)).astype(np.float32),
-        hover=_hover(picture, width * pixels),
-        label_level=frames.depth[labelled].astype(np.float32),
-        label_left=left[labelled],
-        label=list(labels.values()),
-        ink=[looks[frame][1] if lit[frame] else FOREGROUND for frame in labels],
-        levels=int(frames.depth.max()) + 1,
+        lit=np.ones(count, np.uint8) if matches is None else matches.lit.astype(np.uint8),
+        folded=(frames.folded > 0).astype(np.uint8),
+        look=np.array([distinct[look] for look in looks], np.uint16),
+        looks=list(distinct),
+        names=_names(picture),
+        facts=_facts(picture, width),
     )
 
 
-def _label(name: str, pixels: float, *, whole: bool) -> str:
-    """Return the part of a name that fits, escaped; with `whole`, all of it or nothing."""
-    wide = 2 if any(letter >= _WIDE_CHARACTER for letter in name) else 1
-    characters = int(pixels / (_CHARACTER_PIXELS * wide) - 1)
-    if characters < (len(name) if whole else min(len(name), _LEAST_CHARACTERS)):
-        return ""
-    return label(name, min(characters, _LONGEST_NAME))
-
-
-def _hover(picture: Picture, pixels: Float64) -> list[str]:
-    """Return the full texts of the widest frames, and the names of other frames that the pointer can hit."""
-    texts = [""] * len(pixels)
-    room = _ROOM_FOR_HOVER
-    for frame in np.argsort(-pixels, kind="stable").tolist():
-        if pixels[frame] < _LEAST_PIXELS:
+def _names(picture: Picture) -> list[str]:
+    """Return the names of all frames, cut to the first length at which there is room for all."""
+    recorded = [picture.name(frame) for frame in range(len(picture.frames))]
+    for longest in _NAME_LENGTHS:
+        names = [printable(name, longest) for name in recorded]
+        if sum(map(_bytes, names)) <= _ROOM_FOR_NAMES:
             break
-        text = picture.hover(frame, _LONGEST_NAME if room > 0 else _SHORT_NAME)
-        if room < 0:
-            text = text.partition("<br>")[0]
-        texts[frame] = text
-        room -= _bytes(text)
-    return texts
+    return names
+
+
+def _facts(picture: Picture, width: Float64) -> list[list[str]]:
+    """Return the facts of the widest frames."""
+    facts: list[list[str]] = [[] for _ in range(len(width))]
+    room = _ROOM_FOR_FACTS
+    for frame in np.argsort(-width, kind="stable").tolist():
+        if width[frame] < _LEAST_PART or room < 0:
+            break
+        facts[frame] = picture.facts(frame)
+        room -= sum(map(_bytes, facts[frame]))
+    return facts
 
 
 def _bytes(text: str) -> int:

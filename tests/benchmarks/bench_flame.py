@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from npuprof.flame.scope import Scope
 from npuprof.flame.state import FlameGraph
-from npuprof.flame.view import flame_view
+from npuprof.flame.view import flame_columns
 from npuprof.notebook.explorer.flame_graph import FlameFigure
 from tests import factories
 
@@ -44,11 +44,11 @@ def _measure(calls: int, *, own_names: bool) -> None:
     )
     flame.look_at(Scope())
     flame.weigh("device")
-    figure = FlameFigure(flame, lambda _: None)
+    figure = FlameFigure(flame, lambda _: None, lambda _: None)
     taken = []
     for at in range(_ZOOMS):
         frames_ms = _measured_ms(flame.picture)
-        view_ms = _measured_ms(lambda: flame_view(flame.picture(), flame.found(), flame.pixels))
+        view_ms = _measured_ms(lambda: flame_columns(flame.picture(), flame.found()))
         figure_ms = _measured_ms(figure.draw)  # with the view once more
         taken.append(frames_ms + figure_ms)
         picture = flame.picture()

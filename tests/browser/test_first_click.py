@@ -26,7 +26,7 @@ _SHOWN = {
 }
 _PLOTS = {
     "Timeline": (".npuprof-timeline", ".stick > canvas >> nth=1"),
-    "Flame graph": (".npuprof-flame", ".js-plotly-plot .main-svg"),
+    "Flame graph": (".npuprof-flame", ".flamebox canvas"),
 }
 
 

@@ -1,4 +1,4 @@
-"""The flame graph as widgets: controls, search, a figure whose traces are updated in place, and the selected frame."""
+"""The flame graph as widgets: controls, search, a canvas, and the selected frame."""
 
 from __future__ import annotations
 
@@ -8,164 +8,88 @@ from html import escape
 from typing import Any
 
 import ipywidgets as widgets
-import plotly.graph_objects as go
+import numpy as np
 
 from npuprof.errors import OptionsError
 from npuprof.exports.html import AS_TEXT
-from npuprof.figures.colours import FAMILIES, FOREGROUND, MODEBAR
-from npuprof.figures.embed import CONFIG
+from npuprof.figures.colours import FAMILIES
 from npuprof.flame.figure import nothing
 from npuprof.flame.scope import Scope
 from npuprof.flame.state import FlameGraph, press
-from npuprof.flame.view import TITLES, FlameView, amount_text, flame_view
-from npuprof.notebook.explorer.browser_events import FLAME_CLASS, FLAME_SCROLLED_CLASS, FlameKeys
+from npuprof.flame.view import TITLES, amount_text, flame_columns
+from npuprof.notebook.explorer.canvas import FlameCanvas, Message, as_bytes
 from npuprof.notebook.explorer.controls import button, search_fields, side_by_side
-from npuprof.notebook.explorer.live import LiveFigure
 from npuprof.quantities import printable
-
-_FRAME_TRACE, _LABEL_TRACE = range(2)
-_LEVEL_PIXELS = 20
-_TOP_PIXELS, _BOTTOM_PIXELS = 34, 8
-_SIDE_PIXELS = 4
-_LEAST_LEVELS = 4
-_THICKNESS = 0.94
-_LABEL_PIXELS = 4.0  # from a frame's left edge to its name
-_HOVER = {"bgcolor": "#20262c", "bordercolor": FOREGROUND, "font": {"color": "#f5f5f5"}}  # legible on any colour
-_CURSOR = {
-    "type": "rect",
-    "xref": "x",
-    "yref": "y",
-    "line": {"color": "#0072b2", "width": 2.5},
-    "fillcolor": "rgba(255,255,255,0.35)",  # the line alone is invisible on a frame of the same colour
-}
 
 
 class FlameFigure:
-    """Shows a flame graph in a figure.
+    """Shows a flame graph on a canvas.
 
     Parameters
     ----------
     flame
         The state to show.
-    on_frame
-        Called with the number of a clicked frame.
+    on_frame, on_key
+        Called with the number of a clicked frame, and with a key.
 
     Attributes
     ----------
     widget
-        The figure.
+        The widget of the page.
     size_bytes
         The approximate size of the last update.
     """
 
-    def __init__(self, flame: FlameGraph, on_frame: Callable[[int], None]) -> None:
+    def __init__(self, flame: FlameGraph, on_frame: Callable[[int], None], on_key: Callable[[str], None]) -> None:
         self._flame = flame
-        self._on_frame = on_frame
+        self._on_frame, self._on_key = on_frame, on_key
         self.size_bytes = 0
-        self.widget = LiveFigure(data=_traces(), layout=_layout())
-        self.widget._config = {**CONFIG, "responsive": False, "doubleClick": False, "scrollZoom": False}
-        self.widget.data[_FRAME_TRACE].on_click(self._clicked)
+        self.widget = FlameCanvas(self._asked)
         self.draw()
-
-    def fit(self, width: int) -> None:
-        """Set the width of the figure, in pixels, as reported by the browser."""
-        if width > 0:
-            self._flame.resize(width - 2 * _SIDE_PIXELS)
 
     def draw(self) -> None:
         """Draw the picture."""
         flame = self._flame
         picture = flame.picture()
-        shown = flame_view(picture, flame.found(), flame.pixels)
+        shown = flame_columns(picture, flame.found())
         self.size_bytes = shown.size_bytes
-        with self.widget.batch_update():
-            self._draw_frames(shown)
-            self._draw_cursor()
-            layout = self.widget.layout
-            levels = max(shown.levels, _LEAST_LEVELS)
-            edges = [-0.5, levels - 0.5]
-            layout.yaxis.range = edges if flame.orientation == "flame" else edges[::-1]
-            layout.width = flame.pixels + 2 * _SIDE_PIXELS
-            layout.height = _TOP_PIXELS + _BOTTOM_PIXELS + _LEVEL_PIXELS * levels
-            simulated = "<b>simulated NPU</b> · " if flame.info.simulated else ""
-            amount = amount_text(int(picture.frames.total[0]), picture.weight)
-            layout.title.text = f"<sub>{simulated}{TITLES[picture.weight]}: {amount}</sub>"
-            layout.annotations = [] if picture.frames.total[0] else [_said(nothing(picture))]
+        simulated = "simulated NPU · " if flame.info.simulated else ""
+        amount = amount_text(int(picture.frames.total[0]), picture.weight)
+        arrays = {name: as_bytes(value) for name, value in vars(shown).items() if isinstance(value, np.ndarray)}
+        with self.widget.hold_sync():
+            self.widget.cursor = flame.cursor
+            self.widget.picture = {
+                **arrays,
+                "looks": shown.looks,
+                "names": shown.names,
+                "facts": shown.facts,
+                "levels": int(picture.frames.depth.max()) + 1,
+                "upwards": flame.orientation == "flame",
+                "searching": flame.found() is not None,
+                "title": f"{simulated}{TITLES[picture.weight]}: {amount}",
+                "nothing": "" if picture.frames.total[0] else nothing(picture),
+            }
 
     def draw_cursor(self) -> None:
         """Draw the cursor only."""
-        with self.widget.batch_update():
-            self._draw_cursor()
+        self.widget.cursor = self._flame.cursor
 
-    def _draw_frames(self, shown: FlameView) -> None:
-        frames, labels = self.widget.data[_FRAME_TRACE], self.widget.data[_LABEL_TRACE]
-        frames.y, frames.base, frames.x = shown.level, shown.left, shown.width
-        frames.marker.color, frames.marker.opacity = shown.colour, shown.opacity
-        frames.marker.line.color, frames.marker.line.width = shown.outline, shown.outline_width
-        frames.hovertext = shown.hover
-        labels.x, labels.y = shown.label_left + _LABEL_PIXELS / self._flame.pixels, shown.label_level
-        labels.text, labels.textfont.color = shown.label, shown.ink
-
-    def _draw_cursor(self) -> None:
-        flame = self._flame
-        frames, at = flame.picture().frames, flame.cursor
-        if not at:
-            self.widget.layout.shapes = []
-            return
-        left, level = float(frames.left[at]), int(frames.depth[at])
-        right = left + int(frames.total[at]) / int(frames.total[0])
-        edges = {"x0": left, "x1": right, "y0": level - _THICKNESS / 2, "y1": level + _THICKNESS / 2}
-        self.widget.layout.shapes = [{**_CURSOR, **edges}]
-
-    def _clicked(self, _trace: object, points: Any, _state: object) -> None:
-        if points.point_inds:
-            self._on_frame(int(points.point_inds[0]))
-
-
-def _said(text: str) -> dict[str, Any]:
-    return {"text": text, "showarrow": False, "x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper"}
-
-
-def _traces() -> list[Any]:
-    frames = go.Bar(
-        orientation="h",
-        width=_THICKNESS,
-        hovertemplate="%{hovertext}<extra></extra>",
-    )
-    labels = go.Scatter(mode="text", textfont={"size": 11}, hoverinfo="skip", textposition="middle right")
-    return [frames, labels]
-
-
-def _layout() -> dict[str, Any]:
-    removed = MODEBAR["remove"]
-    kept = [str(button) for button in removed] if isinstance(removed, list) else []
-    return {
-        "template": go.layout.Template(),
-        "title": {"text": "", "x": 0.01, "xref": "container", "y": 0.99, "yanchor": "top", "yref": "container"},
-        "barmode": "overlay",
-        "showlegend": False,
-        "margin": {"l": _SIDE_PIXELS, "r": _SIDE_PIXELS, "t": _TOP_PIXELS, "b": _BOTTOM_PIXELS},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": FOREGROUND, "size": 11},
-        "hovermode": "closest",
-        "hoverlabel": {"align": "left", "namelength": 0, **_HOVER},
-        "dragmode": False,
-        "modebar": {**MODEBAR, "remove": [*kept, "zoom", "pan", "zoomIn", "zoomOut", "autoScale", "resetScale"]},
-        "uirevision": "same",
-        "xaxis": {"visible": False, "fixedrange": True, "autorange": False, "range": [0, 1]},
-        "yaxis": {"visible": False, "fixedrange": True, "autorange": False},
-    }
+    def _asked(self, asked: Message) -> None:
+        frame, key = asked.get("frame"), asked.get("key")
+        if asked.get("kind") == "frame" and isinstance(frame, int):
+            self._on_frame(frame)
+        elif asked.get("kind") == "key" and isinstance(key, str):
+            self._on_key(key)
 
 
 _STYLE = """<style>
-.npuprof-flame:focus-visible { outline: 2px solid var(--jp-brand-color1, #0072b2); outline-offset: 2px; }
-.npuprof-flame .npuprof-flame-scrolled { overflow-y: auto; overflow-x: hidden; max-height: 640px; }
-.npuprof-flame .npuprof-flame-scrolled .bars path { cursor: pointer; }
 .npuprof-flame .widget-toggle-buttons { display: flex; flex-flow: row nowrap; align-items: center; }
 .npuprof-flame .widget-toggle-buttons > .widget-label { height: auto; margin: 0 4px 0 8px; }
 .npuprof-flame .long { overflow-wrap: anywhere; }
 </style>"""
+
+FLAME_CLASS = "npuprof-flame"
+"""Class of the box around controls and picture."""
 
 _FAMILIES = ("python", "operator", "api", "matrix", "vector", "movement", "wait")
 _WEIGHT_WORDS = {"host": "host time", "device": "device time", "count": "count"}
@@ -196,8 +120,7 @@ class FlameGraphView:
         self._flame = flame
         self._lock = threading.RLock()  # browser messages may arrive on another thread
         self._drawn = self._look()
-        self.figure = FlameFigure(flame, self._done(flame.zoom))
-        self._keys = FlameKeys(self._done(lambda key: press(flame, key)), self._done(self.figure.fit))
+        self.figure = FlameFigure(flame, self._done(flame.zoom), self._done(lambda key: press(flame, key)))
         self._found, self._path, self._frame = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self._up = button("Up", "U: show the caller of the frame at the top", self._done(flame.up))
         self._all = button("All", "0: show everything again", self._done(flame.show_all))
@@ -206,10 +129,8 @@ class FlameGraphView:
         self._update_texts()
 
     def _box(self) -> widgets.Widget:
-        place = widgets.Box([self.figure.widget], layout={"display": "block", "width": "100%"})
-        place.add_class(FLAME_SCROLLED_CLASS)
         rows = [side_by_side(self._view_controls()), side_by_side(self._search_controls())]
-        box = widgets.VBox([widgets.HTML(_STYLE), *rows, self._path, place, self._frame, _legend(), self._keys])
+        box = widgets.VBox([widgets.HTML(_STYLE), *rows, self._path, self.figure.widget, self._frame, _legend()])
         box.layout.width = "100%"
         box.add_class(FLAME_CLASS)
         return box
@@ -260,7 +181,7 @@ class FlameGraphView:
     def _look(self) -> tuple[object, ...]:
         """Return everything that a picture depends on."""
         flame = self._flame
-        return (flame.picture(), flame.orientation, flame.pixels, flame.text, flame.regex)
+        return (flame.picture(), flame.orientation, flame.text, flame.regex)
 
     def _changed(self) -> None:
         with self._lock:
@@ -268,10 +189,8 @@ class FlameGraphView:
             if look == self._drawn:
                 self.figure.draw_cursor()
             else:
-                before, self._drawn = self._drawn, look
+                self._drawn = look
                 self.figure.draw()
-                if before[:2] != look[:2]:
-                    self._keys.show_root(at_bottom=self._flame.orientation == "flame")
             self._update_texts()
 
     def _update_texts(self) -> None:

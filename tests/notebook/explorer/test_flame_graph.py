@@ -41,14 +41,12 @@ def _said(view: FlameGraphView) -> str:
 
 
 def _click(view: FlameGraphView, frame: int) -> None:
-    """Do what the front end does when a bar is clicked."""
-    points = {"trace_indexes": [0], "point_indexes": [frame], "xs": [0], "ys": [0]}
-    view.figure.widget._js2py_pointsCallback = {
-        "event_type": "plotly_click",
-        "points": points,
-        "device_state": {"alt": False, "ctrl": False, "meta": False, "shift": False, "button": 0, "buttons": 1},
-        "selector": None,
-    }
+    """Do what a page does when a frame is clicked."""
+    view.figure.widget._asked(None, {"kind": "frame", "frame": frame}, None)
+
+
+def _lit(view: FlameGraphView) -> Any:
+    return np.frombuffer(view.figure.widget.picture["lit"], np.uint8)
 
 
 def _frame(flame: FlameGraph, name: str) -> int:
@@ -60,8 +58,8 @@ def _frame(flame: FlameGraph, name: str) -> int:
 def test_one_figure_is_refilled_by_clicks_and_buttons() -> None:
     flame = _flame()
     view = FlameGraphView(flame)
-    figure, bars = view.figure.widget, view.figure.widget.data[0]
-    whole = len(bars.y)
+    figure = view.figure.widget
+    whole = len(figure.picture["names"])
     assert _button(view, "Up").disabled
 
     _click(view, _frame(flame, "train.py(20): step"))
@@ -69,13 +67,12 @@ def test_one_figure_is_refilled_by_clicks_and_buttons() -> None:
     assert flame.path() == ["train.py(1): main", "train.py(20): step"]
     assert "everything › train.py(1): main › train.py(20): step" in _said(view)
     assert view.figure.widget is figure
-    assert figure.data[0] is bars
-    assert 0 < len(bars.y) < whole
-    assert bars.hovertext[0].startswith("<b>train.py(20): step</b>")
+    assert 0 < len(figure.picture["names"]) < whole
+    assert figure.picture["names"][0] == "train.py(20): step"
     _button(view, "Up").click()
     assert flame.path() == ["train.py(1): main"]
     _button(view, "All").click()
-    assert len(bars.y) == whole
+    assert len(figure.picture["names"]) == whole
     assert _button(view, "All").disabled
 
 
@@ -90,10 +87,9 @@ def test_weight_part_and_shape_are_chosen_by_controls() -> None:
     _toggle(view, "flame").value = "flame"
 
     assert (flame.weight, flame.scope, flame.orientation) == ("device", Scope(1, 101), "flame")
-    low, high = view.figure.widget.layout.yaxis.range
-    assert low < high
-    assert "device time" in view.figure.widget.layout.title.text
-    assert "simulated NPU" in view.figure.widget.layout.title.text
+    picture = view.figure.widget.picture
+    assert picture["upwards"]
+    assert picture["title"].startswith("simulated NPU · device time: ")
     _choice(view, "Step").value = ""
     assert flame.scope == Scope(None, 101)
 
@@ -117,16 +113,15 @@ def test_a_search_tells_its_share_and_a_wrong_pattern_what_is_wrong() -> None:
 
     text.value = "aten::softmax"
     assert re.search(r'role="status">3 frames, [\d.]+ % of host time<', _said(view))
-    opacity = np.array(view.figure.widget.data[0].marker.opacity)
-    assert (opacity == 1).sum() == 3
+    assert _lit(view).sum() == 3
     _button(view, "Next").click()
     assert flame.picture().name(flame.cursor) == "aten::softmax"
-    assert len(view.figure.widget.layout.shapes) == 1
+    assert view.figure.widget.cursor == flame.cursor
 
     regex.value = True
     text.value = "("
     assert "cannot be read" in _said(view)
-    assert (np.array(view.figure.widget.data[0].marker.opacity) == 1).all()
+    assert (_lit(view) == 1).all()
     text.value = ""
     assert "cannot be read" not in _said(view)
 
@@ -136,23 +131,11 @@ def test_keys_of_the_browser_arrive_and_others_are_let_pass() -> None:
     flame = _flame()
     view = FlameGraphView(flame)
 
-    for content in ({"kind": "key", "key": "ArrowDown"}, {"kind": "key", "key": 7}, {"kind": "key"}, {}):
-        view._keys._receive(view._keys, content, None)
+    for content in ({"kind": "key", "key": "ArrowDown"}, {"kind": "key", "key": 7}, {"kind": "frame"}, {}, "text"):
+        view.figure.widget._asked(None, content, None)
 
     assert flame.picture().name(flame.cursor) == "train.py(1): main"
     assert "train.py(1): main" in _said(view)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("width", "pixels"), [(640, 632), (0, 1200), (-5, 1200), (3, 200), (10**9, 8_000)])
-def test_the_width_that_the_browser_tells_is_used(width: int, pixels: int) -> None:
-    flame = _flame()
-    view = FlameGraphView(flame)
-
-    view._keys.width = width
-
-    assert flame.pixels == pixels
-    assert view.figure.widget.layout.width == pixels + 8
 
 
 def test_names_are_escaped_wherever_they_are_told() -> None:
@@ -161,7 +144,7 @@ def test_names_are_escaped_wherever_they_are_told() -> None:
     _toggle(view, "device").value = "device"
     _click(view, _frame(flame, _HOSTILE))
 
-    said = _said(view) + str(view.figure.widget.to_dict())
+    said = _said(view)
     assert flame.path()[-1] == _HOSTILE
     assert "&lt;img" in said
     assert "<img" not in said
@@ -172,6 +155,5 @@ def test_a_run_with_nothing_to_show_says_so() -> None:
 
     view = FlameGraphView(flame)
 
-    (told,) = view.figure.widget.layout.annotations
-    assert told.text == "no number of calls and kernels in this run"
+    assert view.figure.widget.picture["nothing"] == "no number of calls and kernels in this run"
     assert flame.root == Root()

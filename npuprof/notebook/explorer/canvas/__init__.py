@@ -11,7 +11,7 @@ import numpy.typing as npt
 import traitlets
 
 _HERE = Path(__file__).parent
-_PARTS = ("base.js", "store.js", "layout.js", "draw.js", "keys.js", "panels.js", "timeline.js")
+_PARTS = ("base.js", "store.js", "layout.js", "draw.js", "keys.js", "panels.js", "timeline.js", "flame.js", "main.js")
 
 Message: TypeAlias = Mapping[str, Any]
 
@@ -52,6 +52,16 @@ class CanvasWidget(anywidget.AnyWidget):
     def _asked(self, _: object, content: object, __: object) -> None:
         if isinstance(content, dict):
             self._answer(content)
+
+
+class FlameCanvas(CanvasWidget):
+    """A flame graph: its picture and cursor are kept for pages that come later."""
+
+    picture = traitlets.Dict().tag(sync=True)
+    cursor = traitlets.Int(0).tag(sync=True)
+
+    def __init__(self, answer: Callable[[Message], None]) -> None:
+        super().__init__({"view": "flame"}, {}, answer)
 
 
 def as_bytes(array: npt.NDArray[Any]) -> memoryview:

@@ -538,29 +538,3 @@ function timelineView(store, model, el) {
         cancelAnimationFrame(frame);
     };
 }
-
-export default () => {
-    /** @type {any} */
-    let store = null;
-    return {
-        /** @param {{model: any}} context */
-        initialize({ model }) { store = makeStore(model); },
-        /** @param {{model: any, el: HTMLElement}} context */
-        render({ model, el }) {
-            /** @type {any} */
-            let close = () => {};
-            const open = () => {
-                try {
-                    store ??= makeStore(model);
-                    el.replaceChildren();
-                    close = timelineView(store, model, el);
-                } catch (error) {
-                    el.replaceChildren(make("div", { class: "failed", role: "alert" }, `npuprof: the timeline could not be drawn: ${error} `,
-                        make("button", { type: "button", text: "Try again", onclick: open })));
-                }
-            };
-            open();
-            return () => close();
-        },
-    };
-};

@@ -1,0 +1,29 @@
+// @ts-check
+// What a widget of the explorer is: the timeline or the flame graph, as its setup says.
+
+export default () => {
+    /** @type {any} */
+    let store = null;
+    const isTimeline = (/** @type {any} */ model) => model.get("setup").view === "timeline";
+    return {
+        /** @param {{model: any}} context */
+        initialize({ model }) { if (isTimeline(model)) store = makeStore(model); },
+        /** @param {{model: any, el: HTMLElement}} context */
+        render({ model, el }) {
+            /** @type {any} */
+            let close = () => {};
+            const open = () => {
+                try {
+                    el.replaceChildren();
+                    if (isTimeline(model)) close = timelineView(store ??= makeStore(model), model, el);
+                    else close = flameView(model, el);
+                } catch (error) {
+                    el.replaceChildren(make("div", { class: "failed", role: "alert" }, `npuprof: this view could not be drawn: ${error} `,
+                        make("button", { type: "button", text: "Try again", onclick: open })));
+                }
+            };
+            open();
+            return () => close();
+        },
+    };
+};
