@@ -17,6 +17,8 @@ from npuprof.sources.files.walk import Walk
 from npuprof.sources.selection import Moment, Selection, choose
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from npuprof.comparison import Comparison
     from npuprof.ranks.profile_set import ProfileSet
 
@@ -28,6 +30,7 @@ def load(
     steps: int | Iterable[int] | None = None,
     start: Moment | None = None,
     end: Moment | None = None,
+    client: Client | None = None,
 ) -> Profile | Any:
     """Read whatever an Ascend front end, or npuprof, left at a path.
 
@@ -54,6 +57,9 @@ def load(
         hold such nanoseconds. Rows that overlap the interval are kept whole, and the calls and operators that
         launched what the device did in it, so that links stay; intervals of `overlap` are cut at its bounds. Where
         nothing lies in it, the profile is empty and a note says when the run was.
+    client
+        A Dask client (``pip install "npuprof[cluster]"``) whose workers read the small files of many ranks, where they
+        see them under the same path; by default the one that is active in this process, else this machine reads.
 
     Returns
     -------
@@ -69,7 +75,7 @@ def load(
     OptionsError
         If an argument has a wrong value, or both steps and an interval are given.
     """
-    return open_path(path, source=source, steps=steps, start=start, end=end)
+    return open_path(path, source=source, steps=steps, start=start, end=end, client=client)
 
 
 def load_set(
@@ -79,12 +85,13 @@ def load_set(
     steps: int | Iterable[int] | None = None,
     start: Moment | None = None,
     end: Moment | None = None,
+    client: Client | None = None,
 ) -> ProfileSet:
     """Open all runs at a path as a set, even a single one; each is read on first use.
 
     Parameters
     ----------
-    path, source, steps, start, end
+    path, source, steps, start, end, client
         As for :func:`load`.
 
     Raises
@@ -95,7 +102,7 @@ def load_set(
         If an argument has a wrong value, or both steps and a time range are given.
     """
     root, walked, selection = _look(path, source, steps, start, end)
-    return _as_set(root, walked, selection)
+    return _as_set(root, walked, selection, client)
 
 
 def compare(
@@ -148,11 +155,11 @@ def _look(
     return root, detect(root, source), selection
 
 
-def _as_set(root: Path, walked: Walk[Run], selection: Selection | None) -> ProfileSet:
+def _as_set(root: Path, walked: Walk[Run], selection: Selection | None, client: Client | None) -> ProfileSet:
     from npuprof.ranks.profile_set import ProfileSet  # 25 ms that one run does not need
 
     try:
-        return ProfileSet(root, walked.found, [*walked.problems, *walked.left_out], selection)
+        return ProfileSet(root, walked.found, [*walked.problems, *walked.left_out], selection, client)
     except BaseException:
         walked.found[0].close()
         raise
@@ -165,11 +172,12 @@ def open_path(
     steps: int | Iterable[int] | None = None,
     start: Moment | None = None,
     end: Moment | None = None,
+    client: Client | None = None,
 ) -> Profile | ProfileSet:
     """Return a profile for one run, or a set for several; see :func:`load`."""
     root, walked, selection = _look(path, source, steps, start, end)
     if len(walked.found) > 1:
-        return _as_set(root, walked, selection)
+        return _as_set(root, walked, selection, client)
     run = walked.found[0]
     try:
         decoded = decode_run(run, selection)

@@ -7,25 +7,33 @@ from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
+from npuprof import tables
 from npuprof.info import Info
 from npuprof.profile_figures import Figures, with_fallback
+from npuprof.profiles import Profile
+from npuprof.ranks.entries import Entry, read_or_none
+from npuprof.sources.base import Decoded, PartName
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
-from npuprof.sources.global_ranks import groups_of, with_global_ranks
+from npuprof.sources.global_ranks import MATRIX, groups_of, with_global_ranks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import plotly.graph_objects as go
 
-    from npuprof.profiles import Profile
-
 
 class SetFigures(Figures):
-    """The figures of a :class:`npuprof.ranks.profile_set.ProfileSet`; every run is read for them."""
+    """The figures of a :class:`npuprof.ranks.profile_set.ProfileSet`.
+
+    Steps and the communication matrix are drawn of the small files of runs that were not read; for others all are read.
+    """
 
     root: Path
 
     if TYPE_CHECKING:
+        _entries: list[Entry]
+
+        def _pieces(self, part: PartName) -> dict[int, pd.DataFrame]: ...
 
         @property
         def cluster(self) -> Profile | None:
@@ -67,19 +75,29 @@ class SetFigures(Figures):
         )
 
     def _merged_info(self) -> Info:
-        runs = list(self)
-        chips = {run.info.chip for run in runs}
+        facts = [entry.known for entry in self._entries]
+        chips = {info.chip for info in facts}
         return Info(
             name=self.root.name,
             chip=chips.pop() if len(chips) == 1 else "",
-            simulated=any(run.info.simulated for run in runs),
+            simulated=any(info.simulated for info in facts),
         )
 
     def _step_parts(self) -> pd.DataFrame:
-        """Return the steps of every rank; for a rank without steps, the rows of the vendor's analysis of all ranks."""
+        """Return the steps of every rank; for a rank without steps, the rows of the vendor's analysis of all ranks.
+
+        A rank that was not read has the vendor's breakdown, if it has one, which does not tell waiting from moving.
+        """
         from npuprof.analysis.accounting import account
 
-        parts = [run.accounting.by_part() for run in self._rank_runs()]
+        small = {} if all(entry.profile for entry in self._entries) else self._pieces("step_times")
+        parts = []
+        for row, entry in enumerate(self._entries):
+            run = entry.profile
+            if run is None and row in small:
+                parts.append(account(every_table({"step_times": small[row]}), entry.info.rank).by_part())
+            elif not entry.is_cluster and (run := read_or_none(entry)) is not None:
+                parts.append(run.accounting.by_part())
         parts = [steps[steps["basis"] != "run"] for steps in parts]
         if self.cluster is not None:
             with_steps = {rank for steps in parts for rank in steps["rank"].dropna()}
@@ -92,7 +110,13 @@ class SetFigures(Figures):
         """Return the traffic of every rank by global rank; without any, that of the vendor's analysis of all ranks."""
         from npuprof.analysis.traffic import all_traffic, rank_traffic
 
-        runs = list(self._rank_runs())
+        small = {} if all(entry.profile for entry in self._entries) else self._pieces("communication_matrix")
+        runs: list[Decoded | Profile] = []
+        for row, entry in enumerate(self._entries):
+            if entry.profile is None and row in small:
+                runs.append(Decoded(every_table({}), entry.info, statistics={MATRIX: small[row]}))
+            elif not entry.is_cluster and (run := read_or_none(entry)) is not None:
+                runs.append(run)
         groups = groups_of(runs)
         parts = [rank_traffic(*with_global_ranks(run.tables, run.statistics, groups)) for run in runs]
         if not any(map(len, parts)) and self.cluster is not None:
@@ -109,6 +133,11 @@ class SetFigures(Figures):
     def _rank_runs(self) -> Iterator[Profile]:
         """Return the profile of each rank, without the vendor's analyses of all ranks."""
         return (run for run in self if run.info.source != CLUSTER_ANALYSIS)
+
+
+def every_table(some: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return every table: those given, the others empty."""
+    return {name: some[name] if name in some else tables.empty(name) for name in tables.NAMES}
 
 
 def _non_empty(parts: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:

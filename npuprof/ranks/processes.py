@@ -12,20 +12,22 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
-from contextlib import contextmanager
-from typing import Any
+from contextlib import closing, contextmanager
+from typing import Any, TypeVar
 
 from loky import ProcessPoolExecutor
 from loky.backend import resource_tracker
 from loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
 from npuprof.machine.environment import ASKING
-from npuprof.ranks.tasks import Failure, NoProcessesError, Task, outcome_of
+from npuprof.ranks.tasks import Died, Failure, NoProcessesError, Task, outcome_of
 from npuprof.sources.base import Decoded
 
 _TRACKERS = [getattr(of, "_resource_tracker", None) for of in (resource_tracker, multiprocessing.resource_tracker)]
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -53,25 +55,40 @@ class Processes:
             _end_trackers(self._trackers)
 
     def decode(self, tasks: Sequence[Task]) -> Generator[tuple[int, Decoded | Failure], None, None]:
-        """Yield the position and outcome of each task as it completes.
+        """Yield the position and outcome of each run as it is read, as :meth:`each`."""
+        with closing(self.each(outcome_of, tasks)) as outcomes:
+            for position, outcome in outcomes:
+                if isinstance(outcome, Died):
+                    problem = (
+                        f"{tasks[position].path} could not be read: {outcome.fate}; load it by itself to try again"
+                    )
+                    yield position, Failure(problem)
+                else:
+                    yield position, outcome
 
-        When a process dies, the remaining tasks are decoded singly, so that only a run that exceeds the memory fails.
+    def each(
+        self, function: Callable[[_Item], _Result], tasks: Sequence[_Item]
+    ) -> Generator[tuple[int, _Result | Died], None, None]:
+        """Yield the position and result of each task as it completes.
+
+        When a process dies, the remaining tasks are done singly, so that only a task that exceeds the memory fails.
         Close the generator, or leave the context, to end early.
         """
         left = dict(enumerate(tasks))
         try:
-            for position, outcome in self._outcomes(left, self._most):
+            for position, outcome in self._outcomes(function, left, self._most):
                 del left[position]
                 yield position, outcome
         except TerminatedWorkerError:
             for position, task in left.items():
                 try:
-                    yield from self._outcomes({position: task}, 1)
+                    yield from self._outcomes(function, {position: task}, 1)
                 except TerminatedWorkerError as error:
-                    problem = f"{task.path} could not be read: {_fate(error)}; load it by itself to try again"
-                    yield position, Failure(problem)
+                    yield position, Died(_fate(error))
 
-    def _outcomes(self, tasks: Mapping[int, Task], most: int) -> Generator[tuple[int, Decoded | Failure], None, None]:
+    def _outcomes(
+        self, function: Callable[[_Item], _Result], tasks: Mapping[int, _Item], most: int
+    ) -> Generator[tuple[int, _Result], None, None]:
         environment = {**dict.fromkeys(_ONE_THREAD, "1"), **{name: "" for name in ASKING if name in os.environ}}
         if not sys.executable or shutil.which(sys.executable) is None:
             raise NoProcessesError("there is no interpreter to start")
@@ -86,7 +103,7 @@ class Processes:
                 started.result()
             except (OSError, BrokenProcessPool) as error:
                 raise NoProcessesError(str(error)) from error
-            futures = {pool.submit(outcome_of, task): position for position, task in tasks.items()}
+            futures = {pool.submit(function, task): position for position, task in tasks.items()}
             for future in as_completed(futures):
                 yield futures.pop(future), future.result()
         except Exception:

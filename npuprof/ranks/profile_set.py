@@ -10,8 +10,9 @@ from html import escape
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from npuprof import atomic, interactive, tables
@@ -22,6 +23,7 @@ from npuprof.profiles import Exports, Profile
 from npuprof.ranks.answers import SetAnswers
 from npuprof.ranks.clocks import boot_of, clock_table
 from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
+from npuprof.ranks.executors import active_client
 from npuprof.ranks.figures import SetFigures
 from npuprof.ranks.parallelism import processes_for
 from npuprof.ranks.rank_discovery import (
@@ -31,12 +33,14 @@ from npuprof.ranks.rank_discovery import (
     places_of_ranks,
     referenced_ranks,
 )
+from npuprof.ranks.scan import Scan, by_run, scan
 from npuprof.ranks.tasks import NoProcessesError
 from npuprof.ranks.together import Part, labelled, nothing, together
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, PartName
+from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.detect import Run
-from npuprof.sources.global_ranks import groups_of, with_global_ranks
+from npuprof.sources.global_ranks import MATRIX, groups_of, with_global_ranks
 from npuprof.sources.selection import Selection
 from npuprof.sources.vendor_matrix import vendor_matrix
 from npuprof.texts import encodable, plain_lines
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 
     from npuprof.advice.finding import Finding
 _MAX_SHOWN = 40
+_SMALL: tuple[PartName, ...] = ("communication", "step_times")  # tables of which a rank has a small file
 
 
 class ProfileSet(SetAnswers, SetFigures, Exports):
@@ -71,13 +76,22 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
         Messages of the search for runs.
     selection
         The selected part of each run; by default all.
+    client
+        A Dask client whose workers read small parts of all ranks; by default the one that is active in this process.
     """
 
     def __init__(
-        self, root: Path, runs: Sequence[Run], problems: Sequence[str] = (), selection: Selection | None = None
+        self,
+        root: Path,
+        runs: Sequence[Run],
+        problems: Sequence[str] = (),
+        selection: Selection | None = None,
+        client: Any | None = None,
     ) -> None:
         self.root = root
         self._problems = list(problems)
+        self._client = client
+        self._scans: dict[PartName, Scan | None] = {}
         self._entries = sorted((describe(run, selection) for run in runs), key=_place)
 
     @property
@@ -134,8 +148,28 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
     @cached_property
     def _summed(self) -> set[int]:
         """The ranks in the vendor's communication matrices, which are read without the rest of the runs."""
-        runs = [entry for entry in self._entries if not entry.is_cluster]
-        return communicating_ranks(Decoded(info=entry.info, statistics=vendor_matrix(entry.run.path)) for entry in runs)
+        return communicating_ranks(self._with_matrix())
+
+    def _with_matrix(self) -> Iterator[Decoded | Profile]:
+        """Yield each run with the vendor's communication matrix and its facts; the whole run where it was read."""
+        parts = self._pieces("communication_matrix")
+        for row, entry in enumerate(self._entries):
+            if entry.profile is not None and not entry.is_cluster:
+                yield entry.profile
+            elif not entry.is_cluster:
+                statistics = {MATRIX: parts[row]} if row in parts else vendor_matrix(entry.run.path)
+                yield Decoded(info=entry.info, statistics=statistics)
+
+    def _scan(self, part: PartName) -> Scan | None:
+        """Return one part of all runs, read once from their small files; None where these have it of no run."""
+        if part not in self._scans:
+            self._scans[part] = scan(self.root, self._entries, part, self._client or active_client())
+        return self._scans[part]
+
+    def _pieces(self, part: PartName) -> dict[int, pd.DataFrame]:
+        """Return the rows of one part by row of :attr:`info`, of the runs whose small files have it."""
+        found = self._scan(part)
+        return {} if found is None else by_run(found)
 
     def _runs_read(self) -> list[Profile]:
         return [entry.profile for entry in self._entries if entry.profile is not None and not entry.is_cluster]
@@ -158,6 +192,22 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
                 f"the runs are of {len(clocks)} hosts, whose clocks may differ; clocks() estimates by how much, and "
                 "table(name, align=True) takes it off",
             )
+        for part, found in self._scans.items():
+            if found is None:
+                continue
+            lacking = [
+                row for row, entry in enumerate(self._entries) if row not in {*found.rows} and not entry.is_cluster
+            ]
+            for row in lacking[:_MAX_SHOWN]:
+                where = _below(self._entries[row].run, self.root)
+                notes.warning(
+                    where, f"there is no file of {part}, which other ranks have; at({row}) reads what there is"
+                )
+            for row, told in found.notes.items():
+                where = _below(self._entries[row].run, self.root)
+                for severity, source, message, count in told:
+                    add = {"info": notes.info, "warning": notes.warning}.get(severity, notes.error)
+                    add(where, f"{source}: {message}", count)
         for which, problem in self.failed.items():
             notes.error(f"rank {which}" if isinstance(which, int) else which, problem)
         return notes.to_frame()
@@ -205,7 +255,7 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
         return self
 
     def clocks(self) -> pd.DataFrame:
-        """Return the clock of each run, and estimated offsets between clocks; reads every run.
+        """Return the clock of each run, and estimated offsets between clocks.
 
         Returns
         -------
@@ -215,12 +265,17 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
             ``estimate`` or ``unknown``), and for an estimate the number of `collectives` and their `spread_ns`; see
             :mod:`npuprof.ranks.clocks` for its accuracy.
         """
-        entries = [entry for entry in self.read()._entries if not entry.is_cluster]
+        pieces = self._pieces("communication")
+        entries = [entry for entry in (self if pieces else self.read())._entries if not entry.is_cluster]
+        nothing_read = tables.empty("communication")
         return clock_table(
             [entry.info.rank for entry in entries],
             self._hosts()[: len(entries)],
             [boot_of(entry.run.path) for entry in entries],
-            [entry.profile.communication if entry.profile else tables.empty("communication") for entry in entries],
+            [
+                entry.profile.communication if entry.profile else pieces.get(row, nothing_read)
+                for row, entry in enumerate(entries)
+            ],
         )
 
     def table(self, name: str, *, align: bool = False) -> pd.DataFrame:
@@ -228,6 +283,10 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
 
         `run` is the row of :attr:`info`. Rows of a run keep their order: row numbers, as in ``links``, are within a
         run. A host table has the device of its run, if there is only one.
+
+        Until all runs are read (:meth:`read`), `communication` and `step_times` are taken from each rank's small files,
+        where these hold them: times, names and groups are the same there, what only a timeline has (`count`,
+        `data_type`) is absent.
 
         Parameters
         ----------
@@ -243,10 +302,43 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
         """
         if name not in tables.NAMES:
             raise NpuprofError(f"there is no table {name!r}; the tables are {', '.join(tables.NAMES)}")
-        entries, hosts = self.read()._entries, self._hosts()
-        ahead = self.clocks()["offset_ns"].dropna().to_dict() if align else {}
-        groups = groups_of(self._runs_read())
-        frames = [
+        unread = any(entry.profile is None for entry in self._entries if not entry.is_cluster)
+        if name not in _SMALL or not unread or (found := self._scan(name)) is None:
+            return self._whole_table(name, align=align)
+        ahead = self._ahead() if align else {}
+        rest = [row for row, entry in enumerate(self._entries) if row not in set(found.rows) and entry.profile]
+        of_read = self._labelled_runs(name, rest, ahead)
+        frames = [frame for frame in (self._labelled_scan(found, ahead), *of_read) if len(frame)]
+        return stacked(frames).sort_values("run", kind="stable", ignore_index=True) if frames else nothing(name)
+
+    def _ahead(self) -> dict[int, int]:
+        """Return by how much the clock of a run leads, by row of :attr:`info`, where that is known."""
+        offsets = self.clocks()["offset_ns"].dropna()
+        return {int(row): int(offset) for row, offset in zip(offsets.index, offsets, strict=True)}
+
+    def _labelled_scan(self, found: Scan, ahead: Mapping[int, int]) -> pd.DataFrame:
+        """Add rank and host to what small files hold, for all runs at once."""
+        runs = found.frame["run"].to_numpy(np.int64)
+        ranks = pd.array([entry.info.rank for entry in self._entries], "Int64")
+        columns: dict[str, Any] = {"rank": ranks[runs], "host": recoded(runs.astype(np.int32), self._hosts())}
+        if ahead and "start_ns" in found.frame:
+            late = np.zeros(len(self._entries), np.int64)
+            late[list(ahead)] = list(ahead.values())
+            columns["start_ns"] = found.frame["start_ns"].to_numpy(np.int64) - late[runs]
+        frame: pd.DataFrame = found.frame.assign(**columns)
+        return frame
+
+    def _whole_table(self, name: str, *, align: bool) -> pd.DataFrame:
+        """Stack a table of runs that are read as a whole."""
+        self.read()
+        ahead = self._ahead() if align else {}
+        frames = self._labelled_runs(name, range(len(self)), ahead)
+        return stacked(frames) if frames else nothing(name)
+
+    def _labelled_runs(self, name: str, rows: Sequence[int], ahead: Mapping[int, int]) -> list[pd.DataFrame]:
+        """Return a table of each of some runs that were read, if it has rows."""
+        groups, hosts = groups_of(self._runs_read()), self._hosts()
+        return [
             labelled(
                 with_global_ranks(entry.profile.tables, {}, groups)[0][name],
                 run=row,
@@ -255,10 +347,9 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
                 devices=entry.profile.info.devices,
                 ahead_ns=ahead.get(row, 0),
             )
-            for row, entry in enumerate(entries)
+            for row, entry in ((row, self._entries[row]) for row in rows)
             if entry.profile is not None and not entry.is_cluster and len(entry.profile.tables[name])
         ]
-        return stacked(frames) if frames else nothing(name)
 
     def _table(self, name: str) -> pd.DataFrame:
         return getattr(self, name) if name in ("info", "launches", "notes") else self.table(name)
@@ -278,7 +369,7 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
                 yield row, entry.profile
 
     def _merged_tables(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
-        ahead = self.clocks()["offset_ns"].dropna().to_dict()
+        ahead = self._ahead()
         return together([Part(run, ahead.get(row, 0)) for row, run in self._read_runs()], apart=apart)
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:

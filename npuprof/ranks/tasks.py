@@ -28,6 +28,13 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Died:
+    """Why the process of a task died."""
+
+    fate: str
+
+
+@dataclass(frozen=True)
 class Failure:
     """Why a run could not be read."""
 

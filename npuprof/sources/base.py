@@ -112,6 +112,26 @@ def size_of_files(root: Path) -> int:
     return total
 
 
+PartName: TypeAlias = Literal["step_times", "communication", "kernels", "communication_matrix"]
+"""What can be read of a run alone: tables, and a statistic."""
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A way to read one part of a run without the rest.
+
+    Attributes
+    ----------
+    files
+        The files that it is read of.
+    read
+        Return the run with this part.
+    """
+
+    files: tuple[Path, ...]
+    read: Callable[[], Decoded]
+
+
 @dataclass(frozen=True)
 class Source:
     """An on-disk format, listed in :mod:`npuprof.sources.registry`.
@@ -141,6 +161,8 @@ class Source:
         Whether it is an analysis of many runs.
     only_given
         Whether only the user's path is tried, not files below it, which are copies.
+    alone
+        Return how to read one part of a run without the rest; None where that takes as long as the whole run.
     """
 
     name: str
@@ -154,3 +176,4 @@ class Source:
     is_result_of_raw: bool = False
     of_many_runs: bool = False
     only_given: bool = False
+    alone: Callable[[Path, PartName], Alone | None] | None = None

@@ -16,7 +16,7 @@ from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.loading import open_path
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
-from npuprof.ranks import entries
+from npuprof.ranks import entries, processes
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.recording import Recording
 from npuprof.sources.base import Decoded
@@ -191,7 +191,7 @@ def test_where_no_process_can_be_started_it_reads_here(four: Path, monkeypatch: 
 
 @pytest.mark.slow
 def test_little_is_read_here(four: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries, "Processes", None)
+    monkeypatch.setattr(processes, "Processes", None)
     assert len(_open(four).table("tasks")) == 10
 
 

@@ -18,9 +18,10 @@ from functools import partial
 from pathlib import Path
 
 from npuprof.info import Info
-from npuprof.sources.base import Decoded, Preference, Source
+from npuprof.sources.base import Alone, Decoded, PartName, Preference, Source
 from npuprof.sources.forms.combination import read_forms
 from npuprof.sources.forms.discovery import Forms, find, find_loose
+from npuprof.sources.torch_npu.result import alone
 
 
 def _source(
@@ -28,6 +29,7 @@ def _source(
     serves: tuple[Preference, ...],
     forms_of: Callable[[Path], Forms | None],
     *,
+    alone: Callable[[Path, PartName], Alone | None] | None = None,
     is_result_of_raw: bool = False,
     only_given: bool = False,
 ) -> Source:
@@ -44,13 +46,20 @@ def _source(
         return Info(name=path.name, recording=path) if forms is None else forms.describe()
 
     return Source(
-        name, serves, recognises, read, describe=describe, is_result_of_raw=is_result_of_raw, only_given=only_given
+        name,
+        serves,
+        recognises,
+        read,
+        alone=alone,
+        describe=describe,
+        is_result_of_raw=is_result_of_raw,
+        only_given=only_given,
     )
 
 
 SOURCES = (
-    _source("forms", (None,), partial(find, raw=True), is_result_of_raw=True),
-    _source("forms.parsed_only", ("parsed",), find),
+    _source("forms", (None,), partial(find, raw=True), alone=alone, is_result_of_raw=True),
+    _source("forms.parsed_only", ("parsed",), find, alone=alone),
     _source("forms.copied_files", (None, "parsed"), find_loose, only_given=True),
 )
 """Forms including raw data, without raw data (``source="parsed"``), and files copied out of their result."""

@@ -32,7 +32,7 @@ from npuprof.texts import repaired_json
 
 TOTAL = "Total Op Info"
 _EARLIEST_MOMENT_US = 1e14  # in 1973; no duration is as long
-_MAX_BYTES = 512 << 20
+MAX_BYTES = 512 << 20
 _WHERE = ("step", "kind", "name", "group")
 TIMES = tuple(Times.__annotations__)
 BANDWIDTHS = tuple(key for key in Bandwidth.__annotations__ if key != SIZES)
@@ -161,7 +161,7 @@ def load_summary(path: Path) -> Any:
         If the file cannot be read, is too large or is no JSON.
     """
     try:
-        content, problem = read_whole(path, _MAX_BYTES)
+        content, problem = read_whole(path, MAX_BYTES)
         return _DECODER.decode(repaired_json(content.removeprefix(b"\xef\xbb\xbf")))
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error

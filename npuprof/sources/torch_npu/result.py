@@ -17,12 +17,13 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Alone, Decoded, PartName
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.framework.mindspore import COLLECTOR as MINDSPORE
-from npuprof.sources.result_folder.layout import OUTPUT, Layout
+from npuprof.sources.result_folder.layout import OUTPUT, Layout, of_directory
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
+from npuprof.sources.text.communication_times import read_times
 from npuprof.sources.text.csv_table import read_statistic
 from npuprof.sources.text.kernel_details import (
     read_kernel_details,
@@ -93,6 +94,18 @@ class Reading(TextReading):
         """Read only the vendor's sums: the breakdown of steps, communication and statistics."""
         for part in (self._step_times, self._communication, self._statistics):
             part()
+
+    def read_part(self, part: PartName) -> None:
+        """Read only one part, as :meth:`run` would without a timeline."""
+        if part == "communication":
+            self._step_times()  # which tells the device
+            self._kernels()
+            self._listed_times()
+            add_listed_operators(self.decoded)
+        elif part == "communication_matrix":
+            self._matrix()
+        else:
+            (self._kernels if part == "kernels" else self._step_times)()
 
     def _nothing(self) -> SourceError:
         notes = "; ".join(dict.fromkeys(self.notes.to_frame()["message"][:_MAX_QUOTED]))
@@ -169,6 +182,18 @@ class Reading(TextReading):
         if frames is not None:
             self.decoded.statistics.update(frames)
             self._name_groups(frames["communication"])
+        self._matrix()
+
+    def _listed_times(self) -> None:
+        path = self._layout.file("communication.json")
+        times = None if path is None else read_times(path)
+        if times is None:
+            self._communication()
+        else:
+            self.decoded.statistics["communication"] = times
+            self._name_groups(times)
+
+    def _matrix(self) -> None:
         matrix = self._read("communication_matrix.json", read_communication_matrix)
         if matrix is not None:
             self.decoded.statistics["communication_matrix"] = matrix
@@ -221,6 +246,29 @@ class Reading(TextReading):
                 continue
             if path.suffix != ".db":
                 self.notes.info(path.name, "this file of the result is not read")
+
+
+_PART_FILES: dict[PartName, tuple[str, ...]] = {
+    "step_times": ("step_trace_time.csv",),
+    "communication": ("communication.json", "kernel_details.csv", "step_trace_time.csv"),
+    "kernels": ("kernel_details.csv",),
+    "communication_matrix": ("communication_matrix.json",),
+}  # the first of which holds what the others only complete
+
+
+def alone(path: Path, part: PartName) -> Alone | None:
+    """Return how to read one part of a text result without its timeline; None where the part's file is missing."""
+    layout = of_directory(path)
+    if layout is None or layout.output is None or layout.file(_PART_FILES[part][0]) is None:
+        return None
+
+    def read() -> Decoded:
+        reading = Reading(layout, alone=False)
+        reading.read_part(part)
+        return reading.decoded
+
+    files = (layout.file(name) for name in _PART_FILES[part])
+    return Alone(tuple(file for file in files if file is not None), read)
 
 
 _DONE = "analyse.done"

@@ -1,0 +1,141 @@
+"""What was read of files of many ranks, kept as Parquet in the user's cache directory.
+
+An entry is a copy of what files hold, known by a key that changes with them. It is private, replaced as a whole, and
+nobody trusts it: one that is damaged, of another user or of another version is not there, and is made again. The
+least recently used go when the cache is larger than :data:`MOST_BYTES`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from npuprof import atomic
+from npuprof.errors import NpuprofError
+
+MOST_BYTES = 2 << 30
+_VERSION = 1  # of what entries hold: a change of a reader or of the form of an entry is another one
+_META = b"npuprof"
+_SUFFIX = ".parquet"
+
+
+def directory() -> Path:
+    """Return the place: ``$XDG_CACHE_HOME/npuprof``, else ``~/.cache/npuprof``."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    home = Path(given) if given and Path(given).is_absolute() else Path("~/.cache").expanduser()
+    return home / "npuprof"
+
+
+def size_bytes() -> int:
+    """Return the size of all entries."""
+    return sum(size for _, size, _ in _entries())
+
+
+def clear() -> int:
+    """Remove every entry; return how many bytes that freed."""
+    freed = 0
+    for _, size, path in _entries():
+        with suppress(OSError):
+            path.unlink()
+            freed += size
+    return freed
+
+
+def load(name: str) -> tuple[pd.DataFrame, dict[str, Any]] | None:
+    """Return the table of an entry and what was kept with it; None if there is none that can be trusted.
+
+    Parameters
+    ----------
+    name
+        What the entry is of; any text.
+    """
+    import pyarrow.parquet as pq
+
+    path = _path(name)
+    try:
+        with _opened(path) as file:
+            parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            kept = json.loads((parquet.schema_arrow.metadata or {})[_META])
+            if not isinstance(kept, dict) or kept.get("version") != _VERSION or kept.get("name") != name:
+                return None
+            frame = parquet.read().to_pandas()
+    except Exception:  # noqa: BLE001 - whatever is wrong with a copy, the original is there
+        return None
+    with suppress(OSError):
+        os.utime(path)  # it was used
+    told = kept.get("told")
+    return (frame, told) if isinstance(told, dict) else None
+
+
+def save(name: str, frame: pd.DataFrame, told: Mapping[str, Any]) -> None:
+    """Keep a table, and facts that JSON can hold; without effect where the directory cannot be written."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with suppress(OSError, NpuprofError, pa.ArrowException):
+        place = directory()
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_ours(place.lstat()):
+            return
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        kept = {"version": _VERSION, "name": name, "told": told}
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), _META: json.dumps(kept).encode()})
+        path = _path(name)
+        if path.is_symlink():  # which would be written through
+            path.unlink()
+        with atomic.replacing(path) as file:
+            pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+        _evict()
+
+
+def _path(name: str) -> Path:
+    return directory() / f"{sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}{_SUFFIX}"
+
+
+def _opened(path: Path) -> Any:
+    """Open an entry if it is a file of this user that nobody else can have written.
+
+    Raises
+    ------
+    OSError
+        If it is not.
+    """
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+    state = os.fstat(file.fileno())
+    if stat.S_ISREG(state.st_mode) and _is_ours(state) and _is_ours(path.parent.lstat()):
+        return file
+    file.close()
+    raise PermissionError(f"{path} is not a private file of this user")
+
+
+def _is_ours(state: os.stat_result) -> bool:
+    return state.st_uid == os.getuid() and not state.st_mode & 0o022 and not stat.S_ISLNK(state.st_mode)
+
+
+def _entries() -> list[tuple[float, int, Path]]:
+    """Return when each entry was last used, its size and its path, the oldest first."""
+    found = []
+    with suppress(OSError):
+        for path in directory().iterdir():
+            with suppress(OSError):
+                if path.suffix == _SUFFIX and stat.S_ISREG((state := path.lstat()).st_mode):
+                    found.append((state.st_mtime, state.st_size, path))
+    return sorted(found)
+
+
+def _evict() -> None:
+    entries = _entries()
+    left = sum(size for _, size, _ in entries)
+    for _, size, path in entries[:-1]:  # the newest stays
+        if left <= MOST_BYTES:
+            break
+        path.unlink(missing_ok=True)
+        left -= size

@@ -1,0 +1,86 @@
+"""One part of a run, read alone, here or in another process or on another host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import pandas as pd
+
+from npuprof import tables
+from npuprof.ranks.tasks import unexpected
+from npuprof.sources.base import PartName
+from npuprof.sources.registry import source_named
+
+Told: TypeAlias = tuple[str, str, str, int]
+"""A note: severity, source, message and count."""
+
+MATRIX = "communication_matrix"
+
+
+@dataclass(frozen=True)
+class PieceTask:
+    """A part of a run to read: the name of its source, its path, the part."""
+
+    source: str
+    path: Path
+    part: PartName
+
+
+@dataclass
+class Piece:
+    """A part of a run: rows, notes, and the key of its files, which is empty if they changed while they were read."""
+
+    frame: pd.DataFrame
+    notes: list[Told]
+    key: str
+
+
+def key_of(source: str, path: Path, part: PartName) -> str | None:
+    """Return what changes with the files of a part: names, sizes and times of change; None if it has no such files.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be looked at.
+    """
+    of_part = source_named(source).alone
+    found = None if of_part is None else of_part(path, part)
+    if found is None:
+        return None
+    states = [(file.name, file.stat()) for file in found.files]
+    return "|".join(f"{name}:{state.st_size}:{state.st_mtime_ns}" for name, state in states)
+
+
+def read_pieces(tasks: Sequence[PieceTask]) -> list[Piece]:
+    """Read parts of several runs; whatever is wrong with one is noted there, and the others are read."""
+    return [_read(task) for task in tasks]
+
+
+def _read(task: PieceTask) -> Piece:
+    try:
+        return _read_alone(task)
+    except Exception as error:  # noqa: BLE001 - a fault in reading one run must not lose the others
+        return Piece(_nothing(task.part), [("error", task.part, unexpected(task.path, error), 1)], "")
+
+
+def _read_alone(task: PieceTask) -> Piece:
+    before = key_of(task.source, task.path, task.part)
+    of_part = source_named(task.source).alone
+    found = None if of_part is None else of_part(task.path, task.part)
+    if found is None:
+        gone = f"{task.path} has no file of {task.part} any more: load the ranks again when whatever writes it is done"
+        return Piece(_nothing(task.part), [("warning", task.part, gone, 1)], "")
+    decoded = found.read()
+    frame = (decoded.statistics if task.part == MATRIX else decoded.tables).get(task.part, _nothing(task.part))
+    notes = [tuple(row) for row in decoded.notes.to_frame().itertuples(index=False)]
+    if key_of(task.source, task.path, task.part) == before and before is not None:
+        return Piece(frame, notes, before)
+    changed = f"{task.path} changed while it was read: load the ranks again when whatever writes it is done"
+    return Piece(frame, [*notes, ("warning", task.part, changed, 1)], "")
+
+
+def _nothing(part: PartName) -> pd.DataFrame:
+    return pd.DataFrame() if part == MATRIX else tables.empty(part)

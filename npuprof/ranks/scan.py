@@ -1,0 +1,176 @@
+"""One part of all ranks, read from their small files, or from the cache where these have not changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import cache, progress, tables
+from npuprof.ranks.entries import Entry
+from npuprof.ranks.executors import spread
+from npuprof.ranks.pieces import MATRIX, Piece, PieceTask, Told, key_of, read_pieces
+from npuprof.sources.base import PartName
+from npuprof.sources.columns.concatenation import stacked
+
+_ROW = "run"
+_WORDS: Mapping[PartName, str] = {
+    "step_times": "steps of ranks",
+    "communication": "communication of ranks",
+    "communication_matrix": "transfers of ranks",
+    "kernels": "kernels of ranks",
+}
+
+
+@dataclass
+class Scan:
+    """One part of the runs that were not read as a whole.
+
+    Attributes
+    ----------
+    frame
+        The rows of all of them, with the row of the set in `run`.
+    rows
+        The rows of the set that have the part.
+    notes
+        What was noted, by row of the set.
+    """
+
+    frame: pd.DataFrame
+    rows: list[int]
+    notes: dict[int, list[Told]] = field(default_factory=dict)
+
+
+def scan(root: Path, entries: Sequence[Entry], part: PartName, client: Any | None = None) -> Scan | None:
+    """Read one part of all runs without the rest of them; None if that is not possible for any of them.
+
+    Parameters
+    ----------
+    root
+        The directory of the set.
+    entries
+        Its runs.
+    part
+        What to read.
+    client
+        A Dask client, whose workers read; None for this machine.
+    """
+    keys = _keys(entries, part)
+    if not keys:
+        return None
+    name = f"{part} of {Path(root).absolute()}"
+    known = _cached(name, part, entries, keys)
+    missing = [row for row in keys if row not in known.rows]
+    if not missing:
+        return known
+    read: dict[int, Piece] = {}
+    tasks = [PieceTask(entries[row].run.source.name, entries[row].run.path.absolute(), part) for row in missing]
+    with progress.shown():
+        for place, piece in spread(read_pieces, tasks, _sizes(keys, missing), client, _WORDS[part]):
+            read[missing[place]] = piece
+    found = _joined(known, read, part)
+    _save(
+        name, entries, found, {**{row: keys[row] for row in known.rows}, **{row: one.key for row, one in read.items()}}
+    )
+    return found
+
+
+def by_run(found: Scan) -> dict[int, pd.DataFrame]:
+    """Return the rows of each run that has some, by row of the set."""
+    if not len(found.frame):
+        return {}
+    rows, starts = np.unique(found.frame[_ROW].to_numpy(np.int64), return_index=True)
+    plain, ends = found.frame.drop(columns=_ROW), [*starts[1:], len(found.frame)]
+    return {row: plain.iloc[at:end] for row, at, end in zip(rows.tolist(), starts, ends, strict=True)}
+
+
+def _keys(entries: Sequence[Entry], part: PartName) -> dict[int, str]:
+    keys = {}
+    for row, entry in enumerate(entries):
+        if entry.is_cluster or entry.selection is not None or entry.run.unpacked is not None:
+            continue
+        with suppress(OSError):
+            if (key := key_of(entry.run.source.name, entry.run.path, part)) is not None:
+                keys[row] = key
+    return keys
+
+
+def _sizes(keys: Mapping[int, str], rows: Sequence[int]) -> list[int]:
+    return [sum(int(file.rsplit(":", 2)[1]) for file in keys[row].split("|")) for row in rows]
+
+
+def _cached(name: str, part: PartName, entries: Sequence[Entry], keys: Mapping[int, str]) -> Scan:
+    """Return what is kept of files that are as they were."""
+    nothing = Scan(pd.DataFrame(), [])
+    kept = cache.load(name)
+    if kept is None:
+        return nothing
+    frame, told = kept
+    try:
+        paths = {str(entries[row].run.path): row for row in keys}
+        old = {int(run["row"]): run for run in told["runs"]}
+        same = {
+            number: paths[run["path"]]
+            for number, run in old.items()
+            if run["path"] in paths and run["key"] == keys[paths[run["path"]]]
+        }
+        notes = {row: [_note(note) for note in old[number]["notes"]] for number, row in same.items()}
+        if frame.empty:
+            return Scan(frame, sorted(same.values()), notes)
+        numbers = frame[_ROW].to_numpy(np.int64)
+        place = np.full(int(max(numbers.max(), *old)) + 1, -1)
+        place[list(same)] = list(same.values())
+        rows = place[numbers]
+        if (rows < 0).any() or (np.diff(rows) < 0).any():
+            frame = frame[rows >= 0].assign(**{_ROW: rows[rows >= 0]}).sort_values(_ROW, kind="stable")
+            frame = frame.reset_index(drop=True)
+        else:
+            frame[_ROW] = rows
+        if part != MATRIX:  # a column without values has lost its type
+            frame = tables.build(part, {str(column): _names_as_read(frame[column]) for column in frame})
+            tables.check(part, frame)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):  # not as we write it: of somebody else
+        return nothing
+    return Scan(frame, sorted(same.values()), {row: some for row, some in notes.items() if some})
+
+
+def _names_as_read(column: pd.Series[Any]) -> Any:
+    """Return a column of names with categories of the type that readers make, any other column as it is."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return column
+    return tables.categorical(column.cat.codes.to_numpy(), [str(name) for name in column.cat.categories])
+
+
+def _note(note: Sequence[Any]) -> Told:
+    severity, source, message, count = note
+    return str(severity), str(source), str(message), int(count)
+
+
+def _joined(known: Scan, read: Mapping[int, Piece], part: PartName) -> Scan:
+    pieces = {row: piece.frame for row, piece in read.items()}
+    if len(known.frame):
+        pieces |= by_run(known)
+    rows = sorted({*known.rows, *read})
+    some = [row for row in sorted(pieces) if len(pieces[row])]
+    frame = stacked([pieces[row] for row in some]) if some else tables.empty(part) if part != MATRIX else pd.DataFrame()
+    counts = [len(pieces[row]) for row in some]
+    frame = frame.reset_index(drop=True).assign(**{_ROW: np.repeat(np.array(some, np.int64), counts)})
+    notes = known.notes | {row: piece.notes for row, piece in read.items() if piece.notes}
+    return Scan(frame, rows, notes)
+
+
+def _save(name: str, entries: Sequence[Entry], found: Scan, keys: Mapping[int, str]) -> None:
+    sound = [row for row in found.rows if keys.get(row)]
+    frame = found.frame
+    if len(sound) < len(found.rows) and len(frame):
+        frame = frame[frame[_ROW].isin(sound)]
+    runs = [
+        {"row": row, "path": str(entries[row].run.path), "key": keys[row], "notes": found.notes.get(row, [])}
+        for row in sound
+    ]
+    cache.save(name, frame, {"runs": runs})
