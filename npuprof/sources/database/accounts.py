@@ -76,6 +76,8 @@ class Accounts:
         for table in sorted(self.damaged):
             if (rows := self._notes.ledger.open_rows(self._source(table))) > 0:
                 self.leave_out(table, "the table is damaged, and not every reading of it has this row", rows)
+            elif rows:
+                self._notes.ledger.read(self._source(table), -rows)  # the first reading ended before others
 
     def _source(self, table: str) -> str:
         return f"{self._file}: {self.names.get(table, table)[:80]}"

@@ -334,7 +334,7 @@ def _has_damaged_pages(connection: sqlite3.Connection, path: Path) -> bool:
         return False  # reading the tables reports it
     finally:
         connection.set_progress_handler(None, 0)
-    return any("page" in str(problem) for (problem,) in problems)  # not a value that a constraint forbids
+    return any("page" in str(problem).lower() for (problem,) in problems)  # not a value that a constraint forbids
 
 
 def _with_schema(connection: sqlite3.Connection, path: Path, notes: Notes) -> Database:

@@ -202,6 +202,8 @@ def read_step_trace(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
         iterations.append(iteration)
     if len(reductions) == _MAX_REDUCTIONS or next(rows, None) is not None:
         notes.error(path.name, "it holds more iterations or reductions than one run has; the rest is not read")
+    if len(set(names[:first])) < first:
+        notes.warning(path.name, "a column is there twice: the cells behind it may be those of another")
     known = (*_NUMBERS, *_MOMENTS, *_DURATIONS, _REDUCE, _REDUCE_DURATION)
     for name in dict.fromkeys(name for name in names if name and name not in known):
         notes.warning(path.name, UNKNOWN.format(name))

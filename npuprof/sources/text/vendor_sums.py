@@ -5,6 +5,7 @@ Source: sources/RESULTS.md sections 4 and 5.3.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -177,4 +178,5 @@ def _computing(kernels: pd.DataFrame | None, summed: int) -> int:
 def _counted(statistic: pd.DataFrame | None) -> int | None:
     if statistic is None or "Count" not in statistic:
         return None
-    return int(pd.to_numeric(statistic["Count"], errors="coerce").sum())
+    count = float(pd.to_numeric(statistic["Count"], errors="coerce").sum())
+    return int(count) if math.isfinite(count) else None
