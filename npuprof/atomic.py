@@ -166,7 +166,7 @@ def reason(
     needed_bytes
         The space needed, if known.
     elsewhere
-        How to choose another directory.
+        Instructions to choose another directory.
     inodes
         Whether there were inodes left at the time; if so, they are checked again.
     """

@@ -32,7 +32,7 @@ class EmulatingClock(Clock, Protocol):
 
     @property
     def left_out_ns(self) -> int:
-        """How far the clock is behind the system's."""
+        """The lag of the clock behind the system's, in nanoseconds."""
         ...
 
     def watch(self, look: Callable[[], None]) -> Callable[[], None]:

@@ -30,7 +30,7 @@ class Compared(Protocol):
 
     @property
     def accounting(self) -> Accounting:
-        """Where each nanosecond of its steps went."""
+        """The parts of its steps."""
 
     @property
     def launches(self) -> pd.DataFrame:

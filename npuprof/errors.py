@@ -35,7 +35,7 @@ class OptionsError(NpuprofError, ValueError):
     Parameters
     ----------
     message
-        What is wrong, and what to do.
+        The problem, and the next step.
     *options
         The options to leave out for the rest to be valid.
     remaining

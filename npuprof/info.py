@@ -24,7 +24,7 @@ class Info:
     Attributes
     ----------
     name
-        What the user called the run, or the name of its directory.
+        The name that the user gave the run, or that of its directory.
     collector
         The front end that recorded it: ``acl``, ``torch_npu``, ``mindspore``, ``tensorflow``, ``msprof``,
         ``kineto``, ``simulator``; empty if unknown.
@@ -49,14 +49,14 @@ class Info:
     environment
         Host name, operating system, CPU and what else the files say of the machine.
     metadata
-        What the user attached with ``add_metadata``.
+        Metadata that the user attached with ``add_metadata``.
     recording
         The directory or file that was read.
     selection
         What of the run was asked for, empty for all of it: ``steps``, or ``start_ns`` and ``end_ns`` in UTC epoch
         nanoseconds. The other facts are those of the whole run.
     failed
-        What the profiled code raised, as ``Type: message``; empty when it ended normally.
+        The exception of the profiled code, as ``Type: message``; empty when it ended normally.
     """
 
     name: str = ""

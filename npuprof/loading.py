@@ -118,7 +118,7 @@ def compare(
     a, b
         What :func:`load` returns, or a path to load. The ranks of a set are repeats of each other.
     names
-        What to call them in texts and figures.
+        Their names in texts and figures.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What a profile answers by playing its run again: times after a change, and the critical path."""
+"""Replays of a profile: predicted times after a change, and the critical path."""
 
 from __future__ import annotations
 

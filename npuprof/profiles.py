@@ -183,7 +183,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
 
     @cached_property
     def accounting(self) -> Accounting:
-        """Where each nanosecond of each step went; see :mod:`npuprof.analysis.accounting`."""
+        """Each nanosecond of each step by part and cause; see :mod:`npuprof.analysis.accounting`."""
         from npuprof.analysis.accounting import account
 
         return account(self.tables, self.info.rank, self.info.selection)
@@ -267,9 +267,9 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         Parameters
         ----------
         each
-            What a row is: all kernels of one type, shapes and data types, or one kernel.
+            The unit of a row: all kernels of one type, shapes and data types, or one kernel.
         limits
-            What the chip can do; by default from the kernels' counters and the name in ``info.chip``.
+            The limits of the chip; by default from the kernels' counters and the name in ``info.chip``.
 
         Returns
         -------

@@ -63,7 +63,7 @@ class Recording:
     raw_clock_epoch_ns
         The UTC epoch nanoseconds at which CLOCK_MONOTONIC_RAW, the clock of frameworks, stood at 0; 0 if unknown.
     clock_step_ns
-        How far the system clock was set forward during the run; negative for backward.
+        The change of the system clock during the run, in nanoseconds; negative for backward.
     emulated_ns
         Time of this computer that the clock of a simulated run leaves out, because the NPU was emulated meanwhile.
     steps

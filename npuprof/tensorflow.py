@@ -40,7 +40,7 @@ def profiling_options(options: Options | None = None, *, chip: str = "", trainin
     Parameters
     ----------
     options
-        What to collect; by default the default options. The directory is created, as the vendor's pages require.
+        The options; by default the default ones. The directory is created, as the vendor's pages require.
     chip
         The name of the chip, such as ``Ascend910B3``, to allow only its metrics.
     training

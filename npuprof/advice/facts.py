@@ -1,4 +1,4 @@
-"""What rules read of a run: its tables and what several rules derive from them, computed once."""
+"""Inputs of rules: the tables of a run, and values that several rules derive from them, computed once."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Facts:
     tables
         Every table of the schema by name.
     info
-        What is known of the run.
+        The metadata of the run.
     accounting
-        Where each nanosecond of its steps went.
+        The parts of its steps.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], info: Info, accounting: Accounting) -> None:
@@ -84,7 +84,7 @@ class Facts:
 
     @cached_property
     def efficiency(self) -> pd.DataFrame:
-        """What each kernel achieved, in their order; see :func:`npuprof.analysis.efficiency.efficiency`."""
+        """Achieved rates of each kernel, in their order; see :func:`npuprof.analysis.efficiency.efficiency`."""
         return efficiency(self.tables, self.info.chip, each="kernel", limits=self.limits)
 
     def kernels_per_step(self, times_ns: Int64 | Float64) -> int:
@@ -196,7 +196,7 @@ class Facts:
 
     @property
     def causes(self) -> Causes:
-        """Who called whom on the host, and who launched each kernel."""
+        """Callers of the host's rows, and launchers of kernels."""
         return self._places.causes
 
     @cached_property

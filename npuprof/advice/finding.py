@@ -1,4 +1,4 @@
-"""What a rule concludes of a run."""
+"""Findings: the conclusions of rules."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ class Finding:
     state
         Whether it fires, is clean, or cannot tell.
     title
-        What happens, in a few words.
+        The problem, in a few words.
     cost_ns
         Time of a step that it takes.
     gain_lo_ns, gain_hi_ns
         Limits of the time that a step would be shorter without it.
     confidence
-        How the limits are known.
+        The origin of the limits: measured or bounded.
     detail
-        Where the cost comes from, in one sentence.
+        The sources of the cost, in one sentence.
     action
-        What to do next, with the option or call.
+        The next step, with the option or call.
     place
         Source line, rank or collective.
     table, rows
         The evidence: rows of a table of the run, in their order there.
     collect
-        What to record so that the rule can decide.
+        The options to record with, so that the rule can decide.
     rank
         The rank whose table the evidence is of, in findings of a job.
     explore
@@ -71,7 +71,7 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """How many rows of which table are the evidence, ``27 rows of run.operators``; empty without evidence."""
+        """The number of rows of evidence and their table, ``27 rows of run.operators``; empty without evidence."""
         if not len(self.rows):
             return ""
         of = "runs.waits()" if self.table == "waits" else f"run.{self.table}"
@@ -109,7 +109,7 @@ class Rule:
     name
         Key of its finding, ``advice["host_bound"]``.
     looks_for
-        What it detects, in a few words.
+        The problem that it detects, in a few words.
     check
         Returns the finding of a run; its ``rule`` is this one's name.
     """

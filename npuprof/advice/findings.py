@@ -233,7 +233,7 @@ def advise(
     tables, info
         The run.
     accounting
-        Where its steps went, as :func:`npuprof.analysis.accounting.account` returns it.
+        The parts of its steps, as :func:`npuprof.analysis.accounting.account` returns it.
     explore
         Opens the explorer of the run at a finding's evidence.
     """

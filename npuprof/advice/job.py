@@ -1,4 +1,4 @@
-"""What rules read of the ranks of a job together."""
+"""Inputs of rules over all ranks of a job."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Member:
     tables, accounting
         Its run.
     advice
-        What is concluded of it alone.
+        The findings of the rank alone.
     """
 
     rank: int
@@ -79,7 +79,7 @@ class JobFacts(Facts):
 
     @cached_property
     def steps(self) -> int:
-        """How many steps the collectives are of."""
+        """The number of steps with collectives."""
         return max(1, round(len(self.accounting.steps) / max(1, len(self.members))))
 
     def waiting_ns(self) -> int:

@@ -1,4 +1,4 @@
-"""Where each nanosecond of each step went: device parts, and what the host did while the device was idle."""
+"""Each nanosecond of each step: parts of the device, and the host's activities while the device was idle."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def account(
     rank
         The rank of the run, for the ``rank`` column.
     selection
-        What of the run was asked for: steps are cut at its bounds.
+        The selected part of the run: steps are cut at its bounds.
     """
     windows = {device: step_windows(tables, device) for device in devices_of(tables)}
     bounds = (selection or {}).get("start_ns"), (selection or {}).get("end_ns")

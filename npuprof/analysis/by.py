@@ -16,7 +16,7 @@ from npuprof.errors import OptionsError
 Key: TypeAlias = Literal[
     "line", "module", "op", "op_type", "kernel", "shapes", "dtypes", "core", "step", "stream", "device", "rank"
 ]
-"""What kernels can be grouped by."""
+"""The keys by which kernels can be grouped."""
 
 KEYS: tuple[Key, ...] = get_args(Key)
 

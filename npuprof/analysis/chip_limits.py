@@ -1,4 +1,4 @@
-"""What a chip can do at most, as a roofline needs it, with the source of every figure."""
+"""The limits of chips for a roofline, with the source of every figure."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class ChipLimits:
     memory_bytes_per_s
         Bandwidth of the device memory (HBM) by the vendor's documents; NaN if unknown.
     source
-        Where the figures come from.
+        The source of the figures.
     cube_cores, vector_cores
-        How many there are; 0 vector cores where the cube's core has the vector unit.
+        Number of cores; 0 vector cores where the cube's core has the vector unit.
     mhz
         Their clock.
     l2_bytes
@@ -156,7 +156,7 @@ def measured_limits(kernels: pd.DataFrame, chip: str) -> tuple[ChipLimits | None
     kernels
         The table of that name.
     chip
-        What the recording calls the chip; may be empty.
+        The chip's name in the recording; may be empty.
     """
     named = limits_of(chip)
     mhz = _clock(kernels)

@@ -16,7 +16,7 @@ from npuprof.analysis.intervals import covering, within
 from npuprof.arrays import Bools, Int64
 
 KINDS = ("kernel", "communication", "copy", "event")
-"""What a task is; the last are records of events, and waits for them."""
+"""Kinds of tasks; the last are records of events, and waits for them."""
 KERNEL, COMMUNICATION, COPY, EVENT = range(len(KINDS))
 TABLES = ("kernels", "communication", "tasks")
 """The tables that tasks are rows of."""
@@ -33,13 +33,13 @@ class DeviceLanes:
     names
         Of the lanes: streams, and groups of collectives whose stream is not recorded.
     kind, table, row
-        What each task is (:data:`KINDS`), and which row of which table (:data:`TABLES`).
+        The kind of each task (:data:`KINDS`), its table (:data:`TABLES`) and its row there.
     lane
         Its lane.
     starts, ends
         Epoch nanoseconds. A wait for an event of another stream is the moment at which it ended.
     holds
-        How long its lane is not free: its duration, or less where the next task of the lane begins before its end.
+        The time that it occupies its lane: its duration, or less if the next task of the lane begins before its end.
     thread, launch_ns
         The host thread, and the moment by which that had launched the task. -1 for a thread that is not known.
     caller, caller_row

@@ -1,4 +1,4 @@
-"""How near kernels come to what the chip can do: operations, bytes, what was achieved, and the roof."""
+"""The efficiency of kernels against the chip's limits: operations, bytes, achieved rates, and the roof."""
 
 from __future__ import annotations
 

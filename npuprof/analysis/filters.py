@@ -1,4 +1,4 @@
-"""What a reader types to choose rows by one column: text, a regular expression, or a quantity with its unit.
+"""Filters of rows by one column: text, a regular expression, or a quantity with its unit.
 
 A filter gives a mask, and the Python expression that gives the same mask, for the line that reproduces a view.
 """

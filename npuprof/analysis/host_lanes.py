@@ -1,4 +1,4 @@
-"""Where threads of the host wait for the device or for each other: the host's side of a replay."""
+"""Waits of host threads for the device and for each other: the host's side of a replay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from npuprof.analysis.intervals import Spans, covering
 from npuprof.arrays import Bools, Int64
 
 KINDS = ("synchronise", "dequeue", "drain", "hand over", "join")
-"""What a thread waits for: tasks of the device, a queued call, the end of the queue, or another thread's calls."""
+"""Kinds of waits of a thread: tasks of the device, a queued call, the end of the queue, or another thread's calls."""
 SYNCHRONISE, DEQUEUE, DRAIN, HAND_OVER, JOIN = range(len(KINDS))
 
 _SKEW_NS = 50_000  # by how much the clocks of device and host may differ
@@ -35,7 +35,7 @@ class HostWaits:
     begin, time
         Since when it had nothing to do but wait, and when it went on.
     kind
-        What it waited for, see :data:`KINDS`.
+        The kind of the wait, see :data:`KINDS`.
     table, row
         The call that waited: row of ``operators`` (0) or ``api`` (1), -1 for none.
     task

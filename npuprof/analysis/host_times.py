@@ -1,4 +1,4 @@
-"""How the host spent a run: the framework's operators, and Python where there are none."""
+"""Times of the host: the framework's operators, and Python where there are none."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _OF_DEVICE = ("tasks", "kernels", "communication", "communication_tasks", "overl
 
 @dataclass(frozen=True)
 class HostTimes:
-    """What the host did. What its tables lack is None, or a frame without rows.
+    """The host's operators and functions. What its tables lack is None, or a frame without rows.
 
     Attributes
     ----------
     alone
         Whether the run has rows of the host and none of a device.
     operators, python
-        How many framework operators and Python calls there are.
+        Numbers of framework operators and of Python calls.
     operators_ns
         Time in which an operator ran, on any thread.
     top_operators, top_python
@@ -45,7 +45,7 @@ def host_times(tables: Mapping[str, pd.DataFrame], top: int) -> HostTimes:
     tables
         Every table of the schema by name.
     top
-        How many operators and functions to list.
+        Maximum number of operators and functions to list.
     """
     operators, python = tables["operators"], tables["python"]
     alone = bool(len(operators) or len(python)) and not any(len(tables[name]) for name in _OF_DEVICE)

@@ -1,4 +1,4 @@
-"""What the host did while the device was idle."""
+"""The host's activities while the device was idle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNKNOWN = "unknown"
 UNEXPLAINED = "unexplained"
 """No row of the host covers the time."""
 MODULE = "nn.Module: "
-"""How Python calls of modules are called."""
+"""The prefix of Python calls of modules."""
 
 _Rows: TypeAlias = Callable[[Mapping[str, pd.DataFrame]], Spans]
 

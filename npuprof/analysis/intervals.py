@@ -106,7 +106,7 @@ def breakdown(computing: Spans, communication: Spans, others: Spans | None = Non
     communication
         Communication operators, likewise.
     others
-        What else ran, such as copies: the time is free, but the span reaches from the first to the last of all.
+        Other work, such as copies: the time is free, but the span reaches from the first to the last of all.
 
     Returns
     -------

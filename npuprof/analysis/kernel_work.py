@@ -14,7 +14,7 @@ from npuprof.analysis.launches import launches
 from npuprof.arrays import Float64, Int64
 
 COUNTED, FROM_SHAPES = "counted", "from shapes"
-"""Where a figure comes from: the counters of the hardware, or shapes and data types."""
+"""The origin of a figure: the counters of the hardware, or shapes and data types."""
 
 _KEYS = ("op_type", "core", "input_shapes", "input_dtypes", "input_formats", "output_shapes", "output_dtypes", "hf32")
 _FLOPS = ("aic_cube_fops", "aiv_vector_fops")
@@ -33,7 +33,7 @@ def kernel_work(
     kernels
         The table of that name. Rows of one type, core, shapes and data types are one row of the result.
     most
-        How many rows: those with the most time in all; by default of all.
+        Number of rows, those with the most time in all; by default all.
     framework_shapes
         The input shapes of the framework's operator that launched each kernel, where they are known: a kernel of a
         convolution has only padded ones.

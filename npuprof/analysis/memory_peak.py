@@ -1,4 +1,4 @@
-"""Who owned the device's memory when most of it was allocated, and which call sites never give theirs back."""
+"""Owners of the device's memory at its peak, and call sites that never release theirs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from npuprof.analysis.places import Places, lines, nearest, places_of_stacks
 from npuprof.arrays import Bools, Int64
 
 Category: TypeAlias = Literal["allocated before this run", "temporary", "optimizer", "backward", "forward", "unknown"]
-"""What memory is for, as far as the recording shows."""
+"""The purpose of memory, as far as the recording shows."""
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 

@@ -55,7 +55,7 @@ class Nesting:
         starts, ends
             Bounds of the intervals, in any unit, ``int64``, of one length.
         groups
-            What each belongs to (a thread id, a stream); intervals nest within one group only.
+            The group of each (a thread id, a stream); intervals nest within one group only.
         """
         labels, codes = _factorize(np.zeros(len(starts), np.int64) if groups is None else groups)
         order = time_order(starts, ends)

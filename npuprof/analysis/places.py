@@ -1,4 +1,4 @@
-"""Where in the user's code a host row was called from: file, line, function and module."""
+"""Places in the user's code that called a host row: file, line, function and module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replay predicts."""
+"""The prediction of a replay."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from npuprof.errors import OptionsError
 from npuprof.quantities import duration, share
 
 TOLERANCE = 0.01
-"""What the replay of an unchanged run may miss, as a share of its recorded time."""
+"""The largest error of a replay without changes, as a share of the recorded time."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """How long a step, or a job, would take if something were faster. Times are nanoseconds.
+    """The predicted time of a step, or a job, after a change. Times are nanoseconds.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Prediction:
     predicted_ns
         In the replay with the change.
     changes
-        What is different, in words.
+        The changes, in words.
     steps
         Of a run, a row for each step: ``step``, ``recorded_ns``, ``replayed_ns``, ``predicted_ns`` and ``gain_ns``.
     """
@@ -44,7 +44,7 @@ class Prediction:
 
     @property
     def gain_ns(self) -> int:
-        """How much less that is than the replay without the change."""
+        """The gain against the replay without the change."""
         return self.replayed_ns - self.predicted_ns
 
     def __repr__(self) -> str:

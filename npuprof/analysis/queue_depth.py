@@ -1,4 +1,4 @@
-"""How many kernels the host had launched that the device had not started."""
+"""The number of launched kernels that the device had not started, over time."""
 
 from __future__ import annotations
 

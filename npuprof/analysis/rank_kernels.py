@@ -1,4 +1,4 @@
-"""What faster kernels take off the time of ranks between their collectives."""
+"""The gain of faster kernels in the time of ranks between their collectives."""
 
 from __future__ import annotations
 

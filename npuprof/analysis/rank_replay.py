@@ -142,7 +142,7 @@ def what_if(
     communication
         Stacked ``communication`` tables, see :func:`npuprof.analysis.rank_waits.collectives`.
     transfer, rank, balance
-        What is different.
+        The changes.
     saved_ns
         Returns what else is taken off the time before each collective.
     """

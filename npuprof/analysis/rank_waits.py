@@ -1,4 +1,4 @@
-"""Who waits for whom in collectives: operators joined across ranks on one clock."""
+"""Waits of ranks for each other in collectives: operators joined across ranks on one clock."""
 
 from __future__ import annotations
 

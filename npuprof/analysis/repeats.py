@@ -21,7 +21,7 @@ def repeats(codes: Int64, *, at_least: int, most: int = MOST) -> list[tuple[int,
     codes
         What follows what; -1 is part of no sequence.
     at_least
-        How often a sequence must come.
+        The least number of occurrences of a sequence.
     most
         Length of the longest sequence.
 

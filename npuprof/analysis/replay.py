@@ -25,7 +25,7 @@ _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Change:
-    """What is different in a replay.
+    """The changes of a replay.
 
     Attributes
     ----------

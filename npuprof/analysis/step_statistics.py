@@ -1,4 +1,4 @@
-"""How steps differ: median, 95th percentile and the steps that stand out, for the whole step and each of its parts."""
+"""Statistics of steps: median, 95th percentile and outliers, for the whole step and each of its parts."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from npuprof.analysis.intervals import Spans
 from npuprof.arrays import Int64
 
 Basis: TypeAlias = Literal["steps", "kernels", "step_times", "run"]
-"""Where windows come from: marked steps, step numbers of kernels, the vendor's step times, or the run as a whole."""
+"""The origins of windows: marked steps, step numbers of kernels, the vendor's step times, or the run as a whole."""
 
 _SLICES = ("steps", "python", "operators", "api", "tasks", "kernels", "communication", "marks")
 
@@ -32,7 +32,7 @@ class StepWindows:
     owner
         The position in `steps` that each interval belongs to.
     basis
-        Where the steps come from.
+        The origin of the steps.
     """
 
     steps: Any

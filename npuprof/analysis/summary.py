@@ -18,7 +18,7 @@ from npuprof.info import Info
 
 @dataclass(frozen=True)
 class DeviceTimes:
-    """Where the steps of one device went, in nanoseconds.
+    """The parts of the steps of one device, in nanoseconds.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class DeviceTimes:
     rank
         Its rank in an analysis of all ranks; else None.
     basis
-        Where the steps come from; ``run`` if there are none and the times are those of the whole run.
+        The origin of the steps; ``run`` if there are none and the times are those of the whole run.
     steps
         Duration of each step.
     parts
@@ -72,7 +72,7 @@ class DeviceTimes:
 
     @property
     def where(self) -> str:
-        """What the times are of: ``3 steps``, or ``the run``, which has no steps."""
+        """The unit of the times: ``3 steps``, or ``the run``, which has no steps."""
         if self.basis == "run":
             return "the run, which has no steps"
         return f"{len(self.steps):,} step{'' if len(self.steps) == 1 else 's'}"
@@ -109,7 +109,7 @@ class Summary:
     steps
         ``step, duration_ns`` in the order of time.
     host
-        What the host did, in a run without a device.
+        The host's times, of a run without a device.
     """
 
     wall_ns: int | None
@@ -132,9 +132,9 @@ def summarise(tables: Mapping[str, pd.DataFrame], info: Info, *, top: int = 5) -
     tables
         Every table of the schema by name.
     info
-        What is known of the run.
+        The metadata of the run.
     top
-        How many ops, kernels and calls to list.
+        Maximum number of operators, kernels and calls to list.
     """
     counted = ("kernels", "tasks", "api", "operators", "communication", "steps")
     return Summary(

@@ -17,14 +17,14 @@ from npuprof.analysis.filters import Condition, understand
 from npuprof.errors import OptionsError
 
 WEIGHTS: Mapping[str, str] = {"allocations": "size_bytes"}
-"""What the groups of a table are weighed by, where that is not ``duration_ns``."""
+"""The weights of groups of a table, if other than ``duration_ns``."""
 
 _ORDER_KEY = "key=lambda c: c.cat.reorder_categories(sorted(c.cat.categories)) if c.dtype == 'category' else c"
 
 
 @dataclass(frozen=True)
 class View:
-    """What is shown of a table.
+    """The shown part of a table.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ def rows(view: View, frame: pd.DataFrame, origin_ns: int = 0) -> pd.DataFrame:
     Parameters
     ----------
     view
-        What is wanted.
+        The view.
     frame
         The whole table, with its row numbers as index.
     origin_ns

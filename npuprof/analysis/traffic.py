@@ -1,4 +1,4 @@
-"""What collectives moved, between whom, how fast, and how long they waited."""
+"""Traffic of collectives: bytes, pairs of ranks, bandwidths and waits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rank_traffic(tables: Tables, statistics: Statistics) -> pd.DataFrame:
     tables
         Every table of the schema by name.
     statistics
-        What the vendor had summed: ``communication_matrix`` is taken where no task has both of its ranks.
+        The vendor's sums: ``communication_matrix`` is taken where no task has both of its ranks.
 
     Returns
     -------

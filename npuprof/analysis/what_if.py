@@ -1,4 +1,4 @@
-"""How long a step would take if kernels, copies, transfers or the host were faster: factors on time, replayed."""
+"""Predicted times of steps with faster kernels, copies, transfers or host: factors on time, replayed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from npuprof.info import Info
 _UNLINKED = 0.5  # of all kernels
 
 HOST_CAUSES = (*(cause.name for cause in CAUSES), UNEXPLAINED)
-"""What the time of the host's threads is spent on."""
+"""Activities of the host's threads."""
 TASK_PARTS = ("computing", "waiting", "moving", "communication", "copy")
 """Parts of a step that tasks of the device take."""
 

@@ -53,7 +53,7 @@ def build(options: Options, chip: str = "", *, training: bool = True) -> str:
     Parameters
     ----------
     options
-        What to collect. The activity ``cpu`` is left to npuprof's session.
+        The options. The activity ``cpu`` is left to npuprof's session.
     chip
         The name of the chip, such as ``Ascend910B3``; without it, metrics of any chip are allowed.
     training

@@ -34,12 +34,12 @@ Warn = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Request:
-    """What to profile, and when.
+    """The options of a run, and its steps.
 
     Attributes
     ----------
     options
-        What to collect; the output is the directory named in the file.
+        The options; the output is the directory named in the file.
     first
         The number of ``step()`` calls before it begins; :data:`NOW` for the next call, None for never.
     warmup, active
@@ -49,7 +49,7 @@ class Request:
     ranks
         The ranks to profile; None for all.
     analyse
-        How to decode the run: ``"sync"``, ``"async"``, or ``""`` for not at all.
+        Whether the run is decoded at its end or in another process: ``"sync"``, ``"async"``, or ``""`` for not at all.
     metadata
         Metadata of the run.
     typed

@@ -22,7 +22,7 @@ DEVICE_TIME = "Device time"
 """Prefix of the title of the table of devices."""
 
 MOST_FINDINGS = 3
-"""How many findings a report shows; ``run.advice()`` has all of them."""
+"""Maximum number of findings in a report; ``run.advice()`` has all of them."""
 
 _MOST_DEVICES = 64
 

@@ -39,11 +39,11 @@ def plot_waterfall(
     ends
         The step of `b`, where the way begins, and of `a`, where it ends, in nanoseconds.
     names
-        What `a` and `b` are called.
+        Names of `a` and `b`.
     info
         The run whose origin the title has.
     subtitle
-        What stands below the title.
+        The subtitle.
     """
     import plotly.graph_objects as go
 
@@ -116,11 +116,11 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
     rows
         Those of :class:`npuprof.difference.difference.Difference`; the widest are drawn.
     names
-        What `a` and `b` are called.
+        Names of `a` and `b`.
     info
         The run whose origin the title has.
     subtitle
-        What stands below the title.
+        The subtitle.
     """
     import plotly.graph_objects as go
 

@@ -38,7 +38,7 @@ class FrontEnd:
     distributions
         The packages with its versions.
     get
-        How to install it.
+        Instructions to install it.
     probe
         A program that prints facts as JSON: versions, number of devices, the chip.
     """

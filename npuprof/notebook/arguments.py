@@ -26,7 +26,7 @@ class Arguments:
     Attributes
     ----------
     options
-        What to collect.
+        The options.
     report
         Whether to show the report at the end of the run.
     run_anyway

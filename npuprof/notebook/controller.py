@@ -106,7 +106,7 @@ class Controller:
         Parameters
         ----------
         options
-            What to collect.
+            The options.
         title
             The holder of the profiler, for the message that refuses another start.
         cell

@@ -72,7 +72,7 @@ class LiveBox(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotati
     what
         The name of the view, such as ``the panel``.
     again
-        How to restore it, a clause after "run this cell again"; empty for no other way.
+        Instructions to restore it, a clause after "run this cell again"; empty for no other way.
     options
         Other arguments of a box.
     """

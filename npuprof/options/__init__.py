@@ -73,7 +73,7 @@ _MSPROF = but("msprof", "only the msprof tool waits by the clock; a session is s
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What to collect, validated on construction."""
+    """Collection options, validated on construction."""
 
     # fmt: off
     collector: str = choice("The front end to use.", COLLECTORS, "auto", panel="Collector")

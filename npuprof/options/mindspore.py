@@ -48,9 +48,9 @@ def read(text: str) -> tuple[Options | None, list[str]]:
     Returns
     -------
     options
-        What to collect; None if ``start`` is not true, or nothing can be collected.
+        The options; None if ``start`` is not true, or nothing can be collected.
     messages
-        What was changed, left out or not understood.
+        Messages about values that were changed, left out or not understood.
     """
     try:
         plain = json.loads(text)

@@ -40,7 +40,7 @@ def run_application(
     program
         A Python script or an executable, and its arguments.
     options
-        What to collect.
+        The options.
     echo
         Called with each piece of output of the program and of msprof.
     timeout_s, clock

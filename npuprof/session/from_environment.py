@@ -91,7 +91,7 @@ def options(environ: Mapping[str, str]) -> tuple[Options | None, str]:
     Returns
     -------
     options
-        What to collect; None if no variable asks for a session.
+        The options; None if no variable asks for a session.
     variable
         The name of the variable; empty if none is set.
 

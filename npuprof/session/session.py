@@ -44,7 +44,7 @@ class Session(EndedRuns, HasMetadata):
     Parameters
     ----------
     options
-        What to collect.
+        The options.
     schedule
         The action of each step, see :func:`npuprof.schedule`; by default all steps are recorded.
     on_trace_ready

@@ -93,7 +93,7 @@ class EmulationClock:
 
     @property
     def left_out_ns(self) -> int:
-        """How far the clock is behind the system's: the emulation that it has left out and no wait has used up."""
+        """The lag behind the system's clock: emulation time that was left out and that no wait has used up."""
         with self._lock:
             return self._system.monotonic_raw_ns() - self.monotonic_raw_ns()
 

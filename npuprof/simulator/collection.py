@@ -1,4 +1,4 @@
-"""What a recording collects: the bits of the mask, the settings, and the file that ``acl.init`` takes."""
+"""The contents of a recording: bits of the mask, settings, and the file that ``acl.init`` takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of a run once any source has read it: the same for every format, from its tables alone."""
+"""Tables derived from other tables, after any source: the same for every format."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class _File(msgspec.Struct):
-    """What is known of a Parquet file; `statistic` is the name of a table that the vendor summed."""
+    """The description of a Parquet file; `statistic` is the name of a table that the vendor summed."""
 
     rows: _Count
     sha256: str

@@ -81,7 +81,7 @@ class _Bound:
 
 @dataclass(frozen=True)
 class Selection:
-    """What of a run is wanted; :func:`choose` makes one of what a user gave.
+    """The selected part of a run; :func:`choose` makes one from arguments.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ MODES: tuple[Mode, ...] = ("by hand", "next cell", "every cell")
 
 @dataclass(frozen=True)
 class State:
-    """What the panel shows at a moment.
+    """The contents of the panel.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What ranks exchange (NumPy arrays, arrays of the simulated NPU, tensors of torch), and where they meet."""
+"""Values exchanged by ranks (NumPy arrays, arrays of the simulated NPU, tensors of torch), and their rendezvous."""
 
 from __future__ import annotations
 

@@ -177,12 +177,12 @@ class Ranks:
         stacks
             Whether to record the calls of array functions, collectives and host work, each with the user's line.
         name
-            What to call the runs.
+            The name of the runs.
 
         Returns
         -------
         list
-            What the function returned, by rank.
+            The results of the function, by rank.
 
         Raises
         ------

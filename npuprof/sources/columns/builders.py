@@ -22,7 +22,7 @@ ABSENT = int(np.iinfo(np.int64).min)
 """Stands for "no value" in arrays of whole numbers while a file is read; tables get <NA> instead."""
 
 SENTINELS = (4294967295, 4000000000)
-"""What the vendor writes for "none" in numbers of connections, contexts, ranks and models."""
+"""The vendor's values for "none" in numbers of connections, contexts, ranks and models."""
 
 FIRST_MARK_CONNECTION = 4_000_000_001
 """The connection of the mark with the id 0; those of calls lie far below."""

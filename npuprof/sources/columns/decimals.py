@@ -44,7 +44,7 @@ def scaled(texts: Sequence[str], multiplier: int, *, exponents: bool = True) -> 
     texts
         Decimals such as ``"1736408883674584.732"``, ``"-3"``, ``".5"`` or ``"1e-05"``.
     multiplier
-        What a unit is worth, at most 2**20: :data:`US_TO_NS`, :data:`MB_TO_BYTES` ...
+        The factor of the unit, at most 2**20: :data:`US_TO_NS`, :data:`MB_TO_BYTES` ...
     exponents
         Whether an exponent is taken. A time of day with one has passed through a spreadsheet and lost its digits.
 
@@ -181,7 +181,7 @@ def _number(digits: Uint8) -> Int64:
 
 
 def column_ns(values: list[Any], *, exponents: bool = False) -> tuple[Int64, Bools]:
-    """Turn microseconds of JSON (text, integers, or floats by their shortest decimal) into nanoseconds.
+    """Convert microseconds of JSON (text, integers, or floats by their shortest decimal) to nanoseconds.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ def waits(device: Int64, start: Int64, end: Int64, kernels: int) -> Int64:
         Of kernels in order of time, and after them of collectives. What starts at the same moment counts in this
         order, so that a kernel does not wait for the collective that starts with it.
     kernels
-        How many of them are kernels.
+        The number of kernels among them.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def step_numbers(names: Iterable[tuple[Key, str | None]], notes: Notes, source: 
     names
         Keys of any kind and their names.
     notes, source
-        Where a number that no step can have is noted, and the input's name.
+        Receives a note on a number that no step can have; and the name of the input.
     """
     numbers = {}
     for key, name in names:

@@ -13,7 +13,7 @@ class Accounts:
     file
         The file's name.
     notes
-        Where rows are noted and accounted for, as ``FILE: TABLE``.
+        Receives the notes and the accounts of rows, as ``FILE: TABLE``.
 
     Attributes
     ----------

@@ -71,7 +71,7 @@ class Unpacked:
     folder
         What holds the content, called as the archive is.
     problems
-        What was left out, in plain words, each with the number of members.
+        Members that were left out: the reason, and their number.
     """
 
     archive: Path
@@ -89,7 +89,7 @@ class Unpacked:
 
     @property
     def left_out(self) -> list[str]:
-        """What was left out, one line for each reason."""
+        """Members that were left out, one line for each reason."""
         return [f"left out of the archive: {what} ({count})" for what, count in self.problems.items()]
 
     def named(self, text: str) -> str:
@@ -148,7 +148,7 @@ def unpack(path: Path, limits: Limits | None = None) -> Unpacked:
     path
         The archive.
     limits
-        How much it may hold; by default as :class:`.members.Limits`, and no more than there is room for.
+        Its limits; by default as :class:`.members.Limits`, and no more than there is room for.
 
     Raises
     ------

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _BLOCK_BYTES = 1 << 16
 MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""What such a file begins with."""
+"""The first bytes of such a file."""
 
 
 def as_utf8(content: bytes, mark: bytes = b"") -> bytes:

@@ -20,7 +20,7 @@ from npuprof.errors import SourceError
 from npuprof.progress import report_progress
 
 BLOCK_BYTES = 1 << 20
-"""How much is unpacked at once."""
+"""Bytes unpacked at once."""
 
 _RESERVE_BYTES = 256 << 20  # of the disk, for others
 _ALWAYS_BYTES = 256 << 20
@@ -45,7 +45,7 @@ class Content(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """How much an archive may hold.
+    """The limits of an archive's contents.
 
     Attributes
     ----------
@@ -73,16 +73,16 @@ class Limits:
 
 @dataclass
 class Copier:
-    """Where members are copied to, and what came of them.
+    """Copies members into a folder, and counts them.
 
     Attributes
     ----------
     archive, folder, limits
         The archive, the folder, and how much may be copied.
     files
-        How many files were copied.
+        The number of copied files.
     problems
-        What was left out, in plain words, and how many.
+        Members that were left out: the reason, and their number.
     """
 
     archive: Path
@@ -134,7 +134,7 @@ class Copier:
         content
             Its content, of which as much as is read is kept, even where reading fails.
         modified_s
-            When it was last changed, in seconds of the epoch: the newest of several exports is known by it.
+            Time of the last change, in seconds of the epoch; it identifies the newest of several exports.
         """
         parts = self._parts(name)
         if not parts:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from npuprof.errors import SourceError
 
 ALWAYS_BYTES = 64 << 20
-"""What is read without a look at how much memory is free."""
+"""Bytes that are read without a check of the free memory."""
 
 _CGROUP = Path("/sys/fs/cgroup")
 _LIMITS = (

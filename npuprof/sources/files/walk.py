@@ -18,16 +18,16 @@ _Found = TypeVar("_Found")
 
 @dataclass
 class Walk(Generic[_Found]):
-    """What a walk found.
+    """The results of a walk.
 
     Attributes
     ----------
     found
         In order of paths.
     problems
-        Where it could not look, in plain words: there may be more.
+        Directories that could not be read, in which there may be more results.
     left_out
-        What it saw and did not open, in plain words.
+        Files that it did not open, such as archives.
     """
 
     found: list[_Found] = field(default_factory=list)
@@ -51,13 +51,13 @@ def walk(
     Parameters
     ----------
     root
-        Where to begin; itself not asked for.
+        The directory to begin with; it is not itself recognised.
     recognise
         Returns what a directory is, one thing or several; nothing for a directory around others.
     ends
         Whether a directory that is recognised as this is not looked into.
     max_depth, max_directories, max_found
-        Where to stop; the result says so.
+        Limits at which the walk stops; the result says so.
     """
     result: Walk[_Found] = Walk()
     pending = deque([(root, 0)])

@@ -81,7 +81,7 @@ class _Stacks:
 
 
 class _Samples:
-    """What each entry of the history changed, in the order of time."""
+    """The change of memory by each entry of the history, in order of time."""
 
     def __init__(self) -> None:
         self.rows: dict[int, list[tuple[int, int, int, int]]] = {}  # of a device: time, allocated, reserved, active
@@ -110,7 +110,7 @@ class _Samples:
 
 
 class _History:
-    """What was read so far."""
+    """The bytes read so far."""
 
     def __init__(self, notes: Notes, source: str) -> None:
         self.notes, self.source = notes, source
@@ -198,11 +198,11 @@ def read_history(segments: list[Any], traces: list[Any], notes: Notes, source: s
     Parameters
     ----------
     segments, traces
-        What the snapshot holds under ``segments`` and ``device_traces``.
+        ``segments`` and ``device_traces`` of the snapshot.
     notes
         Takes what was left out.
     source
-        What to call the snapshot in notes.
+        The name of the snapshot in notes.
     """
     read = _History(notes, source)
     for device, trace in enumerate(traces[:_MAX_DEVICES]):

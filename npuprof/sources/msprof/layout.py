@@ -53,7 +53,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parts of a result lie.
+    """The paths of the parts of a result.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ def note_changes(directory: Path, sizes: Mapping[str, int], notes: Notes) -> Non
     sizes
         The bytes of its files when it was made, by their paths in it.
     notes
-        Where the warnings go, with the number of files.
+        Receives the warnings, with the number of files.
     """
     leads_away = _leads_away(directory)
     missing, shorter, longer, linked = (dict[str, int]() for _ in range(4))

@@ -53,7 +53,7 @@ class Fact(msgspec.Struct, tag="fact", array_like=True):
 
 @dataclass
 class Recovered:
-    """What a journal holds, in order; `damaged` counts the lines that cannot be read, the last one of a kill too."""
+    """The contents of a journal, in order; `damaged` counts unreadable lines, also the last one before a kill."""
 
     started_ns: int = 0
     steps: list[Step] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the native front end left in a recording: its raw directory, or the directory of a framework around one."""
+"""The output of the native front end in a recording: its raw directory, or a framework's directory around one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_native(path: Path, recording: Recording, part: Selection | Part | None)
     path, recording
         The recording, and its metadata.
     part
-        What is wanted of it; None for everything.
+        The selected part; None for all.
 
     Raises
     ------

@@ -71,7 +71,7 @@ class Samples:
     time_ns, thread_id, node
         Shape (changes,): from this moment on, the thread is in this node; -1 for none.
     stopped_ns
-        When the last stacks end.
+        The end of the last stacks.
     node_parent, node_frame
         Shape (nodes,): the caller's node, which comes earlier (-1 for none), and the function.
     """

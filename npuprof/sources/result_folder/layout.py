@@ -23,12 +23,12 @@ _MAX_LISTED = 10_000  # a directory of thousands of ranks is no single result
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parts of one result lie.
+    """The paths of the parts of one result.
 
     Attributes
     ----------
     root
-        What to call the result: the ``*_ascend_pt`` directory, or the single file.
+        The name of the result: the ``*_ascend_pt`` directory, or the single file.
     output
         The directory of result files; None for a single file.
     trace

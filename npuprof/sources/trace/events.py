@@ -103,7 +103,7 @@ def read_events(
     notes
         Counts repairs and losses, under the file's name.
     chunk_bytes
-        How much text to decode at a time.
+        Characters of text to decode at a time.
     exact
         Whether times written as numbers are returned as text, not as floats.
 

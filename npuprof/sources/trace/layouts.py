@@ -189,7 +189,7 @@ def keys_of(event: Event) -> frozenset[str]:
 
 
 class Layouts(NamedTuple):
-    """How to recognise layouts: by category, or by category and arguments."""
+    """Rules to recognise layouts: by category, or by category and arguments."""
 
     known: Callable[[str | None], Layout | None]
     of: Callable[[str | None, Sequence[Event]], Layout]

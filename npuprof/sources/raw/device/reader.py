@@ -21,7 +21,7 @@ from npuprof.sources.raw.records.slices import Streams
 
 _Rows = TypeVar("_Rows", bound=Sized)
 STREAM_BITS = 11
-"""How many bits the id of a stream has where it is not expanded."""
+"""The number of bits of a stream's id that is not expanded."""
 
 _EXPANDED_BITS = 15
 
