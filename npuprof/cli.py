@@ -11,7 +11,7 @@ from typing import TextIO
 
 from npuprof.errors import NpuprofError
 from npuprof.options import default_output
-from npuprof.options.reading import add_reading_words, reading_arguments
+from npuprof.options.load_arguments import add_load_arguments, load_arguments
 from npuprof.texts import plain_lines
 
 
@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     open_ = commands.add_parser("open", help="read a recording or result and print its summary")
     open_.add_argument("path", type=Path, help="what to read")
     open_.add_argument("--html", type=Path, help="also write one self-contained page to this file")
-    add_reading_words(open_)
+    add_load_arguments(open_)
     open_.set_defaults(run=_open)
 
     advise = commands.add_parser("advise", help="show what makes a step slow, and fail if it may gain too much")
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PERCENT",
         help="exit with 3 if a finding may gain at least so much of a step, such as 5%%",
     )
-    add_reading_words(advise)
+    add_load_arguments(advise)
     advise.set_defaults(run=_advise)
 
     # Its words are read as those of the magic are; without a prefix, none of them is an option here.
@@ -90,7 +90,7 @@ def _open(parsed: argparse.Namespace) -> int:
     from npuprof.loading import open_path
     from npuprof.profiles import Profile
 
-    profile = open_path(parsed.path, **reading_arguments(parsed))
+    profile = open_path(parsed.path, **load_arguments(parsed))
     _say(repr(profile))
     if parsed.html is not None:
         if not isinstance(profile, Profile):
@@ -114,7 +114,7 @@ def _advise(parsed: argparse.Namespace) -> int:
     from npuprof.loading import open_path
     from npuprof.profiles import Profile
 
-    run = open_path(parsed.path, **reading_arguments(parsed))
+    run = open_path(parsed.path, **load_arguments(parsed))
     if not isinstance(run, Profile):
         raise NpuprofError(f"{parsed.path} holds several runs: name one of them\n{run!r}")
     advice = run.advice()

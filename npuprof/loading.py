@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuprof.errors import OptionsError, SourceError
-from npuprof.options.reading import FORMS
+from npuprof.options.load_arguments import FORMS
 from npuprof.profiles import Profile
 from npuprof.sources.base import Preference
 from npuprof.sources.decoding import decode_run

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class Observed:
-    """Calls its listeners after every change."""
+class Observable:
+    """State that notifies its listeners of every change."""
 
     def __init__(self) -> None:
         self._listeners: list[Callable[[], None]] = []
@@ -15,6 +15,6 @@ class Observed:
         """Call a function after every change."""
         self._listeners.append(listener)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             listener()

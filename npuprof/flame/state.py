@@ -18,7 +18,7 @@ from npuprof.flame.search import Found, found_in, matching
 from npuprof.flame.tree import MergedCalls, Sums, Weight, merged_calls
 from npuprof.flame.view import Picture
 from npuprof.info import Info
-from npuprof.observable import Observed
+from npuprof.observable import Observable
 
 MOST_FRAMES = 2_000
 """Maximum number of frames in a view."""
@@ -29,7 +29,7 @@ MOST_LEVELS = 60
 _MOST_SCOPES = 8  # of which the sums are kept
 
 
-class FlameGraph(Observed):
+class FlameGraph(Observable):
     """The flame graph of a run as the user sees it.
 
     Attributes
@@ -126,7 +126,7 @@ class FlameGraph(Observed):
         if orientation not in get_args(Orientation):
             raise OptionsError(f"orientation is {orientation!r}; it must be one of {', '.join(get_args(Orientation))}")
         self.orientation = orientation
-        self._tell()
+        self._notify()
 
     def zoom(self, frame: int) -> None:
         """Make a frame the root, a folded frame with all its callees; for the root, go up.
@@ -165,13 +165,13 @@ class FlameGraph(Observed):
                 self._matches = matching(self.calls, text, regex=regex)
                 self.text = text
         finally:
-            self._tell()
+            self._notify()
 
     def point(self, frame: int) -> None:
         """Move the cursor to a frame."""
         if 0 <= frame < len(self.picture().frames):
             self.cursor = frame
-            self._tell()
+            self._notify()
 
     def step_in(self) -> None:
         """Move the cursor to the widest callee."""
@@ -227,7 +227,7 @@ class FlameGraph(Observed):
 
     def _set_root(self, root: Root) -> None:
         self.root, self.cursor, self._picture, self._found = root, 0, None, None
-        self._tell()
+        self._notify()
 
 
 _ACTIONS: Mapping[str, Callable[[FlameGraph], object]] = {

@@ -13,7 +13,7 @@ from IPython.core.magic_arguments import MagicArgumentParser, argument, magic_ar
 
 from npuprof.errors import OptionsError
 from npuprof.options import SPECIFICATION, Options
-from npuprof.options.reading import add_reading_words, reading_arguments
+from npuprof.options.load_arguments import add_load_arguments, load_arguments
 from npuprof.options.specification import Option
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -214,11 +214,11 @@ def parse_load(line: str) -> tuple[str, dict[str, Any]]:
     """
     parser = _Parser(prog="%npuprof load", add_help=False)
     parser.add_argument("path", nargs="?", metavar="PATH")
-    add_reading_words(parser)
+    add_load_arguments(parser)
     try:
         parsed = parser.parse_args(shlex.split(line))
         if parsed.path is None:
             raise UsageError("%npuprof load needs the path of a recording, a result directory or a file")
-        return parsed.path, reading_arguments(parsed)
+        return parsed.path, load_arguments(parsed)
     except (OptionsError, ValueError) as error:
         raise UsageError(str(error)) from None

@@ -11,7 +11,7 @@ import pandas as pd
 
 from npuprof.arrays import Int64
 from npuprof.info import Info
-from npuprof.observable import Observed
+from npuprof.observable import Observable
 from npuprof.timeline.columns import Columns, columns
 from npuprof.timeline.counter_tracks import Line, lines, queue_lines
 from npuprof.timeline.flows import Arrows, Relations
@@ -59,7 +59,7 @@ class Answer:
     exact: bool
 
 
-class Timeline(Observed):
+class Timeline(Observable):
     """The timeline of a run as the user sees it.
 
     Attributes
@@ -167,7 +167,7 @@ class Timeline(Observed):
         spare = max(span // 20, 1)
         start = max(min(middle - length // 2, self.whole[1] + spare - length), self.whole[0] - spare)
         self.window = start, start + length
-        self._tell()
+        self._notify()
 
     def show_all(self) -> None:
         """Make the whole run visible."""
@@ -187,7 +187,7 @@ class Timeline(Observed):
     def mark(self, start_ns: int, end_ns: int) -> None:
         """Mark a range, for its summary."""
         self.marked = min(start_ns, end_ns), max(start_ns, end_ns)
-        self._tell()
+        self._notify()
 
     # What is selected
 
@@ -201,7 +201,7 @@ class Timeline(Observed):
                 middle = start + min(end - start, length) // 2
                 self.show(middle - length // 2, middle + length - length // 2)
                 return
-        self._tell()
+        self._notify()
 
     def reveal(self, number: int) -> None:
         """Select a slice, and show it as long as it takes to be seen."""
@@ -212,7 +212,7 @@ class Timeline(Observed):
         if (end - start) * _TOO_SHORT < length:
             length = max((end - start) * _ROOM, _LEAST_NS)
         if length == high - low and low <= start and end <= high:
-            self._tell()
+            self._notify()
             return
         middle = start + min(end - start, length) // 2
         self.show(middle - length // 2, middle + length - length // 2)
@@ -281,7 +281,7 @@ class Timeline(Observed):
         """Clear selection and search."""
         self.selected = self.marked = self.matches = None
         self._match = -1
-        self._tell()
+        self._notify()
 
     # What is searched for
 
@@ -326,7 +326,7 @@ class Timeline(Observed):
     def _light(self, matches: Matches | None) -> None:
         self.matches, self._match = matches, -1
         self._found = self._index.elements_of(matches.slices) if matches is not None else np.zeros(0, np.int64)
-        self._tell()
+        self._notify()
 
     def _element(self, number: int) -> int:
         element = self._index.element_of(number)

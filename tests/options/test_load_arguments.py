@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuprof.errors import OptionsError
-from npuprof.options.reading import add_reading_words, moment, reading_arguments, step_numbers
+from npuprof.options.load_arguments import add_load_arguments, load_arguments, moment, step_numbers
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 def test_only_what_is_given_becomes_an_argument() -> None:
     parser = argparse.ArgumentParser()
-    add_reading_words(parser)
-    assert reading_arguments(parser.parse_args([])) == {"source": None}
+    add_load_arguments(parser)
+    assert load_arguments(parser.parse_args([])) == {"source": None}
     given_words = parser.parse_args(["--source", "parsed", "--steps", "3-4", "--end", "+1s"])
-    assert reading_arguments(given_words) == {"source": "parsed", "steps": [3, 4], "end": np.timedelta64(10**9, "ns")}
+    assert load_arguments(given_words) == {"source": "parsed", "steps": [3, 4], "end": np.timedelta64(10**9, "ns")}

@@ -23,31 +23,31 @@ _NANOSECONDS = re.compile(r"\d{1,19}", re.ASCII)
 _MAX_STEPS = 1_000_000
 
 
-def add_reading_words(parser: argparse.ArgumentParser) -> None:
+def add_load_arguments(parser: argparse.ArgumentParser) -> None:
     """Add ``--steps``, ``--start``, ``--end`` and ``--source`` to a parser."""
     parser.add_argument("--steps", metavar="N,...", help="read only these steps, such as 3,4 or 3-7")
     parser.add_argument(
         "--start",
-        metavar="MOMENT",
+        metavar="TIME",
         help="read from here: nanoseconds of the epoch as in the tables, +1.5s (ns, us, ms, s, min) since the run's "
         "beginning, or a date and time (UTC where it names no zone)",
     )
-    parser.add_argument("--end", metavar="MOMENT", help="read to before this moment, given as --start is")
+    parser.add_argument("--end", metavar="TIME", help="read to before this time, in the forms of --start")
     parser.add_argument(
         "--source",
         choices=FORMS,
-        help="what to read where a run is there in several forms: raw data, the vendor's text files or databases, or "
+        help="what to read of a run in several forms: raw data, the vendor's text files or databases, or "
         "both of these (parsed); default: raw data if complete, else each table from the form that has it",
     )
 
 
-def reading_arguments(parsed: argparse.Namespace) -> dict[str, Any]:
-    """Return the parsed words as arguments of :func:`npuprof.load`.
+def load_arguments(parsed: argparse.Namespace) -> dict[str, Any]:
+    """Return parsed arguments as those of :func:`npuprof.load`.
 
     Raises
     ------
     OptionsError
-        If a word is not a list of steps or a moment.
+        If a word is no list of steps, or no time.
     """
     arguments: dict[str, Any] = {"source": parsed.source}
     if parsed.steps is not None:
