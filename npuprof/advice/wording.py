@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from npuprof.arrays import Int64
-from npuprof.quantities import duration, printable
+from npuprof.quantities import duration, printable, share
 
 _MOST = 3
 _MOST_LINES = 2
@@ -24,6 +24,12 @@ def most_time(kernels: pd.DataFrame, by: Sequence[str] = ("op_type",)) -> str:
         f"{_called(kind)} ({count:,} time{'s' * (count != 1)}, {duration(int(time))})"
         for kind, time, count in zip(first.index, first["sum"], first["size"], strict=True)
     )
+
+
+def shares_of(times: pd.Series[int], most: int | None = None) -> str:
+    """Return the kinds of collectives with the most time: ``allReduce 70 %, broadcast 30 %``; all kinds by default."""
+    first = times.sort_values(ascending=False)[:most]
+    return ", ".join(f"{str(kind).strip('_')} {share(int(time), int(times.sum()))}" for kind, time in first.items())
 
 
 def most_lines(lines: Sequence[str], times: Int64) -> list[str]:

@@ -88,12 +88,8 @@ def _figure(go: Any, picture: Picture, info: Info, longest_name: int) -> go.Figu
             figure.add_trace(_trace(go, look, some))
     for at in range(len(picture.tracks)):
         figure.add_trace(_track(go, picture, at, unit_ns))
-    height = picture.height
-    tracks = range(len(picture.tracks))
-    titles = [*(lane.title for lane in picture.lanes if lane.title), *(line.title for line in picture.tracks)]
-    titled = [lane for lane in picture.lanes if lane.title]
     figure.update_layout(
-        **_layout(info, _subtitle(picture), height),
+        **_layout(info, _subtitle(picture), picture.height),
         xaxis={
             "range": [0, max(last - first, 1) / unit_ns],
             "side": "top",
@@ -104,20 +100,27 @@ def _figure(go: Any, picture: Picture, info: Info, longest_name: int) -> go.Figu
             "tickcolor": FAINT,
             "exponentformat": "none",
         },
-        yaxis={
-            "range": [height, -0.7],
-            "tickvals": [*(lane.place for lane in titled), *(picture.track(at)[0] + 0.7 for at in tracks)],
-            "ticktext": [label(title, 40) for title in titles],
-            "fixedrange": True,
-            "showgrid": False,
-            "zeroline": False,
-            "ticks": "outside",
-            "ticklen": 5,
-            "tickcolor": "rgba(0,0,0,0)",
-            "automargin": True,
-        },
+        yaxis=_lane_axis(picture),
     )
     return figure
+
+
+def _lane_axis(picture: Picture) -> dict[str, Any]:
+    titled = [lane for lane in picture.lanes if lane.title]
+    tracks = range(len(picture.tracks))
+    titles = [*(lane.title for lane in titled), *(line.title for line in picture.tracks)]
+    return {
+        "range": [picture.height, -0.7],
+        "tickvals": [*(lane.place for lane in titled), *(picture.track(at)[0] + 0.7 for at in tracks)],
+        "ticktext": [label(title, 40) for title in titles],
+        "fixedrange": True,
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "outside",
+        "ticklen": 5,
+        "tickcolor": "rgba(0,0,0,0)",
+        "automargin": True,
+    }
 
 
 def _trace(go: Any, look: Family, some: pd.DataFrame) -> Any:

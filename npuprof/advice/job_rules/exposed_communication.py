@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule
-from npuprof.quantities import duration, share
+from npuprof.advice.rules.exposed_communication import ACTION, NAME
+from npuprof.advice.wording import shares_of
+from npuprof.quantities import duration
 
-NAME = "exposed_communication"
 _THRESHOLD = 0.05  # of the step
 _MOST = 3
 
@@ -19,18 +20,15 @@ def check(facts: JobFacts) -> Finding:
     if gain <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=gain)
     rows = facts.job.rows
-    kinds = rows.groupby("op_type")["moving_ns"].sum().sort_values(ascending=False)
-    most = ", ".join(
-        f"{str(kind).strip('_')} {share(int(time), int(kinds.sum()))}" for kind, time in list(kinds.items())[:_MOST]
-    )
+    kinds = shares_of(rows.groupby("op_type")["moving_ns"].sum(), _MOST)
     return Finding(
         NAME,
         "fires",
         title="Communication is not hidden by kernels",
         cost_ns=gain,
         gain_hi_ns=gain,
-        detail=f"without transfers a step would be {duration(gain)} shorter; moving data takes {most}",
-        action="overlap it with computing: gradient buckets (DDP bucket_cap_mb), a stream of its own, ZeRO stage",
+        detail=f"without transfers a step would be {duration(gain)} shorter; moving data takes {kinds}",
+        action=ACTION,
         table="waits",
         rows=rows,
     )

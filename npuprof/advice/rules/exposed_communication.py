@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
-from npuprof.quantities import duration, share
+from npuprof.advice.wording import shares_of
+from npuprof.quantities import duration
 
 NAME = "exposed_communication"
+ACTION = "overlap it with computing: gradient buckets (DDP bucket_cap_mb), a separate stream, ZeRO stage"
 _THRESHOLD = 0.05  # of the step
 
 
@@ -20,16 +22,15 @@ def check(facts: Facts) -> Finding:
     communication = facts.tables["communication"]
     overlap = facts.overlapping("communication", facts.spans(["moving"]))
     rows = communication.assign(moving_ns=overlap)[overlap > 0]
-    kinds = rows.groupby("op_type", observed=True)["moving_ns"].sum().sort_values(ascending=False)
-    most = ", ".join(f"{str(kind).strip('_')} {share(int(time), int(kinds.sum()))}" for kind, time in kinds.items())
+    kinds = shares_of(rows.groupby("op_type", observed=True)["moving_ns"].sum())
     return Finding(
         NAME,
         "fires",
         title="Communication is not hidden by kernels",
         cost_ns=cost,
         gain_hi_ns=cost,
-        detail=f"{duration(cost)} of a step moves data while no kernel runs: {most}",
-        action="overlap it with computing: gradient buckets (DDP bucket_cap_mb), a stream of its own, ZeRO stage",
+        detail=f"{duration(cost)} of a step moves data while no kernel runs: {kinds}",
+        action=ACTION,
         table="communication",
         rows=rows,
     )
