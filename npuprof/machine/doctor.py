@@ -16,8 +16,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from npuprof import cache
 from npuprof.machine import cann, environment
 from npuprof.options import DEFAULT_OUTPUT
+from npuprof.quantities import size
 
 State: TypeAlias = Literal["ok", "absent", "problem"]
 
@@ -225,7 +227,7 @@ def diagnose(output: Path = DEFAULT_OUTPUT) -> list[Finding]:
 
     Front ends are imported in separate processes.
     """
-    return [_packages(), _hardware(), *_front_ends(), _environment(), _directory(output), _disk(output)]
+    return [_packages(), _hardware(), *_front_ends(), _environment(), _directory(output), _disk(output), _cache()]
 
 
 def _packages() -> Finding:
@@ -288,6 +290,12 @@ def _disk(output: Path) -> Finding:
     if free < _LOW_DISK_BYTES:
         return Finding("free disk", "problem", f"{free / 1e9:.1f} GB are left: free some, or choose another --output")
     return Finding("free disk", "ok", f"{free / 1e9:.1f} GB are left")
+
+
+def _cache() -> Finding:
+    """Tell where copies of what was read of many ranks lie, how large they are, and how to remove them."""
+    used = f"{cache.directory()} holds {size(cache.size_bytes())} of at most {size(cache.MOST_BYTES)}"
+    return Finding("cache", "ok", f"{used}: copies of small files of ranks; `rm -r {cache.directory()}` clears it")
 
 
 def _existing(path: Path) -> Path:

@@ -9,14 +9,22 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Executor, as_completed
-from contextlib import closing
-from typing import Any, TypeVar
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, as_completed
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
+from npuprof.errors import NpuprofWarning
 from npuprof.progress import report_progress
 from npuprof.ranks.parallelism import processes_for
 from npuprof.ranks.tasks import Died, NoProcessesError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from npuprof.ranks.processes import Processes
 
 RETRIES = 2
 _PER_BATCH = 8  # ranks: few enough for progress, and for little to be lost with a worker
@@ -25,95 +33,143 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def active_client() -> Any | None:
+def active_client() -> Client | None:
     """Return the Dask client that is active in this process, without importing Dask; None if there is none."""
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return None
     try:
-        return distributed.default_client()
+        client: Client = distributed.default_client()
+        return client
     except ValueError:  # there is none
         return None
 
 
+@dataclass(frozen=True)
+class Work(Generic[_Item, _Result]):
+    """What to do with each of some items.
+
+    Attributes
+    ----------
+    function
+        Takes a few items and returns their results; it raises nothing of its own.
+    lost
+        Returns the result of an item that ended the process which worked on it, for the reason given.
+    what
+        What to call it while progress is shown.
+    """
+
+    function: Callable[[Sequence[_Item]], list[_Result]]
+    lost: Callable[[_Item, str], _Result]
+    what: str
+
+
 def spread(
-    function: Callable[[Sequence[_Item]], list[_Result]],
-    items: Sequence[_Item],
-    sizes: Sequence[int],
-    client: Any | None,
-    what: str,
+    work: Work[_Item, _Result], items: Sequence[_Item], sizes: Sequence[int], client: Client | None
 ) -> Iterator[tuple[int, _Result]]:
     """Yield the position and the result of each item as they come.
 
     Parameters
     ----------
-    function
-        Takes a few items and returns their results; it raises nothing of its own.
+    work
+        What to do with each.
     items, sizes
-        What to do, and how many bytes are to be read for each.
+        The items, and how many bytes are to be read for each.
     client
         A Dask client, whose workers do it; None for this machine.
-    what
-        What to call it while progress is shown.
     """
     left = dict(enumerate(items))
-    progress = _Rate(what, len(items))
-    for position, result in _elsewhere(function, left, sizes, client):
+    progress = _Rate(work.what, len(items))
+    for position, result in _elsewhere(work, left, sizes, client):
         del left[position]
         progress.advance()
         yield position, result
-    for position, item in list(left.items()):
-        yield position, function([item])[0]
+    for position, item in left.items():
+        yield position, work.function([item])[0]
         progress.advance()
 
 
 def _elsewhere(
-    function: Callable[[Sequence[_Item]], list[_Result]],
-    left: dict[int, _Item],
-    sizes: Sequence[int],
-    client: Any | None,
+    work: Work[_Item, _Result], left: Mapping[int, _Item], sizes: Sequence[int], client: Client | None
 ) -> Iterator[tuple[int, _Result]]:
     """Yield what other processes did; without those that none could do."""
-    places = list(left)
-    if client is not None:
-        batches = [places[at : at + _PER_BATCH] for at in range(0, len(places), _PER_BATCH)]
-        executor = client.get_executor(retries=RETRIES, pure=False)
-        yield from _on(executor, function, [[(place, left[place]) for place in batch] for batch in batches])
-        return
-    count = processes_for(list(sizes))
-    if count > 1:
-        from npuprof.ranks.processes import Processes  # loky takes as long to import as a small run to load
-
-        size = max(1, min(_PER_BATCH, len(places) // (2 * count)))
-        batches = [places[at : at + size] for at in range(0, len(places), size)]
-        try:
-            with Processes(count) as pool:
-                work = [[left[place] for place in batch] for batch in batches]
-                with closing(pool.each(function, work)) as outcomes:
-                    for at, results in outcomes:
-                        if not isinstance(results, Died):
-                            yield from zip(batches[at], results, strict=True)
-        except NoProcessesError:
-            return  # then it is done here
-
-
-def _on(
-    executor: Executor,
-    function: Callable[[Sequence[_Item]], list[_Result]],
-    batches: Sequence[Sequence[tuple[int, _Item]]],
-) -> Iterator[tuple[int, _Result]]:
-    """Run batches with an executor; what fails there is left out."""
     try:
-        futures = {executor.submit(function, [item for _, item in batch]): batch for batch in batches}
+        if client is not None:
+            batches = _batches(list(left), _PER_BATCH)
+            yield from _with_second_try(lambda some: _on_cluster(client, work, some, left), batches, work, left)
+        elif (count := processes_for(list(sizes))) > 1:
+            from npuprof.ranks.processes import Processes  # loky takes as long to import as a small run to load
+
+            batches = _batches(list(left), max(1, min(_PER_BATCH, len(left) // (2 * count))))
+            with Processes(count) as pool:
+                yield from _with_second_try(lambda some: _in_processes(pool, work, some, left), batches, work, left)
+    except NoProcessesError:
+        return  # then it is done here
+
+
+_Batch: TypeAlias = list[int]
+
+
+def _batches(places: list[int], size: int) -> list[_Batch]:
+    return [places[at : at + size] for at in range(0, len(places), size)]
+
+
+def _with_second_try(
+    run: Callable[[list[_Batch]], Iterator[tuple[_Batch, list[_Result] | Died]]],
+    batches: list[_Batch],
+    work: Work[_Item, _Result],
+    left: Mapping[int, _Item],
+) -> Iterator[tuple[int, _Result]]:
+    """Run batches; one that ended its process is run again item by item, so that only what did it is lost."""
+    again: list[_Batch] = []
+    for batch, results in run(batches):
+        if isinstance(results, Died):
+            again += [[place] for place in batch]
+        else:
+            yield from zip(batch, results, strict=True)
+    for batch, results in run(again) if again else ():
+        one = work.lost(left[batch[0]], results.fate) if isinstance(results, Died) else results[0]
+        yield batch[0], one
+
+
+def _in_processes(
+    pool: Processes, work: Work[_Item, _Result], batches: list[_Batch], left: Mapping[int, _Item]
+) -> Iterator[tuple[_Batch, list[_Result] | Died]]:
+    with closing(pool.each(work.function, [[left[place] for place in batch] for batch in batches])) as outcomes:
+        for at, results in outcomes:
+            yield batches[at], results
+
+
+def _on_cluster(
+    client: Client, work: Work[_Item, _Result], batches: list[_Batch], left: Mapping[int, _Item]
+) -> Iterator[tuple[_Batch, list[_Result] | Died]]:
+    """Yield what the workers of a cluster did; nothing more once its scheduler is gone, which a warning tells."""
+    if client.status != "running":
+        _warn_gone(client.status)
+        return
+    executor = client.get_executor(retries=RETRIES, pure=False)
+    try:
+        futures = {executor.submit(work.function, [left[place] for place in batch]): batch for batch in batches}
         for future in as_completed(futures):
-            batch = futures.pop(future)
             try:
-                results = future.result()
-            except (Exception, CancelledError):  # noqa: BLE001, S112 - the worker died or the scheduler is gone: done here
-                continue
-            yield from zip([place for place, _ in batch], results, strict=True)
+                yield futures[future], future.result()
+            except Exception as error:
+                if type(error).__name__ != "KilledWorker":
+                    raise
+                yield futures[future], Died("each worker that read it was killed, as happens when memory runs out")
+    except (Exception, CancelledError) as error:  # noqa: BLE001 - whatever the connection or a worker's installation has
+        _warn_gone(f"{type(error).__name__}: {error}")
     finally:
-        executor.shutdown(wait=False, cancel_futures=True)
+        with suppress(Exception):
+            executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _warn_gone(reason: str) -> None:
+    warnings.warn(
+        f"the cluster does not read any more ({reason}): this machine reads what is left",
+        NpuprofWarning,
+        stacklevel=2,
+    )
 
 
 class _Rate:

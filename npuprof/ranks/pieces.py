@@ -59,6 +59,12 @@ def read_pieces(tasks: Sequence[PieceTask]) -> list[Piece]:
     return [_read(task) for task in tasks]
 
 
+def lost_piece(task: PieceTask, fate: str) -> Piece:
+    """Return what is known of a part whose reading ended the process: why."""
+    problem = f"{task.path} could not be read: {fate}; load it by itself to try again"
+    return Piece(_nothing(task.part), [("error", task.part, problem, 1)], "")
+
+
 def _read(task: PieceTask) -> Piece:
     try:
         return _read_alone(task)

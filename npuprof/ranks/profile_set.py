@@ -47,6 +47,7 @@ from npuprof.texts import encodable, plain_lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+    from distributed import Client
     from ipywidgets import Widget
 
     from npuprof.advice.finding import Finding
@@ -86,7 +87,7 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
         runs: Sequence[Run],
         problems: Sequence[str] = (),
         selection: Selection | None = None,
-        client: Any | None = None,
+        client: Client | None = None,
     ) -> None:
         self.root = root
         self._problems = list(problems)

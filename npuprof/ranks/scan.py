@@ -6,17 +6,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from npuprof import cache, progress, tables
 from npuprof.ranks.entries import Entry
-from npuprof.ranks.executors import spread
-from npuprof.ranks.pieces import MATRIX, Piece, PieceTask, Told, key_of, read_pieces
+from npuprof.ranks.executors import Work, spread
+from npuprof.ranks.pieces import MATRIX, Piece, PieceTask, Told, key_of, lost_piece, read_pieces
 from npuprof.sources.base import PartName
 from npuprof.sources.columns.concatenation import stacked
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 _ROW = "run"
 _WORDS: Mapping[PartName, str] = {
@@ -46,7 +49,7 @@ class Scan:
     notes: dict[int, list[Told]] = field(default_factory=dict)
 
 
-def scan(root: Path, entries: Sequence[Entry], part: PartName, client: Any | None = None) -> Scan | None:
+def scan(root: Path, entries: Sequence[Entry], part: PartName, client: Client | None = None) -> Scan | None:
     """Read one part of all runs without the rest of them; None if that is not possible for any of them.
 
     Parameters
@@ -71,7 +74,8 @@ def scan(root: Path, entries: Sequence[Entry], part: PartName, client: Any | Non
     read: dict[int, Piece] = {}
     tasks = [PieceTask(entries[row].run.source.name, entries[row].run.path.absolute(), part) for row in missing]
     with progress.shown():
-        for place, piece in spread(read_pieces, tasks, _sizes(keys, missing), client, _WORDS[part]):
+        work = Work(read_pieces, lost_piece, _WORDS[part])
+        for place, piece in spread(work, tasks, _sizes(keys, missing), client):
             read[missing[place]] = piece
     found = _joined(known, read, part)
     _save(

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
+from npuprof import cache
 from npuprof.machine.doctor import Finding, diagnose
 from npuprof.options import COLLECTORS
 
@@ -92,3 +94,12 @@ def test_a_directory_closed_to_the_user_is_a_problem(tmp_path: Path) -> None:
 def test_little_disk_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("npuprof.machine.doctor.shutil.disk_usage", lambda path: SimpleNamespace(free=1 << 20))
     assert _finding("free disk", tmp_path).state == "problem"
+
+
+def test_it_tells_where_copies_of_ranks_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache.save("anything", pd.DataFrame({"a": [1]}), {})
+    told = _finding("cache", tmp_path).detail
+    assert f"{tmp_path}/npuprof holds" in told
+    assert " 0 B" not in told
+    assert f"rm -r {tmp_path}/npuprof" in told

@@ -1,0 +1,119 @@
+"""A look at jobs of many ranks, cold and warm: run with ``python -m tests.benchmarks.bench_cluster [RANKS ...]``.
+
+Jobs are generated (:mod:`tests.jobs`: simulated, with one slow card) and written in the vendor's text form into a
+temporary directory, or into ``--keep DIRECTORY``, where the next run finds them. ``--steps 9`` gives 1,000 ranks some
+3,000 operators each. Each look is a process of its own: the first with an empty cache, the second with what that left.
+Where ``MSPROF_ANALYZE`` names a Python that has it, the cluster analysis of msprof-analyze is run on a copy of the
+smallest job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from tests.jobs import SIZES, Faults, simulate, text
+
+_RANKS = (8, 64, 512, 1000)
+
+
+def look(folder: Path) -> dict[str, float]:
+    """Load a job and answer; give the seconds of each, the cores' time, and the peak memory of this process."""
+    from npuprof.loading import load_set
+
+    seconds: dict[str, float] = {}
+
+    def measure(name: str, work: Callable[[], object]) -> None:
+        began = time.perf_counter()
+        work()
+        seconds[name] = time.perf_counter() - began
+
+    began = time.perf_counter()
+    runs = load_set(folder)
+    seconds["load"] = time.perf_counter() - began
+    measure("steps", lambda: runs._step_parts())
+    measure("communication", lambda: runs.table("communication"))
+    measure("waits", runs.waits)
+    if hasattr(runs, "overview"):
+        measure("overview", runs.overview)
+    measure("blame", runs.blame)
+    seconds["all"] = time.perf_counter() - began
+    seconds["cores"] = sum(os.times()[:4])
+    seconds["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return seconds
+
+
+def _apart(folder: Path, cache: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "tests.benchmarks.bench_cluster", "--look", str(folder)]
+    environment = {**os.environ, "XDG_CACHE_HOME": cache}
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return measured
+
+
+def _write(ranks: int, steps: int, folder: Path) -> None:
+    if folder.is_dir():
+        return
+    began = time.perf_counter()
+    job = simulate(replace(SIZES[ranks], steps=steps), Faults(slow_rank=ranks // 2), seed=1)
+    text.write(job, folder)
+    print(f"{ranks} ranks written in {time.perf_counter() - began:.1f} s", flush=True)
+
+
+def _print(ranks: int, folder: Path) -> None:
+    size = sum(file.stat().st_size for file in folder.rglob("*.json"))
+    print(f"{ranks:,} ranks, {size / 1e6:,.0f} MB of JSON, load of the machine {os.getloadavg()[0]:.1f}")
+    with tempfile.TemporaryDirectory(prefix="npuprof-bench-") as cache:
+        for name in ("cold", "warm"):
+            one = _apart(folder, cache)
+            times = ", ".join(f"{what} {value:.2f}" for what, value in one.items() if what not in ("peak_mb", "cores"))
+            print(f"  {name}: {times} s; {one['cores']:.1f} s of cores, {one['peak_mb']:,.0f} MB peak", flush=True)
+
+
+def _vendor(folder: Path) -> None:
+    python = os.environ.get("MSPROF_ANALYZE")
+    if not python:
+        print("msprof-analyze: not measured, MSPROF_ANALYZE names no interpreter that has it")
+        return
+    with tempfile.TemporaryDirectory(prefix="npuprof-bench-") as place:
+        copied = shutil.copytree(folder, Path(place) / "job")  # it writes into its input
+        began = time.perf_counter()
+        program = "from msprof_analyze.cli.entrance import msprof_analyze_cli as run; run()"
+        command = [python, "-c", program, "cluster", "-m", "all", "-d", str(copied)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        seconds = time.perf_counter() - began
+        print(f"msprof-analyze cluster of {folder.name}: {seconds:.1f} s, status {done.returncode}")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="A look at jobs of many ranks, cold and warm.")
+    parser.add_argument("ranks", nargs="*", type=int, default=list(_RANKS), choices=_RANKS)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--look", type=Path)
+    options = parser.parse_args()
+    if options.look:
+        print(json.dumps(look(options.look)))
+        return
+    with tempfile.TemporaryDirectory(prefix="npuprof-bench-") as temporary:
+        parent = options.keep or Path(temporary)
+        for ranks in options.ranks:
+            folder = parent / f"job{ranks}"
+            _write(ranks, options.steps, folder)
+            _print(ranks, folder)
+        _vendor(parent / f"job{min(options.ranks)}")
+
+
+if __name__ == "__main__":
+    main()
