@@ -17,6 +17,7 @@ from npuprof.notes import Notes
 from npuprof.sources.selection import Selection
 
 _WITH_DEVICE = ("tasks", "kernels", "communication", "memory", "overlap", "step_times")
+_MAX_REASONS = 3
 _Value = TypeVar("_Value")
 
 
@@ -69,9 +70,16 @@ class ResultReading:
             return None
 
     def refuse_nothing(self, nothing: Callable[[], SourceError]) -> None:
-        """Raise the first error, else `nothing`, unless a table has rows or there are statistics."""
-        if not any(map(len, self.decoded.tables.values())) and not self.decoded.statistics:
-            raise self.failed[0] if self.failed else nothing()
+        """Raise the first error, else `nothing` with what was left out; unless there are rows or statistics."""
+        if any(map(len, self.decoded.tables.values())) or self.decoded.statistics:
+            return
+        if self.failed:
+            raise self.failed[0]
+        told = self.notes.to_frame()
+        left_out = told[told["message"].str.contains("left out")][["source", "message"]].head(_MAX_REASONS)
+        reasons = "; ".join(f"{source}: {message}" for source, message in left_out.to_numpy().tolist())
+        error = nothing()
+        raise SourceError(f"{error} ({reasons})") if reasons else error
 
     def name_devices(self) -> None:
         """Add the devices of all tables to `info`."""

@@ -71,8 +71,14 @@ def read_step_times(path: Path, notes: Notes, device: int | None) -> pd.DataFram
     for name, header in DURATIONS.items():
         if header in table.names:
             columns[name] = table.scaled(header, US_TO_NS)
+            table.warn(f"{header!r}: a time is negative; kept as it is", int((columns[name] < 0).fillna(False).sum()))
     table.put("step_times")
-    return tables.build("step_times", columns)
+    frame = tables.build("step_times", columns)
+    table.warn(
+        "a step of a device is there more than once: sums over steps count it each time",
+        int(frame[["step", "device_id"]].dropna().duplicated().sum()),
+    )
+    return frame
 
 
 def add_listed_operators(decoded: Decoded) -> None:

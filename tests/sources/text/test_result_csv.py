@@ -308,3 +308,13 @@ def test_samples_of_memory_with_damaged_times_are_counted_as_left_out(tmp_path: 
         "records"
     )
     assert (note["severity"], note["source"], note["count"]) == ("warning", f"{kind}.csv", 2)
+
+
+def test_steps_that_no_run_has_are_told(tmp_path: Path) -> None:
+    notes = Notes()
+    rows = "0,7,5,1,-2\r\n0,7,6,1,2\r\n1,7,5,1,2\r\n"
+    times = read_step_times(write(tmp_path, f"Device_id,Step,Computing,Communication,Free\r\n{rows}"), notes, 3)
+    assert times["free_ns"].tolist() == [-2_000, 2_000, 2_000]
+    told = notes.to_frame().set_index("message")["count"]
+    assert told["'Free': a time is negative; kept as it is"] == 1
+    assert told["a step of a device is there more than once: sums over steps count it each time"] == 1

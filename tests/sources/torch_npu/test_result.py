@@ -193,3 +193,20 @@ def test_files_that_are_not_read_are_told(result: Path) -> None:
 def test_results_of_mindspore_are_named_so(result: Path) -> None:
     (result / "profiler_info_3.json").write_text('{"ms_version": "2.6"}')
     assert torch_npu.read(result).info.collector == "mindspore"
+
+
+@pytest.mark.parametrize(
+    ("start", "why"),
+    [
+        ("1763600000000100,001", "another number of cells than the header"),  # a decimal comma
+        ("1763600000000100001000", "has no start or duration"),  # nanoseconds
+        ("1.7636E+15", "has no start or duration"),  # a spreadsheet
+    ],
+)
+def test_a_result_without_a_readable_row_is_refused_with_the_reason(tmp_path: Path, start: str, why: str) -> None:
+    output = tmp_path / "rank1_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+    output.mkdir(parents=True)
+    text = f"Name,Type,Accelerator Core,Start Time(us),Duration(us)\nAdd,Add,AI_CORE,{start},2\n"
+    (output / "kernel_details.csv").write_text(text)
+    with pytest.raises(SourceError, match=f"kernel_details.csv.*{why}"):
+        torch_npu.read(output.parent)
