@@ -99,11 +99,6 @@ def flops_range(kernel: Mapping[str, object]) -> tuple[float, float]:
     return flops, flops
 
 
-def flops_from_shapes(kernel: Mapping[str, object]) -> float:
-    """Return the least operations of a kernel by its definition, as by :func:`flops_range`."""
-    return flops_range(kernel)[0]
-
-
 def _exact_flops(call: _Call) -> float:
     op_type, inputs, outputs = call.op_type, call.inputs, call.outputs
     if op_type in _WITHOUT:

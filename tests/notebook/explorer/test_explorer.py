@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from npuprof import tables
 from npuprof.advice.finding import Finding
 from npuprof.errors import NpuprofError
 from npuprof.notebook.explorer import explorer as lazy
-from npuprof.notebook.explorer.controls import Debounced
 from npuprof.notebook.explorer.explorer import Explorer, Tab
 from npuprof.notebook.explorer.tabs import _TABS, explorer_of, register
 from npuprof.notes import Notes
@@ -259,24 +257,6 @@ def test_names_are_escaped_wherever_they_are_told() -> None:
     said = _texts(explorer.widget)
     assert "&lt;img" in said
     assert "<img" not in said
-
-
-def test_asking_often_works_once() -> None:
-    done: list[int] = []
-
-    async def ask() -> None:
-        later = Debounced(lambda: done.append(1), 0.02)
-        later.ask()
-        await asyncio.sleep(0.005)
-        assert len(done) == 1
-        for _ in range(20):
-            later.ask()
-        await asyncio.sleep(0.06)
-
-    asyncio.run(ask())
-    assert len(done) == 2
-    Debounced(lambda: done.append(2), 60).ask()  # no loop to wait in
-    assert done[-1] == 2
 
 
 def _found(table: str, rows: pd.DataFrame, run: Profile) -> Finding:
