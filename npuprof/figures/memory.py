@@ -33,7 +33,9 @@ _SIZES = {
 _UNUSED = FAMILIES["vector"].colour
 _UNRELEASED = FAMILIES["communication"].colour
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-_MODULE = " (module)"  # what the driver's modules hold: many, and rarely what is looked for
+MODULE = " (module)"
+"""Ends the name of a component that is a module of the driver: many, and rarely what is looked for."""
+
 _WHOLE = ("APP", "Device")  # all that the program or everybody holds: so much that allocators would look flat beside
 _MOST_SERIES, _MOST_HIDDEN = 12, 4
 _MOST_NAMED = 8
@@ -139,9 +141,9 @@ def _series(memory: pd.DataFrame) -> list[_Series]:
             ordered = rows.sort_values("time_ns", kind="stable")
             sampled.append((_number(rank), _number(device), name, ordered, max(peaks)))
     allocators = any(each[3]["allocated_bytes"].notna().any() for each in sampled)
-    sampled.sort(key=lambda each: (each[2].endswith(_MODULE), allocators and each[2] in _WHOLE, -each[4]))
+    sampled.sort(key=lambda each: (each[2].endswith(MODULE), allocators and each[2] in _WHOLE, -each[4]))
     return [
-        _Series(rank, device, name, rows, at, peak, name.endswith(_MODULE) or (allocators and name in _WHOLE))
+        _Series(rank, device, name, rows, at, peak, name.endswith(MODULE) or (allocators and name in _WHOLE))
         for at, (rank, device, name, rows, peak) in enumerate(sampled)
     ]
 

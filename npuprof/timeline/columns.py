@@ -20,7 +20,7 @@ class Columns:
     Attributes
     ----------
     start, length
-        Nanoseconds since the run's first; whole numbers, exact below 2**53, which is 104 days.
+        Nanoseconds since the origin; whole numbers, exact below 2**53, which is 104 days.
     count, busy, longest
         Number of slices of the bar, the sum of their durations and the longest of them (ns, seven digits).
     slice, label, family
@@ -48,11 +48,11 @@ class Columns:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-def columns(bars: Bars, labels: Labels, first_ns: int, lit: Bools | None = None) -> Columns:
+def columns(bars: Bars, labels: Labels, origin_ns: int, lit: Bools | None = None) -> Columns:
     """Return bars as columns; all are lit where `lit` is None."""
     return Columns(
         lane=bars.lane.astype(np.uint16),
-        start=(bars.start_ns - first_ns).astype(np.float64),
+        start=(bars.start_ns - origin_ns).astype(np.float64),
         length=(bars.end_ns - bars.start_ns).astype(np.float64),
         count=bars.count.astype(np.uint32),
         busy=bars.busy_ns.astype(np.float32),

@@ -10,6 +10,7 @@ import pandas as pd
 
 from npuprof.analysis.queue_depth import queue_depth
 from npuprof.arrays import Float64, Int64
+from npuprof.figures.memory import MODULE
 from npuprof.figures.time_axis import thinned
 
 QUEUE = "launched, not started"
@@ -19,6 +20,7 @@ MOST_LINES = 8
 """Maximum number of counters; the Counters tab has all."""
 
 _MOST_POINTS = 300
+_MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,25 @@ def lines(counters: pd.DataFrame) -> list[Line]:
         ranked.append((int(np.count_nonzero(np.diff(value))), line))
     ranked.sort(key=lambda pair: -pair[0])
     return sorted((line for _, line in ranked[:MOST_LINES]), key=lambda line: line.title)
+
+
+def memory_lines(memory: pd.DataFrame) -> list[Line]:
+    """Return what the largest components had allocated, or reserved where that alone is known; modules left out."""
+    rows = memory[~memory["component"].astype(str).str.endswith(MODULE).to_numpy(bool)]
+    keys = [name for name in ("rank", "device_id", "component") if name in rows]
+    found = []
+    for key, some in rows.groupby(keys, observed=True, dropna=False, sort=True):
+        for column, word in (("allocated_bytes", "allocated"), ("reserved_bytes", "reserved")):
+            known = some[some[column].notna().to_numpy(bool)].sort_values("time_ns", kind="stable")
+            if len(known):
+                facts: Mapping[str, object] = dict(zip(keys, key, strict=True))
+                device = "" if pd.isna(facts["device_id"]) else f" NPU {facts['device_id']}"  # type: ignore[call-overload]
+                mib = known[column].to_numpy(np.float64) / _MIB
+                found.append(
+                    Line(f"{facts['component']} {word}{device}", "MiB", known["time_ns"].to_numpy(np.int64), mib)
+                )
+                break
+    return sorted(found, key=lambda line: -line.top)[:MOST_LINES]
 
 
 def queue_lines(tables: Mapping[str, pd.DataFrame]) -> list[Line]:

@@ -13,7 +13,7 @@ from npuprof.arrays import Int64
 from npuprof.info import Info
 from npuprof.observable import Observable
 from npuprof.timeline.columns import Columns, columns
-from npuprof.timeline.counter_tracks import Line, lines, queue_lines
+from npuprof.timeline.counter_tracks import Line, lines, memory_lines, queue_lines
 from npuprof.timeline.flows import Arrows, Relations
 from npuprof.timeline.jumps import Jumps
 from npuprof.timeline.labels import Labels
@@ -73,7 +73,9 @@ class Timeline(Observable):
     labels
         The names of slices as numbers.
     whole
-        From the first slice to the last, epoch nanoseconds; times are shown relative to its start.
+        From the first slice or sample to the last, epoch nanoseconds.
+    origin
+        The moment that times are shown relative to: the first slice, as in all figures; else the first sample.
     window
         The visible range.
     selected
@@ -97,9 +99,14 @@ class Timeline(Observable):
         self.rows: list[list[Row]] = [[] for _ in self.groups]
         for number, lane in enumerate(self._index.lanes):
             self.rows[group_of[lane.layer]].append(Row(number, lane.title))
-        self.lines: list[Line] = [*queue_lines(tables), *lines(tables["counters"])]
+        self.lines: list[Line] = [
+            *queue_lines(tables),
+            *memory_lines(tables["memory"]),
+            *lines(tables["counters"]),
+        ]
         self.relations = Relations(tables, self.slices)
         self.whole = self._whole()
+        self.origin = self._index.span[0] if self._index.span else self.whole[0]
         self.window = self.whole
         self.selected: int | None = None
         self.marked: tuple[int, int] | None = None
@@ -133,7 +140,7 @@ class Timeline(Observable):
         bars = self._index.within(start_ns, end_ns, pixels=pixels, most=most, shown=shown)
         lit = None if self.matches is None else self._index.held(bars, self._found) > 0
         exact = len(bars) == self._index.elements_within(start_ns, end_ns, shown)
-        return Answer(start_ns, end_ns, columns(bars, self.labels, self.whole[0], lit), exact)
+        return Answer(start_ns, end_ns, columns(bars, self.labels, self.origin, lit), exact)
 
     def overview(self) -> Overview:
         """Return what the devices did over the whole run."""

@@ -313,3 +313,30 @@ def test_listeners_hear_of_changes(timeline: Timeline) -> None:
     timeline.select(3)
 
     assert len(heard) == 2
+
+
+def test_counters_and_memory_are_on_the_axis_of_the_slices() -> None:
+    run = factories.profile(50)
+    first = int(run["python"]["start_ns"].min())
+    index = np.arange(5_000)
+    run["counters"] = tables.build(
+        "counters",
+        {
+            "time_ns": first - 1_000_000 + index * 400,
+            "device_id": index * 0,
+            "counter": factories.names(["AI Core frequency"], index * 0),
+            "value": np.where(index == 2_500, 1_850.0, 800.0 + index % 2),
+            "unit": factories.names(["MHz"], index * 0),
+        },
+    )
+    timeline = Timeline(run, factories.info())
+
+    titles = [line.title for line in timeline.lines]
+    assert titles == ["launched, not started", "PTA allocated NPU 0", "AI Core frequency NPU 0"]
+    assert timeline.origin == first  # as in all figures, however early the samples begin
+    assert timeline.whole[0] == first - 1_000_000
+    time_ns, value = timeline.lines[2].within(*timeline.whole)
+    assert len(time_ns) <= 400
+    assert value.max() == 1_850
+    memory = run["memory"]["allocated_bytes"].to_numpy(np.float64)
+    assert timeline.lines[1].top * 2**20 == memory.max()

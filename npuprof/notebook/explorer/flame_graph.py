@@ -17,7 +17,7 @@ from npuprof.flame.figure import nothing
 from npuprof.flame.scope import Scope
 from npuprof.flame.state import FlameGraph, press
 from npuprof.flame.view import TITLES, amount_text, flame_columns
-from npuprof.notebook.explorer.canvas import FlameCanvas, Message, as_bytes
+from npuprof.notebook.explorer.canvas import CanvasPlace, FlameCanvas, Message, as_bytes
 from npuprof.notebook.explorer.controls import button, search_fields, side_by_side
 from npuprof.quantities import printable
 
@@ -36,6 +36,8 @@ class FlameFigure:
     ----------
     widget
         The widget of the page.
+    place
+        The widget to display, with that of the page in it.
     size_bytes
         The approximate size of the last update.
     """
@@ -44,8 +46,12 @@ class FlameFigure:
         self._flame = flame
         self._on_frame, self._on_key = on_frame, on_key
         self.size_bytes = 0
+        self.place = CanvasPlace(self._make)
+
+    def _make(self) -> FlameCanvas:
         self.widget = FlameCanvas(self._asked)
         self.draw()
+        return self.widget
 
     def draw(self) -> None:
         """Draw the picture."""
@@ -130,7 +136,7 @@ class FlameGraphView:
 
     def _box(self) -> widgets.Widget:
         rows = [side_by_side(self._view_controls()), side_by_side(self._search_controls())]
-        box = widgets.VBox([widgets.HTML(_STYLE), *rows, self._path, self.figure.widget, self._frame, _legend()])
+        box = widgets.VBox([widgets.HTML(_STYLE), *rows, self._path, self.figure.place, self._frame, _legend()])
         box.layout.width = "100%"
         box.add_class(FLAME_CLASS)
         return box

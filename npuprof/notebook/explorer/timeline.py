@@ -10,7 +10,7 @@ import ipywidgets as widgets
 from npuprof.errors import OptionsError
 from npuprof.figures.chart import moment
 from npuprof.figures.colours import FAMILIES, PARTS, shades
-from npuprof.notebook.explorer.canvas import CanvasWidget, Message, as_bytes
+from npuprof.notebook.explorer.canvas import CanvasPlace, CanvasWidget, Message, as_bytes
 from npuprof.notebook.explorer.kernel import KernelView
 from npuprof.notebook.explorer.texts import matches_text
 from npuprof.quantities import printable
@@ -78,20 +78,25 @@ class TimelineView:
             "clear": lambda _: timeline.clear(),
             "layout": self._keep_layout,
         }
-        self.canvas = CanvasWidget(self._setup(), self._first(), self._asked)
-        parts = [self.canvas, *([kernel.place(_TITLE)] if kernel is not None else [])]
+        parts = [CanvasPlace(self._make), *([kernel.place(_TITLE)] if kernel is not None else [])]
         self.widget = widgets.VBox(parts, layout={"width": "100%"})
         timeline.listen(self._changed)
         self._changed()
+
+    def _make(self) -> CanvasWidget:
+        self._first_labels.clear()
+        self._sent.clear()
+        self.canvas = CanvasWidget(self._setup(), self._first(), self._asked)
+        return self.canvas
 
     def _setup(self) -> Message:
         timeline = self._timeline
         start, end = timeline.whole
         return {
             "view": "timeline",
-            "origin": moment(start),
-            "origin_ns": str(start),
-            "span": end - start,
+            "origin": moment(timeline.origin),
+            "start": start - timeline.origin,
+            "end": end - timeline.origin,
             "families": [
                 {"label": look.label, "ink": look.ink, "shades": shades(key)} for key, look in FAMILIES.items()
             ],
@@ -133,7 +138,7 @@ class TimelineView:
         """Take over what the page shows."""
         start, end = (_whole(moment_ns) for moment_ns in (*seen, None, None)[:2])
         if start is not None and end is not None and start < end:
-            origin = self._timeline.whole[0]
+            origin = self._timeline.origin
             self._timeline.window = self._window = origin + start, origin + end
 
     def _answer_hello(self) -> None:
@@ -150,7 +155,7 @@ class TimelineView:
         pixels, page, lanes = asked.get("pixels"), str(asked.get("page"))[:64], asked.get("lanes")
         if low is None or high is None or not low < high or not isinstance(pixels, int):
             return
-        origin = timeline.whole[0]
+        origin = timeline.origin
         drawn = [lane for lane in lanes if isinstance(lane, int)] if isinstance(lanes, list) else None
         answer = timeline.answer(origin + low, origin + high, min(max(pixels, 100), _MOST_PIXELS), drawn)
         content, arrays = self._content(answer, self._sent.setdefault(page, set(self._first_labels)))
@@ -159,7 +164,7 @@ class TimelineView:
 
     def _content(self, answer: Answer, sent: set[int]) -> tuple[dict[str, Any], list[Any]]:
         """Return an answer as a message, with the names that were not `sent`, which then are."""
-        origin = self._timeline.whole[0]
+        origin = self._timeline.origin
         labels = sorted(set(answer.columns.label.tolist()) - sent)
         sent.update(labels)
         names = [printable(text, _LONGEST_NAME) for text in self._timeline.labels.texts(labels)]
@@ -183,7 +188,7 @@ class TimelineView:
     def _answer_mark(self, asked: Message) -> None:
         low, high = _whole(asked.get("start")), _whole(asked.get("end"))
         if low is not None and high is not None:
-            origin = self._timeline.whole[0]
+            origin = self._timeline.origin
             self._timeline.mark(origin + low, origin + high)
 
     def _answer_search(self, asked: Message) -> None:
@@ -223,7 +228,7 @@ class TimelineView:
             self._tell_window()
 
     def _tell_window(self) -> None:
-        start, end = (moment_ns - self._timeline.whole[0] for moment_ns in self._timeline.window)
+        start, end = (moment_ns - self._timeline.origin for moment_ns in self._timeline.window)
         self.canvas.say("show", {"start": start, "end": end})
 
     def _tell_matches(self) -> None:
@@ -265,7 +270,7 @@ class TimelineView:
         """Return start and end of a slice, from the origin, and its lane; -1 for one that is not drawn."""
         start, end = self._timeline.slices.span(number)
         lane = self._timeline.lane_of(number)
-        origin = self._timeline.whole[0]
+        origin = self._timeline.origin
         return start - origin, end - origin, -1 if lane is None else lane
 
     def _named(self, numbers: list[int]) -> list[list[Any]]:
@@ -276,7 +281,7 @@ class TimelineView:
         if self._marked is None:
             self.canvas.say("range", {"marked": None})
             return
-        origin = self._timeline.whole[0]
+        origin = self._timeline.origin
         marked = [moment_ns - origin for moment_ns in self._marked]
         self.canvas.say("range", {"marked": marked, "summary": None})
         self.canvas.say("range", {"marked": marked, "summary": _summed(self._timeline.summary(*self._marked))})

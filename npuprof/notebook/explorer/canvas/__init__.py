@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import anywidget
+import ipywidgets as widgets
 import numpy.typing as npt
 import traitlets
+
+from npuprof.notebook.widgets import answer_at_once
 
 _HERE = Path(__file__).parent
 _PARTS = ("base.js", "store.js", "layout.js", "draw.js", "keys.js", "panels.js", "timeline.js", "flame.js", "main.js")
@@ -62,6 +65,39 @@ class FlameCanvas(CanvasWidget):
 
     def __init__(self, answer: Callable[[Message], None]) -> None:
         super().__init__({"view": "flame"}, {}, answer)
+
+
+_LOADING = """<style>
+@keyframes npuprof-late {{ from {{ max-height: 0; opacity: 0; overflow: hidden; }} }}
+.npuprof-loading:has(~ .npuprof-canvas .npuprof-timeline) {{ display: none; }}
+.npuprof-loading button {{ animation: npuprof-late 1ms {seconds}s backwards; }}
+</style><span role="status">npuprof: working …</span>"""
+_LATE_S = 10  # until a page that shows nothing yet offers to try again
+
+
+class CanvasPlace(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotations
+    """A canvas, with a line while the page has not drawn it and a button to try again if it does not.
+
+    Parameters
+    ----------
+    make
+        Makes the canvas, again for each try.
+    """
+
+    def __init__(self, make: Callable[[], CanvasWidget]) -> None:
+        self._make = make
+        again = widgets.Button(description="Try again", tooltip="load the view again", layout={"width": "auto"})
+        again.on_click(lambda _: self._retry())
+        self._loading = widgets.HBox([widgets.HTML(_LOADING.format(seconds=_LATE_S)), again])
+        self._loading.add_class("npuprof-loading")
+        self._canvas = make()
+        super().__init__([self._loading, self._canvas], layout={"width": "100%"})
+
+    def _retry(self) -> None:
+        former, self._canvas = self._canvas, self._make()
+        self.children = (self._loading, self._canvas)
+        answer_at_once(self._canvas)
+        former.close()
 
 
 def as_bytes(array: npt.NDArray[Any]) -> memoryview:

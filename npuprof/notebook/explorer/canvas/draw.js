@@ -207,7 +207,8 @@ function drawOverview(ctx, scene, height) {
         ctx.textBaseline = "middle";
         ctx.fillText(strip ? "no work of a device was recorded" : "working …", 6, height / 2);
     }
-    const left = (scene.start / setup.span) * width, right = (scene.end / setup.span) * width;
+    const whole = setup.end - setup.start;
+    const left = ((scene.start - setup.start) / whole) * width, right = ((scene.end - setup.start) / whole) * width;
     ctx.fillStyle = theme.paper;
     ctx.globalAlpha = 0.6;
     ctx.fillRect(0, 0, Math.max(left, 0), height);

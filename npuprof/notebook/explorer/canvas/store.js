@@ -85,7 +85,7 @@ function makeStore(model) {
         /** @type {any} */ range: { marked: null },
         /** @type {any} */ matches: { text: "" },
         /** @type {any} */ overview: null,
-        window: { start: 0, end: setup.span },
+        window: { start: setup.start, end: setup.end },
         /** Ask the kernel, which learns each time what is visible. @param {any} message */
         send(message) { model.send({ ...message, seen: [store.window.start, store.window.end] }); },
         listen(/** @type {(what: string, message: any) => void} */ listener) {
@@ -98,7 +98,7 @@ function makeStore(model) {
          * @param {number} start @param {number} end @returns {Answer[]}
          */
         covering(start, end) {
-            const whole = answers.filter((one) => one.start <= Math.max(start, 0) && one.end >= Math.min(end, setup.span));
+            const whole = answers.filter((one) => one.start <= Math.max(start, setup.start) && one.end >= Math.min(end, setup.end));
             const narrow = (/** @type {Answer[]} */ some) =>
                 some.reduce((best, one) => (one.end - one.start <= best.end - best.start ? one : best));
             const fresh = whole.filter((one) => !one.stale);
@@ -113,7 +113,7 @@ function makeStore(model) {
         want(start, end, pixels, lanes) {
             const span = end - start;
             const has = answers.some((one) => !one.stale
-                && one.start <= Math.max(start - span / 4, 0) && one.end >= Math.min(end + span / 4, setup.span)
+                && one.start <= Math.max(start - span / 4, setup.start) && one.end >= Math.min(end + span / 4, setup.end)
                 && (one.exact || (one.end - one.start) <= 4.2 * span)
                 && lanes.every((lane) => !one.asked || one.asked.has(lane)));
             if (has) { wanted = null; return; }

@@ -244,10 +244,10 @@ function timelineView(store, model, el) {
 
     /** @param {number} start @param {number} end */
     function show(start, end) {
-        const most = setup.span * 1.1, spare = Math.max(setup.span / 20, 1);
+        const whole = setup.end - setup.start, most = whole * 1.1, spare = Math.max(whole / 20, 1);
         const length = Math.min(Math.max(end - start, LEAST_NS), most);
         const middle = start + (end - start) / 2;
-        const low = Math.max(Math.min(middle - length / 2, setup.span + spare - length), -spare);
+        const low = Math.max(Math.min(middle - length / 2, setup.end + spare - length), setup.start - spare);
         window_ = store.window = { start: low, end: low + length };
         redraw();
     }
@@ -257,7 +257,7 @@ function timelineView(store, model, el) {
         show(centre - (centre - window_.start) * factor, centre + (window_.end - centre) * factor);
     }
     const pan = (/** @type {number} */ part) => show(window_.start + span() * part, window_.end + span() * part);
-    function all() { show(0, setup.span); }
+    function all() { show(setup.start, setup.end); }
     function fit() {
         const chosen = (store.selected.ends ?? []).find((/** @type {number[]} */ one) => one[0] === store.selected.slice);
         if (store.range.marked) show(store.range.marked[0], store.range.marked[1]);
@@ -360,7 +360,7 @@ function timelineView(store, model, el) {
             if (!begun.far) return;
             if (ranging) {
                 const ends = [momentAt(begun.x), momentAt(begun.x + dx)].sort((one, other) => one - other);
-                hand.range = [Math.max(ends[0], 0), Math.min(ends[1], setup.span)];
+                hand.range = [Math.max(ends[0], setup.start), Math.min(ends[1], setup.end)];
                 redraw(false);
                 return;
             }
@@ -441,7 +441,7 @@ function timelineView(store, model, el) {
     function onStrip(event) {
         if (event.button !== 0) return;
         const from = across(event, strip);
-        const at = (/** @type {number} */ x) => (Math.min(Math.max(x, 0), width) / Math.max(width, 1)) * setup.span;
+        const at = (/** @type {number} */ x) => setup.start + (Math.min(Math.max(x, 0), width) / Math.max(width, 1)) * (setup.end - setup.start);
         strip.setPointerCapture(event.pointerId);
         const length = span();
         const onMove = (/** @type {PointerEvent} */ to) => {
