@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.rank_replay import Floats, job
+from npuprof.analysis.rank_replay import Floats, Job, job
 from npuprof.arrays import Int64
 
 MOVING = "moving"
 """The cause of a wait that only the transfers of earlier collectives explain."""
+
+_MOST_RANKS = 64  # whose waits are told apart: the sums of more are told together
 
 
 def blame(communication: pd.DataFrame) -> pd.DataFrame:
@@ -30,83 +32,174 @@ def blame(communication: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``rank`` (that waited), ``cause`` (``own`` or ``moving``), ``root_rank`` (whose own time it is; <NA> for
-        ``moving``) and ``wait_ns``. The sum is that of all waits, to the nanosecond for each rank.
+        ``rank`` (that waited; <NA>, all of them, in a job of more than 64 ranks), ``cause`` (``own`` or ``moving``),
+        ``root_rank`` (whose own time it is; <NA> for ``moving``) and ``wait_ns``. The sum is that of all waits, to the
+        nanosecond for each rank.
     """
-    rows = job(communication).rows
-    ranks, ops = rows["rank"].to_numpy(np.int64), rows["op"].to_numpy(np.int64)
-    waited, last = rows["wait_ns"].to_numpy(np.int64), rows["last_rank"].to_numpy(np.int64)
-    sums = {name: np.append(0, np.cumsum(rows[name].to_numpy(np.int64))) for name in ("own_ns", "wait_ns", "moving_ns")}
-    first_row = {int(rank): int(np.argmax(ranks == rank)) for rank in np.unique(ranks)}
-    number = {rank: place for place, rank in enumerate(first_row)}
-    roots = np.zeros((len(rows), len(number) + 1))  # for each row with a wait the shares of the roots; the last: moving
-    after: dict[tuple[int, int], tuple[int, int]] = {}  # the rows that follow the last common collective of two ranks
-    for members in _in_order(ops, rows["start_ns"].to_numpy(np.int64)):
-        row_of = {int(ranks[row]): row for row in members}
-        for victim in (row for row in members if waited[row] > 0):
-            culprit = row_of[int(last[victim])]
-            pair = (int(ranks[victim]), int(ranks[culprit]))
-            since = after.get(pair, (first_row[pair[0]], first_row[pair[1]]))
-            roots[victim] = _shares(sums, since, (victim, culprit), waited, roots, number[pair[1]])
-        for one, other in itertools.permutations(members, 2):
-            after[int(ranks[one]), int(ranks[other])] = (one + 1, other + 1)
-    return _blamed(rows, waited, roots, list(number))
+    return blame_of(job(communication))
 
 
-def _in_order(ops: Int64, starts: Int64) -> list[list[int]]:
-    """Return the rows of each collective, those whose last member starts first before the others."""
-    members: dict[int, list[int]] = {}
-    for row, op in enumerate(ops.tolist()):
-        members.setdefault(op, []).append(row)
-    return sorted(members.values(), key=lambda rows: max(starts[row] for row in rows))
-
-
-def _shares(
-    sums: Mapping[str, Int64],
-    since: tuple[int, int],
-    until: tuple[int, int],
-    waited: Int64,
-    roots: Floats,
-    culprit: int,
-) -> Floats:
-    """Return how the wait of the first of two ranks is shared among the roots, given where their intervals begin."""
-    shares = np.zeros(roots.shape[1])
-    more = {}
-    for name, total in sums.items():
-        # A rank arrives after its own time before the collective, which is therefore part of the interval.
-        further = 1 if name == "own_ns" else 0
-        victim, other = (int(total[end + further] - total[begin]) for begin, end in zip(since, until, strict=True))
-        more[name] = max(0, other - victim)
-    whole = sum(more.values())
-    if not whole:
-        shares[culprit] = 1.0
-        return shares
-    shares[culprit] += more["own_ns"] / whole
-    shares[-1] += more["moving_ns"] / whole
-    passed = np.arange(since[1], until[1])
-    passed = passed[waited[passed] > 0]
-    if len(passed):
-        weights = waited[passed] / waited[passed].sum()
-        shares += more["wait_ns"] / whole * (weights @ roots[passed])
-    else:
-        shares[culprit] += more["wait_ns"] / whole
-    return shares
-
-
-def _blamed(rows: pd.DataFrame, waited: Int64, roots: Floats, ranks: list[int]) -> pd.DataFrame:
-    """Sum the shares of each rank's waits in whole nanoseconds."""
-    blamed = []
-    for rank, own in rows.groupby("rank"):
-        places = own.index.to_numpy()
-        exact = waited[places] @ roots[places]
-        whole = np.floor(exact).astype(np.int64)
-        left = int(waited[places].sum() - whole.sum())
-        whole[np.argsort(whole - exact, kind="stable")[:left]] += 1
-        blamed += [
-            (rank, "own" if place < len(ranks) else MOVING, ranks[place] if place < len(ranks) else pd.NA, int(time))
-            for place, time in enumerate(whole)
-            if time
-        ]
-    frame: pd.DataFrame = pd.DataFrame(blamed, columns=["rank", "cause", "root_rank", "wait_ns"])
-    typed: pd.DataFrame = frame.astype({"root_rank": "Int64", "wait_ns": "int64"})
+def blame_of(played: Job) -> pd.DataFrame:
+    """Return what :func:`blame` does of collectives that are ready to be played again."""
+    apart = len(played.ranks) <= _MOST_RANKS
+    number = {rank: place if apart else 0 for place, rank in enumerate(played.ranks)}
+    roots = blamed(played, number)
+    waited = played.rows["wait_ns"].to_numpy(np.int64)
+    own = np.zeros(len(roots), np.int64)
+    np.add.at(own, played.rows["rank"].map(number).to_numpy(np.int64), waited)
+    ranks = played.ranks
+    found = [
+        (
+            ranks[row] if apart else pd.NA,
+            "own" if place < len(ranks) else MOVING,
+            ranks[place] if place < len(ranks) else pd.NA,
+            int(time),
+        )
+        for row, exact in enumerate(roots)
+        for place, time in enumerate(_whole(exact, int(own[row])))
+        if time
+    ]
+    frame: pd.DataFrame = pd.DataFrame(found, columns=["rank", "cause", "root_rank", "wait_ns"])
+    typed: pd.DataFrame = frame.astype({"rank": "Int64", "root_rank": "Int64", "wait_ns": "int64"})
     return typed
+
+
+def _whole(exact: Floats, total: int) -> Int64:
+    """Round to whole numbers that add up to a total."""
+    whole = np.floor(exact).astype(np.int64)
+    left = total - int(whole.sum())
+    np.add.at(whole, np.resize(np.argsort(whole - exact, kind="stable"), abs(left)), int(np.sign(left)))
+    return whole
+
+
+def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
+    """Return the waits of groups of ranks by where they come from.
+
+    Parameters
+    ----------
+    played
+        The job.
+    victims
+        The number of each rank's group.
+
+    Returns
+    -------
+    ndarray of shape (groups, ranks + 1)
+        Nanoseconds by place of the rank whose own time it is; the last column is transfers.
+    """
+    rows = played.rows
+    rank = rows["rank"].to_numpy(np.int64)
+    waited = rows["wait_ns"].to_numpy(np.int64)
+    origin = _Origins.of(played)
+    count = max(victims.values(), default=-1) + 1
+    found = np.zeros((len(played.ranks) + 1, count))
+    place = np.searchsorted(np.array(played.ranks), rank)
+    victim = np.array([victims[one] for one in played.ranks], np.int64)[place]
+    # What is passed on to the waits of a rank between two rows is a density per nanosecond that it waited there:
+    # begun[row] is what ends before that row, looking back in time.
+    ends = np.append(rank[1:] != rank[:-1], True)
+    density, begun = np.zeros((len(played.ranks), count)), np.zeros((len(rows) + 1, count))
+    order = played.waves
+    runs = order.rows if order.blocked < 0 else np.argsort(rows["start_ns"].to_numpy(np.int64), kind="stable")
+    begins = order.begins if order.blocked < 0 else list(range(len(runs) + 1))
+    for begin, end in zip(begins[-2::-1], begins[:0:-1], strict=True):
+        here = runs[begin:end]
+        density[place[here]] += np.where(ends[here, None], 0.0, begun[here + 1])
+        amount = density[place[here]] * waited[here, None]
+        amount[np.arange(len(here)), victim[here]] += waited[here]
+        ill = waited[here] > 0
+        here, amount = here[ill], amount[ill]
+        culprit = origin.culprit[here]
+        np.add.at(found, culprit, amount * origin.own[here, None])
+        found[-1] += (amount * origin.moving[here, None]).sum(axis=0)
+        passed = amount * origin.passed[here, None]
+        np.add.at(begun, origin.until[here], passed)
+        np.add.at(begun, origin.since[here], -passed)
+    by_group: Floats = found.T
+    return by_group
+
+
+@dataclass(frozen=True)
+class _Origins:
+    """Why the last rank of each row's operator came so much later: the shares of its times, and where they lie.
+
+    Attributes
+    ----------
+    culprit
+        The last rank, by place.
+    own, moving
+        The share of its own time, and that of transfers.
+    passed
+        The share of its waits, for each nanosecond that it waited from row `since` to row `until`.
+    """
+
+    culprit: Int64
+    own: Floats
+    moving: Floats
+    passed: Floats
+    since: Int64
+    until: Int64
+
+    @classmethod
+    def of(cls, played: Job) -> _Origins:
+        rows = played.rows
+        ranks = np.array(played.ranks)
+        place = np.searchsorted(ranks, rows["rank"].to_numpy(np.int64))
+        culprit = np.searchsorted(ranks, rows["last_rank"].to_numpy(np.int64))
+        find = _Finder(place, rows["op"].to_numpy(np.int64), len(ranks))
+        until = find(rows["op"].to_numpy(np.int64), culprit)
+        victim_since, since = _since(rows, place, culprit, find)
+        more = {}
+        for name in ("own_ns", "wait_ns", "moving_ns"):
+            # A rank arrives after its own time before the collective, which is therefore part of the interval.
+            further = 1 if name == "own_ns" else 0
+            total = np.append(0, np.cumsum(rows[name].to_numpy(np.int64)))
+            other = total[until + further] - total[since]
+            victim = total[np.arange(len(rows)) + further] - total[victim_since]
+            more[name] = np.maximum(0, other - victim).astype(np.float64)
+        sums = np.append(0, np.cumsum(rows["wait_ns"].to_numpy(np.int64)))
+        between = (sums[until] - sums[since]).astype(np.float64)
+        whole = sum(more.values())
+        explained = np.where(whole > 0, whole, 1.0)
+        moving = more["moving_ns"] / explained
+        waiting = np.where(between > 0, more["wait_ns"] / explained, 0.0)
+        passed = waiting / np.where(between > 0, between, 1.0)
+        return cls(culprit, 1 - moving - waiting, moving, passed, since, until)
+
+
+class _Finder:
+    """Finds the row of a rank in an operator."""
+
+    def __init__(self, place: Int64, op: Int64, ranks: int) -> None:
+        self._ranks = ranks
+        key = op * ranks + place
+        self._order = np.argsort(key, kind="stable")
+        self._sorted = key[self._order]
+
+    def __call__(self, op: Int64, place: Int64) -> Int64:
+        """Return the rows; -1 where the rank has no part in the operator."""
+        key = op * self._ranks + place
+        at = np.minimum(np.searchsorted(self._sorted, key), len(self._sorted) - 1)
+        rows: Int64 = np.where((op >= 0) & (self._sorted[at] == key), self._order[at], -1)
+        return rows
+
+
+def _since(rows: pd.DataFrame, place: Int64, culprit: Int64, find: _Finder) -> tuple[Int64, Int64]:
+    """Return the rows that follow the last common operator of each row's rank and its culprit, on either of them."""
+    op = rows["op"].to_numpy(np.int64)
+    group = pd.factorize(rows["group"])[0].astype(np.int64)
+    first_of = np.searchsorted(place, np.arange(int(place.max(initial=0)) + 1))
+    own, other = first_of[place], first_of[culprit]
+    pairs = np.unique(place * (int(group.max(initial=0)) + 1) + group)
+    of_rank = pairs // (int(group.max(initial=0)) + 1)
+    slot = np.arange(len(pairs)) - np.searchsorted(of_rank, of_rank)  # the number of the group among those of its rank
+    number = np.arange(len(rows))
+    slot_of_row = slot[np.searchsorted(pairs, place * (int(group.max(initial=0)) + 1) + group)]
+    for one in range(int(slot.max(initial=-1)) + 1):
+        before = np.where(slot_of_row == one, number, -1)
+        last = np.append(-1, np.maximum.accumulate(before)[:-1])
+        last = np.where(last >= first_of[place], last, -1)
+        theirs = find(np.where(last >= 0, op[last], -1), culprit)
+        later = (theirs >= 0) & (last + 1 > own)
+        own, other = np.where(later, last + 1, own), np.where(later, theirs + 1, other)
+    return own, other

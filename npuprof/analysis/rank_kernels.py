@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.intervals import covering, subtract, within
+from npuprof.analysis.rank_clocks import clocks
 from npuprof.analysis.rank_replay import Job
-from npuprof.analysis.rank_waits import clock_offsets, collectives
+from npuprof.analysis.rank_waits import collectives
 from npuprof.arrays import Float64, Int64
 from npuprof.errors import NpuprofError
 
@@ -34,7 +35,7 @@ def saved_ns(played: Job, communication: pd.DataFrame, kernels: pd.DataFrame, fa
     NpuprofError
         If a rank has no kernels, and none that could stand for it has any.
     """
-    ahead = clock_offsets(collectives(communication))
+    told = clocks(collectives(communication))
     rows = played.rows
     ranks, own = rows["rank"].to_numpy(np.int64), rows["own_ns"].to_numpy(np.int64)
     of_kernel = kernels["rank"].to_numpy(np.int64, na_value=-1)
@@ -44,7 +45,7 @@ def saved_ns(played: Job, communication: pd.DataFrame, kernels: pd.DataFrame, fa
         source = rank if (of_kernel == rank).any() else _stand_in(orders, rank, set(of_kernel.tolist()))
         chosen = np.flatnonzero(of_kernel == source)
         segments = np.flatnonzero(ranks == source)
-        ends = rows["start_ns"].to_numpy(np.int64)[segments] + ahead.get(source, 0)
+        ends = told.recorded(source, rows["start_ns"].to_numpy(np.int64)[segments])
         less = _exposed(kernels.iloc[chosen], factors[chosen], ends - own[segments], ends)
         saved[ranks == rank] = np.minimum(less, own[ranks == rank])
     return saved

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.analysis.prediction import TOLERANCE, Prediction, checked_factor, checked_factors
+from npuprof.analysis.rank_order import Waves, waves
 from npuprof.analysis.rank_waits import waits
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError, OptionsError
@@ -37,6 +40,11 @@ class Job:
     rows: pd.DataFrame
     start_ns: int
     end_ns: int
+
+    @cached_property
+    def waves(self) -> Waves:
+        """The order in which the collectives can run."""
+        return waves(self.rows["rank"].to_numpy(np.int64), self.rows["op"].to_numpy(np.int64))
 
     @property
     def window_ns(self) -> int:
@@ -69,7 +77,7 @@ def job(communication: pd.DataFrame) -> Job:
     return Job(tuple(sorted(set(rank.tolist()))), prepared, int(starts.min()), int(ends.max()))
 
 
-def replay(played: Job, own_ns: Floats | Int64, moving_ns: Mapping[int, float] | Floats | Int64) -> float:
+def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> float:
     """Return the window of a job with other times, in nanoseconds.
 
     Each rank runs its collectives in the recorded order. It arrives at one its own time after the end of the one
@@ -89,34 +97,24 @@ def replay(played: Job, own_ns: Floats | Int64, moving_ns: Mapping[int, float] |
     NpuprofError
         If the ranks run the collectives of a group in orders that block each other.
     """
-    place = np.searchsorted(np.array(played.ranks), played.rows["rank"].to_numpy(np.int64))
-    op = played.rows["op"].to_numpy(np.int64)
-    begin = np.searchsorted(place, np.arange(len(played.ranks)))
-    end = np.append(begin[1:], len(op))
-    members = np.bincount(op)
-    moving = np.asarray([moving_ns[number] for number in range(len(members))], np.float64)
-    own = np.asarray(own_ns, np.float64)
-    clock, at = np.zeros(len(played.ranks)), begin.copy()
-    while True:
-        active = np.flatnonzero(at < end)
-        if not len(active):
-            return float(clock.max())
-        rows = at[active]
-        current, inverse, count = np.unique(op[rows], return_inverse=True, return_counts=True)
-        ready = count == members[current]
-        if not ready.any():
-            row = played.rows.iloc[int(rows[0])]
-            raise NpuprofError(
-                f"the ranks cannot be played again: {row['op_type']} {row['k']} of group {row['group']} on rank "
-                f"{row['rank']} waits for a member that never comes to it"
-            )
-        chosen = ready[inverse]
-        arrive = clock[active] + own[rows]
-        latest = np.full(len(current), -np.inf)
-        np.maximum.at(latest, inverse, arrive)
-        finished = latest + moving[current]
-        clock[active[chosen]] = finished[inverse[chosen]]
-        at[active[chosen]] += 1
+    order = played.waves
+    if order.blocked >= 0:
+        row = played.rows.iloc[order.blocked]
+        raise NpuprofError(
+            f"the ranks cannot be played again: {row['op_type']} {row['k']} of group {row['group']} on rank "
+            f"{row['rank']} waits for a member that never comes to it"
+        )
+    place = np.searchsorted(np.array(played.ranks), played.rows["rank"].to_numpy(np.int64))[order.rows]
+    op = played.rows["op"].to_numpy(np.int64)[order.rows]
+    own = np.asarray(own_ns, np.float64)[order.rows]
+    moving = np.asarray(moving_ns, np.float64)
+    clock = np.zeros(len(played.ranks))
+    for begin, end in itertools.pairwise(order.begins):
+        ranks, ops = place[begin:end], op[begin:end]
+        first = np.flatnonzero(np.append(True, ops[1:] != ops[:-1]))
+        finished = np.maximum.reduceat(clock[ranks] + own[begin:end], first) + moving[ops[first]]
+        clock[ranks] = np.repeat(finished, np.diff(np.append(first, end - begin)))
+    return float(clock.max())
 
 
 def recorded_moving(played: Job) -> Floats:
@@ -186,8 +184,8 @@ def critical_path(communication: pd.DataFrame) -> pd.DataFrame:
     starts = rows["start_ns"].to_numpy(np.int64)
     ends = starts + rows["wait_ns"].to_numpy(np.int64) + rows["moving_ns"].to_numpy(np.int64)
     ranks, ops = rows["rank"].to_numpy(np.int64), rows["op"].to_numpy(np.int64)
-    by_op = pd.Series(np.arange(len(rows))).groupby(ops)
-    last_of = {op: max(members, key=lambda row: (starts[row], -ranks[row])) for op, members in by_op.groups.items()}
+    order = np.lexsort((-ranks, starts, ops))
+    last_of = order[np.cumsum(np.bincount(ops)) - 1]  # the latest start; of several, the lowest rank
     path: list[tuple[int, str, int, int, int]] = []
     row, until = int(np.argmax(ends)), played.end_ns
     while until > played.start_ns:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.rank_clocks import clocks
 from npuprof.arrays import Int64
-
-_TOGETHER = r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier"
-"""Collectives that end on all members at once; a send may end early."""
-
-_LEAST_SPREAD_NS = 100
-_MOST_PAIRS = 64  # members of which all pairs are compared; of more, each with the first and the next one
-_KEY = ["step", "group", "k"]
 
 
 def collectives(communication: pd.DataFrame) -> pd.DataFrame:
@@ -36,119 +27,58 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
         The rows with ``k`` and ``op``, ordered by rank and start; ``members`` is how many ranks have the operator.
     """
     known = communication["rank"].notna() & communication["group"].notna()
-    rows = communication[known.to_numpy(bool)].sort_values(["rank", "start_ns"], kind="stable").reset_index(drop=True)
-    rows = rows.assign(
-        step=rows["step"].fillna(-1).astype("int64"),
-        rank=rows["rank"].astype("int64"),
-        group=rows["group"].astype(str),
-        op_type=rows["op_type"].astype(object).fillna("").astype(str),
-        kind="",
-    )
-    rows["k"] = rows.groupby(["rank", "step", "group"]).cumcount()
-    differ = rows.groupby(_KEY)["op_type"].transform("nunique").to_numpy() > 1
-    mixed = set(rows.loc[differ, "group"])
-    if mixed:
-        apart = rows["group"].isin(mixed).to_numpy(bool)
-        kinds = rows["op_type"] + "|" + rows["count"].astype(str)
-        rows.loc[apart, "kind"] = kinds[apart]
-        rows["k"] = rows.groupby(["rank", "step", "group", "kind"]).cumcount()
-    rows["op"] = rows.groupby(["step", "group", "kind", "k"], sort=False).ngroup()
-    rows["members"] = rows.groupby("op")["rank"].transform("size")
-    joined: pd.DataFrame = rows.drop(columns="kind")
+    rows = communication[known.to_numpy(bool)]
+    rank, start = rows["rank"].to_numpy(np.int64), rows["start_ns"].to_numpy(np.int64)
+    rows = rows.iloc[np.lexsort((start, rank))].reset_index(drop=True)
+    rank = rows["rank"].to_numpy(np.int64)
+    group, groups = _coded(rows["group"])
+    kind, kinds = _coded(rows["op_type"])
+    step = rows["step"].fillna(-1).to_numpy(np.int64)
+    k = _counted(rank, step, group)
+    op = _numbered(step, group, k)
+    first = np.zeros(int(op.max(initial=-1)) + 1, np.int64)
+    first[op[::-1]] = kind[::-1]
+    mixed = np.unique(group[kind != first[op]])
+    if len(mixed):
+        apart, _ = _coded(rows["op_type"].astype(str) + "|" + rows["count"].astype(str))
+        apart = np.where(np.isin(group, mixed), apart + 1, 0)
+        k = _counted(rank, step, group, apart)
+        op = _numbered(step, group, apart, k)
+    columns = {"rank": rank, "step": step, "group": groups[group], "op_type": kinds[kind]}
+    joined: pd.DataFrame = rows.assign(**columns, k=k, op=op, members=np.bincount(op)[op] if len(op) else op)
     return joined
 
 
-def clock_offsets(rows: pd.DataFrame) -> dict[int, int]:
-    """Estimate how far each rank's clock is ahead of that of the lowest rank which it shares collectives with.
-
-    Members of a collective end together. The offset of two ranks is the median difference of their ends; all of them
-    together are fitted by least squares, weighted by the number of collectives and the spread of the differences.
-
-    Parameters
-    ----------
-    rows
-        As :func:`collectives` returns them.
-
-    Returns
-    -------
-    dict[int, int]
-        Nanoseconds by rank; ranks without common collectives have 0.
-    """
-    ranks = sorted(rows["rank"].unique().tolist())
-    place = {rank: at for at, rank in enumerate(ranks)}
-    together = rows[(rows["members"] > 1) & rows["op_type"].str.contains(_TOGETHER, case=False, regex=True)]
-    differences: dict[tuple[int, int], list[Int64]] = {}
-    for _, own in together.groupby("group"):
-        members = sorted(own["rank"].unique().tolist())
-        by_rank = {
-            rank: part.set_index("op")["start_ns"] + part.set_index("op")["duration_ns"]
-            for rank, part in own.drop_duplicates(["op", "rank"]).groupby("rank")
-        }
-        for first, second in _pairs(members):
-            common = by_rank[first].index.intersection(by_rank[second].index)
-            if len(common):
-                ahead = by_rank[second].loc[common].to_numpy(np.int64) - by_rank[first].loc[common].to_numpy(np.int64)
-                differences.setdefault((first, second), []).append(ahead)
-    return _fitted(ranks, place, {pair: np.concatenate(parts) for pair, parts in differences.items()})
+def _coded(texts: pd.Series[str]) -> tuple[Int64, np.ndarray[tuple[int], np.dtype[np.object_]]]:
+    """Return the number of each text, absent ones being empty, and the texts."""
+    column = texts.astype("category")
+    names = np.array([*map(str, column.cat.categories), ""], object)
+    codes = column.cat.codes.to_numpy(np.int64)
+    return np.where(codes < 0, len(names) - 1, codes), names
 
 
-def _pairs(members: Sequence[int]) -> list[tuple[int, int]]:
-    if len(members) <= _MOST_PAIRS:
-        return list(itertools.combinations(members, 2))
-    return list(itertools.pairwise(members)) + [(members[0], member) for member in members[2:]]
+def _numbered(*keys: Int64) -> Int64:
+    """Return which rows have equal keys, by number in the order of their first rows."""
+    number = np.zeros(len(keys[0]), np.int64)
+    for key in keys:
+        codes = pd.factorize(key)[0].astype(np.int64)
+        number = pd.factorize(number * (int(codes.max(initial=0)) + 1) + codes)[0].astype(np.int64)
+    return number
 
 
-def _fitted(
-    ranks: Sequence[int], place: Mapping[int, int], differences: Mapping[tuple[int, int], Int64]
-) -> dict[int, int]:
-    normal, right = np.zeros((len(ranks), len(ranks))), np.zeros(len(ranks))
-    for (first, second), values in differences.items():
-        middle = _median(values)
-        spread = max(_LEAST_SPREAD_NS, _median(np.abs(values - middle)))
-        weight = len(values) / spread**2
-        a, b = place[first], place[second]
-        normal[[a, b], [a, b]] += weight
-        normal[[a, b], [b, a]] -= weight
-        right[b] += weight * middle
-        right[a] -= weight * middle
-    offsets = np.zeros(len(ranks))
-    for component in _components(len(ranks), [(place[a], place[b]) for a, b in differences]):
-        free = component[1:]  # the lowest rank is the reference
-        if len(free):
-            scale = normal[free, free].max()
-            offsets[free] = np.linalg.solve(normal[np.ix_(free, free)] / scale, right[free] / scale)
-    return {rank: round(float(offset)) for rank, offset in zip(ranks, offsets, strict=True)}
-
-
-def _components(count: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Return the connected parts of a graph, each in order."""
-    label = list(range(count))
-
-    def root(node: int) -> int:
-        while label[node] != node:
-            label[node] = label[label[node]]
-            node = label[node]
-        return node
-
-    for a, b in pairs:
-        low, high = sorted((root(a), root(b)))
-        label[high] = low
-    parts: dict[int, list[int]] = {}
-    for node in range(count):
-        parts.setdefault(root(node), []).append(node)
-    return list(parts.values())
-
-
-def _median(values: Int64) -> int:
-    ordered = np.sort(values)
-    return int((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) // 2)
+def _counted(*keys: Int64) -> Int64:
+    """Return how many rows with the same keys are before each row."""
+    number = pd.Series(_numbered(*keys))
+    counts: Int64 = number.groupby(number).cumcount().to_numpy(np.int64)
+    return counts
 
 
 def waits(communication: pd.DataFrame) -> pd.DataFrame:
     """Return how long each rank waited in each collective, and for whom.
 
-    Starts are corrected by :func:`clock_offsets`. A member waits until the last one starts, at most for its own
-    duration; what is left of the duration moves data. An operator with one profiled member has no wait.
+    Starts are corrected by :func:`npuprof.analysis.rank_clocks.clocks`. A member waits until the last one starts, at
+    most for its own duration; what is left of the duration moves data. An operator with one profiled member has no
+    wait.
 
     Parameters
     ----------
@@ -162,17 +92,20 @@ def waits(communication: pd.DataFrame) -> pd.DataFrame:
         ``wait_ns``, ``moving_ns``, ``last_rank`` (of several at once, the lowest) and ``op``.
     """
     rows = collectives(communication)
-    offsets = clock_offsets(rows)
-    rows["start_ns"] = rows["start_ns"] - rows["rank"].map(offsets).astype("int64")
-    latest = rows.sort_values(["op", "start_ns", "rank"], ascending=[True, False, True], kind="stable")
-    latest = latest.drop_duplicates("op").set_index("op")
-    last_start = rows["op"].map(latest["start_ns"])
-    duration = rows["duration_ns"].astype("int64")
-    wait = np.minimum((last_start - rows["start_ns"]).to_numpy(np.int64), duration.to_numpy(np.int64))
+    rank, op = rows["rank"].to_numpy(np.int64), rows["op"].to_numpy(np.int64)
+    start = clocks(rows).corrected(rank, rows["start_ns"].to_numpy(np.int64))
+    latest = np.full(int(op.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+    np.maximum.at(latest, op, start)
+    at_last = np.flatnonzero(start == latest[op])[::-1]  # rows are in the order of ranks: the lowest stays
+    last_rank = np.zeros(len(latest), np.int64)
+    last_rank[op[at_last]] = rank[at_last]
+    duration = rows["duration_ns"].to_numpy(np.int64)
+    wait = np.minimum(latest[op] - start, duration)
     frame: pd.DataFrame = rows.assign(
         step=rows["step"].astype("Int64").mask(rows["step"] < 0),
+        start_ns=start,
         wait_ns=wait,
         moving_ns=duration - wait,
-        last_rank=rows["op"].map(latest["rank"]).astype("int64"),
+        last_rank=last_rank[op],
     )[["rank", "step", "group", "k", "op_type", "start_ns", "wait_ns", "moving_ns", "last_rank", "op"]]
     return frame

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof.analysis.rank_blame import blame
+from npuprof.analysis.rank_clocks import clocks
 from npuprof.analysis.rank_kernels import saved_ns
 from npuprof.analysis.rank_replay import critical_path, job, recorded_moving, replay, what_if
-from npuprof.analysis.rank_waits import clock_offsets, collectives, waits
+from npuprof.analysis.rank_waits import collectives, waits
 from npuprof.errors import NpuprofError, OptionsError
 from tests.budget import examples
 
@@ -59,8 +60,8 @@ def llm(samples: Path) -> pd.DataFrame:
 
 
 def test_the_clocks_of_real_ranks(llm: pd.DataFrame) -> None:
-    offsets = clock_offsets(collectives(llm))
-    assert [offsets[rank] / 1e3 for rank in range(4)] == pytest.approx([0, -1.5, -25.4, 1.0], abs=0.15)
+    found = clocks(collectives(llm))
+    assert [found.offset(rank) / 1e3 for rank in range(4)] == pytest.approx([0, -1.5, -25.4, 1.0], abs=0.15)
 
 
 def test_the_waits_of_real_ranks(llm: pd.DataFrame) -> None:
@@ -149,7 +150,7 @@ def test_a_job_that_is_played_again_takes_as_long(steps: list[tuple[list[int], i
 def test_a_clock_that_is_ahead_changes_no_wait(steps: list[tuple[list[int], int]], ahead: int) -> None:
     recorded = synchronised([own for own, _ in steps], [moving for _, moving in steps])
     shifted = recorded.assign(start_ns=recorded["start_ns"] + ahead * (recorded["rank"] == 1).astype("int64"))
-    assert clock_offsets(collectives(shifted))[1] == ahead
+    assert clocks(collectives(shifted)).offset(1) == ahead
     assert waits(shifted)["wait_ns"].tolist() == waits(recorded)["wait_ns"].tolist()
 
 

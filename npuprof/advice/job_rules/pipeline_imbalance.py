@@ -11,7 +11,7 @@ import pandas as pd
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule
 from npuprof.analysis.kernel_flops import shapes
-from npuprof.analysis.rank_blame import blame
+from npuprof.analysis.rank_blame import blamed
 from npuprof.arrays import Bools, Int64
 from npuprof.quantities import duration
 
@@ -30,10 +30,10 @@ def check(facts: JobFacts) -> Finding:
     if len(stages) < 2:
         return Finding(NAME, "clean")
     stage_of = {rank: number for number, stage in enumerate(stages) for rank in stage}
-    blamed = blame(facts.communication).dropna(subset="root_rank")
     whole = int(facts.job.rows["wait_ns"].sum())
-    victim, root = (blamed[name].astype("int64").map(stage_of) for name in ("rank", "root_rank"))
-    caused = blamed["wait_ns"].groupby(root.where(root != victim)).sum().reindex(range(len(stages)), fill_value=0)
+    roots = blamed(facts.job, stage_of)[:, :-1]  # by stage that waited, and rank
+    stage = np.array([stage_of[rank] for rank in facts.job.ranks])
+    caused = np.array([roots[np.arange(len(stages)) != one][:, stage == one].sum() for one in range(len(stages))])
     own = facts.own_ns()
     of_stage = [round(float(own[stage].mean())) for stage in stages]
     mutual = int((caused > _MUTUAL * whole).sum()) > 1

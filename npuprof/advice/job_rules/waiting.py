@@ -6,7 +6,7 @@ import numpy as np
 
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule
-from npuprof.analysis.rank_blame import blame
+from npuprof.analysis.rank_blame import blame_of
 from npuprof.quantities import duration
 
 NAME = "waiting"
@@ -24,7 +24,7 @@ def check(facts: JobFacts) -> Finding:
     gain = _evened(facts)
     if gain is not None and gain <= _THRESHOLD * facts.step_ns:  # stages or single ranks make the difference
         return Finding(NAME, "clean", cost_ns=cost)
-    roots = blame(facts.communication).dropna(subset="root_rank").groupby("root_rank")["wait_ns"].sum()
+    roots = blame_of(facts.job).dropna(subset="root_rank").groupby("root_rank")["wait_ns"].sum()
     most = roots.sort_values(ascending=False)[:_MOST]
     whole = int(facts.job.rows["wait_ns"].sum())
     shares = ", ".join(f"rank {rank} {100 * time / whole:.0f} %" for rank, time in most.items())

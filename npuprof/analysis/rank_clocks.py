@@ -1,0 +1,211 @@
+"""Clocks of ranks, by weighted least squares over the graph of groups."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.arrays import Int64
+
+_TOGETHER = r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier"
+"""Collectives that end on all members at once; a send may end early."""
+
+_LEAST_SPREAD_NS = 100
+_ALL_PAIRS = 8  # members of which all pairs are compared; of more, also those 16, 32, ... further on
+_MOST_OPS = 256  # of a group, evenly over time: enough for the median
+_DRIFT_SPAN_NS = 10_000_000_000
+_DRIFT_OPS = 8
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """How far the clocks of ranks are ahead of that of the lowest rank which they share collectives with.
+
+    Attributes
+    ----------
+    ranks
+        The ranks, in order.
+    offsets
+        Nanoseconds by place in `ranks`, at `middle_ns`; 0 without common collectives.
+    rates
+        Nanoseconds per nanosecond that this grows by; 0 unless the collectives span 10 s.
+    spreads
+        The median deviation of ends from what is estimated; -1 without common collectives.
+    collectives
+        The number of ends that were compared.
+    middle_ns
+        The moment of `offsets`.
+    """
+
+    ranks: Int64
+    offsets: Int64
+    rates: Floats
+    spreads: Int64
+    collectives: Int64
+    middle_ns: int
+
+    def corrected(self, rank: Int64, times_ns: Int64) -> Int64:
+        """Return moments of ranks on the common clock."""
+        place = np.searchsorted(self.ranks, rank)
+        drifted = np.rint(self.rates[place] * (times_ns - self.middle_ns)).astype(np.int64)
+        moments: Int64 = times_ns - self.offsets[place] - drifted
+        return moments
+
+    def recorded(self, rank: int, times_ns: Int64) -> Int64:
+        """Return moments of the common clock as the rank's own clock showed them."""
+        at = int(np.searchsorted(self.ranks, rank))
+        ahead = self.offsets[at] + np.rint(self.rates[at] * (times_ns - self.middle_ns)).astype(np.int64)
+        moments: Int64 = times_ns + ahead
+        return moments
+
+    def offset(self, rank: int) -> int:
+        """Return the nanoseconds of a rank at the middle; 0 for one that is not known."""
+        found = np.flatnonzero(self.ranks == rank)
+        return int(self.offsets[found[0]]) if len(found) else 0
+
+
+def clocks(rows: pd.DataFrame) -> Clocks:
+    """Estimate clocks: members of a collective end together.
+
+    The offset of two ranks is the median difference of their ends; all of them together are fitted by least squares,
+    weighted by the number of collectives and the spread of the differences. If the collectives span more than 10 s, a
+    line over time is fitted to the differences of two ranks in place of a constant.
+
+    Parameters
+    ----------
+    rows
+        As :func:`npuprof.analysis.rank_waits.collectives` returns them.
+    """
+    ranks = np.unique(rows["rank"].to_numpy(np.int64))
+    first, second, ends, ahead = _pairs(rows, ranks)
+    middle = int((int(ends.min()) + int(ends.max())) // 2) if len(ends) else 0
+    span = int(ends.max() - ends.min()) if len(ends) else 0
+    key = first * len(ranks) + second
+    order = np.lexsort((ends, key))
+    pairs, begins = np.unique(key[order], return_index=True)
+    bounds = np.append(begins, len(order))
+    fits = [
+        _fit(ends[order[a:b]] - middle, ahead[order[a:b]], drifts=span > _DRIFT_SPAN_NS)
+        for a, b in itertools.pairwise(bounds.tolist())
+    ]
+    middles, slopes, spreads, counts = np.array(fits, np.float64).reshape(-1, 4).T
+    graph = _Graph(len(ranks), pairs // max(1, len(ranks)), pairs % max(1, len(ranks)), counts / spreads**2)
+    known = np.isfinite(slopes)
+    drifting = _Graph(len(ranks), graph.first[known], graph.second[known], graph.weights[known])
+    ends_of, spread_of = np.zeros(len(ranks), np.int64), np.full(len(ranks), -1, np.int64)
+    for side in (graph.first, graph.second):
+        np.add.at(ends_of, side, counts.astype(np.int64))
+        np.maximum.at(spread_of, side, spreads.astype(np.int64))
+    return Clocks(
+        ranks,
+        np.rint(graph.solved(middles)).astype(np.int64),
+        drifting.solved(slopes[known]),
+        spread_of,
+        ends_of,
+        middle,
+    )
+
+
+def _pairs(rows: pd.DataFrame, ranks: Int64) -> tuple[Int64, Int64, Int64, Int64]:
+    """Return two members of the same operator by place, the end on the first, and how much later it is on the other."""
+    types, names = pd.factorize(rows["op_type"])
+    together = pd.Series(names, dtype=object).astype(str).str.contains(_TOGETHER, case=False, regex=True)
+    chosen = together.to_numpy(bool)[types] & (rows["members"].to_numpy() > 1)
+    group = pd.factorize(rows["group"])[0]
+    own = pd.DataFrame({"op": rows["op"], "group": group})[chosen].drop_duplicates("op")
+    place, size = own.groupby("group").cumcount(), own.groupby("group")["op"].transform("size")
+    every = -(-size // _MOST_OPS)
+    taken = np.zeros(int(rows["op"].max() if len(rows) else -1) + 1, bool)
+    taken[own["op"][(place % every == 0)].to_numpy(np.int64)] = True
+    rows = rows[chosen & taken[rows["op"].to_numpy(np.int64)]]
+    place_of = np.searchsorted(ranks, rows["rank"].to_numpy(np.int64))
+    op = rows["op"].to_numpy(np.int64)
+    end = rows["start_ns"].to_numpy(np.int64) + rows["duration_ns"].to_numpy(np.int64)
+    order = np.lexsort((place_of, op))
+    op, place_of, end = op[order], place_of[order], end[order]
+    found: list[tuple[Int64, Int64, Int64, Int64]] = []
+    for step in _steps(int(rows["members"].max()) if len(rows) else 0):
+        same = np.flatnonzero((op[:-step] == op[step:]) & (place_of[:-step] < place_of[step:]))
+        found.append((place_of[same], place_of[same + step], end[same], end[same + step] - end[same]))
+    nothing = (np.zeros(0, np.int64),) * 4
+    first, second, ends, ahead = (np.concatenate(column) for column in zip(nothing, *found, strict=True))
+    return first, second, ends, ahead
+
+
+def _steps(members: int) -> Sequence[int]:
+    near = list(range(1, min(members, _ALL_PAIRS)))
+    return near + [1 << power for power in range(3, members.bit_length()) if _ALL_PAIRS <= 1 << power < members]
+
+
+def _fit(times: Int64, ahead: Int64, *, drifts: bool) -> tuple[float, float, float, float]:
+    """Return offset at the middle, its growth (NaN if unknown), spread of what is left, and number of differences."""
+    middle, slope = _median(ahead), np.nan
+    left = ahead - middle
+    if drifts and len(times) >= _DRIFT_OPS and np.ptp(times) > _DRIFT_SPAN_NS // 2:
+        seconds = times / 1e9
+        near = np.abs(left) <= 10 * max(_LEAST_SPREAD_NS, int(np.percentile(np.abs(left), 75)))
+        slope = float(np.polyfit(seconds[near], left[near].astype(np.float64), 1)[0]) / 1e9
+        left = left - np.rint(slope * times).astype(np.int64)
+        more = _median(left)
+        middle, left = middle + more, left - more
+    spread = max(_LEAST_SPREAD_NS, _median(np.abs(left)))
+    return float(middle), slope, float(spread), float(len(ahead))
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """Differences of clocks between ranks, by place, with their weights."""
+
+    count: int
+    first: Int64
+    second: Int64
+    weights: Floats
+
+    def solved(self, differences: Floats) -> Floats:
+        """Return the value of each rank; the lowest one of those that are connected has 0."""
+        normal, right = np.zeros((self.count, self.count)), np.zeros(self.count)
+        np.add.at(normal, (self.first, self.first), self.weights)
+        np.add.at(normal, (self.second, self.second), self.weights)
+        np.add.at(normal, (self.first, self.second), -self.weights)
+        np.add.at(normal, (self.second, self.first), -self.weights)
+        np.add.at(right, self.second, self.weights * differences)
+        np.add.at(right, self.first, -self.weights * differences)
+        values = np.zeros(self.count)
+        for component in _components(self.count, list(zip(self.first.tolist(), self.second.tolist(), strict=True))):
+            free = component[1:]  # the lowest rank is the reference
+            if len(free):
+                scale = normal[free, free].max()
+                values[free] = np.linalg.solve(normal[np.ix_(free, free)] / scale, right[free] / scale)
+        return values
+
+
+def _components(count: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Return the connected parts of a graph, each in order."""
+    label = list(range(count))
+
+    def root(node: int) -> int:
+        while label[node] != node:
+            label[node] = label[label[node]]
+            node = label[node]
+        return node
+
+    for a, b in pairs:
+        low, high = sorted((root(a), root(b)))
+        label[high] = low
+    parts: dict[int, list[int]] = {}
+    for node in range(count):
+        parts.setdefault(root(node), []).append(node)
+    return list(parts.values())
+
+
+def _median(values: Int64) -> int:
+    ordered = np.sort(values)
+    return int((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) // 2)

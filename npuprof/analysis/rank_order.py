@@ -1,0 +1,60 @@
+"""The order in which the collectives of a job can run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuprof.arrays import Int64
+
+
+@dataclass(frozen=True)
+class Waves:
+    """Collectives in waves: those of a wave wait for nothing but earlier waves, and no rank is in a wave twice.
+
+    Attributes
+    ----------
+    rows
+        The rows of all operators, wave by wave, operator by operator.
+    begins
+        Where in `rows` each wave begins, and where the last one ends.
+    blocked
+        The first row that never runs, since its operator's members come to their operators in other orders; -1 for
+        none.
+    """
+
+    rows: Int64
+    begins: list[int]
+    blocked: int
+
+
+def waves(rank: Int64, op: Int64) -> Waves:
+    """Put collectives in the order in which they can run.
+
+    Parameters
+    ----------
+    rank, op
+        Of each row, ordered by rank and start.
+    """
+    by_op = np.argsort(op, kind="stable")
+    members = np.bincount(op)
+    first = np.append(0, np.cumsum(members))
+    come = np.zeros(len(members), np.int64)
+    arrived = np.flatnonzero(np.append(True, rank[1:] != rank[:-1])) if len(rank) else np.zeros(0, np.int64)
+    last_of_rank = np.append(rank[1:] != rank[:-1], True) if len(rank) else np.zeros(0, bool)
+    parts: list[Int64] = []
+    while len(arrived):
+        met = op[arrived]
+        np.add.at(come, met, 1)
+        ready = np.unique(met[come[met] == members[met]])
+        sizes = members[ready]
+        inner = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        rows = by_op[np.repeat(first[ready], sizes) + inner]
+        if len(rows):
+            parts.append(rows)
+        arrived = rows[~last_of_rank[rows]] + 1
+    ran = np.concatenate([np.zeros(0, np.int64), *parts])
+    left = np.setdiff1d(np.arange(len(op)), ran, assume_unique=True)
+    begins = np.append(0, np.cumsum([len(part) for part in parts])).astype(np.int64).tolist()
+    return Waves(ran, begins, int(left[0]) if len(left) else -1)
