@@ -90,4 +90,5 @@ def note_undescribed(database: Database, tasks: Tasks) -> None:
 
 
 def _is_empty(database: Database, table: str) -> bool:
-    return not database.records(table, [next(iter(database.tables.get(table, {"": ""})))], 1)
+    columns = list(database.tables.get(table, ()))  # a damaged schema may hold none
+    return not columns or not database.records(table, columns[:1], 1)
