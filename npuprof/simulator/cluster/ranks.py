@@ -57,7 +57,7 @@ class Rank(Communicator):
         self.machine = machine
         self._groups: dict[tuple[int, ...], Communicator] = {}
         self._steps: list[tuple[int, int, int]] = []
-        self._step_start_ns = machine.clock.realtime_ns()
+        self._step_start_ns: int | None = None
 
     @property
     def device(self) -> Device:
@@ -87,9 +87,10 @@ class Rank(Communicator):
             clock.sleep_until_ns(clock.monotonic_raw_ns() + round(seconds * 1e9))
 
     def step(self) -> None:
-        """End an iteration and begin the next."""
+        """End an iteration and begin the next: a step lies between two calls, and what is before the first is none."""
         now_ns = self.machine.clock.realtime_ns()
-        self._steps.append((len(self._steps), self._step_start_ns, now_ns))
+        if self._step_start_ns is not None:
+            self._steps.append((len(self._steps), self._step_start_ns, now_ns))
         self._step_start_ns = now_ns
 
     @property

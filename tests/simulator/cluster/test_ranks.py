@@ -167,6 +167,7 @@ def test_a_directory_that_exists_is_not_written_into(tmp_path: Path) -> None:
 
 def uneven(rank: Rank) -> None:
     """Rank 1 computes longest; a reduction of 64 KiB, beside another product."""
+    rank.step()
     for _ in range(2):
         compute(rank, 9 if rank.rank == 1 else 1)
         work = rank.all_reduce(np.ones(16 * KIB, np.float32), async_op=True)
