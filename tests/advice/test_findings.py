@@ -281,3 +281,55 @@ def test_a_rule_with_hostile_texts_and_times_is_shown_as_text(monkeypatch: pytes
         assert not re.search("[\u202e\x1b]", text)
     assert "<script>alert" not in run._repr_html_()
     json.loads(run.advice().to_json())
+
+
+def _transfers(rates: list[float], count: int = 6, size: int = 4 << 20) -> Advice:
+    """Transfers from rank 0 to others at rates in GB/s, `count` to each, as one collective that nothing hides."""
+    peers = np.repeat(np.arange(1, len(rates) + 1), count)
+    lengths = np.round(size / np.repeat(np.array(rates), count)).astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    whole = int(lengths.sum())
+    spans = table("communication_tasks", list(zip(starts.tolist(), lengths.tolist(), strict=True)), transport="HCCS")
+    tasks = spans.assign(
+        task_type=pd.Categorical(["Memcpy"] * len(peers)),
+        src_rank=pd.array([0] * len(peers), "Int64"),
+        dst_rank=pd.array(peers, "Int64"),
+        size_bytes=pd.array([size] * len(peers), "Int64"),
+    )
+    return advice(
+        steps=table("steps", [(0, whole + 100)]),
+        kernels=table("kernels", [(whole, 100)]),
+        communication=table("communication", [(0, whole)]),
+        communication_tasks=tasks,
+    )
+
+
+def test_a_slow_link_is_named_with_what_it_takes_more_than_the_others() -> None:
+    found = _transfers([18, 18, 9, 18])["slow_link"]
+    assert (found.state, found.place, found.table) == ("fires", "rank 0 to 3", "communication_tasks")
+    assert found.cost_ns == pytest.approx(6 * (4 << 20) / 18, rel=1e-4)  # half of the time at half of the rate
+    assert (found.gain_lo_ns, found.gain_hi_ns) == (0, found.cost_ns)
+    assert "at 9.0 GB/s, 50% of the 18.0 GB/s" in found.detail
+    assert len(found.rows) == 6
+
+
+@pytest.mark.parametrize(
+    ("rates", "count"),
+    [([18, 18, 13, 18], 6), ([18, 18, 9, 18], 4), ([18, 9], 6), ([], 0)],
+    ids=["a little slower", "seen too seldom", "no usual rate among two", "no transfers"],
+)
+def test_links_that_are_alike_or_hardly_known_are_clean(rates: list[float], count: int) -> None:
+    if rates:
+        assert _transfers(rates, count)["slow_link"].state == "clean"
+    else:
+        assert advice(kernels=table("kernels", [(0, 9)]))["slow_link"].state == "clean"
+
+
+def test_without_the_tasks_of_collectives_the_links_are_not_known() -> None:
+    found = advice(kernels=table("kernels", [(0, 9)]), communication=table("communication", [(9, 50)]))["slow_link"]
+    assert (found.state, found.collect) == ("cannot tell", "level=1, or load all ranks")
+
+
+def test_the_links_of_data_parallel_training_are_alike(samples: Path) -> None:
+    found = sample(samples, "text/level1/rank0_ascend_pt").advice()["slow_link"]
+    assert found.state == "clean"

@@ -1,0 +1,89 @@
+"""A link between two ranks that moves data slower than the others of its kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding, Rule
+from npuprof.analysis.accounting import moves_data
+from npuprof.quantities import duration
+
+NAME = "slow_link"
+_SLOW = 0.7  # of the usual rate of tasks of the same size
+_LEAST_TASKS = 5
+_LEAST_LINKS = 3  # of fewer, none is usual
+_SMALLEST = 1 << 16  # bytes: what is smaller takes its time for other reasons
+
+
+def check(facts: Facts) -> Finding:
+    """Fire if a link has at least five transfers, at less than 0.7 of the rate that links of its kind usually have."""
+    tasks = facts.tables["communication_tasks"]
+    if not len(tasks) and len(facts.tables["communication"]):
+        return Finding(NAME, "cannot tell", collect="level=1, or load all ranks")
+    moves = transfers(tasks)
+    if not len(moves):
+        return Finding(NAME, "clean")
+    links = moves.groupby(["transport", "src", "dst"])[["duration_ns", "usual_ns"]].agg(["sum", "size"])
+    enough = links[links[("usual_ns", "size")] >= _LEAST_TASKS]
+    rate = enough[("usual_ns", "sum")] / enough[("duration_ns", "sum")]
+    slow = rate[rate < _SLOW].sort_values()
+    if not len(slow):
+        return Finding(NAME, "clean")
+    rows = moves[pd.MultiIndex.from_frame(moves[["transport", "src", "dst"]]).isin(slow.index)]
+    cost = round(float((rows["duration_ns"] - rows["usual_ns"]).sum())) // max(1, len(facts.accounting.steps))
+    (transport, src, dst), worst = slow.index[0], float(slow.iloc[0])
+    own = rows[(rows[["transport", "src", "dst"]] == [transport, src, dst]).all(axis=1)]
+    usual = own["size_bytes"].sum() / own["usual_ns"].sum()
+    place = f"{_called(facts)} {src} to {dst}"
+    return Finding(
+        NAME,
+        "fires",
+        title=f"The link from {place} is slow",
+        cost_ns=cost,
+        gain_hi_ns=min(cost, facts.per_step(["moving"])),
+        detail=f"{len(own):,} transfers over {transport or 'it'} at {usual * worst:.1f} GB/s, {worst:.0%} of the "
+        f"{usual:.1f} GB/s that other links have for these sizes; {duration(cost)} a step more"
+        f"{f', and {len(slow) - 1} more slow links' if len(slow) > 1 else ''}",
+        action="look for errors of its ports (hccn_tool -i DEVICE -stat -g), and at where the ranks are placed",
+        place=place,
+        table="communication_tasks",
+        rows=tasks.loc[rows.index],
+    )
+
+
+def transfers(tasks: pd.DataFrame) -> pd.DataFrame:
+    """Return the transfers between ranks that can be compared: ``src``, ``dst`` and how long they usually take.
+
+    Usual is the median over links of the median rate of a link, of one transport and sizes within a factor of two.
+    """
+    moves = tasks[moves_data(tasks)]
+    moves = moves[(moves[["src_rank", "dst_rank", "size_bytes"]].notna().all(axis=1)).to_numpy(bool)]
+    moves = moves[((moves["size_bytes"] >= _SMALLEST) & (moves["duration_ns"] > 0)).to_numpy(bool)]
+    told = pd.DataFrame(
+        {
+            "transport": moves["transport"].astype(object).fillna("").astype(str),
+            "src": moves["src_rank"].astype("int64"),
+            "dst": moves["dst_rank"].astype("int64"),
+            "size_bytes": moves["size_bytes"].astype("int64"),
+            "duration_ns": moves["duration_ns"].astype("int64"),
+        }
+    )
+    told = told[told["src"] != told["dst"]]
+    told["bucket"] = np.log2(told["size_bytes"].to_numpy(np.float64)).astype(np.int64)
+    told["rate"] = told["size_bytes"] / told["duration_ns"]
+    of_link = told.groupby(["transport", "bucket", "src", "dst"])["rate"].median()
+    usual = of_link.groupby(["transport", "bucket"]).agg(["median", "size"])
+    usual = usual[usual["size"] >= _LEAST_LINKS]["median"].rename("usual")
+    joined: pd.DataFrame = told.join(usual, on=["transport", "bucket"], how="inner")
+    return joined.assign(usual_ns=joined["size_bytes"] / joined["usual"])
+
+
+def _called(facts: Facts) -> str:
+    """Return what the numbers of ends are: ranks where this run's number within the group is its rank."""
+    own = set(facts.tables["communication_tasks"]["src_rank"].dropna().unique().tolist())
+    return "rank" if own == {facts.info.rank} else "member"
+
+
+RULE = Rule(NAME, "links that move data slower than others of their kind", check)
