@@ -57,10 +57,11 @@ class Facts:
 
     @cached_property
     def counted(self) -> Int64:
-        """The rows of the accounting's steps that figures per step are of: the first step only if there is no other."""
+        """The rows of the accounting's steps that figures per step are of: a device's first only if it has no other."""
         steps = self.accounting.steps
-        later = steps.duplicated(["rank", "device_id"]).to_numpy()
-        return np.flatnonzero(later if later.any() else np.ones(len(steps), bool))
+        device = ["rank", "device_id"]
+        later, alone = steps.duplicated(device), ~steps.duplicated(device, keep=False)
+        return np.flatnonzero((later | alone).to_numpy(bool))
 
     @cached_property
     def step_ns(self) -> int:

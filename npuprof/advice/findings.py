@@ -76,9 +76,9 @@ class Advice:
 
     @cached_property
     def fired(self) -> list[Finding]:
-        """The findings that fire and may gain at least 1 % of a step, the greatest gain first."""
+        """The findings that fire and may gain at least 1 % of a step: the greatest sure gain first, then the limit."""
         worth = [one for one in self.findings if one.state == "fires" and one.gain_hi_ns >= _SHOWN * self.step_ns]
-        return sorted(worth, key=lambda one: -(one.gain_lo_ns + one.gain_hi_ns))
+        return sorted(worth, key=lambda one: (-one.gain_lo_ns, -one.gain_hi_ns))
 
     @property
     def cannot_tell(self) -> list[Finding]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
 from npuprof.advice.job import JobFacts
-from npuprof.advice.job_rules import JOB_RULES
+from npuprof.advice.job_rules import JOB_RULES, waiting
+from npuprof.advice.rules import slow_link
 
 if TYPE_CHECKING:
     from ipywidgets import Widget
@@ -27,9 +28,11 @@ def advise_job(facts: JobFacts, explore: Callable[[Finding], Widget] | None = No
         return Advice(facts, [], explore)
     together = {rule.name: _checked(rule.name, facts) for rule in JOB_RULES}
     alone: dict[str, list[Finding]] = {}
-    for rank in _spokesmen(facts):
-        for one in facts.members[rank].advice.findings:
-            alone.setdefault(one.rule, []).append(_of_rank(one, rank))
+    spokesmen = _spokesmen(facts)
+    for rank, member in facts.members.items():
+        for one in member.advice.findings:
+            if rank in spokesmen or one.rule == slow_link.NAME:  # each rank has links of its own
+                alone.setdefault(one.rule, []).append(_of_rank(one, rank, facts))
     single = {name: max(findings, key=_weight) for name, findings in alone.items()}
     known = {name: one for name, one in together.items() if one.state != "cannot tell" or name not in single}
     return Advice(facts, list((single | known).values()), explore)
@@ -43,7 +46,11 @@ def _spokesmen(facts: JobFacts) -> Sequence[int]:
     return [max(stage, key=lambda rank: own[rank]) for stage in stages if stage] or sorted(facts.members)
 
 
-def _of_rank(finding: Finding, rank: int) -> Finding:
+def _of_rank(finding: Finding, rank: int, facts: JobFacts) -> Finding:
+    waited_for = next((one for one in facts.members if finding.place == f"rank {one}"), None)
+    if finding.rule == waiting.NAME and waited_for is not None:
+        action = f"runs[{waited_for}].advice() says what it does meanwhile"
+        finding = replace(finding, title=f"Rank {rank} waits for rank {waited_for}", action=action)
     place = f"rank {rank}" + (f", {finding.place}" if finding.place else "")
     detail = f"on rank {rank}: {finding.detail}" if finding.detail else ""
     return replace(finding, place=place, detail=detail, rank=rank)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pandas as pd
 import pytest
 
 from npuprof.advice.facts import Facts
@@ -9,6 +12,18 @@ from npuprof.analysis.accounting import PARTS, account
 from npuprof.info import Info
 from tests import factories
 from tests.analysis.test_accounting import table
+
+
+def test_of_each_device_the_first_step_is_left_out_only_if_it_has_others() -> None:
+    run = factories.all_tables(
+        steps=table("steps", [(0, 100), (200, 100)]),
+        kernels=pd.concat([table("kernels", [(0, 10), (200, 10)]), table("kernels", [(210, 10)], device_id=1)]),
+    )
+    accounting = account(run)
+    kept = ~((accounting.steps["device_id"] == 1) & (accounting.steps["step"] == 0)).to_numpy(bool)
+    facts = Facts(run, Info(), replace(accounting, steps=accounting.steps[kept].reset_index(drop=True)))
+    counted = facts.accounting.steps.iloc[facts.counted]
+    assert sorted(zip(counted["device_id"], counted["step"], strict=True)) == [(0, 1), (1, 1)]
 
 
 @pytest.mark.parametrize("steps", [3, 4])

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 import npuprof
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice, advise
 from npuprof.advice.job import JobFacts, Member
 from npuprof.advice.job_findings import advise_job
@@ -47,8 +49,8 @@ def test_of_the_llm_the_stages_are_uneven_and_no_card_is_slow(samples: Path) -> 
     assert advice["slow_rank"].state == advice["waiting"].state == "clean"
     assert advice["exposed_communication"].gain_hi_ns / 1e6 == pytest.approx(101.8, abs=0.05)
     assert [one.rule for one in advice] == [
-        "exposed_communication",
         "pipeline_imbalance",
+        "exposed_communication",
         "layout_and_casts",
         "cube_efficiency",
     ]
@@ -62,6 +64,21 @@ def test_of_ranks_of_which_most_are_absent_the_absent_one_is_still_named(samples
     advice = runs.advice()
     assert advice.fired[0].title == "Waiting for rank 5, which is not in this profile"
     assert advice["slow_rank"].state == advice["pipeline_imbalance"].state == "cannot tell"
+
+
+@pytest.mark.parametrize(("late", "title"), [(1, "Rank 0 waits for rank 1"), (5, "Waiting for rank 5, not here")])
+def test_of_a_job_with_absent_ranks_one_that_is_loaded_is_not_called_absent(late: int, title: str) -> None:
+    members = []
+    for rank in (0, 1):
+        run = factories.all_tables(steps=table("steps", [(0, 1000)]), kernels=table("kernels", [(0, 10)]))
+        accounting = account(run, rank)
+        alone = Finding("waiting", "fires", "Waiting for rank 5, not here", 500, 0, 500, place=f"rank {late}")
+        found = [alone if rank == 0 else Finding("waiting", "clean")]
+        members.append(Member(rank, run, accounting, Advice(Facts(run, Info(rank=rank), accounting), found)))
+    communication = synchronised([[200, 100]], [50])  # rank 0 has more to do, and speaks for both
+    (waiting,) = advise_job(JobFacts(members, communication, [5], simulated=False))
+    assert (waiting.title, waiting.place) == (title, f"rank 0, rank {late}")
+    assert ("runs[1].advice()" in waiting.action) == (late == 1)
 
 
 @pytest.mark.slow
