@@ -77,7 +77,8 @@ def transfers(tasks: pd.DataFrame) -> pd.DataFrame:
     usual = of_link.groupby(["transport", "bucket"]).agg(["median", "size"])
     usual = usual[usual["size"] >= _LEAST_LINKS]["median"].rename("usual")
     joined: pd.DataFrame = told.join(usual, on=["transport", "bucket"], how="inner")
-    return joined.assign(usual_ns=joined["size_bytes"] / joined["usual"])
+    known: pd.DataFrame = joined.assign(usual_ns=joined["size_bytes"] / joined["usual"])
+    return known
 
 
 def _called(facts: Facts) -> str:
