@@ -10,6 +10,9 @@ import pandas as pd
 import pytest
 
 from npuprof.loading import load_set
+from npuprof.notes import Notes
+from npuprof.sources.text.communication_json import read_communication
+from npuprof.sources.text.communication_times import read_times
 from tests.jobs import SIZES, Faults, Plan, frames, simulate, text
 
 _SMALL = replace(SIZES[8], steps=2, microbatches=4, layers=1)
@@ -68,3 +71,14 @@ def test_the_text_form_is_the_job_in_memory(tmp_path: Path) -> None:
     times = ["start_ns", "duration_ns"]
     pd.testing.assert_frame_equal(runs[3].kernels[times], frames.kernels(job, 3)[times])
     assert len(set(runs.clocks()["clock"])) == 1
+
+
+def test_when_operators_ran_is_read_alone_as_with_the_rest(tmp_path: Path) -> None:
+    text.write_rank(simulate(replace(_SMALL, steps=1)), 0, tmp_path / "rank0_ascend_pt")
+    file = tmp_path / "rank0_ascend_pt/ASCEND_PROFILER_OUTPUT/communication.json"
+    alone, whole = read_times(file), read_communication(file, Notes())["communication"]
+    assert alone is not None
+    columns = ["step", "kind", "name", "group", "start_ns"]
+    assert alone[columns].astype(str).to_numpy().tolist() == whole[columns].astype(str).to_numpy().tolist()
+    file.write_text(file.read_text().replace("Elapse", "Elapsed", 1))
+    assert read_times(file) is None

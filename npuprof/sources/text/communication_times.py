@@ -20,8 +20,8 @@ _START = "Start Timestamp(us)"
 
 
 class _Times(msgspec.Struct):
-    start: msgspec.Raw | None = msgspec.field(name=_START, default=None)
-    elapsed: msgspec.Raw | None = msgspec.field(name=ELAPSED, default=None)
+    start: msgspec.Raw = msgspec.field(name=_START, default=msgspec.Raw(b""))
+    elapsed: msgspec.Raw = msgspec.field(name=ELAPSED, default=msgspec.Raw(b""))
 
 
 class _Operator(msgspec.Struct):
@@ -48,7 +48,7 @@ def read_times(path: Path) -> pd.DataFrame | None:
         for key, operator in operators.items()
         if key != TOTAL
     ]
-    texts = [(bytes(times.start or b"").decode(), bytes(times.elapsed or b"").decode()) for *_, times in rows]
+    texts = [(bytes(times.start).decode(), bytes(times.elapsed).decode()) for *_, times in rows]
     starts, sound = scaled([start for start, _ in texts], US_TO_NS)
     if not rows or not sound.all() or not (starts > 0).all() or not all(elapsed for _, elapsed in texts):
         return None
