@@ -32,10 +32,6 @@ class Compared(Protocol):
     def accounting(self) -> Accounting:
         """The parts of its steps."""
 
-    @property
-    def launches(self) -> pd.DataFrame:
-        """Its kernels with what launched them."""
-
 
 class Comparison(Difference):
     """A step of run `a` minus a step of run `b`: :attr:`rows`, :attr:`significant`, figures and exports.
@@ -52,7 +48,7 @@ class Comparison(Difference):
         NpuprofError
             If a side has no step and no device time.
         """
-        runs = [[Run(one.tables, one.info, one.accounting, one.launches) for one in side] for side in (a, b)]
+        runs = [[Run(one.tables, one.info, one.accounting) for one in side] for side in (a, b)]
         return cls(*sides(runs[0], runs[1]), names)
 
     def plot_waterfall(self, *, bars: int = _BARS) -> go.Figure:

@@ -156,7 +156,8 @@ def _intervals(accounted: list[_Accounted]) -> pd.DataFrame:
             "cause": schema.categorical(np.repeat([causes.index(one.cause) for one in kept], counts), causes),
             "start_ns": pd.arrays.IntegerArray(starts, absent),
             "duration_ns": np.concatenate([none, *(one.durations for one in kept)]),
-        }
+        },
+        copy=False,  # columns of millions of rows are not gathered in blocks
     )
     return frame
 

@@ -29,15 +29,8 @@ def subtract(whole: Spans, part: Spans) -> Spans:
     """Return what of `whole` is not covered by `part`; both sorted and disjoint, as :func:`union` gives them."""
     if not len(whole[0]) or not len(part[0]):
         return whole
-    edges = np.concatenate((*whole, *part))
-    n_whole, n_part = len(whole[0]), len(part[0])
-    # Walking along all edges, time counts where one more `whole` than `part` is open and none of `part` is.
-    inside = np.repeat(np.array([1, -1, 0, 0]), [n_whole, n_whole, n_part, n_part])
-    covered = np.repeat(np.array([0, 0, 1, -1]), [n_whole, n_whole, n_part, n_part])
-    order = np.argsort(edges, kind="stable")
-    edges, inside, covered = edges[order], np.cumsum(inside[order]), np.cumsum(covered[order])
-    rows = np.flatnonzero((inside[:-1] > 0) & (covered[:-1] == 0) & (edges[1:] > edges[:-1]))
-    return union(edges[rows], edges[rows + 1])
+    low, high = min(whole[0][0], part[0][0]), max(whole[1][-1], part[1][-1])
+    return intersection(whole, (np.append(low, part[1]), np.append(part[0], high)))
 
 
 def intersection(first: Spans, second: Spans) -> Spans:

@@ -62,8 +62,32 @@ def launches(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return joined
 
 
+def framework_operators(tables: Mapping[str, pd.DataFrame], links: Causes) -> pd.Categorical:
+    """Return the column ``op`` of :func:`launches` alone: the innermost operator of the framework of each kernel.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    links
+        What called what among their rows.
+    """
+    operators, innermost = _innermost_operators(tables, links)
+    row = _of_framework(tables, links, operators, innermost)
+    return _taken(tables["operators"]["name"], np.maximum(row - links.first_row["operators"], -1))
+
+
 def _operators_of(tables: Mapping[str, pd.DataFrame], links: Causes) -> tuple[Int64, Int64, Int64]:
     """Return the rows of ``operators`` of each kernel: innermost, outermost, and innermost of the framework."""
+    callers, first = links.callers, links.first_row["operators"]
+    operators, operator = _innermost_operators(tables, links)
+    outer = nearest(callers, operator, operators & (nearest(callers, callers, operators) < 0))
+    named = _of_framework(tables, links, operators, operator)
+    return np.maximum(operator - first, -1), np.maximum(outer - first, -1), np.maximum(named - first, -1)
+
+
+def _innermost_operators(tables: Mapping[str, pd.DataFrame], links: Causes) -> tuple[Bools, Int64]:
+    """Return which host rows are operators, and the host row of the innermost one of each kernel."""
     callers = links.callers
     operators = np.zeros(len(callers), bool)
     rows = slice(links.first_row["operators"], links.first_row["api"])
@@ -73,14 +97,16 @@ def _operators_of(tables: Mapping[str, pd.DataFrame], links: Causes) -> tuple[In
     # A sampled Python call may lie between an operator and its CANN call, and its own caller outside of the operator:
     # of the operator around the call and the one that the links name, the inner one began later.
     begin = np.append(_of_host_layers(tables, "start_ns"), np.iinfo(np.int64).min)
-    operator = np.where(begin[operator] >= begin[links.operators], operator, links.operators)
-    outer = nearest(callers, operator, operators & (nearest(callers, callers, operators) < 0))
-    of_framework = np.zeros(len(callers), bool)
-    of_framework[rows] = tables["operators"]["name"].astype(str).str.contains("::", regex=False).to_numpy(bool)
-    named = nearest(callers, operator, operators & of_framework)
-    named = np.where(named >= 0, named, operator)
-    first = links.first_row["operators"]
-    return np.maximum(operator - first, -1), np.maximum(outer - first, -1), np.maximum(named - first, -1)
+    return operators, np.where(begin[operator] >= begin[links.operators], operator, links.operators)
+
+
+def _of_framework(tables: Mapping[str, pd.DataFrame], links: Causes, operators: Bools, innermost: Int64) -> Int64:
+    """Return the host row of the innermost operator that is one of the framework, or else of the innermost at all."""
+    of_framework = np.zeros(len(links.callers), bool)
+    rows = slice(links.first_row["operators"], links.first_row["api"])
+    of_framework[rows] = schema.matching(tables["operators"]["name"], lambda name: "::" in name)
+    named = nearest(links.callers, innermost, operators & of_framework)
+    return np.where(named >= 0, named, innermost)
 
 
 def _of_host(tables: Mapping[str, pd.DataFrame], rows: Int64, column: str) -> Any:

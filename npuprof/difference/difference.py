@@ -13,7 +13,7 @@ import pandas as pd
 
 from npuprof.arrays import Int64
 from npuprof.difference import noise
-from npuprof.difference.exact import per_step
+from npuprof.difference.exact import depths, per_step
 from npuprof.difference.guards import guards
 from npuprof.difference.owners import OWNERS
 from npuprof.difference.side import Side
@@ -256,15 +256,24 @@ class Difference:
         """Return for each row the source line that most of its time on both sides comes from."""
         made, of = self._nodes
         parents = made["parent"].to_numpy(np.int64)
-        sums: list[dict[str, int]] = [{} for _ in parents]
-        for side, node in zip((self.a, self.b), of, strict=True):
-            kinds = side.kinds
-            for number, line, time in zip(node.tolist(), kinds["line"], kinds["duration_ns"], strict=True):
-                while line and number >= 0:
-                    sums[number][line] = sums[number].get(line, 0) + int(time)
-                    number = int(parents[number])
-        best = [max(one.items(), key=lambda item: item[1], default=("", 0)) for one in sums]
-        return [line if depth else "" for (line, _), depth in zip(best, made["depth"], strict=True)]
+        kinds = pd.concat([side.kinds[["line", "duration_ns"]] for side in (self.a, self.b)], ignore_index=True)
+        codes, names = pd.factorize(kinds["line"])
+        node, known = np.concatenate(of), (kinds["line"] != "").to_numpy(bool)
+        pairs, times = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        while known.any():  # once for each depth
+            pairs.append(node[known] * len(names) + codes[known])
+            times.append(kinds["duration_ns"].to_numpy(np.int64)[known])
+            node = parents[node]
+            known = known & (node >= 0)
+        distinct, number = np.unique(np.concatenate(pairs), return_inverse=True)
+        sums = np.zeros(len(distinct), np.int64)
+        np.add.at(sums, number, np.concatenate(times))
+        row, line = np.divmod(distinct, max(len(names), 1))
+        order = np.lexsort((-sums, row))
+        first = order[np.unique(row[order], return_index=True)[1]]
+        places = np.full(len(parents), "", object)
+        places[row[first]] = np.asarray(names, object)[line[first]]
+        return [str(place) if depth else "" for place, depth in zip(places, made["depth"], strict=True)]
 
 
 def _mean(side: Side) -> int:
@@ -285,10 +294,9 @@ def _summed(side: Side, node: Int64, parents: Int64) -> tuple[npt.NDArray[np.int
     keys = np.stack([of[several], stretches["run"].to_numpy()[several], stretches["row"].to_numpy()[several]])
     once = np.concatenate((counted[~shared], several[np.unique(keys, axis=1, return_index=True)[1]]))
     counts = np.bincount(of[once], minlength=len(parents)).astype(np.int64)
-    for row in range(len(parents) - 1, -1, -1):  # children follow their parents
-        if parents[row] >= 0:
-            times[parents[row]] += times[row]
-            counts[parents[row]] += counts[row]
+    for rows in depths(parents)[:0:-1]:
+        np.add.at(times, parents[rows], times[rows])
+        np.add.at(counts, parents[rows], counts[rows])
     return times, counts
 
 
@@ -304,35 +312,34 @@ def _by_count(times: Sequence[Int64], counts: Sequence[npt.NDArray[np.float64]])
 
 def _reasons(frame: pd.DataFrame) -> list[str]:
     """Return why each row differs."""
-    shaped = _in_other_shapes(frame)
-    names = ("part", "a_ns", "b_ns", "a_count", "b_count", "by_count_ns", "by_mean_ns", "delta_ns")
-    columns = (frame[name].tolist() for name in names)
-    return [_reason(*row) for row in zip(*columns, [number in shaped for number in range(len(frame))], strict=True)]
+    part = frame["part"].to_numpy(object)
+    in_a, in_b = ((frame[f"{side}_ns"] > 0).to_numpy() | (frame[f"{side}_count"] > 0).to_numpy() for side in "ab")
+    by_count, by_mean = (frame[name].to_numpy(np.int64) for name in ("by_count_ns", "by_mean_ns"))
+    conditions = [
+        (frame["delta_ns"] == 0).to_numpy(bool),
+        *(part == name for name in _OF_PART),
+        (in_a != in_b) & _in_other_shapes(frame),
+        ~in_b,
+        ~in_a,
+        np.abs(by_count) > np.abs(by_mean),
+        by_mean > 0,
+    ]
+    reasons = ["", *_OF_PART.values(), "shape", "new", "gone", "count", "slower"]
+    return [str(one) for one in np.select(conditions, reasons, "faster")]
 
 
-def _reason(
-    part: str, a: int, b: int, count_a: float, count_b: float, by_count: int, by_mean: int, delta: int, shaped: bool
-) -> str:
-    if not delta:
-        return ""
-    if part != "computing":
-        return _OF_PART[part]
-    if not (a or count_a) or not (b or count_b):
-        return "shape" if shaped else "new" if a or count_a else "gone"
-    if abs(by_count) > abs(by_mean):
-        return "count"
-    return "slower" if by_mean > 0 else "faster"
-
-
-def _in_other_shapes(frame: pd.DataFrame) -> set[int]:
-    """Return the rows of one side alone whose operator the other side has in other shapes, under the same parent."""
-    computing = frame[(frame["part"] == "computing").to_numpy(bool) & (frame["depth"] > 0).to_numpy(bool)]
-    alone = (computing["a_count"] == 0) != (computing["b_count"] == 0)
-    ops = computing["name"].str.split(" ", n=1).str[0]
-    found: set[int] = set()
-    for _, rows in computing[alone].groupby([computing["parent"], ops]):
-        if (rows["a_count"] > 0).any() and (rows["b_count"] > 0).any():
-            found.update(rows.index.tolist())
+def _in_other_shapes(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which rows one side alone has whose operator the other has in other shapes, under the same parent."""
+    in_a, in_b = ((frame[f"{side}_count"] > 0).to_numpy() for side in "ab")
+    alone = (frame["part"] == "computing").to_numpy(bool) & (frame["depth"] > 0).to_numpy(bool) & (in_a != in_b)
+    rows = np.flatnonzero(alone)
+    ops, names = pd.factorize(np.array([name.partition(" ")[0] for name in frame["name"].iloc[rows]], object))
+    group, distinct = pd.factorize(frame["parent"].to_numpy(np.int64)[rows] * max(len(names), 1) + ops)
+    both = np.ones(len(distinct), bool)
+    for side in (in_a, in_b):
+        both &= np.bincount(group[side[rows]], minlength=len(distinct)) > 0
+    found = np.zeros(len(frame), bool)
+    found[rows] = both[group]
     return found
 
 

@@ -25,7 +25,7 @@ def per_step(sums: Int64, parents: Int64, count: int, whole: int) -> Int64:
     """
     values = sums // count
     rest = sums - values * count
-    for depth in _depths(parents):
+    for depth in depths(parents):
         group = parents[depth]
         order = depth[np.lexsort((-rest[depth], group))]
         of = parents[order]
@@ -39,13 +39,13 @@ def per_step(sums: Int64, parents: Int64, count: int, whole: int) -> Int64:
     return values
 
 
-def _depths(parents: Int64) -> list[Int64]:
+def depths(parents: Int64) -> list[Int64]:
     """Return the nodes of each depth, from the top."""
     depth = np.full(len(parents), -1, np.int64)
     rows = np.flatnonzero(parents < 0)
-    depths: list[Int64] = []
+    found: list[Int64] = []
     while len(rows):
-        depth[rows] = len(depths)
-        depths.append(rows)
-        rows = np.flatnonzero((depth < 0) & (parents >= 0) & (depth[np.maximum(parents, 0)] == len(depths) - 1))
-    return depths
+        depth[rows] = len(found)
+        found.append(rows)
+        rows = np.flatnonzero((depth < 0) & (parents >= 0) & (depth[np.maximum(parents, 0)] == len(found) - 1))
+    return found

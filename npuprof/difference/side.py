@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.accounting import IDLE, Accounting
+from npuprof.analysis.accounting import IDLE, PARTS, Accounting
 from npuprof.analysis.correlation import causes
-from npuprof.analysis.places import lines
+from npuprof.analysis.launches import framework_operators
+from npuprof.analysis.places import Places, lines
 from npuprof.arrays import Int64
 from npuprof.difference.owners import OWNERS, owned
 from npuprof.difference.paths import call_paths
@@ -37,7 +39,6 @@ class Run:
     tables: Mapping[str, pd.DataFrame]
     info: Info
     accounting: Accounting
-    launches: pd.DataFrame
 
     @property
     def typed(self) -> bool:
@@ -149,18 +150,18 @@ def _stretches(run: Run, typed: bool) -> pd.DataFrame:
     unit = unit_of[rows["row"].to_numpy()[own.interval]]
     kept = np.flatnonzero(unit >= 0)
     interval, table, row = own.interval[kept], own.table[kept], own.row[kept]
-    part = rows["part"].astype(str).mask(rows["part"].isin(IDLE), "idle").astype("category")
     frame: pd.DataFrame = pd.DataFrame(
         {
             "unit": unit[kept],
-            "part": part.iloc[interval].array,
+            "part": _parts_of(rows["part"], interval),
             "cause": rows["cause"].iloc[interval].array,
             **{name: _of_rows(values, table, row) for name, values in _described(run, typed).items()},
             "duration_ns": own.duration_ns[kept],
             "count": own.first[kept],
             "table": table,
             "row": row,
-        }
+        },
+        copy=False,  # columns of millions of rows are not gathered in blocks
     )
     frame["nth"] = _nth(frame, run.tables["communication"])
     return frame
@@ -180,7 +181,7 @@ def _nth(stretches: pd.DataFrame, communication: pd.DataFrame) -> pd.Series[Any]
 def _described(run: Run, typed: bool) -> Mapping[str, Mapping[str, pd.Categorical]]:
     """Return by key, and by table, what is known of its rows."""
     kernels, communication, tasks = (run.tables[name] for name in OWNERS)
-    path = call_paths(run.tables, causes(run.tables))
+    found = causes(run.tables)
     named = "op_type" if typed else "name"
     types = {
         "kernels": kernels[named].array,
@@ -188,18 +189,29 @@ def _described(run: Run, typed: bool) -> Mapping[str, Mapping[str, pd.Categorica
         "tasks": tasks["name"].array,
     }
     return {
-        "path": {"kernels": path},
-        "op": {"kernels": run.launches["op"].array},
+        "path": {"kernels": call_paths(run.tables, found)},
+        "op": {"kernels": framework_operators(run.tables, found)},
         "type": types,
         "shapes": {"kernels": kernels["input_shapes"].array},
-        "line": {"kernels": lines(run.launches)},
+        "line": {"kernels": lines(Places(run.tables, found).at(found.launchers))},
     }
 
 
 def _types_of(communication: pd.DataFrame) -> pd.Categorical:
     """Return the type of each collective: of one that has none, its name without the number of its call."""
-    types, names = (communication[name].astype(object) for name in ("op_type", "name"))
-    return pd.Categorical(types.where(types.notna(), names.astype(str).str.replace(_CALL, "_", regex=True)))
+    types, names = (communication[name].cat for name in ("op_type", "name"))
+    texts = [*map(str, types.categories), *(re.sub(_CALL, "_", str(name)) for name in names.categories)]
+    number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    of_text = np.array([*(number[text] for text in texts), -1], np.int64)
+    named = np.where(names.codes >= 0, names.codes.to_numpy(np.int64) + len(types.categories), -1)
+    return schema.categorical(of_text[np.where(types.codes >= 0, types.codes, named)], list(number))
+
+
+def _parts_of(parts: pd.Series[Any], interval: Int64) -> pd.Categorical:
+    """Return the part of each interval; the head, the inside and the tail of idle time are one."""
+    names = [*(part for part in PARTS if part not in IDLE), "idle"]
+    of_part = np.array([names.index("idle" if part in IDLE else part) for part in parts.cat.categories], np.int64)
+    return schema.categorical(of_part[parts.cat.codes.to_numpy()[interval]], names)
 
 
 def _of_rows(values: Mapping[str, pd.Categorical], table: Int64, row: Int64) -> pd.Categorical:

@@ -128,7 +128,7 @@ def _levels(kinds: pd.DataFrame) -> list[pd.Series[Any]]:
     levels[0][collective | copy] = kinds["type"][collective | copy]
     levels[0][part.eq("communication") & (kinds["type"] == "")] = kinds["cause"]
     levels[1][collective] = (kinds["type"] + " #" + kinds["nth"].astype(str))[collective]
-    op = (kinds["op"] + " " + kinds["shapes"]).str.rstrip()
+    op = kinds["op"].where(kinds["shapes"] == "", kinds["op"] + " " + kinds["shapes"])
     if bool((kinds["path"][computing] != "").any()):
         levels[0][computing] = kinds["path"][computing].where(kinds["path"][computing] != "", UNNAMED)
         inner = levels[1:]
