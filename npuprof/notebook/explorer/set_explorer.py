@@ -38,7 +38,10 @@ class SetExplorer:
         self.explorer: Explorer | None = None
         self._chosen = widgets.VBox([], layout={"width": "100%"})
         self._choice = widgets.Dropdown(
-            description="Run", style={"description_width": "initial"}, layout={"width": "auto"}
+            options=[(_title(row), number) for number, (_, row) in enumerate(runs.info.iterrows())],
+            description="Run",
+            style={"description_width": "initial"},
+            layout={"width": "auto"},
         )
         self._tabs = LazyTabs(
             {
@@ -87,9 +90,6 @@ class SetExplorer:
         answer_at_once(self._chosen)
 
     def _chooser(self) -> widgets.Widget:
-        info = self._runs.info
-        options = [(_title(row), number) for number, (_, row) in enumerate(info.iterrows())]
-        self._choice.options = options
         self._choice.observe(lambda change: self.choose(change["new"]), "value")
         self.choose(self._choice.value)
         return widgets.VBox([self._choice, self._chosen], layout={"width": "100%"})
