@@ -95,6 +95,13 @@ def test_every_key_after_a_click_in_the_plot(open_timeline: Open) -> None:
     shown.press("r")
     assert page.locator(".bookmarks button").count() == 2
     assert timeline.marked == timeline.whole
+    shown.press("b")
+    kept = page.locator(".bookmarks > span")
+    assert kept.count() == 2
+    last = kept.last.inner_text()
+    kept.first.get_by_role("button", name="×").click()
+    assert kept.all_inner_texts() == [last]  # the other one stays
+    page.locator(".npuprof-timeline").focus()
     shown.press("t")
     assert page.locator(".visible tbody tr").count() > 20
     shown.press("PageDown", "PageUp", "?")

@@ -326,12 +326,14 @@ function timelineView(store, model, el) {
         const marked = store.range.marked;
         if (!marked) { say("Mark a range first: Shift and drag, or R."); return; }
         bookmarks.push({ start: marked[0], end: marked[1] });
-        marks.replaceChildren(...bookmarks.map((one) => make("span", {},
-            button(`${duration(one.start)} + ${duration(one.end - one.start)}`, "show this range", () => { show(one.start, one.end); mark(one.start, one.end); }),
-            button("×", "forget this range", () => { bookmarks.splice(bookmarks.indexOf(one), 1); bookmarkList(); }))));
+        listBookmarks();
         say("The range is kept below the picture.");
     }
-    function bookmarkList() { marks.replaceChildren(...[...marks.children].filter((_, at) => at < bookmarks.length)); }
+    function listBookmarks() {
+        marks.replaceChildren(...bookmarks.map((one) => make("span", {},
+            button(`${duration(one.start)} + ${duration(one.end - one.start)}`, "show this range", () => { show(one.start, one.end); mark(one.start, one.end); }),
+            button("×", "forget this range", () => { bookmarks.splice(bookmarks.indexOf(one), 1); listBookmarks(); }))));
+    }
     /** @param {string} text */
     function say(text) { said.textContent = text; }
 
