@@ -12,7 +12,7 @@ import pytest
 from tests import pace, saved_notebooks
 
 _FOLDER = Path(__file__).parent.parent / "notebooks"
-_NAMES = ("load_my_result", "explorer_tour")
+_NAMES = ("load_my_result", "explorer_tour", "compare")
 _LIVE = ("explore",)  # cells whose output needs a kernel: it is not kept
 _CELL_BYTES = 1_000_000
 _SMALL_FIGURE = 10_000  # characters: one that is restyled may be shown again
@@ -76,15 +76,27 @@ def test_the_loaded_result_says_that_it_is_simulated() -> None:
     assert "SIMULATED NPU" in cells["path"].outputs[0].data["text/html"]
 
 
+def test_each_fix_is_told_in_a_sentence_and_drawn() -> None:
+    cells = {cell.id: cell for cell in code(read("compare"))}
+    for fix, told in (("fused", "of it is computing."), ("loader", "of it is an idle NPU, not your kernels.")):
+        words, *figures = cells[fix].outputs
+        assert told in words.data["text/plain"]
+        assert "SIMULATED NPU" in words.data["text/html"]
+        assert len([figure.data[_PLOTLY] for figure in figures]) == 2
+        assert len(json.dumps(cells[fix].outputs)) < 500_000
+    assert cells["gate"].outputs[0].text.startswith("the gate fails: A step of this change is ")
+
+
 @pytest.mark.parametrize("path", sorted(_FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_a_notebook_holds_each_figure_once(path: Path) -> None:
     notebook: Any = saved_notebooks.read(path)
-    shown = (
+    shown = [
         json.dumps(output.data[_PLOTLY]["data"], sort_keys=True)
         for cell in code(notebook)
         for output in cell.outputs
         if _PLOTLY in output.get("data", {})
-    )
+    ]
     large = [figure for figure in shown if len(figure) > _SMALL_FIGURE]
-    assert len(set(large)) == len(large) > 0
+    assert len(set(large)) == len(large)
+    assert shown
     assert path.stat().st_size <= _NOTEBOOK_BYTES.get(path.stem, 1_300_000)
