@@ -70,8 +70,8 @@ def test_the_findings_of_the_quickstart_name_its_faults_and_predict_what_mending
     assert waits["waiting"].place == "rank 1"
     assert set(names["runs"].blame()["root_rank"]) == {1}
     starved = late["host_bound"].detail
-    assert f"data loader (5 calls; {line('DataLoader')})" in starved
-    assert f"since the host waited for the NPU (5 calls; {line('loss.item()')})" in starved
+    assert f"data loader (4 calls; {line('DataLoader')})" in starved
+    assert f"since the host waited for the NPU (4 calls; {line('loss.item()')})" in starved
     assert line("write_log") in starved
     assert line("np.sqrt(second)") in late["small_kernels"].detail
     assert line("return 0.5 * x * (1 + np.tanh") in late["fusible_repeats"].detail
