@@ -16,6 +16,7 @@ NAME = "slow_rank"
 _FEW = 4  # ranks: the median and spread of fewer mean nothing
 _OUTLIER = 3.5  # of the modified z-score
 _OVER_MEAN = 1.05
+_OVER_MEDIAN = 1.02  # among many equal ranks one is always an outlier by a little
 _WORTH = 0.01  # of the step
 _NORMAL = 0.6745  # of a standard deviation: the median deviation of normal values
 
@@ -64,7 +65,7 @@ def _slow(own: pd.Series[int]) -> list[int]:
         return [int(rank) for rank in own.index[times > _OVER_MEAN * times.mean()]]
     spread = float(np.median(np.abs(times - np.median(times))))
     far = _NORMAL * (times - np.median(times)) > _OUTLIER * max(spread, 1.0)
-    return [int(rank) for rank in own.index[far]]
+    return [int(rank) for rank in own.index[far & (times > _OVER_MEDIAN * np.median(times))]]
 
 
 def _gain(facts: JobFacts, rank: int, peers: Sequence[int]) -> int | None:
