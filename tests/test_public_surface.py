@@ -36,7 +36,7 @@ module = ["torch.*"]
 follow_imports = "skip"
 
 [[tool.mypy.overrides]]
-module = ["guide_explorer_tour", "guide_quickstart", "guide_torch_simulated"]
+module = ["guide_compare", "guide_explorer_tour", "guide_quickstart", "guide_torch_simulated"]
 check_untyped_defs = true
 disallow_incomplete_defs = false
 disallow_subclassing_any = false

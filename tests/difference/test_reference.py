@@ -43,3 +43,12 @@ def test_the_parts_and_the_reasons_are_listed() -> None:
     assert re.findall(r"`(\w+)`", " ".join(listed)) == [*PARTS[: PARTS.index("copy") + 1], "idle"]
     reasons = set(re.findall(r"`(\w+)`", rows.partition("`why`")[2]))
     assert reasons == {"new", "gone", "shape", "count", "slower", "faster", *_OF_PART.values()}
+
+
+@pytest.mark.slow
+def test_a_kernel_that_replaces_slower_ones_passes(no_slower: Any, tmp_path: Path) -> None:
+    random = np.random.default_rng(12)
+    ends = [("MatMul", "8,8", 400_000), ("Softmax", "8", 200_000)]
+    chain = [ends[0], ("Mul", "8", 40_000), ("Add", "8", 50_000), ("Cast", "8", 30_000), ends[1]]
+    run(noisy(chain, 8, random)).save(tmp_path / "baseline")
+    no_slower(run(noisy([ends[0], ("FusedNorm", "8", 60_000), ends[1]], 8, random)), tmp_path / "baseline")
