@@ -150,6 +150,7 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
                 "colors": [_colour(int(one), largest) for one in rows["delta_ns"].iloc[kept]],
                 "line": {"width": 0.5, "color": FAINT},
             },
+            leaf={"opacity": 1},  # a background that shone through would make the text unreadable where it is dark
             tiling={"orientation": "v", "pad": 1},
             textfont={"size": 11, "color": "#111111"},
             pathbar={"visible": False},
