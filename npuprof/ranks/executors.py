@@ -11,10 +11,10 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, as_completed
+from concurrent.futures import CancelledError, Executor, as_completed
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from npuprof.errors import NpuprofWarning
 from npuprof.progress import report_progress
@@ -147,7 +147,7 @@ def _on_cluster(
     if client.status != "running":
         _warn_gone(client.status)
         return
-    executor = client.get_executor(retries=RETRIES, pure=False)
+    executor: Executor = cast("Any", client).get_executor(retries=RETRIES, pure=False)  # distributed has no types
     try:
         futures = {executor.submit(work.function, [left[place] for place in batch]): batch for batch in batches}
         for future in as_completed(futures):

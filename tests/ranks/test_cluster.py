@@ -41,7 +41,7 @@ def no_copies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def local() -> Iterator[Any]:
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         distributed.Client(cluster, timeout=pace.seconds(30)) as client,
     ):
         yield client
@@ -51,7 +51,7 @@ def _counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Note with which client each part is read."""
     seen: list[object] = []
 
-    def through(work: Any, items: Any, sizes: Any, client: object) -> Any:
+    def through(work: Any, items: Any, sizes: Any, client: Any) -> Any:
         seen.append(client)
         return spread(work, items, sizes, client)
 
@@ -97,7 +97,7 @@ def test_an_item_that_kills_each_worker_is_lost_alone(local: Any) -> None:
 
 @pytest.mark.usefixtures("no_copies")
 def test_without_a_scheduler_this_machine_reads(job: Path) -> None:
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
         client = distributed.Client(cluster, timeout=pace.seconds(30))
         runs = load_set(job, client=client)
         client.close()

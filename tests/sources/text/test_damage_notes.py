@@ -178,7 +178,7 @@ def test_a_column_that_somebody_removed_is_told(tmp_path: Path, name: str, colum
         place = rows[0].index(column)
         text = "".join(",".join(row[:place] + row[place + 1 :]) + "\n" for row in rows)
         (root / "ASCEND_PROFILER_OUTPUT" / name).write_text(text)
-        assert sum("is missing: what it tells is absent" in message for message in _warned(root)) == 1, column
+        assert sum("is missing: its values are absent" in message for message in _warned(root)) == 1, column
 
 
 def test_a_quote_that_is_not_closed_is_told_since_it_swallows_rows(tmp_path: Path) -> None:
