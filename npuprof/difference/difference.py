@@ -149,7 +149,7 @@ class Difference:
         return frames[0], frames[1]
 
     def sentence(self) -> str:
-        """Return the difference in one sentence: how much, and which part of the step most of it is."""
+        """Return the difference in one sentence: how much, which part most of it is, and whether it may be noise."""
         names = [printable(name, 60) for name in self.names]
         total = self.delta_ns
         if not total:
@@ -157,10 +157,15 @@ class Difference:
         comparative = "slower" if total > 0 else "faster"
         first = f"A step of {names[0]} is {duration(abs(total))} {comparative} than one of {names[1]}"
         top = self.rows[self.rows["depth"] == 0]
+        sure = top["significant"].fillna(False).to_numpy(bool)
+        is_noise_known = bool(top["significant"].notna().any())
+        if is_noise_known and not sure.any():
+            return f"{first}, which may be noise: no part of it differs by more than the steps of a side do."
         same = top[(np.sign(top["delta_ns"]) == np.sign(total)).to_numpy(bool)]
         most = same.loc[same["delta_ns"].abs().idxmax()]
         part, amount = _WORDS[str(most["part"])], duration(abs(int(most["delta_ns"])))
         own = ", not your kernels" if most["part"] in ("waiting", "idle") else ""
+        own += ", which may be noise" if is_noise_known and not sure[top.index.get_loc(most.name)] else ""
         if abs(most["delta_ns"]) > abs(total):
             return f"{first}: {part} takes {amount} {'more' if total > 0 else 'less'}{own}."
         return f"{first}: {amount} of it is {part}{own}."

@@ -205,6 +205,20 @@ def test_an_operator_of_a_twentieth_of_the_step_that_got_slower_by_a_twentieth_i
 
 
 @pytest.mark.slow
+def test_the_sentence_says_that_a_difference_may_be_noise() -> None:
+    random = np.random.default_rng(3)
+
+    def varied(shorter_ns: int) -> Profile:
+        made = run(noisy(_model(), 10, random))
+        lengths = STEP_NS - shorter_ns - random.integers(0, 200_000, 10)
+        return profile({"kernels": made.kernels, "steps": made.steps.assign(duration_ns=lengths)})
+
+    a, b = varied(0), varied(0)
+    assert "which may be noise: no part of it differs" in (a - b).sentence()
+    assert "noise" not in (a - varied(2_000_000)).sentence()
+
+
+@pytest.mark.slow
 def test_the_interval_holds_the_difference_and_one_step_has_none() -> None:
     random = np.random.default_rng(7)
     difference = run(noisy(_model(), 8, random)) - run(noisy(_model(), 8, random))
