@@ -13,7 +13,7 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.sources.base import Decoded, ResultReading
 from npuprof.sources.cluster import database as tables_of
-from npuprof.sources.cluster.layout import Kind, Layout
+from npuprof.sources.cluster.layout import Kind, Layout, kind_of_name
 from npuprof.sources.cluster.text_files import ranks_of, read_communication, read_groups, read_matrix, read_steps
 from npuprof.sources.database.connection import Database, open_database
 from npuprof.sources.database.versions import note_views
@@ -56,6 +56,9 @@ class Reading(ResultReading):
         if self.failed and len(self.failed) == len(files):
             raise self.failed[0]
         self._note_no_groups()
+        for kind, path in files.items():
+            if kind_of_name(path.name) not in (kind, None):
+                self.notes.warning(path.name, f"it holds {kind}, not what its name says: what it held is missing")
         for path in self._layout.others:
             self.notes.info(path.name, "another file of the same kind is read; load this file to see it")
         self._add_ranks(self.decoded.tables.get("step_times"), statistics.get(GROUPS, tables_of.empty_groups()))

@@ -75,6 +75,11 @@ def find(path: Path) -> Layout | None:
         return None
 
 
+def kind_of_name(name: str) -> Kind | None:
+    """Return the kind that the vendor gives a file's name to; None for other names."""
+    return next((kind for kind, pattern in _NAMES.items() if pattern.fullmatch(name)), None)
+
+
 def kind_of_file(path: Path) -> Kind | None:
     """Return the kind of a file by its content; None for a file of no analysis."""
     if is_database(path):
@@ -100,7 +105,7 @@ def _of_directory(path: Path) -> Layout | None:
     others = []
     listed = sorted(islice(path.iterdir(), _MAX_LISTED), key=lambda entry: (len(entry.name), entry.name))
     for entry in listed:
-        named = next((kind for kind, pattern in _NAMES.items() if pattern.fullmatch(entry.name)), None)
+        named = kind_of_name(entry.name)
         if named is None or not entry.is_file():
             continue
         kind = kind_of_file(entry) or named
