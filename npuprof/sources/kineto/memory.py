@@ -39,6 +39,10 @@ def read_memory(slices: Columns, notes: Notes, source: str) -> dict[str, pd.Data
         "reserved_bytes": optional(np.where(on_cpu, ABSENT, slices["reserved_bytes"][rows])),
         "active_bytes": missing(len(rows)),
     }
+    no_block = (slices["address"][rows] == ABSENT) | (slices["size_bytes"][rows] == ABSENT)
+    if no_block.any():
+        message = "a memory event has no readable address or size: it is in memory, but in no row of allocations"
+        notes.warning(source, message, int(no_block.sum()))
     allocations = _allocations(slices, rows)
     notes.ledger.keep(source, "memory", len(rows))
     notes.ledger.make(source, "allocations", len(allocations))
