@@ -84,6 +84,7 @@ class Database:
         self.filled: dict[str, frozenset[str]] = {}
         self._noted_absent: set[tuple[str, str]] = set()
         self.unread = self._unread()
+        self._note_damaged_schema()
 
     def has(self, table: str, *columns: str) -> bool:
         """Return whether the file has a table with these columns."""
@@ -260,6 +261,16 @@ class Database:
             self.notes.warning(self.path.name, f"only the first {_MAX_TABLES} tables are looked at")
         names = [name for (name,) in rows[:_MAX_TABLES] if isinstance(name, str)]
         return {name: self._columns(name) for name in names}
+
+    def _note_damaged_schema(self) -> None:
+        query = "SELECT count(*) FROM sqlite_master WHERE IFNULL(type, '') NOT IN ('table', 'index', 'trigger', 'view')"
+        if count := int(self._connection.execute(query).fetchone()[0]):
+            self.notes.error(
+                self.path.name,
+                "an entry of its schema is of no kind that SQLite has: the file is damaged and may lack a table; "
+                "export the result again",
+                count,
+            )
 
     def _unread(self) -> list[str]:
         query = "SELECT name FROM sqlite_master WHERE type = 'view' OR (type = 'table' AND IFNULL(rootpage, 0) = 0)"

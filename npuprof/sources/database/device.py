@@ -27,6 +27,7 @@ from npuprof.sources.text.kernel_details import column_name, operand_text
 
 _TABLE = "TASK_PMU_INFO"
 _MAX_METRICS = 500
+_OF_THE_TABLE = frozenset(column.name for column in tables.SCHEMA["kernels"].columns)
 _ELSEWHERE = re.compile(r"aic_vec_.*|aiv_(mac|mte1|fixpipe)_.*")
 """Metrics of units that only the other kind of core has; they are written as 0."""
 
@@ -61,6 +62,9 @@ def read_pmu(database: Database, strings: Names, kernels: Int64) -> dict[str, An
         name = strings.text(number)
         if name and not (_ELSEWHERE.fullmatch(name) and not np.nan_to_num(metric).any()):
             columns |= _column(name, metric)
+    for taken in sorted(columns.keys() & _OF_THE_TABLE):
+        del columns[taken]
+        database.notes.warning(database.path.name, f"{_TABLE}: a metric is named like the column {taken!r}; left out")
     return columns
 
 

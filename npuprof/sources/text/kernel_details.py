@@ -70,6 +70,7 @@ _UNITS = {"us": "ns", "%": "percent", "gb/s": "gb_s", "kb": "kb", "mb/s": "mb_s"
 _UNIT = re.compile(r"(.*?)\s*\(([^()]*)\)")
 _KNOWN = {"Infer ID", "Attr Info", *(name for names in _SYNONYMS.values() for name in names)}
 _COUNTER = re.compile(r"[a-z0-9]\S*|\w+_to_\w+\(.*\)")  # all other columns begin with a capital letter
+_OF_THE_TABLE = frozenset(column.name for column in tables.SCHEMA["kernels"].columns)
 _FORMAT_PREFIX = re.compile(r"FORMAT_(?=[A-Z])")
 
 
@@ -196,7 +197,9 @@ def _counters(table: CsvTable, headers: dict[str, str]) -> dict[str, Any]:
             continue
         name, unit = column_name(header)
         name = totals.get(name, name)
-        if not _COUNTER.fullmatch(header) and not table.is_numeric(header):
+        if name in columns or name in _OF_THE_TABLE:
+            table.warn(f"the column {header!r} reads as {name!r}, which is another column; left out", 1)
+        elif not _COUNTER.fullmatch(header) and not table.is_numeric(header):
             columns[name] = table.categories(header)
         elif unit == "us":
             columns[name] = table.scaled(header, US_TO_NS)
