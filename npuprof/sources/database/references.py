@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from npuprof import tables
 from npuprof.sources.base import Decoded
@@ -85,6 +86,38 @@ def note_undescribed(database: Database, tasks: Tasks) -> None:
         message = (
             f"{_INFO} does not describe a task that is a kernel: it is in `tasks` and not in `kernels`, whose counts "
             "and sums are too low; export the result again"
+        )
+        database.notes.warning(database.path.name, message, count)
+
+
+def note_unlaunched(database: Database, kernels: pd.DataFrame) -> None:
+    """Warn of kernels without a CANN call, if the call of an earlier kernel of their stream is there.
+
+    The calls of the first kernels may precede the recording; a stream starts its kernels in the order of their calls.
+    Kernels of a model or a captured graph have no calls.
+    """
+    calls = database.rows("CANN_API", ["connectionId"])["connectionId"]
+    launched = pd.Series(
+        np.isin(kernels["connection_id"].to_numpy(np.int64, na_value=ABSENT), np.setdiff1d(calls, _NONE))
+    )
+    earlier = launched.groupby([kernels["device_id"], kernels["stream_id"]], dropna=False).cummax()
+    if count := int((earlier & ~launched & kernels["model_id"].isna()).sum()):
+        message = (
+            "CANN_API has no call of a kernel, but the call of an earlier kernel of its stream: rows are missing, and "
+            "host times and launch delays are incomplete; export the result again"
+        )
+        database.notes.warning(database.path.name, message, count)
+
+
+def note_unmeasured(database: Database, kernels: pd.DataFrame) -> None:
+    """Warn of kernels without counters, if others of the same kind of core have them."""
+    counters = kernels.columns.difference([*(column.name for column in tables.SCHEMA["kernels"].columns), "model_id"])
+    measured = kernels[counters].notna().any(axis=1)
+    elsewhere = measured.groupby(kernels["core"].astype(object), dropna=False).transform("any")
+    if count := int((elsewhere & ~measured).sum()):
+        message = (
+            "TASK_PMU_INFO has no counters of a kernel, but those of others of the same kind of core: shares and "
+            "sums of counters are incomplete"
         )
         database.notes.warning(database.path.name, message, count)
 

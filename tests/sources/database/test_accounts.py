@@ -135,6 +135,30 @@ def test_kernels_that_nothing_describes_are_told_with_their_number(whole: Path, 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        (
+            "DELETE FROM CANN_API WHERE connectionId = (SELECT connectionId FROM TASK WHERE {later})",
+            "no call of a kernel",
+        ),
+        ("UPDATE COMPUTE_TASK_INFO SET taskType = (SELECT min(taskType) FROM COMPUTE_TASK_INFO)", "no counters"),
+    ],
+)
+def test_calls_and_counters_that_only_some_kernels_have_are_counted(tmp_path: Path, statement: str, told: str) -> None:
+    path = framework_database(tmp_path / "ascend_pytorch_profiler_3.db")
+    assert told not in " ".join(database.read(path).notes.to_frame()["message"])
+    kernels = database.read(path).tables["kernels"]
+    later = kernels[kernels["stream_id"].duplicated()].iloc[-1]
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(statement.format(later=f"startNs = {later['start_ns']}")).rowcount
+        connection.commit()
+    assert rows
+    notes = database.read(path).notes.to_frame().query("severity == 'warning'")
+    assert notes[notes["message"].str.contains(told)]["count"].tolist() == [1]
+
+
+@pytest.mark.slow
 def test_rows_of_a_table_that_nothing_reads_are_noted(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / whole.name
     path.write_bytes(whole.read_bytes())
