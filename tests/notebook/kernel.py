@@ -14,6 +14,7 @@ from jupyter_client.manager import KernelManager
 from tests import pace
 
 _WAIT_S = 60
+_SHUTDOWN_S = 10  # then the kernel is killed
 _QUIET = frozenset({"status", "execute_input"})
 
 Content = dict[str, Any]
@@ -65,7 +66,7 @@ class Kernel:
     """A kernel in a directory of its own; a context manager."""
 
     def __init__(self, directory: Path) -> None:
-        self.manager = KernelManager(kernel_name="python3")
+        self.manager = KernelManager(kernel_name="python3", shutdown_wait_time=pace.seconds(_SHUTDOWN_S))
         # Not into the history of whoever runs the tests.
         arguments = ["--HistoryManager.hist_file=:memory:"]
         self.manager.start_kernel(cwd=str(directory), extra_arguments=arguments)
