@@ -60,17 +60,18 @@ def read_memory(folder: Path, clock: Clock, operators: pd.DataFrame, notes: Note
     if content is None:
         return {"memory": tables.empty("memory"), "allocations": tables.empty("allocations")}
     records = scan(content, _KIND, _BYTES, notes, _FILE)
-    good = reached(clock, [records.column(8, "<i8")], notes, _FILE)
+    stamps = records.column(8, "<i8")
+    good = reached(clock, [stamps], notes, _FILE)
     device_type, device = records.column(56, "i1"), records.column(57, "i1")
     on_device = device_type == _NPU
-    on_host = (device_type == _CPU) & np.isin(device, _OF_CPU)
+    on_host = (device_type == _CPU) & np.isin(device, _OF_CPU) & (stamps != 0)  # zeros are damage
     notes.ledger.leave_out(_FILE, int((good & ~on_device).sum()))
     if count := int((good & on_host).sum()):
         notes.info(_FILE, "memory of the host is left out", count)
     if count := int((good & ~on_device & ~on_host).sum()):
         notes.warning(_FILE, "a record is neither of an NPU nor of the host: it is damaged, and left out", count)
     rows = np.flatnonzero(good & on_device)
-    time_ns = to_ns(clock, records.column(8, "<i8")[rows])
+    time_ns = to_ns(clock, stamps[rows])
     order = np.argsort(time_ns, kind="stable")
     rows, time_ns = rows[order], time_ns[order]
     allocations = _allocations(_events(records, rows, time_ns), operators, notes)

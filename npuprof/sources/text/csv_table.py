@@ -43,6 +43,7 @@ _FOREIGN = (";", "\t")  # separators of spreadsheets where the comma is a decima
 _BLOCK_BYTES = 8 << 20  # one row cannot be longer than this
 _MAX_UNZIPPED_BYTES = 8 << 30
 _SENTINELS = ("4294967295",)
+_LINE_END = re.compile(r"\r\n|\n|\r")  # for Arrow; str.splitlines knows others
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\ufffd]")
 _EARLIEST_MOMENT_US = 1e14  # in 1973; no duration is as long
 
@@ -385,7 +386,7 @@ def column_names(path: Path) -> list[str]:
     text = head.decode("utf-8-sig", "replace")
     if not text.strip():
         raise SourceError(f"{path} is empty: the export was stopped or the disk was full; export it again")
-    line = text.splitlines()[0]
+    line = _LINE_END.split(text, maxsplit=1)[0]
     names = [] if _NOT_TEXT.search(line) else _cells(line)
     if fault := _fault_of_separator(names):
         raise SourceError(f"{path} {fault}")
