@@ -12,8 +12,8 @@ Use :func:`build` to make a table from arrays, :func:`empty` for one that a run 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
@@ -60,6 +60,10 @@ class Table:
     name: str
     row: str
     columns: tuple[Column, ...]
+
+    def with_only(self, names: Collection[str]) -> Table:
+        """Return the table with some of its columns; with all for no names."""
+        return replace(self, columns=tuple(column for column in self.columns if column.name in names or not names))
 
 
 def _table(name: str, row: str, columns: str) -> Table:
@@ -161,7 +165,7 @@ class TableError(ValueError):
     """A frame violates the contract of its table: a bug in the code that built it."""
 
 
-def build(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
+def build(name: str, columns: Mapping[str, Any], only: Collection[str] = ()) -> pd.DataFrame:
     """Build a table from arrays, in the schema's order and dtypes, with rows as given.
 
     Parameters
@@ -171,18 +175,20 @@ def build(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
     columns
         Arrays of one length by column name: NumPy arrays, Series or pandas arrays. Missing columns are filled with
         absent values, if their kind allows it. Unknown columns follow unchanged, in the order given.
+    only
+        The columns of the schema to build; by default all.
 
     Raises
     ------
     TableError
         If a required column is missing, or values do not fit a column's dtype without loss.
     """
-    table = SCHEMA[name]
+    table = SCHEMA[name].with_only(only)
     length = max((len(values) for values in columns.values() if values is not None), default=0)
     known = {column.name for column in table.columns}
     added = {key: value for key, value in columns.items() if key not in known}
     if not length:
-        without_rows: pd.DataFrame = empty(name).assign(**added)
+        without_rows: pd.DataFrame = empty(name)[[column.name for column in table.columns]].assign(**added)
         return without_rows
     data = {column.name: _column(table, column, columns, length) for column in table.columns}
     frame: pd.DataFrame = pd.DataFrame(data | added, copy=False).reset_index(drop=True)
@@ -224,15 +230,15 @@ def _empty(name: str) -> pd.DataFrame:
     return frame
 
 
-def check(name: str, frame: pd.DataFrame) -> None:
-    """Check that a frame is a valid table.
+def check(name: str, frame: pd.DataFrame, only: Collection[str] = ()) -> None:
+    """Check that a frame is a valid table, or has `only` some of its columns.
 
     Raises
     ------
     TableError
         If the columns, their order or their dtypes differ from the schema, or a duration is negative.
     """
-    expected = SCHEMA[name].columns
+    expected = SCHEMA[name].with_only(only).columns
     if list(frame.columns[: len(expected)]) != [column.name for column in expected]:
         raise TableError(f"table {name!r} has the columns {list(frame.columns)}, not those of its schema first")
     for column in expected:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
+    from npuprof.ranks.scan import Scan
+
 
 class SetFigures(Figures):
     """The figures of a :class:`npuprof.ranks.profile_set.ProfileSet`.
@@ -34,6 +36,8 @@ class SetFigures(Figures):
         _entries: list[Entry]
 
         def _pieces(self, part: PartName) -> dict[int, pd.DataFrame]: ...
+        def _scan(self, part: PartName) -> Scan | None: ...
+        def _labelled_scan(self, found: Scan, ahead: Mapping[int, int]) -> pd.DataFrame: ...
 
         @property
         def cluster(self) -> Profile | None:
@@ -90,13 +94,17 @@ class SetFigures(Figures):
         """
         from npuprof.analysis.accounting import account
 
-        small = {} if all(entry.profile for entry in self._entries) else self._pieces("step_times")
+        unread = any(entry.profile is None for entry in self._entries if not entry.is_cluster)
+        small = self._scan("step_times") if unread else None
+        rows: set[int] = set()
         parts = []
+        if small is not None and len(small.frame):
+            times = self._labelled_scan(small, {})
+            rows = {row for row in times["run"].unique().tolist() if self._entries[row].profile is None}
+            of_unread = times[times["run"].isin(rows).to_numpy(bool)].reset_index(drop=True)
+            parts.append(account(every_table({"step_times": of_unread})).by_part())
         for row, entry in enumerate(self._entries):
-            run = entry.profile
-            if run is None and row in small:
-                parts.append(account(every_table({"step_times": small[row]}), entry.info.rank).by_part())
-            elif not entry.is_cluster and (run := read_or_none(entry)) is not None:
+            if row not in rows and not entry.is_cluster and (run := read_or_none(entry)) is not None:
                 parts.append(run.accounting.by_part())
         parts = [steps[steps["basis"] != "run"] for steps in parts]
         if self.cluster is not None:

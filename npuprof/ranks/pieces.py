@@ -22,11 +22,12 @@ MATRIX = "communication_matrix"
 
 @dataclass(frozen=True)
 class PieceTask:
-    """A part of a run to read: the name of its source, its path, the part."""
+    """A part of a run to read: the name of its source, its path, the part, and its columns; none are all."""
 
     source: str
     path: Path
     part: PartName
+    columns: tuple[str, ...] = ()
 
 
 @dataclass
@@ -81,6 +82,8 @@ def _read_alone(task: PieceTask) -> Piece:
         return Piece(_nothing(task.part), [("warning", task.part, gone, 1)], "")
     decoded = found.read()
     frame = (decoded.statistics if task.part == MATRIX else decoded.tables).get(task.part, _nothing(task.part))
+    if task.columns:
+        frame = frame[list(task.columns)]
     notes = [tuple(row) for row in decoded.notes.to_frame().itertuples(index=False)]
     if key_of(task.source, task.path, task.part) == before and before is not None:
         return Piece(frame, notes, before)

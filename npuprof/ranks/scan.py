@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _ROW = "run"
+_OPENING_BYTES = 1 << 20
 _WORDS: Mapping[PartName, str] = {
     "step_times": "steps of ranks",
     "communication": "communication of ranks",
@@ -49,7 +50,13 @@ class Scan:
     notes: dict[int, list[Told]] = field(default_factory=dict)
 
 
-def scan(root: Path, entries: Sequence[Entry], part: PartName, client: Client | None = None) -> Scan | None:
+def scan(
+    root: Path,
+    entries: Sequence[Entry],
+    part: PartName,
+    client: Client | None = None,
+    columns: tuple[str, ...] = (),
+) -> Scan | None:
     """Read one part of all runs without the rest of them; None if that is not possible for any of them.
 
     Parameters
@@ -62,22 +69,26 @@ def scan(root: Path, entries: Sequence[Entry], part: PartName, client: Client | 
         What to read.
     client
         A Dask client, whose workers read; None for this machine.
+    columns
+        The columns of a table that are asked for; by default all.
     """
     keys = _keys(entries, part)
     if not keys:
         return None
-    name = f"{part} of {Path(root).absolute()}"
-    known = _cached(name, part, entries, keys)
+    name = f"{' '.join((*columns, part))} of {Path(root).absolute()}"
+    known = _cached(name, part, entries, keys, columns)
     missing = [row for row in keys if row not in known.rows]
     if not missing:
         return known
     read: dict[int, Piece] = {}
-    tasks = [PieceTask(entries[row].run.source.name, entries[row].run.path.absolute(), part) for row in missing]
+    tasks = [
+        PieceTask(entries[row].run.source.name, entries[row].run.path.absolute(), part, columns) for row in missing
+    ]
     with progress.shown():
         work = Work(read_pieces, lost_piece, _WORDS[part])
         for place, piece in spread(work, tasks, _sizes(keys, missing), client):
             read[missing[place]] = piece
-    found = _joined(known, read, part)
+    found = _joined(known, read, part, columns)
     _save(
         name, entries, found, {**{row: keys[row] for row in known.rows}, **{row: one.key for row, one in read.items()}}
     )
@@ -105,10 +116,13 @@ def _keys(entries: Sequence[Entry], part: PartName) -> dict[int, str]:
 
 
 def _sizes(keys: Mapping[int, str], rows: Sequence[int]) -> list[int]:
-    return [sum(int(file.rsplit(":", 2)[1]) for file in keys[row].split("|")) for row in rows]
+    """Return the bytes to read of each row, and what opening its files takes as bytes that could be read meanwhile."""
+    return [_OPENING_BYTES + sum(int(file.rsplit(":", 2)[1]) for file in keys[row].split("|")) for row in rows]
 
 
-def _cached(name: str, part: PartName, entries: Sequence[Entry], keys: Mapping[int, str]) -> Scan:
+def _cached(
+    name: str, part: PartName, entries: Sequence[Entry], keys: Mapping[int, str], columns: Sequence[str]
+) -> Scan:
     """Return what is kept of files that are as they were."""
     nothing = Scan(pd.DataFrame(), [])
     kept = cache.load(name)
@@ -136,8 +150,8 @@ def _cached(name: str, part: PartName, entries: Sequence[Entry], keys: Mapping[i
         else:
             frame[_ROW] = rows
         if part != MATRIX:  # a column without values has lost its type
-            frame = tables.build(part, {str(column): _names_as_read(frame[column]) for column in frame})
-            tables.check(part, frame)
+            frame = tables.build(part, {str(column): _names_as_read(frame[column]) for column in frame}, columns)
+            tables.check(part, frame, columns)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):  # not as we write it: of somebody else
         return nothing
     return Scan(frame, sorted(same.values()), {row: some for row, some in notes.items() if some})
@@ -155,13 +169,14 @@ def _note(note: Sequence[Any]) -> Told:
     return str(severity), str(source), str(message), int(count)
 
 
-def _joined(known: Scan, read: Mapping[int, Piece], part: PartName) -> Scan:
+def _joined(known: Scan, read: Mapping[int, Piece], part: PartName, columns: Sequence[str]) -> Scan:
     pieces = {row: piece.frame for row, piece in read.items()}
     if len(known.frame):
         pieces |= by_run(known)
     rows = sorted({*known.rows, *read})
     some = [row for row in sorted(pieces) if len(pieces[row])]
-    frame = stacked([pieces[row] for row in some]) if some else tables.empty(part) if part != MATRIX else pd.DataFrame()
+    nothing = pd.DataFrame() if part == MATRIX else tables.empty(part)
+    frame = stacked([pieces[row] for row in some]) if some else nothing[list(columns)] if columns else nothing
     counts = [len(pieces[row]) for row in some]
     frame = frame.reset_index(drop=True).assign(**{_ROW: np.repeat(np.array(some, np.int64), counts)})
     notes = known.notes | {row: piece.notes for row, piece in read.items() if piece.notes}

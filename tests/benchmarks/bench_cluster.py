@@ -98,7 +98,7 @@ def _vendor(folder: Path) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="A look at jobs of many ranks, cold and warm.")
-    parser.add_argument("ranks", nargs="*", type=int, default=list(_RANKS), choices=_RANKS)
+    parser.add_argument("ranks", nargs="*", type=int, help=f"of {_RANKS}; by default all")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--look", type=Path)
@@ -106,13 +106,14 @@ def main() -> None:
     if options.look:
         print(json.dumps(look(options.look)))
         return
+    sizes = options.ranks or list(_RANKS)
     with tempfile.TemporaryDirectory(prefix="npuprof-bench-") as temporary:
         parent = options.keep or Path(temporary)
-        for ranks in options.ranks:
+        for ranks in sizes:
             folder = parent / f"job{ranks}"
             _write(ranks, options.steps, folder)
             _print(ranks, folder)
-        _vendor(parent / f"job{min(options.ranks)}")
+        _vendor(parent / f"job{min(sizes)}")
 
 
 if __name__ == "__main__":
