@@ -32,7 +32,7 @@ def load(
     end: Moment | None = None,
     client: Client | None = None,
 ) -> Profile | Any:
-    """Read whatever an Ascend front end, or npuprof, left at a path.
+    """Open the result of an Ascend front end, or of npuprof, at a path.
 
     Parameters
     ----------
@@ -41,37 +41,34 @@ def load(
         CSV or JSON file of a result, a directory around any of these, or an archive of them (``.zip``, ``.tar``,
         ``.tar.gz``, ``.tgz``), which is unpacked into a private temporary folder. Known by content; never modified.
     source
-        Which form to read where a run is there in several: ``"raw"`` for raw data, ``"text"`` for the vendor's CSV
-        and JSON files, ``"db"`` for its databases, ``"parsed"`` for both of these. By default raw data if it is
-        complete (nothing that the result was made of is missing, and the run ended in order; see
-        :mod:`npuprof.sources.raw_or_parsed`), since its digits are exact; else each table from the form that has it,
-        the text result first; see :mod:`npuprof.sources.forms`. ``run.info.source`` says which, a note why. What the
-        vendor summed of a torch_npu run (`step_times`, `statistics`) is taken from the result in either case.
+        Which form to read if a run has several: ``"raw"`` for raw data, ``"text"`` for the vendor's CSV and JSON
+        files, ``"db"`` for its databases, ``"parsed"`` for both of these. By default raw data if it is complete, since
+        its digits are exact (see :mod:`npuprof.sources.raw_or_parsed`); else each table from the form that has it,
+        text first (see :mod:`npuprof.sources.forms`). ``run.info.source`` is the choice, and a note has the reason.
+        The vendor's sums of a torch_npu run (`step_times`, `statistics`) are taken from the result in either case.
     steps
-        Numbers of the steps to read, as in ``run.steps``; the rest is left out, and of raw data not joined. A step
-        keeps the rows within its interval, and what it launched, even where the device ran that later.
+        Numbers of the steps to read, as in ``run.steps``. A step keeps the rows within its interval, and what it
+        launched, even where the device ran that later.
     start, end
-        The interval to read, from `start` to before `end`: whole nanoseconds of the UTC epoch as in the
-        tables, a time stamp (``pd.Timestamp``, ``datetime``; UTC where it names no zone), or a ``pd.Timedelta``
-        since the run's beginning (``run.info.started_ns``, or else its first row). A float is refused: it cannot
-        hold such nanoseconds. Rows that overlap the interval are kept whole, and the calls and operators that
-        launched what the device did in it, so that links stay; intervals of `overlap` are cut at its bounds. Where
-        nothing lies in it, the profile is empty and a note says when the run was.
+        The half-open interval to read: integer nanoseconds since the UTC epoch as in the tables, a time stamp
+        (``pd.Timestamp``, ``datetime``; UTC if it has no zone), or a ``pd.Timedelta`` since the start of the run
+        (``run.info.started_ns``, or else its first row). A float is refused: it cannot hold such nanoseconds. Rows that
+        overlap the interval are kept whole, with the calls and operators that launched them; intervals of `overlap`
+        are clipped. If nothing lies in it, the profile is empty and a note says when the run was.
     client
         A Dask client (``pip install "npuprof[cluster]"``) whose workers read the small files of many ranks, where they
         see them under the same path; by default the one that is active in this process, else this machine reads.
 
     Returns
     -------
-    The profile; ``run.info.selection`` is the selection. A directory around several runs gives a
-    :class:`npuprof.ranks.profile_set.ProfileSet` instead, one entry a rank and session, each read as asked for
-    here, for which ``Any`` stands; :func:`load_set` returns one in any case, and its type says so.
+    The profile; ``run.info.selection`` is the selection. For a directory around several runs, a
+    :class:`npuprof.ranks.profile_set.ProfileSet` with one entry per rank and session, for which ``Any`` stands;
+    :func:`load_set` always returns one.
 
     Raises
     ------
     SourceError
-        If nothing there can be read; the message says what it is and what would help. Or if the run has no step of a
-        wanted number; the message names those that it has.
+        If nothing there can be read, or the run has no such step.
     OptionsError
         If an argument has a wrong value, or both steps and an interval are given.
     """

@@ -35,10 +35,10 @@ class ProfileReplay:
         cause: Mapping[str, float] | None = None,
         part: Mapping[str, float] | None = None,
     ) -> Prediction:
-        """Predict the time of a step if something were faster, by playing the run again: factors on time.
+        """Predict the time of a step if parts of it were faster or slower, by replaying the run.
 
-        Host threads and streams are played in their recorded order, each task and call as soon as what it waits for is
-        done. Collectives take as long as recorded: other ranks are not in the run.
+        Host threads and streams keep their recorded order; a task or call starts as soon as all that it waits for has
+        ended. Collectives take their recorded time: other ranks are not in the run.
 
         Parameters
         ----------
@@ -55,8 +55,8 @@ class ProfileReplay:
         Returns
         -------
         Prediction
-            ``predicted_ns`` of a step, ``gain_ns``, a table of the ``steps``, and the check: ``replayed_ns``, without
-            the change, against ``recorded_ns``.
+            ``predicted_ns`` of a step, ``gain_ns``, a table of the ``steps``, and as a check ``replayed_ns`` without
+            changes, next to ``recorded_ns``.
 
         Raises
         ------

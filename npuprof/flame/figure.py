@@ -48,34 +48,26 @@ def flamegraph(
     Parameters
     ----------
     weight
-        The width of frames: time on host threads (``host``), time of kernels on devices (``device``), or number of
-        slices (``count``).
+        The width of frames: host time, device time, or number of slices.
     step
-        The step to draw; by default all of the run. A host call has the part of its time within the step, a kernel is
-        in the step of its launch.
+        The step to draw. A host call is clipped to the step; a kernel belongs to the step of its launch.
     thread
-        The host thread to draw; by default all. Its device time is that of kernels that its calls caused, also through
-        a task queue of another thread.
+        The host thread to draw. Its device time is that of kernels that its calls launched, also through a task queue.
     root
         The top frame: the path of names from the outermost call, or a name alone, of which the widest frame is taken.
     orientation
         ``icicle``, callers above their callees, or ``flame``, callers below them.
-    search
-        Part of a name, ignoring case. Frames that match are outlined; the title has their share, where nested matches
-        count once.
-    regex
-        Whether `search` is a regular expression.
-    max_nodes
-        Maximum number of frames, at least 3. The smallest callees of a caller are folded into one ``(n more)`` with
-        their total.
-    longest_name
-        Maximum length of a name; longer ones are shortened in the middle.
+    search, regex
+        Part of a name, ignoring case, or a regular expression. Frames that match are outlined; the title has their
+        share of the total, where nested matches count once.
+    max_nodes, longest_name
+        Maximum number of frames, at least 3, and length of a name. The smallest callees of a frame are folded into one
+        ``(n more)``; longer names are shortened in the middle.
 
     Raises
     ------
     OptionsError
-        If an argument is invalid, the run has no such step, thread or frame, or the regular expression is invalid. It
-        is a ``ValueError``.
+        If an argument is invalid, or the run has no such step, thread or frame.
     """
     _check_arguments(weight, orientation, max_nodes)
     calls = merged_calls(tables)

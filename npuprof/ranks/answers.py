@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
@@ -184,15 +184,15 @@ class SetAnswers(ABC):
         rank: Mapping[int, float] | None = None,
         balance: Literal["stages"] | None = None,
     ) -> Prediction:
-        """Predict the time of the job if something were faster, by playing its collectives again: factors on time.
+        """Predict the time of the job if parts were faster or slower, by replaying its collectives.
 
         Parameters
         ----------
         transfer
             Factor on the time that data moves: 0 for links without limits, 0.8 for links 25 % faster.
         kernel
-            Factors by name or type of kernels: ``{"Cast": 0, "MatMulV3": 0.8}``; what they take alone counts. A rank
-            without kernels takes as much less as one with the same collectives.
+            Factors by name or type of kernels, on their exposed time: ``{"Cast": 0, "MatMulV3": 0.8}``. A rank
+            without kernels is reduced as much as one with the same collectives.
         rank
             Factors on the time of ranks outside collectives: ``{17: 0.92}``.
         balance
@@ -201,15 +201,15 @@ class SetAnswers(ABC):
         Returns
         -------
         Prediction
-            ``recorded_ns`` from the first start of a collective to the last end, ``replayed_ns`` unchanged,
-            ``predicted_ns``, and ``gain_ns``, as :meth:`npuprof.profiles.Profile.what_if` returns them of a step.
+            As :meth:`npuprof.profiles.Profile.what_if` returns it for a step; ``recorded_ns`` is the time from the
+            first start of a collective to the last end.
 
         Raises
         ------
         OptionsError
             If a word or rank is not known, or a factor is negative.
         NpuprofError
-            If the unchanged job cannot be played again to within 1 % of what was recorded.
+            If the replay of the unchanged job differs from the recording by more than 1 %.
         """
         from npuprof.analysis.rank_kernels import saved_ns
         from npuprof.analysis.rank_replay import what_if
@@ -220,13 +220,8 @@ class SetAnswers(ABC):
             return what_if(communication, transfer=transfer, rank=rank, balance=balance)
         kernels = self.table("kernels")
         factors = kernel_factors(kernels, kernel)
-        predicted = what_if(
-            communication,
-            transfer=transfer,
-            rank=rank,
-            balance=balance,
-            saved_ns=lambda played: saved_ns(played, communication, kernels, factors),
-        )
+        saved = partial(saved_ns, communication=communication, kernels=kernels, factors=factors)
+        predicted = what_if(communication, transfer=transfer, rank=rank, balance=balance, saved_ns=saved)
         return replace(predicted, changes=(*kernel_changes(kernels, kernel), *predicted.changes))
 
     def critical_path(self) -> pd.DataFrame:

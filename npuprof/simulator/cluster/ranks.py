@@ -159,24 +159,21 @@ class Ranks:
         stacks: bool = False,
         name: str = "ranks",
     ) -> list[Result]:
-        """Run a function once for each rank, all at the same time, and record it.
+        """Call a function once for each rank, all in parallel, and record it.
 
-        Inside it, :func:`npuprof.simulator.current` is the rank's machine, so that arrays of
-        :mod:`npuprof.simulator.npu` and ``npuprof.simulator.torch()`` work on its device.
+        In it, arrays of :mod:`npuprof.simulator.npu` and ``npuprof.simulator.torch()`` are on the rank's device.
 
         Parameters
         ----------
         work
             Called with the :class:`Rank`.
         output
-            Where to make the directories ``rank_0``, ``rank_1`` ..., which must not exist; nothing is recorded if it is
-            not given. ``npuprof.load(output)`` reads them together.
+            The parent of the new directories ``rank_0``, ``rank_1``, ...; ``npuprof.load(output)`` reads them. By
+            default nothing is recorded.
         level
-            0 for tasks alone, 1 for operators, shapes, counters and what communication carries as well.
-        memory
-            Whether to record allocations.
-        stacks
-            Whether to record the calls of array functions, collectives and host work, each with the user's line.
+            0 for tasks, 1 also for operators, shapes, counters and the data of collectives; else a ``ValueError``.
+        memory, stacks
+            Whether to record allocations; calls of array functions, collectives and host work with the user's lines.
         name
             The name of the runs.
 
@@ -188,9 +185,7 @@ class Ranks:
         Raises
         ------
         RankError
-            If a rank fails; the others are ended where they wait for it, and what was recorded stays.
-        ValueError
-            If there is no such level.
+            If a rank fails; ranks that wait for it are ended, and recordings stay.
         FileExistsError
             If a directory of a rank exists.
         """

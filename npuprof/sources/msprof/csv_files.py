@@ -202,11 +202,7 @@ def read_step_trace(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
         iterations.append(iteration)
     if len(reductions) == _MAX_REDUCTIONS or next(rows, None) is not None:
         notes.error(path.name, "it holds more iterations or reductions than one run has; the rest is not read")
-    if len(set(names[:first])) < first:
-        notes.warning(path.name, "a column is there twice: the cells behind it may be those of another")
-    known = (*_NUMBERS, *_MOMENTS, *_DURATIONS, _REDUCE, _REDUCE_DURATION)
-    for name in dict.fromkeys(name for name in names if name and name not in known):
-        notes.warning(path.name, UNKNOWN.format(name))
+    _note_columns(names, first, path, notes)
     if unreadable:
         notes.warning(path.name, "a cell is blank or no number", unreadable)
     if contradictory:
@@ -217,6 +213,14 @@ def read_step_trace(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
     if reductions:
         frames["step_trace_reduce"] = _frame(reductions, [*_NUMBERS[:2], _REDUCE, _REDUCE_DURATION])
     return frames
+
+
+def _note_columns(names: list[str], first_reduction: int, path: Path, notes: Notes) -> None:
+    if len(set(names[:first_reduction])) < first_reduction:
+        notes.warning(path.name, "a column is there twice: the cells behind it may be those of another")
+    known = (*_NUMBERS, *_MOMENTS, *_DURATIONS, _REDUCE, _REDUCE_DURATION)
+    for name in dict.fromkeys(name for name in names if name and name not in known):
+        notes.warning(path.name, UNKNOWN.format(name))
 
 
 def _is_in_order(iteration: Mapping[str, int | float | None], starts: list[int | float | None]) -> bool:
