@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, TypedDict
 import numpy as np
 import pandas as pd
 
+from npuprof import tables as schema
 from npuprof.analysis.accounting import IDLE, Accounting
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.correlation import Causes
@@ -19,7 +20,7 @@ from npuprof.analysis.intervals import Spans, union, within
 from npuprof.analysis.places import Places, lines
 from npuprof.analysis.replay import Change, Replay
 from npuprof.analysis.what_if import predicted, replay_of, task_durations
-from npuprof.arrays import Float64, Int64
+from npuprof.arrays import Bools, Float64, Int64
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 
@@ -95,12 +96,26 @@ class Facts:
     def per_step(self, parts: Sequence[str], causes: Sequence[str] = ()) -> int:
         """Return the median over the counted steps of the time of some parts, and causes if any are named."""
         rows = self.accounting.intervals
-        chosen = rows["part"].isin(parts).to_numpy(bool)
-        if causes:
-            chosen = chosen & rows["cause"].isin(causes).to_numpy(bool)
-        sums = np.zeros(len(self.accounting.steps), np.int64)
-        np.add.at(sums, rows["row"].to_numpy()[chosen], rows["duration_ns"].to_numpy()[chosen])
-        return _median(sums[self.counted])
+        of_part = [name in parts for name in rows["part"].cat.categories]
+        of_cause = [not causes, *(not causes or name in causes for name in rows["cause"].cat.categories)]
+        return _median(self._sums[:, of_part][:, :, of_cause].sum(axis=(1, 2))[self.counted])
+
+    @cached_property
+    def _sums(self) -> Int64:
+        """The time of each step by part and cause, ``int64`` of shape (steps, parts, 1 + causes): first no cause."""
+        rows = self.accounting.intervals
+        codes = [rows["row"].to_numpy(), *(rows[name].cat.codes.to_numpy(np.int64) for name in ("part", "cause"))]
+        codes[2] = codes[2] + 1
+        shape = (len(self.accounting.steps), len(rows["part"].cat.categories), 1 + len(rows["cause"].cat.categories))
+        sums = np.zeros(shape, np.int64)
+        np.add.at(sums, tuple(codes), rows["duration_ns"].to_numpy())
+        return sums
+
+    def _of(self, parts: Sequence[str], causes: Sequence[str] = ()) -> Bools:
+        """Return which intervals of the accounting are of some parts, and causes if any are named."""
+        rows = self.accounting.intervals
+        chosen = schema.matching(rows["part"], lambda name: name in parts)
+        return chosen & schema.matching(rows["cause"], lambda name: name in causes) if causes else chosen
 
     def of_median_step(self, parts: Sequence[str]) -> int:
         """Return the time of some parts in the step of median length, or of the two in the middle their mean.
@@ -110,37 +125,38 @@ class Facts:
         rows = self.accounting.intervals
         order = np.argsort(self.accounting.steps["duration_ns"].to_numpy(np.int64)[self.counted], kind="stable")
         middle = self.counted[order[(len(order) - 1) // 2 : len(order) // 2 + 1]]
-        chosen = rows["part"].isin(parts).to_numpy(bool) & rows["row"].isin(middle).to_numpy(bool)
+        chosen = self._of(parts) & np.isin(rows["row"].to_numpy(), middle)
         return int(rows["duration_ns"].to_numpy()[chosen].sum()) // max(len(middle), 1)
 
     def idle_causes(self) -> dict[str, int]:
         """Return the idle time of a step by cause, the greatest first; an unknown head is left out."""
-        rows = self.accounting.intervals
-        names = rows["cause"][rows["part"].isin(IDLE).to_numpy(bool)].unique().tolist()
+        names = self.accounting.intervals["cause"].cat.categories
         times = {name: self.per_step(IDLE, [name]) for name in names if name != UNKNOWN}
         return dict(sorted(((name, time) for name, time in times.items() if time), key=lambda item: -item[1]))
 
     def spans(self, parts: Sequence[str], causes: Sequence[str] = ()) -> Spans:
         """Return when some parts of the counted steps were, as disjoint intervals."""
         rows = self.accounting.intervals
-        chosen = rows["part"].isin(parts) & rows["row"].isin(self.counted) & rows["start_ns"].notna()
-        if causes:
-            chosen &= rows["cause"].isin(causes)
+        is_counted = np.zeros(len(self.accounting.steps), np.bool_)
+        is_counted[self.counted] = True
+        chosen = self._of(parts, causes) & is_counted[rows["row"].to_numpy()] & rows["start_ns"].notna().to_numpy(bool)
         starts = rows["start_ns"][chosen].to_numpy(np.int64)
         return union(starts, starts + rows["duration_ns"][chosen].to_numpy(np.int64))
 
-    def overlapping(self, table: str, spans: Spans) -> Int64:
-        """Return for each row of a table how much of it lies in disjoint intervals."""
-        starts = self.tables[table]["start_ns"].to_numpy(np.int64)
-        return within(spans, starts, starts + self.tables[table]["duration_ns"].to_numpy(np.int64))
+    def overlapping(self, table: str, spans: Spans, rows: Int64 | None = None) -> Int64:
+        """Return for rows of a table, by default all, how much of each lies in disjoint intervals."""
+        starts, durations = (self.tables[table][name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
+        if rows is not None:
+            starts, durations = starts[rows], durations[rows]
+        return within(spans, starts, starts + durations)
 
-    def lines_of(self, table: Literal["python", "operators", "api"], rows: Int64) -> list[str]:
-        """Return the source line of each row, ``main.py:350``, or an empty text where it is not known."""
-        return _texts(self._places.of(table, rows))
+    def lines_of(self, table: Literal["python", "operators", "api"], rows: Int64) -> pd.Categorical:
+        """Return the source line of each row, ``main.py:350``; absent where it is not known."""
+        return lines(self._places.of(table, rows))
 
-    def lines_of_kernels(self, rows: Int64) -> list[str]:
-        """Return the source line that launched each kernel, or an empty text where it is not known."""
-        return _texts(self._places.at(self.causes.launchers[rows]))
+    def lines_of_kernels(self, rows: Int64) -> pd.Categorical:
+        """Return the source line that launched each kernel; absent where it is not known."""
+        return lines(self._places.at(self.causes.launchers[rows]))
 
     def gain(
         self,
@@ -203,10 +219,6 @@ class Facts:
     @cached_property
     def _places(self) -> Places:
         return Places.build(self.tables)
-
-
-def _texts(places: pd.DataFrame) -> list[str]:
-    return ["" if pd.isna(line) else str(line) for line in lines(places)]
 
 
 def _median(values: Int64) -> int:

@@ -32,10 +32,10 @@ def shares_of(times: pd.Series[int], most: int | None = None) -> str:
     return ", ".join(f"{str(kind).strip('_')} {share(int(time), int(times.sum()))}" for kind, time in first.items())
 
 
-def most_lines(lines: Sequence[str], times: Int64) -> list[str]:
+def most_lines(lines: pd.Categorical, times: Int64) -> list[str]:
     """Return the two source lines with the most time, without those that are not known."""
-    sums = pd.Series(times).groupby(list(lines)).sum().sort_values(ascending=False, kind="stable")
-    return [str(line) for line in sums.index if line][:_MOST_LINES]
+    sums = pd.Series(times).groupby(lines, observed=True).sum().sort_index()
+    return [str(line) for line in sums.sort_values(ascending=False, kind="stable").index if line][:_MOST_LINES]
 
 
 def _called(kind: object) -> str:

@@ -23,6 +23,8 @@ _NOTES = (
     "shape or peak is wrong",
     "up to flops_most, unless the mask is causal",
 )
+_RESOURCES = ("", "cube", "vector", "memory")
+_UNKNOWN, _CUBE, _VECTOR, _MEMORY = range(len(_RESOURCES))
 _LONG_NS = 10_000  # the best of the run is one that lasts, not one whose time is mostly rounding
 _ALIKE = ("op_type", "core", "input_shapes", "input_dtypes", "hf32")
 _EACH = ("name", *_ALIKE, "start_ns", "device_id", "stream_id", "step")
@@ -99,13 +101,13 @@ def _achieved(table: pd.DataFrame, work: pd.DataFrame, limits: ChipLimits | None
     mean_ns = table["mean_ns"].to_numpy(np.float64)
     ratio = np.divide(roof_ns, mean_ns, out=np.full(len(table), np.nan), where=(mean_ns > 0) & (roof_ns > 0))
     in_memory = ~(compute_s > memory_s) & ~np.isnan(memory_s)
-    bound = np.select([~known, in_memory, of_cube], ["", "memory", "cube"], "vector")
+    bound = np.select([~known, in_memory, of_cube], [_UNKNOWN, _MEMORY, _CUBE], _VECTOR)
     achieved: pd.DataFrame = table.assign(
         flops_per_s=flops_per_s,
         bytes_per_s=bytes_per_s,
         roof_ns=roof_ns,
         efficiency=ratio,
-        bound=pd.Categorical(bound, ["", "cube", "vector", "memory"]),
+        bound=schema.categorical(bound, list(_RESOURCES)),
         of_best=_of_best(table, _best(work, limits), bound, of_cube),
         note=_notes(ratio, table, bound, limits),
     )
@@ -154,17 +156,17 @@ def _best(work: pd.DataFrame, limits: ChipLimits | None) -> dict[str, float]:
     return {resource: float(np.nanmax(np.append(speed, 0.0))) or math.nan for resource, speed in chosen.items()}
 
 
-def _of_best(table: pd.DataFrame, best: Mapping[str, float], bound: Any, of_cube: Bools) -> Float64:
+def _of_best(table: pd.DataFrame, best: Mapping[str, float], bound: Int64, of_cube: Bools) -> Float64:
     """Return what each row achieved of its resource over the best of the run."""
     flops, moved = _speeds(table)
     of_flops = flops / np.where(of_cube, best["cube"], best["vector"])
-    ratio: Float64 = np.where(bound == "memory", moved / best["memory"], of_flops)
-    ratio[bound == ""] = np.nan
+    ratio: Float64 = np.where(bound == _MEMORY, moved / best["memory"], of_flops)
+    ratio[bound == _UNKNOWN] = np.nan
     return ratio
 
 
-def _notes(ratio: Float64, table: pd.DataFrame, bound: Any, limits: ChipLimits | None) -> pd.Categorical:
-    cached = (bound == "memory") & (table["bytes"].to_numpy(np.float64) <= (limits.l2_bytes if limits else 0))
+def _notes(ratio: Float64, table: pd.DataFrame, bound: Int64, limits: ChipLimits | None) -> pd.Categorical:
+    cached = (bound == _MEMORY) & (table["bytes"].to_numpy(np.float64) <= (limits.l2_bytes if limits else 0))
     masked = (table["flops_most"] > table["flops"]).to_numpy(bool)
     high = ratio > _TOO_GOOD
     notes = np.select([high & cached, high, masked], [1, 2, 3], 0)

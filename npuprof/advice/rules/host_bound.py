@@ -98,7 +98,7 @@ def _lines(facts: Facts, cause: str) -> str:
         return ""
     table, part = _CALLS[cause]
     rows = np.flatnonzero(schema.matching(facts.tables[table]["name"], lambda name: part in name))
-    idle = facts.overlapping(table, facts.spans(IDLE, [cause]))[rows]
+    idle = facts.overlapping(table, facts.spans(IDLE, [cause]), rows)
     return _calls_text(facts, table, rows[idle > 0], idle[idle > 0])
 
 
