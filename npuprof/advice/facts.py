@@ -128,8 +128,9 @@ class Facts:
         chosen = self._of(parts) & np.isin(rows["row"].to_numpy(), middle)
         return int(rows["duration_ns"].to_numpy()[chosen].sum()) // max(len(middle), 1)
 
+    @cached_property
     def idle_causes(self) -> dict[str, int]:
-        """Return the idle time of a step by cause, the greatest first; an unknown head is left out."""
+        """The idle time of a step by cause, the greatest first; an unknown head is left out."""
         names = self.accounting.intervals["cause"].cat.categories
         times = {name: self.per_step(IDLE, [name]) for name in names if name != UNKNOWN}
         return dict(sorted(((name, time) for name, time in times.items() if time), key=lambda item: -item[1]))

@@ -77,28 +77,41 @@ class Places:
 
     def at(self, rows: Int64) -> pd.DataFrame:
         """Return the places of host rows as the causes number them; see :meth:`of`."""
-        frame, entered = self._frames_of(rows)
+        (frames, entered), (modules, module) = self._frame_of_rows, self._module_of_rows
+        known = rows >= 0
+        frame, within = (np.where(known, codes[rows] if len(codes) else -1, -1) for codes in (frames, module))
         parts = [FRAME.fullmatch(one) for one in self._texts]
         numbers = np.array([*(int(part["line"]) if part else 0 for part in parts), 0], np.int64)
-        modules, module = self._modules
         places: pd.DataFrame = pd.DataFrame(
             {
                 "file": _names(frame, [part["file"] if part else "" for part in parts]),
                 "line": pd.arrays.IntegerArray(numbers[frame], frame < 0),
                 "function": _names(frame, [part["function"] if part else "" for part in parts]),
-                "module": _names(self._taken(rows, module), modules),
-                "entered": entered,
+                "module": _names(within, modules),
+                "entered": known & (entered[rows] if len(entered) else False),
             }
         )
         return places
 
-    def _frames_of(self, rows: Int64) -> tuple[Int64, Bools]:
-        frame, entered = np.full(len(rows), -1, np.int64), np.zeros(len(rows), bool)
-        for codes, of_python in self._frames:
+    @cached_property
+    def _frame_of_rows(self) -> tuple[Int64, Bools]:
+        """For each host row the code of its frame, -1 without one, and whether that is the entrance of a function."""
+        count = len(self.causes.callers)
+        frame, entered = np.full(count, -1, np.int64), np.zeros(count, bool)
+        for codes, of_python in self._frames_and_texts[0]:
             open_rows = np.flatnonzero(frame < 0)
-            frame[open_rows] = taken = self._taken(rows[open_rows], codes)
+            frame[open_rows] = taken = self._taken(open_rows, codes)
             entered[open_rows] = (taken >= 0) & of_python
         return frame, entered
+
+    @cached_property
+    def _module_of_rows(self) -> tuple[list[str], Int64]:
+        """The distinct modules, and for each host row the number of its own, -1 without one."""
+        texts: dict[str, int] = {}
+        codes = self._codes("python", "name", _module, texts)
+        if "modules" in self.tables["operators"]:
+            codes = np.maximum(codes, self._codes("operators", "modules", str, texts))
+        return list(texts), self._taken(np.arange(len(codes)), codes)
 
     def _taken(self, rows: Int64, codes: Int64) -> Int64:
         """Return for each row the code of the nearest caller that has one, by way of the forward pass if need be."""
@@ -108,9 +121,10 @@ class Places:
         callers, forward = self.causes.callers, self._forward
         nearest_known = nearest(callers, rows, known | (forward >= 0))
         derived = np.flatnonzero((nearest_known >= 0) & (forward[nearest_known] >= 0))
-        nearest_known[derived] = nearest(callers, forward[nearest_known[derived]], known)
-        left = np.flatnonzero(nearest_known < 0)
-        nearest_known[left] = nearest(callers, rows[left], known)
+        if len(derived):
+            nearest_known[derived] = nearest(callers, forward[nearest_known[derived]], known)
+            left = derived[nearest_known[derived] < 0]
+            nearest_known[left] = nearest(callers, rows[left], known)
         return np.where(nearest_known >= 0, codes[nearest_known], -1)
 
     @cached_property
@@ -130,11 +144,6 @@ class Places:
         """The distinct frames of all rows, which the codes number."""
         return self._frames_and_texts[1]
 
-    @property
-    def _frames(self) -> Sequence[tuple[Int64, bool]]:
-        """Codes of frames for each host row, the best source first, and whether they are from Python calls."""
-        return self._frames_and_texts[0]
-
     @cached_property
     def _frames_and_texts(self) -> tuple[list[tuple[Int64, bool]], list[str]]:
         texts: dict[str, int] = {}
@@ -143,14 +152,6 @@ class Places:
             for table, column in (("operators", "stack"), ("python", "name")):
                 parts.append((self._codes(table, column, read, texts), table == "python"))
         return parts, list(texts)
-
-    @cached_property
-    def _modules(self) -> tuple[list[str], Int64]:
-        texts: dict[str, int] = {}
-        codes = self._codes("python", "name", _module, texts)
-        if "modules" in self.tables["operators"]:
-            codes = np.maximum(codes, self._codes("operators", "modules", str, texts))
-        return list(texts), codes
 
     def _codes(self, table: str, column: str, read: Callable[[str], str], texts: dict[str, int]) -> Int64:
         """Return for each host row the number of its text in one column, -1 for none, and number new texts."""

@@ -17,6 +17,7 @@ from npuprof.arrays import Int64
 from npuprof.quantities import duration
 
 NAME = "host_bound"
+COLLECT = "level=1 with a framework's front end"
 _THRESHOLD = 0.1  # of the step
 _NAMED = 0.01  # of the step: causes below it are not named
 
@@ -60,10 +61,10 @@ _LABELS = {
 def check(facts: Facts) -> Finding:
     """Fire if the device is idle for more than a tenth of the step, and name the host's activities."""
     if not facts.host_known:
-        return Finding(NAME, "cannot tell", collect="level=1 with a framework's front end")
-    causes = facts.idle_causes()
+        return Finding(NAME, "cannot tell", collect=COLLECT)
+    causes = facts.idle_causes
     cost = sum(causes.values())
-    if cost <= _THRESHOLD * facts.step_ns:
+    if not starved(facts):
         return Finding(NAME, "clean", cost_ns=cost)
     parts = [
         f"{duration(time)} {_LABELS.get(cause, cause)}{_lines(facts, cause)}"
@@ -90,6 +91,11 @@ def check(facts: Facts) -> Finding:
         table=host,
         rows=facts.tables[host].assign(idle_ns=overlap)[overlap > 0],
     )
+
+
+def starved(facts: Facts) -> bool:
+    """Return whether the device is idle for more than a tenth of the step."""
+    return sum(facts.idle_causes.values()) > _THRESHOLD * facts.step_ns
 
 
 def _lines(facts: Facts, cause: str) -> str:

@@ -22,11 +22,10 @@ def check(facts: Facts) -> Finding:
     if not len(kernels):
         return Finding(NAME, "cannot tell", collect="kernels of the device")
     short = kernels["duration_ns"].to_numpy(np.int64) < _SHORT_NS
-    starved = host_bound.check(facts)
-    if starved.state == "cannot tell":
-        return Finding(NAME, "cannot tell", collect=starved.collect)
-    dispatch = sum(time for cause, time in facts.idle_causes().items() if cause in _DISPATCH)
-    if short.mean() <= _THRESHOLD or starved.state == "clean":
+    if not facts.host_known:
+        return Finding(NAME, "cannot tell", collect=host_bound.COLLECT)
+    dispatch = sum(time for cause, time in facts.idle_causes.items() if cause in _DISPATCH)
+    if short.mean() <= _THRESHOLD or not host_bound.starved(facts):
         return Finding(NAME, "clean")
     count, rows = int(short.sum()), np.flatnonzero(short)
     lines = most_lines(facts.lines_of_kernels(rows), np.ones(len(rows), np.int64))
