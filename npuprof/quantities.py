@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from npuprof.texts import plain_line
 
 ABSENT = "–"
@@ -62,3 +64,18 @@ def shortened(text: str, longest: int) -> str:
 def _digits(value: float) -> str:
     decimals = 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0
     return f"{value:,.{decimals}f}"
+
+
+def formatted_ranks(ranks: Iterable[int], limit: int = 40) -> str:
+    """Format ranks as ``0-3, 7``, with a limited number of intervals."""
+    stretches: list[list[int]] = []
+    for rank in sorted(ranks):
+        if stretches and rank == stretches[-1][1] + 1:
+            stretches[-1][1] = rank
+        else:
+            stretches.append([rank, rank])
+    joints = {0: "", 1: ", "}  # by what is between the ends; two ranks are no stretch
+    words = [
+        f"{first}{joints.get(last - first, '-')}{last if last > first else ''}" for first, last in stretches[:limit]
+    ]
+    return ", ".join(words) + (", ..." if len(stretches) > limit else "")

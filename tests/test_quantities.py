@@ -49,3 +49,11 @@ def test_a_long_name_keeps_both_ends() -> None:
 
 def test_a_name_cannot_move_the_cursor_nor_turn_the_text() -> None:
     assert quantities.printable("a\x1b[31mb\nc\u202ed\ud800e", 50) == r"a [31mb c d\ud800e"
+
+
+def test_ranks_are_written_as_stretches() -> None:
+    assert quantities.formatted_ranks([7, 0, 1, 2, 9]) == "0-2, 7, 9"
+    assert quantities.formatted_ranks([]) == ""
+    assert quantities.formatted_ranks([3, 2, 8]) == "2, 3, 8"
+    assert quantities.formatted_ranks(range(0, 200, 2), limit=3) == "0, 2, 4, ..."
+    assert quantities.formatted_ranks(range(10_000)) == "0-9999"

@@ -14,11 +14,14 @@ from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
 from npuprof.analysis.accounting import Accounting
 from npuprof.analysis.prediction import TOLERANCE
+from npuprof.analysis.rank_hosts import LateHost, latest_host, peers_of
 from npuprof.analysis.rank_replay import Floats, Job, job, recorded_moving, replay
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 
 _POINT_TO_POINT = r"send|recv|receive"
+WORTH = 0.01
+"""The share of a step that a cause has to take."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,15 @@ class Member:
         Its run.
     advice
         The findings of the rank alone.
+    host
+        The number or name of its host; None if unknown.
     """
 
     rank: int
     tables: Mapping[str, pd.DataFrame]
     accounting: Accounting
     advice: Advice
+    host: int | str | None = None
 
 
 class JobFacts(Facts):
@@ -52,16 +58,25 @@ class JobFacts(Facts):
         The ranks that were not.
     communication
         The collectives of all of them.
+    matrix
+        The vendor's sums of transfers between pairs of ranks, with the ranks of the whole job; None without them.
     """
 
     def __init__(
-        self, members: Sequence[Member], communication: pd.DataFrame, absent: Sequence[int], *, simulated: bool
+        self,
+        members: Sequence[Member],
+        communication: pd.DataFrame,
+        absent: Sequence[int],
+        *,
+        simulated: bool,
+        matrix: pd.DataFrame | None = None,
     ) -> None:
         tables = {name: next(iter(members)).tables[name].iloc[:0] for name in next(iter(members)).tables}
         super().__init__(tables, Info(simulated=simulated), _joined([one.accounting for one in members]))
         self.members = {one.rank: one for one in members}
         self.absent = list(absent)
         self.communication = communication
+        self.matrix = matrix
 
     @property
     def stacks(self) -> bool:
@@ -86,28 +101,57 @@ class JobFacts(Facts):
         """Return how long a rank waits for others in a step, the median over the ranks."""
         return 0 if self.job is None else int(self.job.rows.groupby("rank")["wait_ns"].sum().median()) // self.steps
 
+    @cached_property
+    def hosts(self) -> dict[int, int | str]:
+        """The host of each rank, as far as it is known."""
+        return {rank: one.host for rank, one in self.members.items() if one.host is not None}
+
+    @cached_property
+    def late_host(self) -> LateHost | None:
+        """The host whose ranks come to a collective later than those of other hosts; None without one."""
+        return None if self.job is None else latest_host(self.job, self.hosts, WORTH * self.step_ns)
+
+    @property
+    def punctual_ns(self) -> Floats:
+        """The time before each row's collective, as if no host were late: a finding of its own tells that."""
+        if self.late_host is not None:
+            return self.late_host.own_ns
+        return np.zeros(0) if self.job is None else self.job.rows["own_ns"].to_numpy(np.float64)
+
     def own_ns(self) -> pd.Series[int]:
-        """Return the time outside collectives of each rank and step."""
+        """Return the time outside collectives of each rank and step, as if no host were late."""
         if self.job is None:
             nothing: pd.Series[int] = pd.Series(dtype="int64")
             return nothing
-        sums: pd.Series[int] = self.job.rows.groupby("rank")["own_ns"].sum() // self.steps
+        own = pd.Series(self.punctual_ns).groupby(self.job.rows["rank"].to_numpy(np.int64)).sum()
+        sums: pd.Series[int] = (own // self.steps).astype("int64")
         return sums
 
-    def gain_ns(self, own_ns: Floats | None = None, transfer: float = 1.0) -> int | None:
-        """Return by how much a step would be shorter with other own times, or transfers; None if a replay fails."""
+    def gain_ns(
+        self, own_ns: Floats | None = None, moving_ns: Floats | None = None, than_ns: Floats | None = None
+    ) -> int | None:
+        """Return by how much a step would be shorter with other own times, or transfers; None if a replay fails.
+
+        `than_ns` are the own times to compare with; by default those that were recorded.
+        """
+        if self.job is None or self._replayed_ns is None:
+            return None
+        own, moving = self.job.rows["own_ns"].to_numpy(np.float64), recorded_moving(self.job)
+        before = self._replayed_ns if than_ns is None else replay(self.job, than_ns, moving)
+        changed = replay(self.job, own if own_ns is None else own_ns, moving if moving_ns is None else moving_ns)
+        return max(0, round((before - changed) / self.steps))
+
+    @cached_property
+    def _replayed_ns(self) -> float | None:
+        """What the unchanged job takes when it is played again; None if that is not what was recorded."""
         played = self.job
         if played is None:
             return None
-        own, moving = played.rows["own_ns"].to_numpy(np.float64), recorded_moving(played)
         try:
-            unchanged = replay(played, own, moving)
+            unchanged = replay(played, played.rows["own_ns"].to_numpy(np.float64), recorded_moving(played))
         except NpuprofError:
             return None
-        if abs(unchanged - played.window_ns) > TOLERANCE * played.window_ns:
-            return None
-        changed = replay(played, own if own_ns is None else own_ns, moving * transfer)
-        return max(0, round((unchanged - changed) / self.steps))
+        return None if abs(unchanged - played.window_ns) > TOLERANCE * played.window_ns else unchanged
 
     def stages(self) -> list[list[int]]:
         """Return the pipeline stages: ranks that exchange data with each other only by collectives.
@@ -129,10 +173,7 @@ class JobFacts(Facts):
 
     def peers(self) -> list[list[int]]:
         """Return the ranks that run the same collectives in the same order."""
-        if self.job is None:
-            return []
-        orders = self.job.rows.groupby("rank")["op_type"].agg(tuple)
-        return [sorted(own.index.tolist()) for _, own in orders.groupby(orders)]
+        return [] if self.job is None else peers_of(self.job)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from npuprof.arrays import Int64
-from npuprof.quantities import duration, printable, share
+from npuprof.quantities import duration, formatted_ranks, printable, share
 
 _MOST = 3
 _MOST_LINES = 2
@@ -36,6 +36,11 @@ def most_lines(lines: pd.Categorical, times: Int64) -> list[str]:
     """Return the two source lines with the most time, without those that are not known."""
     sums = pd.Series(times).groupby(lines, observed=True).sum().sort_index()
     return [str(line) for line in sums.sort_values(ascending=False, kind="stable").index if line][:_MOST_LINES]
+
+
+def ranks_called(ranks: Sequence[int]) -> str:
+    """Return what to call some ranks: ``rank 3``, ``ranks 2, 3``, ``ranks 0-7``."""
+    return f"rank{'s' * (len(ranks) > 1)} {formatted_ranks(ranks)}"
 
 
 def _called(kind: object) -> str:

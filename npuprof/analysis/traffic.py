@@ -14,7 +14,7 @@ from npuprof.arrays import Float64, Int64
 
 _NS_PER_MS = 1_000_000
 _BYTES_PER_MB = 1_000_000
-_VARIANTS = r"-(?:top|middle|bottom)\d*$"  # single operators that the vendor picks out of a total
+VARIANTS = r"-(?:top|middle|bottom)\d*$"  # single operators that the vendor picks out of a total
 _GROUP_END = 3  # as many of a group's hash are in the names of operators
 _ON_NODE_SUM = "SDMA"  # in the vendor's sums, what HCCS, PCIe and SIO have together
 
@@ -225,7 +225,7 @@ def _vendor_matrix(statistics: Statistics) -> pd.DataFrame:
     needed = {"name", "src_rank", "dst_rank", "Transit Size(MB)", "Transit Time(ms)"}
     if frame is None or not needed <= set(frame.columns):
         return _NO_TRAFFIC
-    frame = frame[~frame["name"].astype(str).str.contains(_VARIANTS, regex=True).to_numpy(bool)]
+    frame = frame[~frame["name"].astype(str).str.contains(VARIANTS, regex=True).to_numpy(bool)]
     links = frame["Transport Type"].to_numpy(object) if "Transport Type" in frame else [""] * len(frame)
     rows: pd.DataFrame = pd.DataFrame(
         {

@@ -47,6 +47,8 @@ class SetAnswers(ABC):
     if TYPE_CHECKING:
 
         def _rank_runs(self) -> Iterator[Profile]: ...
+        def _hosts_of_ranks(self) -> dict[int, int | str]: ...
+        def _matrix(self) -> pd.DataFrame: ...
 
     def __sub__(self, other: SetAnswers | Profile) -> Comparison:
         """Return by how much a step of these ranks is longer than one of `other`; ranks are repeats of each other."""
@@ -110,9 +112,13 @@ class SetAnswers(ABC):
         newest = {run.info.rank: run for run in self._rank_runs() if run.info.rank is not None}
         if not newest:
             raise NpuprofError("no run here has a rank: use advice() of a single run, runs.at(row)")
-        members = [Member(rank, run.tables, run.accounting, run.advice()) for rank, run in sorted(newest.items())]
+        hosts = self._hosts_of_ranks()
+        members = [
+            Member(rank, run.tables, run.accounting, run.advice(), hosts.get(rank))
+            for rank, run in sorted(newest.items())
+        ]
         simulated = any(run.info.simulated for run in newest.values())
-        facts = JobFacts(members, self.table("communication"), self.absent, simulated=simulated)
+        facts = JobFacts(members, self.table("communication"), self.absent, simulated=simulated, matrix=self._matrix())
         return advise_job(facts, self.explore)
 
     def step_statistics(self) -> pd.DataFrame:

@@ -20,6 +20,7 @@ from npuprof.analysis.correlation import LAYERS
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.notes import Notes
 from npuprof.profiles import Exports, Profile
+from npuprof.quantities import formatted_ranks
 from npuprof.ranks.answers import SetAnswers
 from npuprof.ranks.clocks import boot_of, clock_table
 from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
@@ -28,7 +29,6 @@ from npuprof.ranks.figures import SetFigures
 from npuprof.ranks.parallelism import processes_for
 from npuprof.ranks.rank_discovery import (
     communicating_ranks,
-    formatted_ranks,
     host_of,
     places_of_ranks,
     referenced_ranks,
@@ -160,6 +160,21 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
             elif not entry.is_cluster:
                 statistics = {MATRIX: parts[row]} if row in parts else vendor_matrix(entry.run.path)
                 yield Decoded(info=entry.info, statistics=statistics)
+
+    def _matrix(self) -> pd.DataFrame:
+        """Return the vendor's sums of transfers of all ranks, with the ranks of the whole run."""
+        runs = list(self._with_matrix())
+        groups = groups_of(runs)
+        frames = [with_global_ranks({}, run.statistics, groups)[1].get(MATRIX, pd.DataFrame()) for run in runs]
+        some = [frame for frame in frames if len(frame)]
+        return stacked(some) if some else pd.DataFrame()
+
+    def _hosts_of_ranks(self) -> dict[int, int | str]:
+        """Return the host of each rank: its name, else the number of its clock."""
+        clocks = self.clocks()
+        known = zip(clocks["rank"], clocks["host"], clocks["clock"], strict=True)
+        found = ((rank, clock if pd.isna(host) else host) for rank, host, clock in known if not pd.isna(rank))
+        return {int(rank): host if isinstance(host, str) else int(host) for rank, host in found if not pd.isna(host)}
 
     def _scan(self, part: PartName) -> Scan | None:
         """Return one part of all runs, read once from their small files; None where these have it of no run."""

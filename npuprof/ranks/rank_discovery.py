@@ -45,17 +45,5 @@ def places_of_ranks(clusters: Iterable[Info]) -> dict[int | None, dict[str, Any]
     return {each["rank"]: each for each in places if isinstance(each.get("rank"), int)}
 
 
-def formatted_ranks(ranks: Iterable[int], limit: int = 40) -> str:
-    """Format ranks as ``0-3, 7``, with a limited number of intervals."""
-    stretches: list[list[int]] = []
-    for rank in sorted(ranks):
-        if stretches and rank == stretches[-1][1] + 1:
-            stretches[-1][1] = rank
-        else:
-            stretches.append([rank, rank])
-    words = [str(first) if first == last else f"{first}-{last}" for first, last in stretches[:limit]]
-    return ", ".join(words) + (", ..." if len(stretches) > limit else "")
-
-
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}

@@ -1,72 +1,66 @@
-"""Faults that were planted in generated jobs are found and named, and none where there is none."""
+"""Faults that were planted in generated jobs are found and named, with what they cost, and none where there is none."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from npuprof import tables
 from npuprof.advice.finding import Finding
-from npuprof.advice.findings import advise
-from npuprof.advice.job import JobFacts, Member
-from npuprof.advice.job_rules import pipeline_imbalance, slow_rank, waiting
-from npuprof.analysis.accounting import account
-from npuprof.info import Info
-from tests.jobs import SIZES, Faults, Plan, frames, simulate
-from tests.jobs.model import Job
+from npuprof.loading import load_set
+from tests.advice.generated import RULES, fired, plan_of, step_ns
+from tests.jobs import Faults, simulate, text
 
 pytestmark = pytest.mark.slow
 
-_PLANS = {8: SIZES[8], 64: replace(SIZES[64], steps=2)}
-
-
-def facts_of(job: Job) -> JobFacts:
-    """What rules read of a job's steps and collectives."""
-    communication, steps = frames.communication(job), frames.step_times(job)
-    empty = {name: tables.empty(name) for name in tables.NAMES}
-    members = []
-    for rank in range(job.plan.ranks):
-        own = steps[(steps["rank"] == rank).to_numpy(bool)].drop(columns=["run", "rank", "host"])
-        run = empty | {"step_times": own.reset_index(drop=True)}
-        accounting = account(run, rank)
-        members.append(Member(rank, run, accounting, advise(run, Info(rank=rank), accounting)))
-    return JobFacts(members, communication, [], simulated=False)
-
-
-def fired(job: Job) -> dict[str, Finding]:
-    """The findings that fire about ranks and stages."""
-    facts = facts_of(job)
-    found = [rule.RULE.check(facts) for rule in (pipeline_imbalance, slow_rank, waiting)]
-    assert all(one.state != "cannot tell" for one in found)
-    return {one.rule: one for one in found if one.state == "fires"}
-
-
-def step_ns(plan: Plan, faults: Faults, seed: int) -> float:
-    """How long a step of a job takes."""
-    return simulate(plan, faults, seed).duration_ns / plan.steps
+_FAULTS = {
+    "slow_rank": (Faults(slow_rank=5), "Rank 5 is slow"),
+    "slow_link": (Faults(slow_link=(2, 3)), "The link between ranks 2 and 3 is slow"),
+    "late_host": (Faults(late_host=0), "The host of ranks {host} is late"),
+    "pipeline_imbalance": (Faults(heavy_stage=1), "Pipeline imbalance, not a slow card"),
+}
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("ranks", [8, 64])
 def test_a_healthy_job_has_no_finding(ranks: int, seed: int) -> None:
-    assert not fired(simulate(_PLANS[ranks], seed=seed))
+    assert not fired(simulate(plan_of(ranks), seed=seed))
 
 
+@pytest.mark.parametrize("rule", list(_FAULTS))
 @pytest.mark.parametrize("ranks", [8, 64])
-def test_a_slow_card_is_named_with_what_the_same_job_takes_without_it(ranks: int) -> None:
-    plan, fault = _PLANS[ranks], Faults(slow_rank=5)
+def test_a_fault_is_named_alone_with_what_the_same_job_takes_without_it(ranks: int, rule: str) -> None:
+    plan, (fault, title) = plan_of(ranks), _FAULTS[rule]
     found = fired(simulate(plan, fault, 1))
-    assert "pipeline_imbalance" not in found
-    card = found["slow_rank"]
-    assert (card.rank, card.title) == (5, "Rank 5 is slow")
-    assert card.gain_hi_ns == pytest.approx(step_ns(plan, fault, 1) - step_ns(plan, Faults(), 1), rel=0.1)
+    assert set(found) == {rule}
+    one: Finding = found[rule]
+    assert one.title == title.format(host="0, 1" if ranks == 8 else "0-7")
+    assert one.gain_hi_ns == pytest.approx(step_ns(plan, fault, 1) - step_ns(plan, Faults(), 1), rel=0.1)
+    assert one.gain_lo_ns == one.gain_hi_ns
 
 
 @pytest.mark.parametrize("ranks", [8, 64])
-def test_a_stage_with_more_work_is_named(ranks: int) -> None:
-    found = fired(simulate(_PLANS[ranks], Faults(heavy_stage=1), 1))
-    job = simulate(_PLANS[ranks], seed=1)
-    stage = [str(rank) for rank in range(ranks) if job.place(rank)[0] == 1]
-    assert found["pipeline_imbalance"].place == f"ranks {', '.join(stage)}"
-    assert "slow_rank" not in found
+def test_the_place_of_a_stage_with_more_work_is_its_ranks(ranks: int) -> None:
+    found = fired(simulate(plan_of(ranks), Faults(heavy_stage=1), 1))["pipeline_imbalance"]
+    assert found.place == ("ranks 4-7" if ranks == 8 else "ranks 16-31")
+
+
+@pytest.mark.parametrize("rule", ["slow_link", "late_host"])
+def test_a_fault_is_named_in_the_vendors_text_form(rule: str, tmp_path: Path) -> None:
+    job = simulate(replace(plan_of(8), steps=2), _FAULTS[rule][0], 1)
+    one = load_set(text.write(job, tmp_path)).advice()[rule]
+    assert one.title == _FAULTS[rule][1].format(host="0, 1")
+    assert one.gain_hi_ns == pytest.approx(fired(job)[rule].gain_hi_ns, rel=0.01)
+
+
+def test_jobs_without_clocks_in_step_have_the_same_findings() -> None:
+    far = Faults(slow_rank=5, clock_ms=50.0, drift=1e-5)
+    assert fired(simulate(plan_of(8), far, 1))["slow_rank"].rank == 5
+    assert not fired(simulate(replace(plan_of(8), jitter=0.02), replace(far, slow_rank=None), 2))
+
+
+def test_every_rule_about_ranks_is_asked() -> None:
+    from npuprof.advice.job_rules import JOB_RULES
+
+    assert {rule.name for rule in JOB_RULES} - {rule.name for rule in RULES} == {"exposed_communication"}

@@ -79,7 +79,7 @@ class Faults:
     late_host, late_ns
         A host whose ranks begin each step late, as with slow input.
     heavy_stage, heavy_by
-        A stage of the pipeline with more work than the others.
+        A stage of the pipeline with more work, which the others have less: layers that lie unevenly.
     clock_ms, drift
         Standard deviations of the offsets between hosts' clocks, and of their speeds.
     """
@@ -296,6 +296,8 @@ class _Player:
         pace = np.where(ranks == faults.slow_rank, 1 + faults.slow_by, 1.0)
         if stage == faults.heavy_stage:
             pace = pace * (1 + faults.heavy_by)
+        elif faults.heavy_stage is not None:
+            pace = pace * (1 - faults.heavy_by / (plan.pipeline - 1))
         late = np.where(ranks // plan.ranks_per_host == faults.late_host, faults.late_ns, 0)
         vary = 1 + plan.jitter * random.standard_normal((len(ops), *shape))
         host = np.array([op.host_ns for op in ops], np.int64)[:, None, None]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from npuprof.info import Info
-from npuprof.ranks.rank_discovery import formatted_ranks, host_of, places_of_ranks, referenced_ranks
+from npuprof.ranks.rank_discovery import host_of, places_of_ranks, referenced_ranks
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,3 @@ def test_hosts_are_those_that_files_tell() -> None:
     ]
     told = {"rank_devices": [{"rank": 3, "device": 1, "host": "b"}, "x", {"rank": None}]}
     assert places_of_ranks([Info(), Info(metadata=told)]) == {3: {"rank": 3, "device": 1, "host": "b"}}
-
-
-@pytest.mark.slow
-def test_ranks_are_written_as_stretches() -> None:
-    assert formatted_ranks([7, 0, 1, 2, 9]) == "0-2, 7, 9"
-    assert formatted_ranks([]) == ""
-    assert formatted_ranks(range(0, 200, 2), limit=3) == "0, 2, 4, ..."
-    assert formatted_ranks(range(1_000_000)) == "0-999999"

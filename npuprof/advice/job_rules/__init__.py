@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from npuprof.advice.job_rules import exposed_communication, pipeline_imbalance, slow_rank, waiting
+from npuprof.advice.job_rules import exposed_communication, late_host, pipeline_imbalance, slow_link, slow_rank, waiting
 
-JOB_RULES = (pipeline_imbalance.RULE, slow_rank.RULE, waiting.RULE, exposed_communication.RULE)
+JOB_RULES = (
+    pipeline_imbalance.RULE,
+    slow_rank.RULE,
+    late_host.RULE,
+    slow_link.RULE,
+    waiting.RULE,
+    exposed_communication.RULE,
+)

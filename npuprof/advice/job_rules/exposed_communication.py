@@ -6,6 +6,7 @@ from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule
 from npuprof.advice.rules.exposed_communication import ACTION, NAME
 from npuprof.advice.wording import shares_of
+from npuprof.analysis.rank_replay import recorded_moving
 from npuprof.quantities import duration
 
 _THRESHOLD = 0.05  # of the step
@@ -14,7 +15,7 @@ _MOST = 3
 
 def check(facts: JobFacts) -> Finding:
     """Fire if a job without transfers would be more than 5 % of a step faster."""
-    gain = None if facts.absent else facts.gain_ns(transfer=0.0)
+    gain = None if facts.absent else _free(facts)
     if facts.job is None or gain is None:
         return Finding(NAME, "cannot tell", collect="the profiles of all ranks, with collectives")
     if gain <= _THRESHOLD * facts.step_ns:
@@ -32,6 +33,11 @@ def check(facts: JobFacts) -> Finding:
         table="waits",
         rows=rows,
     )
+
+
+def _free(facts: JobFacts) -> int | None:
+    """Return what the replay gains if data moved in no time."""
+    return None if facts.job is None else facts.gain_ns(moving_ns=0 * recorded_moving(facts.job))
 
 
 RULE = JobRule(NAME, "transfers that the job waits for", check)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule
+from npuprof.advice.wording import ranks_called
 from npuprof.analysis.kernel_flops import shapes
 from npuprof.analysis.rank_blame import blamed
 from npuprof.arrays import Bools, Int64
@@ -44,12 +45,13 @@ def check(facts: JobFacts) -> Finding:
 def _imbalance(facts: JobFacts, stages: Sequence[Sequence[int]], of_stage: Sequence[int]) -> Finding:
     most = int(np.argmax(of_stage))
     rows = pd.DataFrame(columns=["rank", "own_ns"]) if facts.job is None else facts.job.rows
-    rank, sums = rows["rank"].to_numpy(np.int64), rows.groupby("rank")["own_ns"].sum()
-    even = rows["own_ns"].to_numpy(np.float64) * float(sums.mean()) / sums.reindex(rank).to_numpy(np.float64)
-    gain = facts.gain_ns(even)
+    rank, own = rows["rank"].to_numpy(np.int64), facts.punctual_ns
+    sums = pd.Series(own).groupby(rank).sum()
+    even = own * float(sums.mean()) / sums.reindex(rank).to_numpy(np.float64)
+    gain = facts.gain_ns(even, than_ns=own)
     bound = of_stage[most] - round(float(np.mean(of_stage)))
     evidence, why, of_rank = _difference(facts, stages, most)
-    stage_times = [f"{_called(stage)} {duration(time)}" for stage, time in zip(stages, of_stage, strict=True)]
+    stage_times = [f"{ranks_called(stage)} {duration(time)}" for stage, time in zip(stages, of_stage, strict=True)]
     hosts = facts.stacks or gain is None
     return Finding(
         NAME,
@@ -60,17 +62,13 @@ def _imbalance(facts: JobFacts, stages: Sequence[Sequence[int]], of_stage: Seque
         gain_hi_ns=bound if gain is None else gain,
         confidence="bounded" if gain is None else "measured",
         detail=f"the stages wait for each other; outside collectives, a step takes {', '.join(stage_times)}{why}",
-        action=f"move layers away from the stage of {_called(stages[most])}: the LM head and the loss count as layers; "
-        "a fused or chunked bfloat16 cross entropy",
-        place=_called(stages[most]),
+        action=f"move layers away from the stage of {ranks_called(stages[most])}: the LM head and the loss count as "
+        "layers; a fused or chunked bfloat16 cross entropy",
+        place=ranks_called(stages[most]),
         table="kernels",
         rows=evidence,
         rank=of_rank,
     )
-
-
-def _called(ranks: Sequence[int]) -> str:
-    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
 
 
 def _difference(facts: JobFacts, stages: Sequence[Sequence[int]], most: int) -> tuple[pd.DataFrame, str, int | None]:

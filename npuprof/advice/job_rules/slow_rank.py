@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.job import JobFacts, JobRule
+from npuprof.advice.job import WORTH, JobFacts, JobRule
 from npuprof.analysis.accounting import IDLE
+from npuprof.analysis.rank_replay import Floats
 from npuprof.quantities import duration
 
 NAME = "slow_rank"
@@ -17,7 +18,6 @@ _FEW = 4  # ranks: the median and spread of fewer mean nothing
 _OUTLIER = 3.5  # of the modified z-score
 _OVER_MEAN = 1.05
 _OVER_MEDIAN = 1.02  # among many equal ranks one is always an outlier by a little
-_WORTH = 0.01  # of the step
 _NORMAL = 0.6745  # of a standard deviation: the median deviation of normal values
 
 
@@ -26,14 +26,14 @@ def check(facts: JobFacts) -> Finding:
     if facts.job is None or facts.absent:
         return Finding(NAME, "cannot tell", collect="the profiles of all ranks, with collectives")
     own = facts.own_ns()
-    slow = [(rank, peers) for peers in facts.peers() for rank in _slow(own[peers])]
+    slow = slow_ranks(facts)
     if not slow:
         return Finding(NAME, "clean")
     gains = [_gain(facts, rank, peers) for rank, peers in slow]
     at = int(np.argmax([own[rank] - own[peers].median() for rank, peers in slow]))
     (rank, peers), gain = slow[at], gains[at]
     beyond = int(own[rank] - own[peers].drop(rank).median())
-    hidden = gain is not None and gain < _WORTH * facts.step_ns
+    hidden = gain is not None and gain < WORTH * facts.step_ns
     part, why = _why(facts, rank, peers)
     usual = duration(int(own[peers].drop(rank).median()))
     times = f"{duration(int(own[rank]))} a step outside collectives, its peers {usual}"
@@ -57,6 +57,12 @@ def check(facts: JobFacts) -> Finding:
     )
 
 
+def slow_ranks(facts: JobFacts) -> list[tuple[int, list[int]]]:
+    """Return the ranks that are slower than their peers, each with these."""
+    own = facts.own_ns()
+    return [(rank, peers) for peers in facts.peers() for rank in _slow(own[peers])]
+
+
 def _slow(own: pd.Series[int]) -> list[int]:
     if len(own) < 2:
         return []
@@ -70,16 +76,22 @@ def _slow(own: pd.Series[int]) -> list[int]:
 
 def _gain(facts: JobFacts, rank: int, peers: Sequence[int]) -> int | None:
     """Return what the replay gains with the rank's times before each collective at the medians of its peers."""
+    punctual = facts.punctual_ns
+    return facts.gain_ns(as_peers(facts, rank, peers, punctual), than_ns=punctual)
+
+
+def as_peers(facts: JobFacts, rank: int, peers: Sequence[int], own_ns: Floats) -> Floats:
+    """Return the time before each row's collective with that of a rank at the medians of its peers."""
     if facts.job is None:
-        return None
+        return own_ns
     rows = facts.job.rows
     place = rows.groupby("rank").cumcount()
     others = rows["rank"].isin([one for one in peers if one != rank])
-    medians = rows["own_ns"][others].groupby(place[others]).median()
-    own = rows["own_ns"].to_numpy(np.float64).copy()
+    medians = pd.Series(own_ns)[others.to_numpy(bool)].groupby(place[others].to_numpy(np.int64)).median()
+    own: Floats = own_ns.copy()
     mine = (rows["rank"] == rank).to_numpy(bool)
     own[mine] = np.minimum(own[mine], medians.reindex(place[mine]).to_numpy(np.float64))
-    return facts.gain_ns(own)
+    return own
 
 
 def _why(facts: JobFacts, rank: int, peers: Sequence[int]) -> tuple[str, str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule
+from npuprof.advice.job_rules.slow_rank import as_peers, slow_ranks
 from npuprof.analysis.rank_blame import blame_of
 from npuprof.quantities import duration
 
@@ -45,13 +47,19 @@ def check(facts: JobFacts) -> Finding:
 
 
 def _evened(facts: JobFacts) -> int | None:
-    """Return what the replay gains if the ranks with equal collectives take equal time before each of them."""
+    """Return what the replay gains if the ranks with equal collectives take equal time before each of them.
+
+    Late hosts and slow ranks have findings of their own, and count as if they were not.
+    """
     if facts.job is None:
         return None
     rows = facts.job.rows
     kind = rows["rank"].map({rank: number for number, peers in enumerate(facts.peers()) for rank in peers})
-    even = rows["own_ns"].groupby([kind, rows.groupby("rank").cumcount()]).transform("mean")
-    return facts.gain_ns(even.to_numpy(np.float64))
+    own = facts.punctual_ns
+    for rank, peers in slow_ranks(facts):
+        own = as_peers(facts, rank, peers, own)
+    even = pd.Series(own, rows.index).groupby([kind, rows.groupby("rank").cumcount()]).transform("mean")
+    return facts.gain_ns(even.to_numpy(np.float64), than_ns=own)
 
 
 RULE = JobRule(NAME, "ranks that arrive at different times", check)

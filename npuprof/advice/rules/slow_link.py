@@ -11,10 +11,11 @@ from npuprof.analysis.accounting import moves_data
 from npuprof.quantities import duration
 
 NAME = "slow_link"
-_SLOW = 0.7  # of the usual rate of tasks of the same size
+SLOW = 0.7  # of the usual rate of tasks of the same size
 _LEAST_TASKS = 5
-_LEAST_LINKS = 3  # of fewer, none is usual
-_SMALLEST = 1 << 16  # bytes: what is smaller takes its time for other reasons
+LEAST_LINKS = 3  # of fewer, none is usual
+SMALLEST = 1 << 16  # bytes: what is smaller takes its time for other reasons
+ACTION = "look for errors of its ports (hccn_tool -i DEVICE -stat -g), and at where the ranks are placed"
 
 
 def check(facts: Facts) -> Finding:
@@ -28,7 +29,7 @@ def check(facts: Facts) -> Finding:
     links = moves.groupby(["transport", "src", "dst"])[["duration_ns", "usual_ns"]].agg(["sum", "size"])
     enough = links[links[("usual_ns", "size")] >= _LEAST_TASKS]
     rate = enough[("usual_ns", "sum")] / enough[("duration_ns", "sum")]
-    slow = rate[rate < _SLOW].sort_values()
+    slow = rate[rate < SLOW].sort_values()
     if not len(slow):
         return Finding(NAME, "clean")
     rows = moves[pd.MultiIndex.from_frame(moves[["transport", "src", "dst"]]).isin(slow.index)]
@@ -46,7 +47,7 @@ def check(facts: Facts) -> Finding:
         detail=f"{len(own):,} transfers over {transport or 'it'} at {usual * worst:.1f} GB/s, {worst:.0%} of the "
         f"{usual:.1f} GB/s that other links have for these sizes; {duration(cost)} a step more"
         f"{f', and {len(slow) - 1} more slow links' if len(slow) > 1 else ''}",
-        action="look for errors of its ports (hccn_tool -i DEVICE -stat -g), and at where the ranks are placed",
+        action=ACTION,
         place=place,
         table="communication_tasks",
         rows=tasks.loc[rows.index],
@@ -60,7 +61,7 @@ def transfers(tasks: pd.DataFrame) -> pd.DataFrame:
     """
     moves = tasks[moves_data(tasks)]
     moves = moves[(moves[["src_rank", "dst_rank", "size_bytes"]].notna().all(axis=1)).to_numpy(bool)]
-    moves = moves[((moves["size_bytes"] >= _SMALLEST) & (moves["duration_ns"] > 0)).to_numpy(bool)]
+    moves = moves[((moves["size_bytes"] >= SMALLEST) & (moves["duration_ns"] > 0)).to_numpy(bool)]
     told = pd.DataFrame(
         {
             "transport": moves["transport"].astype(object).fillna("").astype(str),
@@ -75,7 +76,7 @@ def transfers(tasks: pd.DataFrame) -> pd.DataFrame:
     told["rate"] = told["size_bytes"] / told["duration_ns"]
     of_link = told.groupby(["transport", "bucket", "src", "dst"])["rate"].median()
     usual = of_link.groupby(["transport", "bucket"]).agg(["median", "size"])
-    usual = usual[usual["size"] >= _LEAST_LINKS]["median"].rename("usual")
+    usual = usual[usual["size"] >= LEAST_LINKS]["median"].rename("usual")
     joined: pd.DataFrame = told.join(usual, on=["transport", "bucket"], how="inner")
     known: pd.DataFrame = joined.assign(usual_ns=joined["size_bytes"] / joined["usual"])
     return known

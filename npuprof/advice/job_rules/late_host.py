@@ -1,0 +1,42 @@
+"""A host whose ranks all begin late, as with slow input."""
+
+from __future__ import annotations
+
+from npuprof.advice.finding import Finding
+from npuprof.advice.job import JobFacts, JobRule
+from npuprof.advice.wording import ranks_called
+from npuprof.quantities import duration
+
+NAME = "late_host"
+
+
+def check(facts: JobFacts) -> Finding:
+    """Fire if all ranks of a host come to a collective of each step later than those of other hosts, by 1 % of it."""
+    if facts.job is None or facts.absent or not facts.hosts:
+        return Finding(NAME, "cannot tell", collect="the profiles of all ranks, with collectives, and their hosts")
+    late = facts.late_host
+    if late is None:
+        return Finding(NAME, "clean")
+    gain = facts.gain_ns(late.own_ns)
+    called = ranks_called(late.ranks)
+    number = f"collective {late.first + 1} of a step" if late.first else "the first collective of a step"
+    return Finding(
+        NAME,
+        "fires",
+        title=f"The host of {called} is late",
+        cost_ns=late.late_ns,
+        gain_lo_ns=0 if gain is None or facts.stacks else gain,
+        gain_hi_ns=late.late_ns if gain is None else gain,
+        confidence="bounded" if gain is None else "measured",
+        detail=f"{called}, of host {late.host}, come {duration(late.late_ns)} later to {number} than the ranks of "
+        "other hosts with the same collectives",
+        action="compare its storage, data loading and other load with other hosts; "
+        f"runs[{late.ranks[0]}].advice() says what the host does meanwhile",
+        place=called,
+        table="communication",
+        rows=facts.members[late.ranks[0]].tables["communication"],
+        rank=late.ranks[0],
+    )
+
+
+RULE = JobRule(NAME, "a host whose ranks all begin late", check)

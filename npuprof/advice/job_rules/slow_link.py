@@ -1,0 +1,87 @@
+"""A link between two ranks that is slower than others of its kind, by the vendor's sums of transfers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npuprof.advice.finding import Finding
+from npuprof.advice.job import JobFacts, JobRule
+from npuprof.advice.rules.slow_link import ACTION, LEAST_LINKS, NAME, SLOW, SMALLEST
+from npuprof.analysis.rank_replay import recorded_moving
+from npuprof.analysis.traffic import VARIANTS
+from npuprof.quantities import duration
+
+_NAMES = {"Transit Size(MB)": "size_mb", "Transit Time(ms)": "time_ms", "Transport Type": "transport"}
+_COLUMNS = {*_NAMES, "name", "group", "src_global_rank", "dst_global_rank"}
+
+
+def check(facts: JobFacts) -> Finding:
+    """Fire if two ranks have at most 0.7 of the rate that links of their kind have for transfers of the same size."""
+    if facts.job is None or facts.absent or facts.matrix is None or not set(facts.matrix.columns) >= _COLUMNS:
+        return Finding(NAME, "cannot tell", collect="level=1 on all ranks")
+    links = compared(facts.matrix)
+    slow = links[links["rate"] < SLOW * links["usual"]]
+    if not len(slow):
+        return Finding(NAME, "clean")
+    of_pair = slow.groupby(["low", "high"])["more_ms"].sum()
+    low, high = of_pair.idxmax()
+    own = slow[(slow["low"] == low) & (slow["high"] == high)]
+    gain = _gain(facts, slow)
+    cost = round(float(of_pair.max()) * 1e6) // facts.steps
+    worst = own.loc[own["time_ms"].idxmax()]
+    others = f", and {len(of_pair) - 1} more slow links" if len(of_pair) > 1 else ""
+    return Finding(
+        NAME,
+        "fires",
+        title=f"The link between ranks {low} and {high} is slow",
+        cost_ns=cost,
+        gain_lo_ns=gain or 0,
+        gain_hi_ns=cost if gain is None else gain,
+        confidence="bounded" if gain is None else "measured",
+        detail=f"{worst['name']} over {worst['transport'] or 'it'} at {worst['rate']:.1f} GB/s, where {worst['links']} "
+        f"links have {worst['usual']:.1f} GB/s for these sizes; {duration(cost)} a step more{others}",
+        action=ACTION,
+        place=f"ranks {low} and {high}",
+        table="communication",
+        rows=facts.members[low].tables["communication"] if low in facts.members else pd.DataFrame(),
+        rank=int(low) if low in facts.members else None,
+    )
+
+
+def compared(matrix: pd.DataFrame) -> pd.DataFrame:
+    """Return the rate of each link by group and operator, and what links of its kind usually have, in GB/s."""
+    known = matrix.rename(columns=_NAMES)
+    for column in ("src_global_rank", "dst_global_rank", "size_mb", "time_ms"):
+        known[column] = pd.to_numeric(known[column], errors="coerce")
+    known = known[known[["src_global_rank", "dst_global_rank"]].notna().all(axis=1).to_numpy(bool)]
+    known = known[~known["name"].astype(str).str.contains(VARIANTS, regex=True).to_numpy(bool)]
+    known = known[((known["size_mb"] * 1e6 >= SMALLEST) & (known["time_ms"] > 0)).to_numpy(bool)]
+    src, dst = (known[f"{side}_global_rank"].to_numpy(np.int64) for side in ("src", "dst"))
+    known = known.assign(low=np.minimum(src, dst), high=np.maximum(src, dst))[src != dst]
+    keys = ["transport", "name", "group", "low", "high"]
+    sums = known.groupby(keys, observed=True, dropna=False)[["size_mb", "time_ms"]].sum().reset_index()
+    sums["rate"] = sums["size_mb"] / sums["time_ms"]
+    sums["bucket"] = np.floor(np.log2(sums["size_mb"].to_numpy(np.float64)))
+    kinds = sums.groupby(["transport", "name", "bucket"], observed=True, dropna=False)["rate"]
+    sums["usual"], sums["links"] = kinds.transform("median"), kinds.transform("size")
+    sums["more_ms"] = sums["time_ms"] - sums["size_mb"] / sums["usual"]
+    enough: pd.DataFrame = sums[(sums["links"] > LEAST_LINKS).to_numpy(bool)].reset_index(drop=True)
+    return enough
+
+
+def _gain(facts: JobFacts, slow: pd.DataFrame) -> int | None:
+    """Return what the replay gains with a link's groups as much faster as it would be at the usual rate."""
+    if facts.job is None:
+        return None
+    rows, moving = facts.job.rows, recorded_moving(facts.job)
+    faster = (slow["rate"] / slow["usual"]).groupby(slow["group"].astype(str)).min()
+    group = rows["group"].astype(str)
+    here = group.isin(faster.index).to_numpy(bool)
+    changed = moving.copy()
+    ops = rows["op"].to_numpy(np.int64)[here]
+    changed[ops] = moving[ops] * group[here].map(faster).to_numpy(np.float64)
+    return facts.gain_ns(moving_ns=changed)
+
+
+RULE = JobRule(NAME, "links between ranks that are slower than others of their kind", check)

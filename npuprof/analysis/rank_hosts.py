@@ -1,0 +1,109 @@
+"""Hosts whose ranks come late to collectives, against other hosts with ranks that run the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.rank_replay import Floats, Job
+from npuprof.arrays import Bools, Int64
+
+_LEAST_RANKS = 2  # of a host in a class of equal ranks: one alone may be a slow card
+
+
+@dataclass(frozen=True)
+class LateHost:
+    """A host that is late.
+
+    Attributes
+    ----------
+    host
+        Its number or name.
+    ranks
+        Those that are late.
+    late_ns
+        How much longer one of them takes in a step than the same ranks of other hosts.
+    first
+        The number of the first collective of a step that it is late to.
+    own_ns
+        The time of each row's rank before it arrives, with that of these ranks as on other hosts.
+    """
+
+    host: int | str
+    ranks: tuple[int, ...]
+    late_ns: int
+    first: int
+    own_ns: Floats
+
+
+def latest_host(played: Job, hosts: Mapping[int, int | str], least_ns: float) -> LateHost | None:
+    """Return the host all of whose ranks come to a collective of each step later than those of any other host.
+
+    Parameters
+    ----------
+    played
+        The job.
+    hosts
+        The host of each rank, as far as it is known.
+    least_ns
+        By how much it has to be later.
+    """
+    rows = played.rows
+    rank, own = rows["rank"].to_numpy(np.int64), rows["own_ns"].to_numpy(np.float64)
+    steps = rows["step"].fillna(-1).to_numpy(np.int64)
+    found: dict[int | str, list[_Late]] = {}
+    for members in peers_of(played):
+        known = [one for one in members if one in hosts]
+        names = {hosts[one] for one in known}
+        if len(names) < 2:
+            continue
+        at = np.flatnonzero(np.isin(rank, known)).reshape(len(known), -1)  # equal ranks have equally many rows
+        of_host = np.array([list(names).index(hosts[one]) for one in known])
+        for number, name in enumerate(names):
+            late = _late(at, own, steps[at[0]], of_host == number, least_ns)
+            if late is not None:
+                found.setdefault(name, []).append(late)
+    if not found:
+        return None
+    host = max(found, key=lambda name: max(late.late_ns for late in found[name]))
+    changed = own.copy()
+    for late in found[host]:
+        changed[late.rows] = np.minimum(changed[late.rows], late.usual_ns)
+    ranks = sorted({int(one) for late in found[host] for one in rank[late.rows]})
+    most = max(found[host], key=lambda late: late.late_ns)
+    return LateHost(host, tuple(ranks), round(most.late_ns), most.first, changed)
+
+
+def peers_of(played: Job) -> list[list[int]]:
+    """Return the ranks that run the same collectives in the same order."""
+    orders = played.rows.groupby("rank")["op_type"].agg(tuple)
+    return [sorted(own.index.tolist()) for _, own in orders.groupby(orders)]
+
+
+@dataclass(frozen=True)
+class _Late:
+    """Rows of ranks that are late, how long their peers take there, and by how much they are later in a step."""
+
+    rows: Int64
+    usual_ns: Floats
+    late_ns: float
+    first: int
+
+
+def _late(at: Int64, own_ns: Floats, steps: Int64, here: Bools, least_ns: float) -> _Late | None:
+    """Compare ranks of one host with their peers; `at` has the rows of each rank, `here` says which are of the host."""
+    if here.sum() < _LEAST_RANKS or here.all():
+        return None
+    number = pd.Series(steps).groupby(steps).cumcount().to_numpy(np.int64)
+    usual_of = pd.DataFrame(own_ns[at].T).groupby(number).median()  # of each rank, at each collective of a step
+    excess = usual_of.loc[:, here].min(axis=1) - usual_of.loc[:, ~here].max(axis=1)
+    chosen = excess.index[(excess > least_ns).to_numpy(bool)]
+    if not len(chosen):
+        return None
+    columns = np.isin(number, chosen)
+    rows = at[here][:, columns]
+    usual = np.broadcast_to(np.median(own_ns[at[~here][:, columns]], axis=0), rows.shape)
+    return _Late(rows.ravel(), usual.ravel(), float(excess[chosen].sum()), int(chosen[0]))
