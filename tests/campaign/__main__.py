@@ -49,10 +49,10 @@ def main() -> int:
         tallies = [tally for job in jobs for tally in job.result()]
         for search in searches:
             search.result()
-    tallies += fuzzer.tallies
-    seconds = time.monotonic() - begin
-    used = sum(os.times()[:4])
-    print(f"seed {chosen.seed}, {seconds:.0f} s, {used:.0f} s of processor time\n{table(tallies)}")
+        seconds = time.monotonic() - begin
+        tallies += fuzzer.tallies  # printed first: removing what ten thousand cells have recorded takes a while
+        used = sum(os.times()[:4])
+        print(f"seed {chosen.seed}, {seconds:.0f} s, {used:.0f} s of processor time\n{table(tallies)}", flush=True)
     return 0 if all(tally.is_clean for tally in tallies) else 1
 
 

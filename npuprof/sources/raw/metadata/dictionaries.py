@@ -16,6 +16,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Bools, Int64
 from npuprof.notes import Notes
+from npuprof.sources.raw.records import enums
 from npuprof.sources.raw.records.slices import Streams
 
 HASHES = "unaging.additional.hash_dic"
@@ -23,6 +24,7 @@ TYPES = "unaging.additional.type_info_dic"
 FORMATS = "unaging.additional.data_format_dic"
 _OF_TYPES = ("name", "task_type", "Task Type")
 _WITH_NUMBERS = ("input_shapes", "output_shapes", "instance")
+_MAX_NAME = 60
 NO_NAMES: Mapping[int, str] = {}
 
 
@@ -169,7 +171,17 @@ def read_dictionaries(streams: Streams, notes: Notes) -> Dictionaries:
     hashes = {key: name for key, name in _lines(streams, HASHES, notes) if isinstance(key, int)}
     types = {key: name for key, name in _lines(streams, TYPES, notes) if isinstance(key, tuple)}
     formats = {key: name for key, name in _lines(streams, FORMATS, notes) if isinstance(key, int)}
+    _note_other_kernels(types, notes)
     return Dictionaries(hashes, types, formats)
+
+
+def _note_other_kernels(types: Mapping[tuple[int, int], str], notes: Notes) -> None:
+    """Warn of types of kernels to which the dictionary gives the name of something else."""
+    for (level, number), name in types.items():
+        known = enums.TRACK_TASK_TYPES.get(number, "") if level == enums.RUNTIME else ""
+        if known in enums.KERNEL_TASK_TYPES and not name.startswith("KERNEL_"):
+            message = f"it names the task type {number} {name[:_MAX_NAME]!r}, which is {known} elsewhere"
+            notes.warning(TYPES, f"{message}: such tasks are not read as kernels, whose figures may be too low")
 
 
 def _lines(streams: Streams, name: str, notes: Notes) -> list[tuple[int | tuple[int, int], str]]:

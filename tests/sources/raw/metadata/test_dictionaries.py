@@ -79,6 +79,14 @@ def test_a_type_without_a_name_is_counted(tmp_path: Path) -> None:
     assert (note["count"], note["message"].split(":")[0]) == (2, "it lacks a name")
 
 
+def test_a_type_of_kernels_with_the_name_of_something_else_is_told(tmp_path: Path) -> None:
+    path = RawDirectory(tmp_path / "PROF_1").finish()
+    dictionary = path / "host/data/unaging.additional.type_info_dic.slice_0"
+    for name, told in (("KERNEL_AICORE", 0), ("KERNEL_NEWER", 0), ("XERNEL_AICORE", 1)):
+        dictionary.write_text(f"5000_0:{name}\n5000_2:EVENT_RECORD\n")
+        assert len(_notes_of(raw.read(path).notes, "type_info_dic")) == told
+
+
 def _notes_of(notes: Notes, dictionary: str) -> list[dict[str, Any]]:
     told = notes.to_frame()
     return [dict(row) for row in told[told["source"].str.contains(dictionary)].to_dict("records")]
