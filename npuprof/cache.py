@@ -71,11 +71,11 @@ def load(name: str) -> tuple[pd.DataFrame, dict[str, Any]] | None:
         return None
     with suppress(OSError):
         os.utime(path)  # it was used
-    told = kept.get("told")
-    return (frame, told) if isinstance(told, dict) else None
+    facts = kept.get("told")
+    return (frame, facts) if isinstance(facts, dict) else None
 
 
-def save(name: str, frame: pd.DataFrame, told: Mapping[str, Any]) -> None:
+def save(name: str, frame: pd.DataFrame, facts: Mapping[str, Any]) -> None:
     """Keep a table, and facts that JSON can hold; without effect where the directory cannot be written."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -86,7 +86,7 @@ def save(name: str, frame: pd.DataFrame, told: Mapping[str, Any]) -> None:
         if not _is_ours(place.lstat()):
             return
         table = pa.Table.from_pandas(frame, preserve_index=False)
-        kept = {"version": _VERSION, "name": name, "told": told}
+        kept = {"version": _VERSION, "name": name, "told": facts}
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), _META: json.dumps(kept).encode()})
         path = _path(name)
         if path.is_symlink():  # which would be written through
@@ -122,13 +122,13 @@ def _is_ours(state: os.stat_result) -> bool:
 
 def _entries() -> list[tuple[float, int, Path]]:
     """Return when each entry was last used, its size and its path, the oldest first."""
-    found = []
+    entries = []
     with suppress(OSError):
         for path in directory().iterdir():
             with suppress(OSError):
                 if path.suffix == _SUFFIX and stat.S_ISREG((state := path.lstat()).st_mode):
-                    found.append((state.st_mtime, state.st_size, path))
-    return sorted(found)
+                    entries.append((state.st_mtime, state.st_size, path))
+    return sorted(entries)
 
 
 def _evict() -> None:

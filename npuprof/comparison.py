@@ -48,7 +48,7 @@ class Comparison(Difference):
         NpuprofError
             If a side has no step and no device time.
         """
-        runs = [[Run(one.tables, one.info, one.accounting) for one in side] for side in (a, b)]
+        runs = [[Run(run.tables, run.info, run.accounting) for run in side] for side in (a, b)]
         return cls(*sides(runs[0], runs[1]), names)
 
     def plot_waterfall(self, *, bars: int = _BARS) -> go.Figure:

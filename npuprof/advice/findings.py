@@ -71,19 +71,23 @@ class Advice:
         self, facts: Facts, findings: list[Finding], explore: Callable[[Finding], Widget] | None = None
     ) -> None:
         self._facts = facts
-        self.findings = [replace(one, explore=explore) for one in findings]
+        self.findings = [replace(finding, explore=explore) for finding in findings]
         self.step_ns = facts.step_ns
 
     @cached_property
     def fired(self) -> list[Finding]:
         """The findings that fire and may gain at least 1 % of a step: the greatest sure gain first, then the limit."""
-        worth = [one for one in self.findings if one.state == "fires" and one.gain_hi_ns >= _SHOWN * self.step_ns]
-        return sorted(worth, key=lambda one: (-one.gain_lo_ns, -one.gain_hi_ns))
+        worth = [
+            finding
+            for finding in self.findings
+            if finding.state == "fires" and finding.gain_hi_ns >= _SHOWN * self.step_ns
+        ]
+        return sorted(worth, key=lambda finding: (-finding.gain_lo_ns, -finding.gain_hi_ns))
 
     @property
     def cannot_tell(self) -> list[Finding]:
         """The findings of rules that lack data; ``collect`` says what to record."""
-        return [one for one in self.findings if one.state == "cannot tell"]
+        return [finding for finding in self.findings if finding.state == "cannot tell"]
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.fired)
@@ -99,30 +103,32 @@ class Advice:
         NpuprofError
             If there is no such rule.
         """
-        for one in self.findings:
-            if one.rule == rule:
-                return one
-        raise NpuprofError(f"there is no rule {rule!r}; the rules are {', '.join(one.rule for one in self.findings)}")
+        for finding in self.findings:
+            if finding.rule == rule:
+                return finding
+        raise NpuprofError(
+            f"there is no rule {rule!r}; the rules are {', '.join(finding.rule for finding in self.findings)}"
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each finding: first those that fire, by gain, then the clean ones and the undecided."""
         rows = [
-            {name: getattr(one, name) for name in _COLUMNS} | {"evidence_rows": len(one.rows)}
-            for one in self._ordered()
+            {name: getattr(finding, name) for name in _COLUMNS} | {"evidence_rows": len(finding.rows)}
+            for finding in self._ordered()
         ]
         frame: pd.DataFrame = pd.DataFrame(rows, columns=[*_COLUMNS, "evidence_rows"])
         return frame
 
     def _ordered(self) -> list[Finding]:
-        others = [one for one in self.findings if not any(one is fired for fired in self.fired)]
-        return self.fired + sorted(others, key=lambda one: ("fires", "clean", "cannot tell").index(one.state))
+        others = [finding for finding in self.findings if not any(finding is fired for fired in self.fired)]
+        return self.fired + sorted(others, key=lambda finding: ("fires", "clean", "cannot tell").index(finding.state))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the findings as plain data, with row numbers of their evidence: ``notebooks/reference/advice.md``."""
         findings = [
-            {name: getattr(one, name) for name in _COLUMNS}
-            | {"evidence": {"table": one.table, "rows": [int(row) for row in one.rows.index]}}
-            for one in self._ordered()
+            {name: getattr(finding, name) for name in _COLUMNS}
+            | {"evidence": {"table": finding.table, "rows": [int(row) for row in finding.rows.index]}}
+            for finding in self._ordered()
         ]
         return {
             "version": _VERSION,
@@ -164,10 +170,10 @@ class Advice:
     def lines(self, most: int | None = None) -> list[str]:
         """Return the verdict, the first `most` findings or all of them, and what cannot be told, as lines of text."""
         lines = [self.verdict()]
-        for number, one in enumerate(self.fired[:most], 1):
-            lines.append(f"{number}  {one.title}   {duration(one.cost_ns)}   {gain(one)}")
-            lines += [f"   {one.detail}", f"   -> {one.action}"]
-            lines += [f"   evidence: {one.where}; advice()[{one.rule!r}].show()"] if one.where else []
+        for number, finding in enumerate(self.fired[:most], 1):
+            lines.append(f"{number}  {finding.title}   {duration(finding.cost_ns)}   {gain(finding)}")
+            lines += [f"   {finding.detail}", f"   -> {finding.action}"]
+            lines += [f"   evidence: {finding.where}; advice()[{finding.rule!r}].show()"] if finding.where else []
         return lines + ([rest] if (rest := self.rest(most)) else [])
 
     def rest(self, most: int | None = None) -> str:
@@ -177,17 +183,23 @@ class Advice:
             words.append("no finding that would gain 1 % of a step")
         if most is not None and len(self) > most:
             words.append(f"{len(self) - most} more in run.advice()")
-        also = [f"{one.title} ({one.detail})" for one in self.findings if one.state == "fires" and not one.gain_hi_ns]
+        also = [
+            f"{finding.title} ({finding.detail})"
+            for finding in self.findings
+            if finding.state == "fires" and not finding.gain_hi_ns
+        ]
         words += [f"also: {'; '.join(also)}"] if also else []
         lacks: dict[str, list[str]] = {}
-        for one in self.cannot_tell:
-            lacks.setdefault(one.collect, []).append(one.rule.replace("_", " "))
+        for finding in self.cannot_tell:
+            lacks.setdefault(finding.collect, []).append(finding.rule.replace("_", " "))
         words += [f"cannot tell: {', '.join(rules)} (collect {what})" for what, rules in lacks.items()]
         return " · ".join(words)
 
     def worst_share(self) -> float:
         """Return the greatest share of a step that a finding may gain, 0..1."""
-        return max((one.gain_hi_ns / self.step_ns for one in self.findings if one.state == "fires"), default=0.0)
+        return max(
+            (finding.gain_hi_ns / self.step_ns for finding in self.findings if finding.state == "fires"), default=0.0
+        )
 
     def __repr__(self) -> str:
         return "\n".join(printable(line, 400) for line in self.lines())

@@ -105,9 +105,11 @@ def require(text: str, names: Mapping[str, int]) -> list[Comparison]:
         As :func:`check`.
     """
     compared = check(text, names)
-    failed = [one for one in compared if not one.holds]
+    failed = [limit for limit in compared if not limit.holds]
     if failed:
-        failures = "; ".join(f"{one.text}: {_written(one.left_ns)} against {_written(one.right_ns)}" for one in failed)
+        failures = "; ".join(
+            f"{limit.text}: {_written(limit.left_ns)} against {_written(limit.right_ns)}" for limit in failed
+        )
         raise GateError(f"the gate does not hold: {failures}")
     return compared
 

@@ -72,8 +72,8 @@ class JobFacts(Facts):
         matrix: pd.DataFrame | None = None,
     ) -> None:
         tables = {name: next(iter(members)).tables[name].iloc[:0] for name in next(iter(members)).tables}
-        super().__init__(tables, Info(simulated=simulated), _joined([one.accounting for one in members]))
-        self.members = {one.rank: one for one in members}
+        super().__init__(tables, Info(simulated=simulated), _joined([member.accounting for member in members]))
+        self.members = {member.rank: member for member in members}
         self.absent = list(absent)
         self.communication = communication
         self.matrix = matrix
@@ -81,7 +81,7 @@ class JobFacts(Facts):
     @property
     def stacks(self) -> bool:
         """Whether Python calls were recorded on any rank, which makes its host slower."""
-        return any(len(one.tables["python"]) for one in self.members.values())
+        return any(len(member.tables["python"]) for member in self.members.values())
 
     @cached_property
     def job(self) -> Job | None:
@@ -104,7 +104,7 @@ class JobFacts(Facts):
     @cached_property
     def hosts(self) -> dict[int, int | str]:
         """The host of each rank, as far as it is known."""
-        return {rank: one.host for rank, one in self.members.items() if one.host is not None}
+        return {rank: member.host for rank, member in self.members.items() if member.host is not None}
 
     @cached_property
     def late_host(self) -> LateHost | None:
@@ -163,13 +163,13 @@ class JobFacts(Facts):
             return []
         rows = self.job.rows[["rank", "group", "op_type"]].drop_duplicates()
         sends = rows["op_type"].str.contains(_POINT_TO_POINT, case=False, regex=True)
-        pipeline = _components(rows["rank"], [set(own["rank"]) for _, own in rows[sends].groupby("group")])
-        groups = [set(own["rank"]) for _, own in rows[~sends].groupby("group")]
-        apart = [own for own in groups if len({pipeline[rank] for rank in own}) == len(own)]
+        pipeline = _components(rows["rank"], [set(members["rank"]) for _, members in rows[sends].groupby("group")])
+        groups = [set(members["rank"]) for _, members in rows[~sends].groupby("group")]
+        apart = [members for members in groups if len({pipeline[rank] for rank in members}) == len(members)]
         if not sends.any():
             apart = groups
         stage = _components(rows["rank"], apart)
-        return [sorted(rank for rank in stage if stage[rank] == one) for one in sorted(set(stage.values()))]
+        return [sorted(rank for rank in stage if stage[rank] == number) for number in sorted(set(stage.values()))]
 
     def peers(self) -> list[list[int]]:
         """Return the ranks that run the same collectives in the same order."""

@@ -30,24 +30,26 @@ def advise_job(facts: JobFacts, explore: Callable[[Finding], Widget] | None = No
     alone: dict[str, list[Finding]] = {}
     spokesmen = _spokesmen(facts)
     for rank, member in facts.members.items():
-        for one in member.advice.findings:
-            if rank in spokesmen or one.rule == slow_link.NAME:  # each rank has links of its own
-                alone.setdefault(one.rule, []).append(_of_rank(one, rank, facts))
+        for finding in member.advice.findings:
+            if rank in spokesmen or finding.rule == slow_link.NAME:  # each rank has links of its own
+                alone.setdefault(finding.rule, []).append(_of_rank(finding, rank, facts))
     single = {name: max(findings, key=_weight) for name, findings in alone.items()}
-    known = {name: one for name, one in together.items() if one.state != "cannot tell" or name not in single}
+    known = {
+        name: finding for name, finding in together.items() if finding.state != "cannot tell" or name not in single
+    }
     return Advice(facts, list((single | known).values()), explore)
 
 
 def _spokesmen(facts: JobFacts) -> Sequence[int]:
     """Return the rank of each stage with the most time outside collectives of those with kernels; else all ranks."""
-    own = facts.own_ns()
+    own_ns = facts.own_ns()
     with_kernels = {rank for rank, member in facts.members.items() if len(member.tables["kernels"])}
     stages = [[rank for rank in stage if rank in with_kernels] for stage in facts.stages()]
-    return [max(stage, key=lambda rank: own[rank]) for stage in stages if stage] or sorted(facts.members)
+    return [max(stage, key=lambda rank: own_ns[rank]) for stage in stages if stage] or sorted(facts.members)
 
 
 def _of_rank(finding: Finding, rank: int, facts: JobFacts) -> Finding:
-    waited_for = next((one for one in facts.members if finding.place == f"rank {one}"), None)
+    waited_for = next((member for member in facts.members if finding.place == f"rank {member}"), None)
     if finding.rule == waiting.NAME and waited_for is not None:
         action = f"runs[{waited_for}].advice() says what it does meanwhile"
         finding = replace(finding, title=f"Rank {rank} waits for rank {waited_for}", action=action)

@@ -113,7 +113,7 @@ def account(
     devices = [device for device, own in windows.items() if own.basis != "run" or not (known == device).any()]
     accounted = [_device(tables, device, windows[device]) for device in devices]
     accounted.append(_vendor(times[~known.isin(devices).to_numpy(bool)] if "rank" not in times else times))
-    steps: pd.DataFrame = pd.concat([one.steps for one in accounted], ignore_index=True)
+    steps: pd.DataFrame = pd.concat([device.steps for device in accounted], ignore_index=True)
     if rank is not None:
         steps["rank"] = steps["rank"].fillna(rank)
     return Accounting(steps, _intervals(accounted), unmeasured_causes(tables) if devices else {})
@@ -147,15 +147,17 @@ def _intervals(accounted: list[_Accounted]) -> pd.DataFrame:
     counts = [len(stretch.row) for stretch in kept]
     causes = sorted({stretch.cause for stretch in kept})
     none = np.zeros(0, np.int64)
-    starts = np.concatenate([none, *(one.durations * 0 if one.starts is None else one.starts for one in kept)])
-    absent = np.repeat([one.starts is None for one in kept], counts).astype(bool)
+    starts = np.concatenate(
+        [none, *(stretch.durations * 0 if stretch.starts is None else stretch.starts for stretch in kept)]
+    )
+    absent = np.repeat([stretch.starts is None for stretch in kept], counts).astype(bool)
     frame: pd.DataFrame = pd.DataFrame(
         {
             "row": np.concatenate(rows),
-            "part": schema.categorical(np.repeat([PARTS.index(one.part) for one in kept], counts), list(PARTS)),
-            "cause": schema.categorical(np.repeat([causes.index(one.cause) for one in kept], counts), causes),
+            "part": schema.categorical(np.repeat([PARTS.index(stretch.part) for stretch in kept], counts), list(PARTS)),
+            "cause": schema.categorical(np.repeat([causes.index(stretch.cause) for stretch in kept], counts), causes),
             "start_ns": pd.arrays.IntegerArray(starts, absent),
-            "duration_ns": np.concatenate([none, *(one.durations for one in kept)]),
+            "duration_ns": np.concatenate([none, *(stretch.durations for stretch in kept)]),
         },
         copy=False,  # columns of millions of rows are not gathered in blocks
     )

@@ -196,10 +196,10 @@ def _host_ns(tables: Mapping[str, pd.DataFrame], launches: pd.DataFrame) -> Any:
         start, duration = calls["start_ns"].to_numpy(np.int64), calls["duration_ns"].to_numpy(np.int64)
         nesting = Nesting.build(start, start + duration, calls["thread_id"].to_numpy(np.int64))
         held = np.flatnonzero(nesting.parents >= 0)
-        np.subtract.at(own := duration.copy(), nesting.order[nesting.parents[held]], duration[nesting.order[held]])
-        own, share = np.maximum(own, 0), np.bincount(number, minlength=len(called))
-        host[open_rows] = own[number] // np.maximum(share, 1)[number]
+        np.subtract.at(self_ns := duration.copy(), nesting.order[nesting.parents[held]], duration[nesting.order[held]])
+        self_ns, share = np.maximum(self_ns, 0), np.bincount(number, minlength=len(called))
+        host[open_rows] = self_ns[number] // np.maximum(share, 1)[number]
         first = open_rows[np.unique(number, return_index=True)[1]]
-        host[first] += own % np.maximum(share, 1)
+        host[first] += self_ns % np.maximum(share, 1)
         absent[open_rows] = False
     return pd.arrays.IntegerArray(host, absent)

@@ -167,11 +167,11 @@ def measured_limits(kernels: pd.DataFrame, chip: str) -> tuple[ChipLimits | None
         return named, ""
     if not cube[0] and not vector[0]:
         return named, ""
-    alike = next((one for one in _CHIPS if _fits(one, cube, vector, mhz)), None)
+    alike = next((chip for chip in _CHIPS if _fits(chip, cube, vector, mhz)), None)
     if alike is not None and named is None:
         source = f"cores and clock: counters of the kernels; memory: {_memory(alike)}"
         return replace(alike, name=f"as {alike.name}", source=source), ""
-    near = [one for one in _CHIPS if _within(one.cube_cores, cube) and _within(one.vector_cores, vector)]
+    near = [chip for chip in _CHIPS if _within(chip.cube_cores, cube) and _within(chip.vector_cores, vector)]
     basis = alike or next(iter(near), None)
     counted = (basis.cube_cores, basis.vector_cores) if basis else (cube[0], vector[0])
     limits = ChipLimits(

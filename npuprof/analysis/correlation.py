@@ -200,5 +200,5 @@ def own_ns(duration: Int64, holders: Int64) -> Int64:
     inner = np.flatnonzero(holders >= 0)
     np.add.at(held, holders[inner], duration[inner])
     # Two slices that cross inside a third would count their common time twice.
-    own: Int64 = np.maximum(duration - held, 0)
-    return own
+    self_ns: Int64 = np.maximum(duration - held, 0)
+    return self_ns

@@ -117,10 +117,10 @@ def _kernel_of_task(tasks: pd.DataFrame, kernels: pd.DataFrame) -> Int64:
     moments = np.concatenate([frame["start_ns"].to_numpy(np.int64) for frame in both])
     codes, distinct = pd.factorize(lanes)
     keys = (moments - moments.min()) * len(distinct) + codes
-    own, wanted = keys[: len(kernels)], keys[len(kernels) :]
-    order = np.argsort(own, kind="stable")
-    at = np.minimum(np.searchsorted(own[order], wanted), len(own) - 1)
-    kernel: Int64 = np.where(own[order][at] == wanted, order[at], -1)
+    of_kernels, of_tasks = keys[: len(kernels)], keys[len(kernels) :]
+    order = np.argsort(of_kernels, kind="stable")
+    at = np.minimum(np.searchsorted(of_kernels[order], of_tasks), len(of_kernels) - 1)
+    kernel: Int64 = np.where(of_kernels[order][at] == of_tasks, order[at], -1)
     return kernel
 
 
@@ -143,10 +143,10 @@ def _kinds(tables: Mapping[str, pd.DataFrame], of_kernel: Int64) -> tuple[Int64,
     begins = tasks["start_ns"].to_numpy(np.int64)
     ends = begins + tasks["duration_ns"].to_numpy(np.int64)
     for device in communication["device_id"].unique().tolist():
-        own, ops = (frame[(frame["device_id"] == device).to_numpy(bool)] for frame in (tasks, communication))
+        on_device, ops = (frame[(frame["device_id"] == device).to_numpy(bool)] for frame in (tasks, communication))
         spans = covering(ops["start_ns"].to_numpy(np.int64), ops["duration_ns"].to_numpy(np.int64))
         inside = (within(spans, begins, ends) == ends - begins) & (ends > begins)
-        with_kernels = own["stream_id"].isin(tables["kernels"]["stream_id"]).to_numpy(bool, na_value=False)
+        with_kernels = on_device["stream_id"].isin(tables["kernels"]["stream_id"]).to_numpy(bool, na_value=False)
         at = np.flatnonzero((tasks["device_id"] == device).to_numpy(bool))
         kept[at] &= ~(copied[at] & inside[at] & ~with_kernels)
     return np.where(copied, COPY, EVENT), kept
@@ -183,12 +183,12 @@ def _lane_name(key: int) -> str:
 def _recorded_events(lane: Int64, ends: Int64, waits: Bools, records: Bools) -> Int64:
     """Return for each wait for an event the last record of one on another lane before its end, -1 elsewhere."""
     cause = np.full(len(lane), -1, np.int64)
-    for one in pd.unique(lane[waits]).tolist():
-        own = np.flatnonzero(waits & (lane == one))
-        of_others = np.flatnonzero(records & (lane != one))
+    for number in pd.unique(lane[waits]).tolist():
+        waiting = np.flatnonzero(waits & (lane == number))
+        of_others = np.flatnonzero(records & (lane != number))
         of_others = of_others[np.argsort(ends[of_others], kind="stable")]
-        at = np.searchsorted(ends[of_others], ends[own], side="right") - 1
-        cause[own] = np.append(of_others, -1)[at]
+        at = np.searchsorted(ends[of_others], ends[waiting], side="right") - 1
+        cause[waiting] = np.append(of_others, -1)[at]
     return cause
 
 
@@ -236,9 +236,9 @@ def _unlinked(lane: Int64, starts: Int64, thread: Int64, launch_ns: Int64) -> tu
 def _ended_before(lane: Int64, starts: Int64, ends: Int64) -> Int64:
     """Return for each task the one of another lane that ended last before its start, -1 for none."""
     cause = np.full(len(lane), -1, np.int64)
-    for one in pd.unique(lane).tolist():
-        others = np.flatnonzero(lane != one)
+    for number in pd.unique(lane).tolist():
+        others = np.flatnonzero(lane != number)
         others = others[np.argsort(ends[others], kind="stable")]
-        own = np.flatnonzero(lane == one)
-        cause[own] = np.append(others, -1)[np.searchsorted(ends[others], starts[own], side="right") - 1]
+        rows = np.flatnonzero(lane == number)
+        cause[rows] = np.append(others, -1)[np.searchsorted(ends[others], starts[rows], side="right") - 1]
     return cause

@@ -84,9 +84,9 @@ def efficiency(
 
 def _of_each(kernels: pd.DataFrame, work: pd.DataFrame, codes: Int64) -> pd.DataFrame:
     taken = work.iloc[codes].reset_index(drop=True)
-    own: dict[str, Any] = {name: kernels[name].array for name in _EACH}
+    columns: dict[str, Any] = {name: kernels[name].array for name in _EACH}
     durations = kernels["duration_ns"].to_numpy(np.int64)
-    each: pd.DataFrame = taken.assign(**own, launches=1, total_ns=durations, mean_ns=durations.astype(np.float64))
+    each: pd.DataFrame = taken.assign(**columns, launches=1, total_ns=durations, mean_ns=durations.astype(np.float64))
     return each
 
 

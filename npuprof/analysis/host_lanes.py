@@ -76,7 +76,7 @@ class HostLanes:
         self._queues = set(self._of("operators", "thread_id")[self._queued["target_row"].to_numpy(np.int64)].tolist())
         self.main = self._main()
         waits = [*self._dequeues(), *self._synchronisations(device), *self._drains(), *self._bursts(device)]
-        columns = [np.concatenate([np.zeros(0, np.int64), *(one[at] for one in waits)]) for at in range(len(_FIELDS))]
+        columns = [np.concatenate([np.zeros(0, np.int64), *(wait[at] for wait in waits)]) for at in range(len(_FIELDS))]
         order = np.lexsort((-columns[3], columns[2], columns[0]))
         columns = [column[order] for column in columns]
         thread, time = columns[0], columns[2]
@@ -99,7 +99,7 @@ class HostLanes:
     def _main(self) -> int | None:
         """Return the thread, other than those that empty a queue, whose calls reach over the longest time."""
         longest: tuple[int, int] | None = None
-        for thread in {one for name in LAYERS for one in self._tables[name]["thread_id"].unique().tolist()}:
+        for thread in {thread_id for name in LAYERS for thread_id in self._tables[name]["thread_id"].unique().tolist()}:
             starts, ends = self._edges_of(int(thread))
             span = (int(ends.max() - starts.min()), -int(thread))
             if thread not in self._queues and (longest is None or span > longest):
@@ -148,8 +148,10 @@ class HostLanes:
             ends = np.concatenate([self._ends(name)[chosen] for name, chosen in rows])
             order = np.argsort(starts, kind="stable")
             reach = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(ends[order])))
-            own = np.flatnonzero(threads == thread)
-            free[own] = np.minimum(reach[np.searchsorted(starts[order], times[own], side="left")], times[own])
+            of_thread = np.flatnonzero(threads == thread)
+            free[of_thread] = np.minimum(
+                reach[np.searchsorted(starts[order], times[of_thread], side="left")], times[of_thread]
+            )
         return free
 
     def _synchronisations(self, device: DeviceLanes) -> list[list[Int64]]:
@@ -169,16 +171,16 @@ class HostLanes:
         dequeued = self._queued["target_row"].to_numpy(np.int64)
         of_queue, ends = self._of("operators", "thread_id")[dequeued], self._ends("operators")[dequeued]
         for thread in sorted(set(threads.tolist()) - self._queues) if self._queues else []:
-            own = rows[threads == thread]
-            time = self._of("api", "start_ns")[own]
+            calls = rows[threads == thread]
+            time = self._of("api", "start_ns")[calls]
             order = np.argsort(ends, kind="stable")
             at = np.searchsorted(ends[order], time, side="right") - 1
-            own, time, at = own[at >= 0], time[at >= 0], order[at[at >= 0]]
+            calls, time, at = calls[at >= 0], time[at >= 0], order[at[at >= 0]]
             edges = self._edges[thread]
             silent = np.append(edges[0], edges)[np.searchsorted(edges, time, side="left")]
-            none = np.full(len(own), -1, np.int64)
+            none = np.full(len(calls), -1, np.int64)
             kind, one = none * 0 + DRAIN, none * 0 + 1
-            waits.append([none * 0 + thread, silent, time, kind, one, own, none, of_queue[at], ends[at]])
+            waits.append([none * 0 + thread, silent, time, kind, one, calls, none, of_queue[at], ends[at]])
         return waits
 
     def _bursts(self, device: DeviceLanes) -> list[list[Int64]]:

@@ -116,8 +116,8 @@ def _counted_bytes(kernels: pd.DataFrame) -> Float64:
     cores = kernels["core"].astype(str)
     for core, kinds in _OWN_BLOCKS.items():
         speed = _sum_of(kernels, [f"{core}_main_mem_{way}_bw_gb_s" for way in ("read", "write")])
-        own = cores.isin(kinds).to_numpy(bool)
-        blocks = np.where(own, _values(kernels, "block_num"), _values(kernels, "mix_block_num"))
+        of_core = cores.isin(kinds).to_numpy(bool)
+        blocks = np.where(of_core, _values(kernels, "block_num"), _values(kernels, "mix_block_num"))
         blocks[blocks > _MOST_BLOCKS[core]] = 0
         moved = moved + speed * 2**30 / 1e9 * _sum_of(kernels, [f"{core}_total_time_ns"]) * blocks
     return moved

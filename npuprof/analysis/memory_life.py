@@ -28,8 +28,8 @@ def alive_at(allocations: pd.DataFrame, time_ns: int, device_id: int | None) -> 
     alive = _before(allocations["allocated_ns"], time_ns, absent=True)
     alive &= ~_before(allocations["released_ns"], time_ns, absent=False)
     if device_id is not None:
-        own = allocations["device_id"].isin([device_id]).to_numpy(dtype=bool)
-        alive &= own | allocations["device_id"].isna().to_numpy()
+        on_device = allocations["device_id"].isin([device_id]).to_numpy(dtype=bool)
+        alive &= on_device | allocations["device_id"].isna().to_numpy()
     return _by_name(allocations[alive & _occupies(allocations)])
 
 

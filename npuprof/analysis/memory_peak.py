@@ -62,12 +62,12 @@ def call_sites(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     pandas.DataFrame
         A row for each one of ``allocations``: ``line``, ``module``, ``op`` and ``category``.
     """
-    found = causes(tables)
+    correlation = causes(tables)
     rows = _operators_of(tables)
-    at = np.where(rows >= 0, rows + found.first_row["operators"], -1)
+    at = np.where(rows >= 0, rows + correlation.first_row["operators"], -1)
     stacks = tables["allocations"].get("stack")
-    places = Places.build(tables, found).at(at) if stacks is None else places_of_stacks(stacks)
-    outer = _outer_operators(tables, found, at)
+    places = Places.build(tables, correlation).at(at) if stacks is None else places_of_stacks(stacks)
+    outer = _outer_operators(tables, correlation, at)
     names = tables["operators"]["name"]
     codes = np.append(names.cat.codes.to_numpy(np.int64), -1)[outer]
     called = schema.categorical(codes, list(names.cat.categories))
@@ -77,7 +77,7 @@ def call_sites(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     sites: pd.DataFrame = pd.DataFrame(
         {"line": lines(places), "module": places["module"].array, "op": op.astype("category").array}
     )
-    codes = _categories(tables, found, at, outer)
+    codes = _categories(tables, correlation, at, outer)
     sites["category"] = schema.categorical(codes, list(CATEGORIES))
     return sites
 
@@ -90,9 +90,9 @@ def _devices(tables: Mapping[str, pd.DataFrame]) -> list[int]:
 def _peak(tables: Mapping[str, pd.DataFrame], device: int) -> tuple[int, int]:
     """Return when most of a device's memory was allocated, and how much of it; without samples, by the blocks."""
     memory, allocations = tables["memory"], tables["allocations"]
-    own = memory[(memory["device_id"].isin([device]) & memory["allocated_bytes"].notna()).to_numpy(bool)]
+    on_device = memory[(memory["device_id"].isin([device]) & memory["allocated_bytes"].notna()).to_numpy(bool)]
     for component in _COMPONENTS:
-        samples = own[(own["component"] == component).to_numpy(bool)]
+        samples = on_device[(on_device["component"] == component).to_numpy(bool)]
         if len(samples):
             highest = samples.iloc[int(np.argmax(samples["allocated_bytes"].to_numpy(np.int64)))]
             return int(highest["time_ns"]), int(highest["allocated_bytes"])
@@ -106,8 +106,8 @@ def _peak(tables: Mapping[str, pd.DataFrame], device: int) -> tuple[int, int]:
 
 def _lives(allocations: pd.DataFrame, device: int) -> tuple[Int64, Int64, Int64]:
     """Return the begin, end and size of a device's blocks; of other devices' blocks the size is 0."""
-    own = allocations["device_id"].isin([device]).to_numpy(bool) | allocations["device_id"].isna().to_numpy()
-    size = np.where(own, np.maximum(allocations["size_bytes"].to_numpy(np.int64), 0), 0)
+    on_device = allocations["device_id"].isin([device]).to_numpy(bool) | allocations["device_id"].isna().to_numpy()
+    size = np.where(on_device, np.maximum(allocations["size_bytes"].to_numpy(np.int64), 0), 0)
     begun = allocations["allocated_ns"].to_numpy(np.int64, na_value=np.iinfo(np.int64).min)
     return begun, allocations["released_ns"].to_numpy(np.int64, na_value=_NEVER), size
 
@@ -235,8 +235,8 @@ def leaked_blocks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         none: pd.DataFrame = tables["allocations"].iloc[:0]
         return none
     growing = pd.MultiIndex.from_frame(leaks[["line", "op"]].astype(object))
-    own = pd.MultiIndex.from_frame(call_sites(tables)[["line", "op"]].astype(object)).isin(growing)
-    return unreleased(tables["allocations"][own])
+    leaked = pd.MultiIndex.from_frame(call_sites(tables)[["line", "op"]].astype(object)).isin(growing)
+    return unreleased(tables["allocations"][leaked])
 
 
 def _floors(begun: Int64, ended: Int64, size: Int64, site: Int64, ends: Int64) -> Int64:

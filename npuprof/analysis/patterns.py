@@ -49,7 +49,7 @@ def contains_pattern(names: Sequence[object], pattern: str, *, ignore_case: bool
         try:
             matches = pc.match_substring_regex(pa.array(texts[part], pa.string()), pattern, ignore_case=ignore_case)
         except (pa.ArrowInvalid, UnicodeEncodeError) as error:
-            said = str(error).removeprefix("Invalid regular expression: ")
-            raise OptionsError(f"the regular expression {pattern!r} cannot be read: {said}") from None
+            problem = str(error).removeprefix("Invalid regular expression: ")
+            raise OptionsError(f"the regular expression {pattern!r} cannot be read: {problem}") from None
         is_match[part] = matches.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
     return is_match[: len(names)]

@@ -51,9 +51,9 @@ class Places:
     causes: Causes
 
     @classmethod
-    def build(cls, tables: Mapping[str, pd.DataFrame], found: Causes | None = None) -> Places:
-        """Build the places of a run; `found` is what :func:`npuprof.analysis.correlation.causes` returned, if known."""
-        return cls(tables, causes(tables) if found is None else found)
+    def build(cls, tables: Mapping[str, pd.DataFrame], correlation: Causes | None = None) -> Places:
+        """Build the places of a run; `correlation` is what :func:`npuprof.analysis.correlation.causes` returns."""
+        return cls(tables, causes(tables) if correlation is None else correlation)
 
     def of(self, table: Literal["python", "operators", "api"], rows: Int64 | None = None) -> pd.DataFrame:
         """Return the places of rows of one host table.
@@ -80,7 +80,7 @@ class Places:
         (frames, entered), (modules, module) = self._frame_of_rows, self._module_of_rows
         known = rows >= 0
         frame, within = (np.where(known, codes[rows] if len(codes) else -1, -1) for codes in (frames, module))
-        parts = [FRAME.fullmatch(one) for one in self._texts]
+        parts = [FRAME.fullmatch(text) for text in self._texts]
         numbers = np.array([*(int(part["line"]) if part else 0 for part in parts), 0], np.int64)
         places: pd.DataFrame = pd.DataFrame(
             {
@@ -166,7 +166,7 @@ class Places:
 
 def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
     """Return the places, as :meth:`Places.of` does, of a column of stacks: names with a frame a line."""
-    frames = [FRAME.fullmatch(_user_frame(str(one)) or _any_frame(str(one))) for one in stacks.cat.categories]
+    frames = [FRAME.fullmatch(_user_frame(str(stack)) or _any_frame(str(stack))) for stack in stacks.cat.categories]
     codes = stacks.cat.codes.to_numpy(np.int64)
     known = np.array([*(part is not None for part in frames), False])[codes]
     numbers = np.array([*(int(part["line"]) if part else 0 for part in frames), 0], np.int64)
@@ -199,8 +199,8 @@ def lines(places: pd.DataFrame) -> pd.Categorical:
     used = (distinct % (len(names_of["file"]) + 1)).tolist()
     short = _short_names({names_of["file"][where - 1] for where in used if where})
     names = []
-    for one in distinct.tolist():
-        what, where = divmod(one, len(names_of["file"]) + 1)
+    for place in distinct.tolist():
+        what, where = divmod(place, len(names_of["file"]) + 1)
         name = f"{what}" if what >= 0 else f" {names_of['function'][-1 - what]}"
         names.append(f"{short[names_of['file'][where - 1]]}:{name}" if where else "")
     return _names(numbers.astype(np.int64), names)

@@ -71,7 +71,7 @@ def checked_factors(what: str, factors: Mapping[Any, float], known: Mapping[Any,
     for word, factor in factors.items():
         checked_factor(f"{what} {word!r}", factor)
         if word not in known:
-            near = get_close_matches(str(word), [str(one) for one in known], 5, 0.4) or sorted(map(str, known))[:10]
+            near = get_close_matches(str(word), [str(name) for name in known], 5, 0.4) or sorted(map(str, known))[:10]
             raise OptionsError(f"there is no {what} {word!r}; near it: {', '.join(near) or 'none'}")
 
 

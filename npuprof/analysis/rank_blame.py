@@ -45,10 +45,10 @@ def blame_of(played: Job) -> pd.DataFrame:
     number = {rank: place if apart else 0 for place, rank in enumerate(played.ranks)}
     roots = blamed(played, number)
     waited = played.rows["wait_ns"].to_numpy(np.int64)
-    own = np.zeros(len(roots), np.int64)
-    np.add.at(own, played.rows["rank"].map(number).to_numpy(np.int64), waited)
+    waits = np.zeros(len(roots), np.int64)
+    np.add.at(waits, played.rows["rank"].map(number).to_numpy(np.int64), waited)
     ranks = played.ranks
-    found = [
+    records = [
         (
             ranks[row] if apart else pd.NA,
             "own" if place < len(ranks) else MOVING,
@@ -56,10 +56,10 @@ def blame_of(played: Job) -> pd.DataFrame:
             int(time),
         )
         for row, exact in enumerate(roots)
-        for place, time in enumerate(_whole(exact, int(own[row])))
+        for place, time in enumerate(_whole(exact, int(waits[row])))
         if time
     ]
-    frame: pd.DataFrame = pd.DataFrame(found, columns=["rank", "cause", "root_rank", "wait_ns"])
+    frame: pd.DataFrame = pd.DataFrame(records, columns=["rank", "cause", "root_rank", "wait_ns"])
     typed: pd.DataFrame = frame.astype({"rank": "Int64", "root_rank": "Int64", "wait_ns": "int64"})
     return typed
 
@@ -92,9 +92,9 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
     waited = rows["wait_ns"].to_numpy(np.int64)
     origin = _Origins.of(played)
     count = max(victims.values(), default=-1) + 1
-    found = np.zeros((len(played.ranks) + 1, count))
+    sums = np.zeros((len(played.ranks) + 1, count))
     place = np.searchsorted(np.array(played.ranks), rank)
-    victim = np.array([victims[one] for one in played.ranks], np.int64)[place]
+    victim = np.array([victims[rank_id] for rank_id in played.ranks], np.int64)[place]
     # What is passed on to the waits of a rank between two rows is a density per nanosecond that it waited there:
     # begun[row] is what ends before that row, looking back in time.
     ends = np.append(rank[1:] != rank[:-1], True)
@@ -110,12 +110,12 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
         ill = waited[here] > 0
         here, amount = here[ill], amount[ill]
         culprit = origin.culprit[here]
-        np.add.at(found, culprit, amount * origin.own[here, None])
-        found[-1] += (amount * origin.moving[here, None]).sum(axis=0)
+        np.add.at(sums, culprit, amount * origin.own[here, None])
+        sums[-1] += (amount * origin.moving[here, None]).sum(axis=0)
         passed = amount * origin.passed[here, None]
         np.add.at(begun, origin.until[here], passed)
         np.add.at(begun, origin.since[here], -passed)
-    by_group: Floats = found.T
+    by_group: Floats = sums.T
     return by_group
 
 
@@ -189,17 +189,17 @@ def _since(rows: pd.DataFrame, place: Int64, culprit: Int64, find: _Finder) -> t
     op = rows["op"].to_numpy(np.int64)
     group = pd.factorize(rows["group"])[0].astype(np.int64)
     first_of = np.searchsorted(place, np.arange(int(place.max(initial=0)) + 1))
-    own, other = first_of[place], first_of[culprit]
+    first, other = first_of[place], first_of[culprit]
     pairs = np.unique(place * (int(group.max(initial=0)) + 1) + group)
     of_rank = pairs // (int(group.max(initial=0)) + 1)
     slot = np.arange(len(pairs)) - np.searchsorted(of_rank, of_rank)  # the number of the group among those of its rank
     number = np.arange(len(rows))
     slot_of_row = slot[np.searchsorted(pairs, place * (int(group.max(initial=0)) + 1) + group)]
-    for one in range(int(slot.max(initial=-1)) + 1):
-        before = np.where(slot_of_row == one, number, -1)
+    for group_slot in range(int(slot.max(initial=-1)) + 1):
+        before = np.where(slot_of_row == group_slot, number, -1)
         last = np.append(-1, np.maximum.accumulate(before)[:-1])
         last = np.where(last >= first_of[place], last, -1)
         theirs = find(np.where(last >= 0, op[last], -1), culprit)
-        later = (theirs >= 0) & (last + 1 > own)
-        own, other = np.where(later, last + 1, own), np.where(later, theirs + 1, other)
-    return own, other
+        later = (theirs >= 0) & (last + 1 > first)
+        first, other = np.where(later, last + 1, first), np.where(later, theirs + 1, other)
+    return first, other

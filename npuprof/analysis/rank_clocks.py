@@ -68,8 +68,8 @@ class Clocks:
 
     def offset(self, rank: int) -> int:
         """Return the nanoseconds of a rank at the middle; 0 for one that is not known."""
-        found = np.flatnonzero(self.ranks == rank)
-        return int(self.offsets[found[0]]) if len(found) else 0
+        rows = np.flatnonzero(self.ranks == rank)
+        return int(self.offsets[rows[0]]) if len(rows) else 0
 
 
 def clocks(rows: pd.DataFrame) -> Clocks:
@@ -120,23 +120,23 @@ def _pairs(rows: pd.DataFrame, ranks: Int64) -> tuple[Int64, Int64, Int64, Int64
     together = pd.Series(names, dtype=object).astype(str).str.contains(_TOGETHER, case=False, regex=True)
     chosen = together.to_numpy(bool)[types] & (rows["members"].to_numpy() > 1)
     group = pd.factorize(rows["group"])[0]
-    own = pd.DataFrame({"op": rows["op"], "group": group})[chosen].drop_duplicates("op")
-    place, size = own.groupby("group").cumcount(), own.groupby("group")["op"].transform("size")
+    ops = pd.DataFrame({"op": rows["op"], "group": group})[chosen].drop_duplicates("op")
+    place, size = ops.groupby("group").cumcount(), ops.groupby("group")["op"].transform("size")
     every = -(-size // _MOST_OPS)
     taken = np.zeros(int(rows["op"].max() if len(rows) else -1) + 1, bool)
-    taken[own["op"][(place % every == 0)].to_numpy(np.int64)] = True
+    taken[ops["op"][(place % every == 0)].to_numpy(np.int64)] = True
     rows = rows[chosen & taken[rows["op"].to_numpy(np.int64)]]
     place_of = np.searchsorted(ranks, rows["rank"].to_numpy(np.int64))
     op = rows["op"].to_numpy(np.int64)
     end = rows["start_ns"].to_numpy(np.int64) + rows["duration_ns"].to_numpy(np.int64)
     order = np.lexsort((place_of, op))
     op, place_of, end = op[order], place_of[order], end[order]
-    found: list[tuple[Int64, Int64, Int64, Int64]] = []
+    pairs: list[tuple[Int64, Int64, Int64, Int64]] = []
     for step in _steps(int(rows["members"].max()) if len(rows) else 0):
         same = np.flatnonzero((op[:-step] == op[step:]) & (place_of[:-step] < place_of[step:]))
-        found.append((place_of[same], place_of[same + step], end[same], end[same + step] - end[same]))
+        pairs.append((place_of[same], place_of[same + step], end[same], end[same + step] - end[same]))
     nothing = (np.zeros(0, np.int64),) * 4
-    first, second, ends, ahead = (np.concatenate(column) for column in zip(nothing, *found, strict=True))
+    first, second, ends, ahead = (np.concatenate(column) for column in zip(nothing, *pairs, strict=True))
     return first, second, ends, ahead
 
 

@@ -35,9 +35,9 @@ def saved_ns(played: Job, communication: pd.DataFrame, kernels: pd.DataFrame, fa
     NpuprofError
         If a rank has no kernels, and none that could stand for it has any.
     """
-    told = clocks(collectives(communication))
+    clock = clocks(collectives(communication))
     rows = played.rows
-    ranks, own = rows["rank"].to_numpy(np.int64), rows["own_ns"].to_numpy(np.int64)
+    ranks, own_ns = rows["rank"].to_numpy(np.int64), rows["own_ns"].to_numpy(np.int64)
     of_kernel = kernels["rank"].to_numpy(np.int64, na_value=-1)
     orders = {rank: tuple(rows["op_type"][ranks == rank]) for rank in played.ranks}
     saved = np.zeros(len(rows), np.int64)
@@ -45,9 +45,9 @@ def saved_ns(played: Job, communication: pd.DataFrame, kernels: pd.DataFrame, fa
         source = rank if (of_kernel == rank).any() else _stand_in(orders, rank, set(of_kernel.tolist()))
         chosen = np.flatnonzero(of_kernel == source)
         segments = np.flatnonzero(ranks == source)
-        ends = told.recorded(source, rows["start_ns"].to_numpy(np.int64)[segments])
-        less = _exposed(kernels.iloc[chosen], factors[chosen], ends - own[segments], ends)
-        saved[ranks == rank] = np.minimum(less, own[ranks == rank])
+        ends = clock.recorded(source, rows["start_ns"].to_numpy(np.int64)[segments])
+        less = _exposed(kernels.iloc[chosen], factors[chosen], ends - own_ns[segments], ends)
+        saved[ranks == rank] = np.minimum(less, own_ns[ranks == rank])
     return saved
 
 
@@ -66,8 +66,8 @@ def _exposed(kernels: pd.DataFrame, factors: Float64, starts: Int64, ends: Int64
     begin, length = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
     less = np.zeros(len(starts))
     for factor in np.unique(factors[factors != 1]).tolist():
-        own = factors == factor
-        alone = subtract(covering(begin[own], length[own]), covering(begin[~own], length[~own]))
+        scaled = factors == factor
+        alone = subtract(covering(begin[scaled], length[scaled]), covering(begin[~scaled], length[~scaled]))
         less += within(alone, starts, ends) * (1 - factor)
     saved: Int64 = np.rint(less).astype(np.int64)
     return saved

@@ -106,13 +106,13 @@ def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> fl
         )
     place = np.searchsorted(np.array(played.ranks), played.rows["rank"].to_numpy(np.int64))[order.rows]
     op = played.rows["op"].to_numpy(np.int64)[order.rows]
-    own = np.asarray(own_ns, np.float64)[order.rows]
+    before = np.asarray(own_ns, np.float64)[order.rows]
     moving = np.asarray(moving_ns, np.float64)
     clock = np.zeros(len(played.ranks))
     for begin, end in itertools.pairwise(order.begins):
         ranks, ops = place[begin:end], op[begin:end]
         first = np.flatnonzero(np.append(True, ops[1:] != ops[:-1]))
-        finished = np.maximum.reduceat(clock[ranks] + own[begin:end], first) + moving[ops[first]]
+        finished = np.maximum.reduceat(clock[ranks] + before[begin:end], first) + moving[ops[first]]
         clock[ranks] = np.repeat(finished, np.diff(np.append(first, end - begin)))
     return float(clock.max())
 
@@ -149,25 +149,25 @@ def what_if(
         raise OptionsError(f"balance is {balance!r}: it is 'stages' or None")
     played = job(communication)
     checked_factors("rank", rank or {}, dict.fromkeys(played.ranks))
-    own, moving = played.rows["own_ns"].to_numpy(np.float64), recorded_moving(played)
-    unchanged = round(replay(played, own, moving))
+    own_ns, moving = played.rows["own_ns"].to_numpy(np.float64), recorded_moving(played)
+    unchanged = round(replay(played, own_ns, moving))
     if abs(unchanged - played.window_ns) > TOLERANCE * played.window_ns:
         raise NpuprofError(
             f"the replay of the unchanged job takes {unchanged / 1e6:.2f} ms, and {played.window_ns / 1e6:.2f} ms were "
             "recorded: nothing can be predicted from it"
         )
     if saved_ns is not None:
-        own = own - saved_ns(played)
+        own_ns = own_ns - saved_ns(played)
     ranks = played.rows["rank"].to_numpy(np.int64)
     changes = [] if transfer == 1 else [f"transfer x {transfer:g}"]
-    for one, factor in (rank or {}).items():
-        own = np.where(ranks == one, own * factor, own)
-        changes.append(f"rank {one} x {factor:g}")
+    for member, factor in (rank or {}).items():
+        own_ns = np.where(ranks == member, own_ns * factor, own_ns)
+        changes.append(f"rank {member} x {factor:g}")
     if balance is not None:
-        sums = pd.Series(own).groupby(ranks).sum()
-        own = own * (float(sums.mean()) / np.maximum(sums.reindex(ranks).to_numpy(np.float64), 1))
+        sums = pd.Series(own_ns).groupby(ranks).sum()
+        own_ns = own_ns * (float(sums.mean()) / np.maximum(sums.reindex(ranks).to_numpy(np.float64), 1))
         changes.append(f"balance {balance}")
-    return Prediction(played.window_ns, unchanged, round(replay(played, own, moving * transfer)), tuple(changes))
+    return Prediction(played.window_ns, unchanged, round(replay(played, own_ns, moving * transfer)), tuple(changes))
 
 
 def critical_path(communication: pd.DataFrame) -> pd.DataFrame:

@@ -42,8 +42,8 @@ def repeats(codes: Int64, *, at_least: int, most: int = MOST) -> list[tuple[int,
         places = np.flatnonzero(number >= 0)
         count = np.bincount(number[places]) if len(places) else np.zeros(0, np.int64)
         often = places[count[number[places]] >= at_least]
-        for one in _by_number(often, number[often]):
-            kept = _apart(one[free[one[:, np.newaxis] + np.arange(length)].all(axis=1)], length)
+        for rows in _by_number(often, number[often]):
+            kept = _apart(rows[free[rows[:, np.newaxis] + np.arange(length)].all(axis=1)], length)
             if len(kept) >= at_least:
                 free[kept[:, np.newaxis] + np.arange(length)] = False
                 sequences.append((length, kept))

@@ -154,14 +154,14 @@ class Replay:
         """Find moments among the waits of their threads; while a thread waits, it has done what came before."""
         waits = self.host.waits
         wait, since, until = np.full(len(thread), -1, np.int64), np.full(len(thread), self.root_ns), moments.copy()
-        for one in pd.unique(thread[thread >= 0]).tolist():
-            own = np.flatnonzero(thread == one)
-            begin, end = np.searchsorted(waits.thread, [one, one + 1])
-            at = begin + np.searchsorted(waits.time[begin:end], moments[own], side="right")
+        for number in pd.unique(thread[thread >= 0]).tolist():
+            rows = np.flatnonzero(thread == number)
+            begin, end = np.searchsorted(waits.thread, [number, number + 1])
+            at = begin + np.searchsorted(waits.time[begin:end], moments[rows], side="right")
             has, following = at > begin, at < end
-            wait[own[has]] = at[has] - 1
-            since[own[has]] = waits.time[at[has] - 1]
-            until[own[following]] = np.minimum(moments[own[following]], waits.begin[at[following]])
+            wait[rows[has]] = at[has] - 1
+            since[rows[has]] = waits.time[at[has] - 1]
+            until[rows[following]] = np.minimum(moments[rows[following]], waits.begin[at[following]])
         return Points(wait, since, np.maximum(until, since), thread)
 
     def step_times(self, change: Change) -> Int64:
@@ -218,9 +218,9 @@ class Replay:
             holds = np.where(change.durations == durations, holds, np.rint(holds * factor).astype(np.int64))
             durations = change.durations
         before, after = self._waited(change)
-        own = before.copy()
-        own[count:] += holds
-        sums = np.cumsum(own)
+        times = before.copy()
+        times[count:] += holds
+        sums = np.cumsum(times)
         later = after.copy()
         later[count:] += holds
         total = np.diff(sums[self._last], prepend=0)
@@ -240,10 +240,10 @@ class Replay:
         before = np.zeros(len(lag), np.int64)
         before[:count] = self._elapsed(waits.thread, self._before_ns, self._begin_ns, change)
         if change.host:
-            own = np.minimum(np.maximum(self.free_ns[:count], self.cause_ns[:count]), waits.time)
-            lag = np.concatenate([self._elapsed(waits.thread, own, waits.time, change), lag[count:]])
+            from_ns = np.minimum(np.maximum(self.free_ns[:count], self.cause_ns[:count]), waits.time)
+            lag = np.concatenate([self._elapsed(waits.thread, from_ns, waits.time, change), lag[count:]])
             calls = (self.after_call, self.launched)
-            elapsed = [self._elapsed(one.thread, one.since, one.until, change) for one in calls]
+            elapsed = [self._elapsed(call.thread, call.since, call.until, change) for call in calls]
             after = np.where(self.by_call, np.concatenate(elapsed), after)
             after[self._causes(change) != self.cause] = _NEVER
         # The lag is that of what was waited for last; a call that synchronises takes its time in any case.
@@ -259,9 +259,9 @@ class Replay:
         add = done.append
         order = self._run_order
         columns = (column[order].tolist() for column in (self.lane[self._last], before, cause, after, apart))
-        for lane, own, other, later, more in zip(*columns, strict=True):
-            moment = free[lane] + own
-            reached = done[other] + later
+        for lane, elapsed, waited_for, later, more in zip(*columns, strict=True):
+            moment = free[lane] + elapsed
+            reached = done[waited_for] + later
             if reached > moment:
                 moment = reached
             free[lane] = moment
@@ -288,24 +288,24 @@ class Replay:
         factors = {name: factor for name, factor in change.host.items() if factor != 1}
         if not factors:
             return elapsed
-        for one in pd.unique(thread[thread >= 0]).tolist():
-            own = np.flatnonzero(thread == one)
-            for name, spans in self._activities(one).items():
+        for number in pd.unique(thread[thread >= 0]).tolist():
+            rows = np.flatnonzero(thread == number)
+            for name, spans in self._activities(number).items():
                 if name in factors:
-                    covered = within(spans, starts[own], ends[own])
-                    elapsed[own] -= np.rint(covered * (1 - factors[name])).astype(np.int64)
+                    covered = within(spans, starts[rows], ends[rows])
+                    elapsed[rows] -= np.rint(covered * (1 - factors[name])).astype(np.int64)
         never_back: Int64 = np.maximum(elapsed, 0)
         return never_back
 
     def _activities(self, thread: int) -> dict[str, Spans]:
         """Return what a thread did, as disjoint intervals by cause."""
         if thread not in self._known_activities:
-            own = {
+            of_thread = {
                 name: frame[(frame["thread_id"] == thread).to_numpy(bool)] if "thread_id" in frame else frame
                 for name, frame in self._tables.items()
             }
             whole = np.array([self.root_ns]), np.array([max(int(self.windows.ends.max()), int(self.done_ns.max()))])
-            self._known_activities[thread] = dict(idle_causes(own, whole))
+            self._known_activities[thread] = dict(idle_causes(of_thread, whole))
         return self._known_activities[thread]
 
     @cached_property
@@ -317,10 +317,10 @@ def _check_clocks(tables: Mapping[str, pd.DataFrame], device: DeviceLanes) -> No
     """Raise if many tasks begin before the calls that the links name."""
     early, linked = 0, 0
     for number, name in enumerate(("api", "operators")):
-        own = device.caller == number
-        begins = tables[name]["start_ns"].to_numpy(np.int64)[device.caller_row[own]]
-        early += int((device.starts[own] < begins - _SKEWED_NS).sum())
-        linked += int(own.sum())
+        called = device.caller == number
+        begins = tables[name]["start_ns"].to_numpy(np.int64)[device.caller_row[called]]
+        early += int((device.starts[called] < begins - _SKEWED_NS).sum())
+        linked += int(called.sum())
     if early > TOLERANCE * linked:
         raise NpuprofError(
             f"{early:,} of {linked:,} tasks begin before the calls that launched them: the clocks of host and device "

@@ -64,22 +64,26 @@ def critical_path(replay: Replay, rank: int | None) -> pd.DataFrame:
     steps: list[int] = []
     windows = replay.windows
     for start, end, owner in zip(windows.starts.tolist(), windows.ends.tolist(), windows.owner.tolist(), strict=True):
-        pieces = [one._replace(start=max(one.start, start)) for one in walk.back(start, end) if one.end > start]
-        pieces = [one for one in pieces if one.end > one.start][::-1]
+        pieces = [
+            segment._replace(start=max(segment.start, start))
+            for segment in walk.back(start, end)
+            if segment.end > start
+        ]
+        pieces = [segment for segment in pieces if segment.end > segment.start][::-1]
         segments += pieces
         steps += [owner] * len(pieces)
-    rows = np.array([one.row for one in segments], np.int64)
-    starts = np.array([one.start for one in segments], np.int64)
+    rows = np.array([segment.row for segment in segments], np.int64)
+    starts = np.array([segment.start for segment in segments], np.int64)
     frame: pd.DataFrame = pd.DataFrame(
         {
             "segment": np.arange(len(segments)),
             "rank": pd.array([rank] * len(segments), dtype="Int64"),
             "step": windows.steps[np.array(steps, np.int64)],
-            "lane": pd.Categorical([one.lane for one in segments]),
-            "kind": pd.Categorical([one.kind for one in segments]),
+            "lane": pd.Categorical([segment.lane for segment in segments]),
+            "kind": pd.Categorical([segment.kind for segment in segments]),
             "start_ns": starts,
-            "duration_ns": np.array([one.end for one in segments], np.int64) - starts,
-            "table": pd.Categorical([one.table for one in segments]),
+            "duration_ns": np.array([segment.end for segment in segments], np.int64) - starts,
+            "table": pd.Categorical([segment.table for segment in segments]),
             "row": pd.arrays.IntegerArray(rows, rows < 0),
         }
     )
@@ -108,9 +112,9 @@ class _Walk:
         threads, times, tables, rows = replay.host.points(device)
         self._points: dict[int, tuple[list[int], list[tuple[str, int]]]] = {}
         for thread in pd.unique(threads).tolist():
-            own = slice(*np.searchsorted(threads, [thread, thread + 1]))
-            names = [_HOST_TABLES[table] for table in tables[own].tolist()]
-            self._points[thread] = times[own].tolist(), list(zip(names, rows[own].tolist(), strict=True))
+            of_thread = slice(*np.searchsorted(threads, [thread, thread + 1]))
+            names = [_HOST_TABLES[table] for table in tables[of_thread].tolist()]
+            self._points[thread] = times[of_thread].tolist(), list(zip(names, rows[of_thread].tolist(), strict=True))
 
     def back(self, start: int, end: int) -> Iterator[_Segment]:
         """Yield the segments from `end` back to `start`, the last one first."""

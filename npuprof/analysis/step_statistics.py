@@ -36,12 +36,12 @@ def step_statistics(accounting: Accounting) -> pd.DataFrame:
     """
     wide = accounting.by_part()
     rows = []
-    for (rank, device), own in wide.groupby(["rank", "device_id"], dropna=False, sort=True):
-        typical = float(np.median(own["duration_ns"].to_numpy(np.int64)))
+    for (rank, device), of_device in wide.groupby(["rank", "device_id"], dropna=False, sort=True):
+        typical = float(np.median(of_device["duration_ns"].to_numpy(np.int64)))
         for part in (WHOLE, *PARTS):
-            times = own["duration_ns" if part == WHOLE else part].to_numpy(np.int64)
+            times = of_device["duration_ns" if part == WHOLE else part].to_numpy(np.int64)
             if part == WHOLE or times.any():
-                rows.append((rank, device, part, *_spread(times), _outliers(times, typical, own["step"])))
+                rows.append((rank, device, part, *_spread(times), _outliers(times, typical, of_device["step"])))
     names = ["rank", "device_id", "part", "steps", "median_ns", "p95_ns", "max_ns", "outliers"]
     table: pd.DataFrame = pd.DataFrame(rows, columns=names).astype(
         {"rank": "Int64", "device_id": "Int64", **dict.fromkeys(names[3:7], "int64")}

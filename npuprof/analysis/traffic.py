@@ -136,12 +136,12 @@ def _inside(operators: pd.DataFrame, tasks: pd.DataFrame) -> tuple[Int64, Int64]
     """
     starts, duration = operators["start_ns"].to_numpy(np.int64), operators["duration_ns"].to_numpy(np.int64)
     offsets = np.concatenate([[0], np.cumsum(duration + 1)])
-    whose = tasks["op_id"].to_numpy(np.int64)
-    fits = (whose >= 0) & (whose < len(operators))
-    tasks, whose = tasks[fits], whose[fits]
-    began = tasks["start_ns"].to_numpy(np.int64) - starts[whose]
+    row = tasks["op_id"].to_numpy(np.int64)
+    fits = (row >= 0) & (row < len(operators))
+    tasks, row = tasks[fits], row[fits]
+    began = tasks["start_ns"].to_numpy(np.int64) - starts[row]
     ended = began + tasks["duration_ns"].to_numpy(np.int64)
-    low, high = (np.clip(edge, 0, duration[whose]) + offsets[whose] for edge in (began, ended))
+    low, high = (np.clip(edge, 0, duration[row]) + offsets[row] for edge in (began, ended))
     waits = tasks["task_type"].astype(str).str.contains("wait", case=False).to_numpy(bool)
     moves = (tasks["size_bytes"] > 0).to_numpy(dtype=bool, na_value=False) & ~waits
     moving = union(low[moves], high[moves])
@@ -165,7 +165,7 @@ def _transfers(tasks: pd.DataFrame) -> pd.DataFrame:
 
 def _link_names(tasks: pd.DataFrame) -> list[str]:
     pairs = zip(tasks["link"].to_numpy(object), tasks["transport"].to_numpy(object), strict=True)
-    return [next((one for one in pair if isinstance(one, str) and one), "unknown link") for pair in pairs]
+    return [next((name for name in pair if isinstance(name, str) and name), "unknown link") for pair in pairs]
 
 
 def _names(frame: pd.DataFrame, column: str) -> list[str]:
@@ -194,15 +194,15 @@ def _rank_names(frame: pd.DataFrame, groups: npt.NDArray[Any] | None) -> dict[st
     """Name both ranks of each transfer: by the rank of the run, or by the number in the group."""
     named = {}
     for column in ("src_rank", "dst_rank"):
-        own = frame[column].astype(str).to_numpy(object)
+        names = frame[column].astype(str).to_numpy(object)
         ranks = frame.get(column.replace("_", "_global_"))
         if ranks is not None:
             known = ranks.notna().to_numpy()
-            own[known] = ranks[known].astype(str)
-            whose = np.full(len(own), "") if groups is None else groups
-            named_so = zip(own[~known], whose[~known], strict=True)
-            own[~known] = [f"{number} of …{group[-_GROUP_END:]}" for number, group in named_so]
-        named[column] = own
+            names[known] = ranks[known].astype(str)
+            group_names = np.full(len(names), "") if groups is None else groups
+            named_so = zip(names[~known], group_names[~known], strict=True)
+            names[~known] = [f"{number} of …{group[-_GROUP_END:]}" for number, group in named_so]
+        named[column] = names
     return named
 
 

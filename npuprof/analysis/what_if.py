@@ -93,7 +93,7 @@ def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
     after = replay.step_times(change)
     counted = slice(1 if len(after) > 1 else 0, None)
     times = (replay.recorded_ns, replay.replayed_ns, after)
-    recorded, unchanged, changed = (int(one[counted].sum()) // max(1, len(one[counted])) for one in times)
+    recorded, unchanged, changed = (int(step_ns[counted].sum()) // max(1, len(step_ns[counted])) for step_ns in times)
     names = ("recorded_ns", "replayed_ns", "predicted_ns")
     steps: pd.DataFrame = pd.DataFrame({"step": replay.windows.steps, **dict(zip(names, times, strict=True))})
     return Prediction(recorded, unchanged, changed, tuple(changes), steps.assign(gain_ns=replay.replayed_ns - after))

@@ -220,10 +220,10 @@ class MsprofCollector(AclCollector):
             return
         find()
         if (mode := _mode_at_start()) != "dynamic":
-            said = f"{_MODE}={mode}" if mode else f"no {_MODE}"
+            setting = f"{_MODE}={mode}" if mode else f"no {_MODE}"
             raise CollectorError(
                 f"msprof can only attach to a process that was started with {_MODE}=dynamic in its environment, and "
-                f"this one was started with {said}: set it for the kernel (in `env` of its kernel.json, or "
+                f"this one was started with {setting}: set it for the kernel (in `env` of its kernel.json, or "
                 f"`{_MODE}=dynamic jupyter lab`) and restart, or run a script with `%npuprof run`"
             )
 

@@ -179,9 +179,9 @@ class TorchNpuCollector:
         """End a failed start, and remove the files that it left."""
         try:
             if self._profile is not None:
-                said = len(messages.errors)
+                count = len(messages.errors)
                 self._end_what_is_left(messages)
-                del messages.errors[said:]  # errors of calls for which nothing was to end
+                del messages.errors[count:]  # errors of calls for which nothing was to end
         finally:
             self._forget()
             for left in directory.glob("*_ascend_pt*"):

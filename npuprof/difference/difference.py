@@ -92,17 +92,17 @@ class Difference:
     @cached_property
     def rows(self) -> pd.DataFrame:
         """The rows of the difference; see the class."""
-        made, (of_a, of_b) = self._nodes
-        parents = made["parent"].to_numpy(np.int64)
+        nodes, (of_a, of_b) = self._nodes
+        parents = nodes["parent"].to_numpy(np.int64)
         sides = [_summed(side, node, parents) for side, node in ((self.a, of_a), (self.b, of_b))]
         times = [
-            per_step(one.sum(axis=1), parents, len(side.steps), _mean(side))
-            for (one, _), side in zip(sides, (self.a, self.b), strict=True)
+            per_step(sums.sum(axis=1), parents, len(side.steps), _mean(side))
+            for (sums, _), side in zip(sides, (self.a, self.b), strict=True)
         ]
         counts = [count / len(side.steps) for (_, count), side in zip(sides, (self.a, self.b), strict=True)]
         delta = times[0] - times[1]
         by_count = _by_count(times, counts)
-        frame: pd.DataFrame = made.assign(
+        frame: pd.DataFrame = nodes.assign(
             a_ns=times[0],
             b_ns=times[1],
             delta_ns=delta,
@@ -110,8 +110,8 @@ class Difference:
             b_count=counts[1],
             by_count_ns=by_count,
             by_mean_ns=delta - by_count,
-            share=delta / self.delta_ns if self.delta_ns else np.full(len(made), np.nan),
-            **self._noise(made["depth"].to_numpy(), sides[0][0], sides[1][0], delta),
+            share=delta / self.delta_ns if self.delta_ns else np.full(len(nodes), np.nan),
+            **self._noise(nodes["depth"].to_numpy(), sides[0][0], sides[1][0], delta),
         )
         frame["why"] = _reasons(frame)
         frame["place"] = self._places()
@@ -141,10 +141,10 @@ class Difference:
         NpuprofError
             If there is no such row.
         """
-        made, of = self._nodes
-        if not 0 <= row < len(made):
-            raise NpuprofError(f"there is no row {row}; rows are numbered from 0 to {len(made) - 1}")
-        below = _below(made["parent"].to_numpy(np.int64), row)
+        nodes, of = self._nodes
+        if not 0 <= row < len(nodes):
+            raise NpuprofError(f"there is no row {row}; rows are numbered from 0 to {len(nodes) - 1}")
+        below = _below(nodes["parent"].to_numpy(np.int64), row)
         frames = [_rows_of(side, np.isin(node, below)) for side, node in zip((self.a, self.b), of, strict=True)]
         return frames[0], frames[1]
 
@@ -164,11 +164,11 @@ class Difference:
         same = top[(np.sign(top["delta_ns"]) == np.sign(total)).to_numpy(bool)]
         most = same.loc[same["delta_ns"].abs().idxmax()]
         part, amount = _WORDS[str(most["part"])], duration(abs(int(most["delta_ns"])))
-        own = ", not your kernels" if most["part"] in ("waiting", "idle") else ""
-        own += ", which may be noise" if is_noise_known and not sure[top.index.get_loc(most.name)] else ""
+        caveat = ", not your kernels" if most["part"] in ("waiting", "idle") else ""
+        caveat += ", which may be noise" if is_noise_known and not sure[top.index.get_loc(most.name)] else ""
         if abs(most["delta_ns"]) > abs(total):
-            return f"{first}: {part} takes {amount} {'more' if total > 0 else 'less'}{own}."
-        return f"{first}: {amount} of it is {part}{own}."
+            return f"{first}: {part} takes {amount} {'more' if total > 0 else 'less'}{caveat}."
+        return f"{first}: {amount} of it is {part}{caveat}."
 
     def largest(self, most: int = _SHOWN) -> pd.DataFrame:
         """Return the rows that tell most of the difference: the deepest, the greatest first, none inside another."""
@@ -248,9 +248,9 @@ class Difference:
         values, deviation = noise.p_values(x, y), noise.deviations(x, y)
         chosen = np.zeros(count, bool)
         depths = np.unique(depth)
-        for one in depths:
-            rows = depth == one
-            level = LEVELS[0] if one == 0 else LEVELS[1] / max(len(depths) - 1, 1)
+        for number in depths:
+            rows = depth == number
+            level = LEVELS[0] if number == 0 else LEVELS[1] / max(len(depths) - 1, 1)
             weights = (x[rows].mean(axis=1) + y[rows].mean(axis=1)) / 2
             chosen[rows] = noise.significant(values[rows], weights, delta[rows], deviation[rows], steps, level)
         shown = np.union1d(np.flatnonzero(depth == 0), np.argsort(-np.abs(delta), kind="stable")[:_INTERVALS])
@@ -259,8 +259,8 @@ class Difference:
 
     def _places(self) -> list[str]:
         """Return for each row the source line that most of its time on both sides comes from."""
-        made, of = self._nodes
-        parents = made["parent"].to_numpy(np.int64)
+        nodes, of = self._nodes
+        parents = nodes["parent"].to_numpy(np.int64)
         kinds = pd.concat([side.kinds[["line", "duration_ns"]] for side in (self.a, self.b)], ignore_index=True)
         codes, names = pd.factorize(kinds["line"])
         node, known = np.concatenate(of), (kinds["line"] != "").to_numpy(bool)
@@ -278,7 +278,7 @@ class Difference:
         first = order[np.unique(row[order], return_index=True)[1]]
         places = np.full(len(parents), "", object)
         places[row[first]] = np.asarray(names, object)[line[first]]
-        return [str(place) if depth else "" for place, depth in zip(places, made["depth"], strict=True)]
+        return [str(place) if depth else "" for place, depth in zip(places, nodes["depth"], strict=True)]
 
 
 def _mean(side: Side) -> int:
@@ -330,7 +330,7 @@ def _reasons(frame: pd.DataFrame) -> list[str]:
         by_mean > 0,
     ]
     reasons = ["", *_OF_PART.values(), "shape", "new", "gone", "count", "slower"]
-    return [str(one) for one in np.select(conditions, reasons, "faster")]
+    return [str(reason) for reason in np.select(conditions, reasons, "faster")]
 
 
 def _in_other_shapes(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
@@ -343,9 +343,9 @@ def _in_other_shapes(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
     both = np.ones(len(distinct), bool)
     for side in (in_a, in_b):
         both &= np.bincount(group[side[rows]], minlength=len(distinct)) > 0
-    found = np.zeros(len(frame), bool)
-    found[rows] = both[group]
-    return found
+    reshaped = np.zeros(len(frame), bool)
+    reshaped[rows] = both[group]
+    return reshaped
 
 
 def _below(parents: Int64, row: int) -> list[int]:

@@ -43,9 +43,9 @@ def depths(parents: Int64) -> list[Int64]:
     """Return the nodes of each depth, from the top."""
     depth = np.full(len(parents), -1, np.int64)
     rows = np.flatnonzero(parents < 0)
-    found: list[Int64] = []
+    levels: list[Int64] = []
     while len(rows):
-        depth[rows] = len(found)
-        found.append(rows)
-        rows = np.flatnonzero((depth < 0) & (parents >= 0) & (depth[np.maximum(parents, 0)] == len(found) - 1))
-    return found
+        depth[rows] = len(levels)
+        levels.append(rows)
+        rows = np.flatnonzero((depth < 0) & (parents >= 0) & (depth[np.maximum(parents, 0)] == len(levels) - 1))
+    return levels

@@ -13,23 +13,23 @@ _FREQUENCY_SHARE = 0.03  # of the frequency of the cores, from which on it expla
 
 def guards(a: Side, b: Side) -> list[str]:
     """Return what else differs between two sides, a sentence each."""
-    found = [
+    sentences = [
         f"{what} differs: {' and '.join(values[0])} against {' and '.join(values[1])}{hint}"
         for what, read, hint in _FACTS
         if (values := [sorted(set(filter(None, map(read, side.runs)))) for side in (a, b)])[0] != values[1]
         and all(values)
     ]
-    found += [
+    sentences += [
         f"{what} were recorded on one side only, which makes its host slower"
         for what, table in (("Python stacks", "python"), ("operators", "operators"))
         if len({any(len(run.tables[table]) for run in side.runs) for side in (a, b)}) > 1
     ]
     if a.has("shapes") and b.has("shapes") and _in_other_shapes(a, b):
-        found.append("kernels have other shapes: compare times per sample or token as well")
+        sentences.append("kernels have other shapes: compare times per sample or token as well")
     speeds = [_frequency_mhz(side) for side in (a, b)]
     if all(speeds) and abs(speeds[0] - speeds[1]) > _FREQUENCY_SHARE * max(speeds):
-        found.append(f"the cores ran at {speeds[0]:.0f} MHz against {speeds[1]:.0f} MHz")
-    return found
+        sentences.append(f"the cores ran at {speeds[0]:.0f} MHz against {speeds[1]:.0f} MHz")
+    return sentences
 
 
 def _in_other_shapes(a: Side, b: Side) -> bool:

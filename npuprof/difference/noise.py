@@ -162,5 +162,5 @@ def significant(values: Floats, weights: Floats, delta: Int64, deviation: Floats
     known = ~np.isnan(values)
     chosen = np.zeros(len(values), bool)
     chosen[known] = adjusted(values[known], weights[known]) <= level
-    told: Bools = chosen & (np.abs(delta) >= 2 * deviation / math.sqrt(max(steps, 1))) & (delta != 0)
-    return told
+    certain: Bools = chosen & (np.abs(delta) >= 2 * deviation / math.sqrt(max(steps, 1))) & (delta != 0)
+    return certain

@@ -68,14 +68,14 @@ def owned(tables: Mapping[str, pd.DataFrame], steps: pd.DataFrame, intervals: pd
     idle = np.isin(part, [PARTS.index(name) for name in IDLE])
     alone = np.flatnonzero(idle | ~placed)
     none = np.full(len(alone), -1, np.int64)
-    made = [Owned(alone, none, none, (ends - starts)[alone], none * 0)]
+    pieces = [Owned(alone, none, none, (ends - starts)[alone], none * 0)]
     for number in np.unique(device):
         for name, table in _TABLES.items():
             chosen = np.flatnonzero((device == number) & placed & (part == PARTS.index(name)))
             if len(chosen):
                 chosen = chosen[np.argsort(starts[chosen], kind="stable")]
-                made.append(_divided(tables[table], int(number), OWNERS.index(table), chosen, (starts, ends)))
-    return Owned(*(np.concatenate(parts) for parts in zip(*made, strict=True)))
+                pieces.append(_divided(tables[table], int(number), OWNERS.index(table), chosen, (starts, ends)))
+    return Owned(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
 
 
 def _divided(frame: pd.DataFrame, device: int, table: int, chosen: Int64, spans: Spans) -> Owned:

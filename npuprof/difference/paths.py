@@ -16,7 +16,7 @@ from npuprof.arrays import Bools, Int64
 _BACKWARD = "backward"
 
 
-def call_paths(tables: Mapping[str, pd.DataFrame], found: Causes) -> pd.Categorical:
+def call_paths(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> pd.Categorical:
     """Return the path of what launched each kernel, absent where nothing of the user's code is known.
 
     ``train/Net/Linear_0`` from the outermost; functions of installed packages are left out. The path of a kernel of
@@ -26,19 +26,19 @@ def call_paths(tables: Mapping[str, pd.DataFrame], found: Causes) -> pd.Categori
     ----------
     tables
         Every table of the schema by name.
-    found
-        What called what among their rows.
+    correlation
+        Which call launched which row, as :func:`npuprof.analysis.correlation.causes` returns it.
     """
-    labels = _labels(tables, found)
-    rows = found.launchers
+    labels = _labels(tables, correlation)
+    rows = correlation.launchers
     named = labels >= 0
     if not named.any():
         return schema.categorical(np.full(len(rows), -1), [])
-    above = nearest(found.callers, rows, named)
-    forward = _forward_of(tables, found, rows)
+    above = nearest(correlation.callers, rows, named)
+    forward = _forward_of(tables, correlation, rows)
     backward = forward >= 0
-    at_forward = nearest(found.callers, np.where(backward, forward, -1), named)
-    codes, names = _joined(found.callers, labels, _texts(tables), named)
+    at_forward = nearest(correlation.callers, np.where(backward, forward, -1), named)
+    codes, names = _joined(correlation.callers, labels, _texts(tables), named)
     path = np.append(codes, -1)[np.where(backward & (at_forward >= 0), at_forward, above)]
     of_backward = backward & (path >= 0)
     path = np.where(of_backward, path + len(names), path)
@@ -58,27 +58,27 @@ def _texts(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     return list(dict.fromkeys(filter(None, map(_label, tables["python"]["name"].cat.categories))))
 
 
-def _labels(tables: Mapping[str, pd.DataFrame], found: Causes) -> Int64:
+def _labels(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> Int64:
     """Return for each host row the number of its label, -1 for none."""
     number = {text: place for place, text in enumerate(_texts(tables))}
     names = tables["python"]["name"].cat
     of_name = np.array([*(number.get(_label(str(name)), -1) for name in names.categories), -1], np.int64)
-    labels = np.full(len(found.callers), -1, np.int64)
-    first = found.first_row["python"]
+    labels = np.full(len(correlation.callers), -1, np.int64)
+    first = correlation.first_row["python"]
     labels[first : first + len(tables["python"])] = of_name[names.codes.to_numpy()]
     return labels
 
 
-def _forward_of(tables: Mapping[str, pd.DataFrame], found: Causes, rows: Int64) -> Int64:
+def _forward_of(tables: Mapping[str, pd.DataFrame], correlation: Causes, rows: Int64) -> Int64:
     """Return for each row the forward operator that the innermost derived one around it was derived from, or -1."""
-    links, first = tables["links"], found.first_row["operators"]
-    count = found.first_row["api"] - first
+    links, first = tables["links"], correlation.first_row["operators"]
+    count = correlation.first_row["api"] - first
     source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
     known = (source >= 0) & (source < count) & (target >= 0) & (target < count)
     derived = (links["kind"] == "forward_backward").to_numpy(bool) & known
-    forward = np.full(len(found.callers) + 1, -1, np.int64)
+    forward = np.full(len(correlation.callers) + 1, -1, np.int64)
     forward[target[derived] + first] = source[derived] + first
-    place = nearest(found.callers, rows, forward[:-1] >= 0)
+    place = nearest(correlation.callers, rows, forward[:-1] >= 0)
     taken: Int64 = forward[place]
     return taken
 

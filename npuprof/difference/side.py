@@ -74,10 +74,10 @@ class Side:
         or a copy. ``run``, ``table`` and ``row`` tell which row it is.
         """
         first = np.cumsum([0, *(len(_counted(run)) for run in self.runs)])
-        made = [_stretches(run, self.typed).assign(run=number) for number, run in enumerate(self.runs)]
-        for frame, offset in zip(made, first.tolist(), strict=False):
+        frames = [_stretches(run, self.typed).assign(run=number) for number, run in enumerate(self.runs)]
+        for frame, offset in zip(frames, first.tolist(), strict=False):
             frame["unit"] += offset
-        return _stacked(made)
+        return _stacked(frames)
 
     @property
     def kinds(self) -> pd.DataFrame:
@@ -96,8 +96,8 @@ class Side:
         for name in KEYS:
             column = stretches[name]
             codes = column.cat.codes.to_numpy(np.int64) if name != "nth" else column.to_numpy(np.int64)
-            number, found = pd.factorize(number * (int(codes.max(initial=0)) + 2) + codes + 1)
-            distinct = len(found)
+            number, values = pd.factorize(number * (int(codes.max(initial=0)) + 2) + codes + 1)
+            distinct = len(values)
         example = np.full(distinct if len(number) else 0, -1, np.int64)
         example[number[::-1]] = np.arange(len(number))[::-1]
         kinds = stretches[list(KEYS)].iloc[example].reset_index(drop=True)
@@ -146,18 +146,18 @@ def _stretches(run: Run, typed: bool) -> pd.DataFrame:
     counted = _counted(run).index.to_numpy()
     unit_of = np.full(len(run.accounting.steps), -1, np.int64)
     unit_of[counted] = np.arange(len(counted))
-    own = owned(run.tables, run.accounting.steps, rows)
-    unit = unit_of[rows["row"].to_numpy()[own.interval]]
+    divided = owned(run.tables, run.accounting.steps, rows)
+    unit = unit_of[rows["row"].to_numpy()[divided.interval]]
     kept = np.flatnonzero(unit >= 0)
-    interval, table, row = own.interval[kept], own.table[kept], own.row[kept]
+    interval, table, row = divided.interval[kept], divided.table[kept], divided.row[kept]
     frame: pd.DataFrame = pd.DataFrame(
         {
             "unit": unit[kept],
             "part": _parts_of(rows["part"], interval),
             "cause": rows["cause"].iloc[interval].array,
             **{name: _of_rows(values, table, row) for name, values in _described(run, typed).items()},
-            "duration_ns": own.duration_ns[kept],
-            "count": own.first[kept],
+            "duration_ns": divided.duration_ns[kept],
+            "count": divided.first[kept],
             "table": table,
             "row": row,
         },
@@ -172,7 +172,7 @@ def _nth(stretches: pd.DataFrame, communication: pd.DataFrame) -> pd.Series[Any]
     nth = pd.Series(np.zeros(len(stretches), np.int64))
     chosen = stretches["table"].to_numpy() == OWNERS.index("communication")
     of = stretches[chosen][["unit", "type", "row"]]
-    ops = of.drop_duplicates().assign(start=lambda one: communication["start_ns"].to_numpy()[one["row"].to_numpy()])
+    ops = of.drop_duplicates().assign(start=lambda frame: communication["start_ns"].to_numpy()[frame["row"].to_numpy()])
     ops["nth"] = ops.sort_values("start", kind="stable").groupby(["unit", "type"], observed=True).cumcount() + 1
     nth[chosen] = of.merge(ops, on=["unit", "type", "row"], how="left")["nth"].to_numpy()
     return nth
@@ -181,7 +181,7 @@ def _nth(stretches: pd.DataFrame, communication: pd.DataFrame) -> pd.Series[Any]
 def _described(run: Run, typed: bool) -> Mapping[str, Mapping[str, pd.Categorical]]:
     """Return by key, and by table, what is known of its rows."""
     kernels, communication, tasks = (run.tables[name] for name in OWNERS)
-    found = causes(run.tables)
+    correlation = causes(run.tables)
     named = "op_type" if typed else "name"
     types = {
         "kernels": kernels[named].array,
@@ -189,11 +189,11 @@ def _described(run: Run, typed: bool) -> Mapping[str, Mapping[str, pd.Categorica
         "tasks": tasks["name"].array,
     }
     return {
-        "path": {"kernels": call_paths(run.tables, found)},
-        "op": {"kernels": framework_operators(run.tables, found)},
+        "path": {"kernels": call_paths(run.tables, correlation)},
+        "op": {"kernels": framework_operators(run.tables, correlation)},
         "type": types,
         "shapes": {"kernels": kernels["input_shapes"].array},
-        "line": {"kernels": lines(Places(run.tables, found).at(found.launchers))},
+        "line": {"kernels": lines(Places(run.tables, correlation).at(correlation.launchers))},
     }
 
 

@@ -41,8 +41,8 @@ def nodes(a: Side, b: Side) -> tuple[pd.DataFrame, tuple[Int64, Int64]]:
     if not with_shapes:
         kinds["shapes"] = ""
     kinds["path"] = _common_paths(kinds) if with_paths else _replaced(kinds, a, b)
-    made, node = _numbered(kinds, _levels(kinds))
-    return made, (node[: len(a.kinds)], node[len(a.kinds) :])
+    frame, node = _numbered(kinds, _levels(kinds))
+    return frame, (node[: len(a.kinds)], node[len(a.kinds) :])
 
 
 def _replaced(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
@@ -67,7 +67,7 @@ def _median_step(side: Side) -> list[int]:
         chosen & (stretches["count"].to_numpy() > 0) & (stretches["table"].to_numpy() == OWNERS.index("kernels"))
     )
     chosen = chosen[np.argsort(stretches["row"].to_numpy()[chosen], kind="stable")]
-    return [int(one) for one in side.kind[chosen]]
+    return [int(kind) for kind in side.kind[chosen]]
 
 
 def _parts(kinds: pd.DataFrame) -> pd.Series[Any]:
@@ -84,9 +84,9 @@ def _causes(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
     unknown = [_unknown_head(side) for side in (a, b)]
     unmeasured = {cause for side in (a, b) for run in side.runs for cause in run.accounting.unmeasured}
     idle = kinds["part"] == "idle"
-    told = [set(kinds["cause"][idle & (kinds["side"] == number)]) - {"unknown", "unexplained"} for number in (0, 1)]
+    measured = [set(kinds["cause"][idle & (kinds["side"] == number)]) - {"unknown", "unexplained"} for number in (0, 1)]
     causes: pd.Series[Any] = kinds["cause"].where(~(idle & kinds["cause"].isin(unmeasured)), "unexplained")
-    if not all(told) or unknown[0] != unknown[1]:
+    if not all(measured) or unknown[0] != unknown[1]:
         causes = kinds["cause"].where(~idle, NOT_SPLIT)
     return causes
 
@@ -105,7 +105,9 @@ def _common_paths(kinds: pd.DataFrame) -> pd.Series[Any]:
         of_side = kinds["path"][computing & (kinds["side"] == number)].unique()
         prefixes.append({prefix for path in of_side for prefix in _prefixes(path)})
     common = prefixes[0] & prefixes[1]
-    cut = {path: next((one for one in _prefixes(path) if one in common), "") for path in kinds["path"].unique()}
+    cut = {
+        path: next((prefix for prefix in _prefixes(path) if prefix in common), "") for path in kinds["path"].unique()
+    }
     paths: pd.Series[Any] = kinds["path"].map(cut)
     return paths
 
@@ -141,28 +143,30 @@ def _levels(kinds: pd.DataFrame) -> list[pd.Series[Any]]:
 
 def _numbered(kinds: pd.DataFrame, levels: Sequence[pd.Series[Any]]) -> tuple[pd.DataFrame, Int64]:
     node = np.full(len(kinds), -1, np.int64)
-    made: list[pd.DataFrame] = []
+    frames: list[pd.DataFrame] = []
     count = 0
     for depth, level in enumerate(levels):
         codes, names = pd.factorize(level) if depth else _in_order(level)
         below = np.flatnonzero((level != "").to_numpy(bool))
         number, distinct = pd.factorize((node[below] + 1) * (len(names) + 1) + codes[below], sort=True)
         example = below[np.unique(number, return_index=True)[1]]
-        one = kinds.iloc[example]
-        made.append(
+        examples = kinds.iloc[example]
+        frames.append(
             pd.DataFrame(
                 {
                     "parent": distinct // (len(names) + 1) - 1,
                     "depth": depth,
-                    "part": one["part"].to_numpy(),
+                    "part": examples["part"].to_numpy(),
                     "name": np.asarray(names, dtype=object)[codes[example]],
-                    "path": np.where((one["part"] == "computing").to_numpy(bool) & (depth > 0), one["path"], ""),
+                    "path": np.where(
+                        (examples["part"] == "computing").to_numpy(bool) & (depth > 0), examples["path"], ""
+                    ),
                 }
             )
         )
         node[below] = number + count
         count += len(distinct)
-    return pd.concat(made, ignore_index=True), node
+    return pd.concat(frames, ignore_index=True), node
 
 
 def _in_order(parts: pd.Series[Any]) -> tuple[Int64, list[str]]:

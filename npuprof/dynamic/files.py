@@ -70,16 +70,16 @@ def edit(path: str | PathLike[str], /, **changes: Any) -> dict[str, Any]:
     plain, _ = requests.read_file(target)
     dialect = requests.dialect_of(plain)
     known = keys.DIALECTS[dialect]
-    own = {field.name for field in fields(Options)}
+    names = {field.name for field in fields(Options)}
     for name, value in changes.items():
         if name in known:
             plain[name] = value
         elif dialect == "torch_npu" and name in keys.TORCH_NPU_SPECIAL:
             plain.setdefault("experimental_config", {})[name] = value
-        elif name in own:
+        elif name in names:
             plain.setdefault("npuprof", {})[name] = value
         else:
-            words = sorted({*known, *(keys.TORCH_NPU_SPECIAL if dialect == "torch_npu" else ()), *own})
+            words = sorted({*known, *(keys.TORCH_NPU_SPECIAL if dialect == "torch_npu" else ()), *names})
             raise OptionsError(f"unknown key {name} in {dialect}'s file: it takes {listed(words)}")
     requests.understand(plain)
     write(target, plain)

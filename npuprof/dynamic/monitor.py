@@ -288,8 +288,8 @@ class Monitor:
         self.log.info(f"the recording is {recording.directory}")
 
     def _failed(self, error: Exception) -> None:
-        said = str(error) if isinstance(error, NpuprofError) else f"{type(error).__name__}: {error}"
-        self.log.error(f"dynamic profiling at step {self.cur_step}: {said}; the training goes on")
+        problem = str(error) if isinstance(error, NpuprofError) else f"{type(error).__name__}: {error}"
+        self.log.error(f"dynamic profiling at step {self.cur_step}: {problem}; the training goes on")
 
 
 def _signature(state: os.stat_result) -> _Signature:

@@ -248,12 +248,12 @@ def _options(
     chosen["marks"] = any(names.get(key, False) for names in (taken, special) for key in ("mstx", "msprof_tx"))
     if taken.get("profile_communication") and chosen.get("level") not in (1, 2):
         chosen["level"] = 1  # which records communication, and alone it cannot be asked for everywhere
-    said = Path(taken["prof_path" if dialect == "mindspore" else "prof_dir"])
-    chosen["output"] = unsaid[1] if said == HERE else said
-    own = _take_known(taken["npuprof"], {field.name for field in fields(Options)}, "npuprof.", None)
+    path = Path(taken["prof_path" if dialect == "mindspore" else "prof_dir"])
+    chosen["output"] = unsaid[1] if path == HERE else path
+    options = _take_known(taken["npuprof"], {field.name for field in fields(Options)}, "npuprof.", None)
     if warn is None:
-        return Options.from_dict({**chosen, **own})
-    return lenient.build({**chosen, **own}, warn, typed=own)
+        return Options.from_dict({**chosen, **options})
+    return lenient.build({**chosen, **options}, warn, typed=options)
 
 
 def _lacks(collector: Any, option: str, value: Any) -> bool:

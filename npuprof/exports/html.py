@@ -168,12 +168,12 @@ def _verdict(advice: Advice) -> str:
 def _findings(advice: Advice) -> str:
     """Write the first findings: what happens, what it costs and may gain, where, and what to do."""
     items = "".join(
-        f'<li style="margin:4px 0;overflow-wrap:anywhere"><strong>{text(one.title, _LONGEST_CELL)}</strong> '
-        f'<span style="white-space:nowrap">{text(duration(one.cost_ns), 40)}</span> '
-        f'<span style="color:{_FAINT};white-space:nowrap">{text(gain(one), 60)}</span>'
-        f"<div>{text(one.detail, _LONGEST_LINE)}</div>"
-        f'<div style="color:{_FAINT}">→ {text(one.action, _LONGEST_LINE)}</div>{_evidence(one)}</li>'
-        for one in advice.fired[:MOST_FINDINGS]
+        f'<li style="margin:4px 0;overflow-wrap:anywhere"><strong>{text(finding.title, _LONGEST_CELL)}</strong> '
+        f'<span style="white-space:nowrap">{text(duration(finding.cost_ns), 40)}</span> '
+        f'<span style="color:{_FAINT};white-space:nowrap">{text(gain(finding), 60)}</span>'
+        f"<div>{text(finding.detail, _LONGEST_LINE)}</div>"
+        f'<div style="color:{_FAINT}">→ {text(finding.action, _LONGEST_LINE)}</div>{_evidence(finding)}</li>'
+        for finding in advice.fired[:MOST_FINDINGS]
     )
     listed = f'<ol style="margin:6px 0 0;padding-left:22px">{items}</ol>' if items else ""
     rest = advice.rest(MOST_FINDINGS)
@@ -192,7 +192,7 @@ def _evidence(finding: Finding) -> str:
     order = np.argsort(-costs, kind="stable")[:_MOST_EVIDENCE]
     name = next((name for name in ("name", "task_type", "op_type") if name in rows), None)
     began = int(rows["start_ns"].min()) if "start_ns" in rows else 0
-    told = [
+    figures = [
         (
             "" if name is None or pd.isna(rows[name].iloc[at]) else str(rows[name].iloc[at]),
             str(rows.index[at]),
@@ -202,10 +202,10 @@ def _evidence(finding: Finding) -> str:
         for at in order
     ]
     call = f"advice()[{finding.rule!r}].show()"
-    title = f"The {len(told)} costliest rows" if len(rows) > len(told) else "All rows"
+    title = f"The {len(figures)} costliest rows" if len(rows) > len(figures) else "All rows"
     return (
         f'<details><summary style="cursor:pointer;color:{_FAINT}">evidence: {text(finding.where, 120)}</summary>'
-        f"{grid_html(Grid(title, ('name', 'row', 'start', 'cost'), told, 3))}"
+        f"{grid_html(Grid(title, ('name', 'row', 'start', 'cost'), figures, 3))}"
         f"<div><code>{text(call, 120)}</code> opens them in the explorer</div></details>"
     )
 

@@ -69,12 +69,12 @@ class Frames:
 def amount(sums: Sums, root: Root) -> tuple[int, int]:
     """Return the total and the self amount of the root."""
     if root.path < 0:
-        whole, own = int(sums.own.sum()), 0
+        whole, self_amount = int(sums.own.sum()), 0
     else:
-        whole, own = int(sums.total[root.path]), int(sums.own[root.path])
+        whole, self_amount = int(sums.total[root.path]), int(sums.own[root.path])
     if not root.without:
-        return whole, own
-    return whole - own - int(sums.total[np.array(root.without)].sum()), 0
+        return whole, self_amount
+    return whole - self_amount - int(sums.total[np.array(root.without)].sum()), 0
 
 
 def inside(calls: MergedCalls, root: Root) -> tuple[int, npt.NDArray[np.bool_]]:
@@ -106,9 +106,9 @@ def fold(calls: MergedCalls, sums: Sums, root: Root, most: int, levels: int | No
     callees = np.concatenate([[_callees(sums, root)], sums.callees[ranked]])
     kept = _keepable(above, callees, most - 1)
     ranked, above, callees = ranked[:kept], above[:kept], callees[: kept + 1]
-    total, own = amount(sums, root)
+    total, self_amount = amount(sums, root)
     path = np.concatenate([[root.path], ranked])
-    totals, owns = np.concatenate([[total], sums.total[ranked]]), np.concatenate([[own], sums.own[ranked]])
+    totals, owns = np.concatenate([[total], sums.total[ranked]]), np.concatenate([[self_amount], sums.own[ranked]])
     depth = _depths(above)
     rest = callees - np.bincount(above, minlength=kept + 1)
     left = totals - owns

@@ -105,16 +105,16 @@ class Picture:
         """Return a frame's name, escaped, and its facts."""
         return "<br>".join([f"<b>{label(self.name(frame), longest)}</b>", *self.facts(frame)])
 
-    def found(self, found: Found) -> str:
+    def found(self, matches: Found) -> str:
         """Return the number of matches and their share, without text from the recording."""
-        if not found.frames:
+        if not matches.frames:
             return "no match"
-        number = f"{count_text(found.frames)} frame{'s' if found.frames != 1 else ''}"
+        number = f"{count_text(matches.frames)} frame{'s' if matches.frames != 1 else ''}"
         what = _SHARED[self.weight]
         if self.root == Root():
-            return f"{number}, {share_text(found.total, self.whole)} of {what}"
-        shown = share_text(found.total, int(self.frames.total[0]))
-        return f"{number}, {shown} of what is shown, {share_text(found.total, self.whole)} of {what}"
+            return f"{number}, {share_text(matches.total, self.whole)} of {what}"
+        shown = share_text(matches.total, int(self.frames.total[0]))
+        return f"{number}, {shown} of what is shown, {share_text(matches.total, self.whole)} of {what}"
 
 
 @lru_cache(maxsize=16_384)

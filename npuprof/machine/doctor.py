@@ -170,8 +170,8 @@ def run_probe(program: str, timeout_s: float = _PROBE_S) -> tuple[dict[str, Any]
         if line.startswith(_MARK):
             facts: dict[str, Any] = json.loads(line[len(_MARK) :])
             return facts, ""
-    said = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
-    return {}, (said[-1] if said else f"its import ended the process with status {done.returncode}")[:_MOST_SAID]
+    errors = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+    return {}, (errors[-1] if errors else f"its import ended the process with status {done.returncode}")[:_MOST_SAID]
 
 
 def _is_there(module: str) -> bool:

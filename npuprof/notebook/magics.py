@@ -170,9 +170,9 @@ class NpuprofMagics(Magics):
             compared = require(line)
         except OptionsError as error:
             raise UsageError(str(error)) from None
-        for one in compared:
-            sides = [quantities.duration(round(side)) for side in (one.left_ns, one.right_ns)]
-            print(plain_lines(f"npuprof: {one.text}: {sides[0]} against {sides[1]}"))  # noqa: T201 - to the user
+        for limit in compared:
+            sides = [quantities.duration(round(side)) for side in (limit.left_ns, limit.right_ns)]
+            print(plain_lines(f"npuprof: {limit.text}: {sides[0]} against {sides[1]}"))  # noqa: T201 - to the user
 
     def _run(self, line: str) -> None:
         from npuprof.notebook.arguments import parse_run

@@ -152,16 +152,16 @@ class SetAnswers(ABC):
         for run in self._rank_runs():
             frame = table(run)
             attrs[run.info.rank] = dict(frame.attrs)
-            told = frame.drop(columns="rank", errors="ignore").reset_index(drop=True)
-            told.attrs = {}
-            told.insert(0, "rank", pd.array([run.info.rank] * len(told), "Int64"))
-            frames.append(told)
+            labelled = frame.drop(columns="rank", errors="ignore").reset_index(drop=True)
+            labelled.attrs = {}
+            labelled.insert(0, "rank", pd.array([run.info.rank] * len(labelled), "Int64"))
+            frames.append(labelled)
         some = [frame for frame in frames if len(frame)] or frames[:1]
         stacked: pd.DataFrame = pd.concat(some, ignore_index=True) if some else pd.DataFrame()
         stacked.attrs["ranks"] = attrs
-        states = {one["state"] for one in attrs.values() if "state" in one}
+        states = {state["state"] for state in attrs.values() if "state" in state}
         if states:
-            stacked.attrs["state"] = next(one for one in ("fires", "cannot tell", "clean") if one in states)
+            stacked.attrs["state"] = next(state for state in ("fires", "cannot tell", "clean") if state in states)
         return stacked
 
     def waits(self) -> pd.DataFrame:

@@ -48,10 +48,10 @@ def key_of(source: str, path: Path, part: PartName) -> str | None:
         If a file cannot be looked at.
     """
     of_part = source_named(source).alone
-    found = None if of_part is None else of_part(path, part)
-    if found is None:
+    part_files = None if of_part is None else of_part(path, part)
+    if part_files is None:
         return None
-    states = [(file.name, file.stat()) for file in found.files]
+    states = [(file.name, file.stat()) for file in part_files.files]
     return "|".join(f"{name}:{state.st_size}:{state.st_mtime_ns}" for name, state in states)
 
 
@@ -76,11 +76,11 @@ def _read(task: PieceTask) -> Piece:
 def _read_alone(task: PieceTask) -> Piece:
     before = key_of(task.source, task.path, task.part)
     of_part = source_named(task.source).alone
-    found = None if of_part is None else of_part(task.path, task.part)
-    if found is None:
+    part_files = None if of_part is None else of_part(task.path, task.part)
+    if part_files is None:
         gone = f"{task.path} has no file of {task.part} any more: load the ranks again when whatever writes it is done"
         return Piece(_nothing(task.part), [("warning", task.part, gone, 1)], "")
-    decoded = found.read()
+    decoded = part_files.read()
     frame = (decoded.statistics if task.part == MATRIX else decoded.tables).get(task.part, _nothing(task.part))
     if task.columns:
         frame = frame[list(task.columns)]

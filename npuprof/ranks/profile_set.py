@@ -184,8 +184,8 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
 
     def _pieces(self, part: PartName) -> dict[int, pd.DataFrame]:
         """Return the rows of one part by row of :attr:`info`, of the runs whose small files have it."""
-        found = self._scan(part)
-        return {} if found is None else by_run(found)
+        pieces = self._scan(part)
+        return {} if pieces is None else by_run(pieces)
 
     def _runs_read(self) -> list[Profile]:
         return [entry.profile for entry in self._entries if entry.profile is not None and not entry.is_cluster]
@@ -208,20 +208,20 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
                 f"the runs are of {len(clocks)} hosts, whose clocks may differ; clocks() estimates by how much, and "
                 "table(name, align=True) takes it off",
             )
-        for part, found in self._scans.items():
-            if found is None:
+        for part, pieces in self._scans.items():
+            if pieces is None:
                 continue
             lacking = [
-                row for row, entry in enumerate(self._entries) if row not in {*found.rows} and not entry.is_cluster
+                row for row, entry in enumerate(self._entries) if row not in {*pieces.rows} and not entry.is_cluster
             ]
             for row in lacking[:_MAX_SHOWN]:
                 where = _below(self._entries[row].run, self.root)
                 notes.warning(
                     where, f"there is no file of {part}, which other ranks have; at({row}) reads what there is"
                 )
-            for row, told in found.notes.items():
+            for row, records in pieces.notes.items():
                 where = _below(self._entries[row].run, self.root)
-                for severity, source, message, count in told:
+                for severity, source, message, count in records:
                     add = {"info": notes.info, "warning": notes.warning}.get(severity, notes.error)
                     add(where, f"{source}: {message}", count)
         for which, problem in self.failed.items():
@@ -319,12 +319,12 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
         if name not in tables.NAMES:
             raise NpuprofError(f"there is no table {name!r}; the tables are {', '.join(tables.NAMES)}")
         unread = any(entry.profile is None for entry in self._entries if not entry.is_cluster)
-        if name not in _SMALL or not unread or (found := self._scan(name)) is None:
+        if name not in _SMALL or not unread or (pieces := self._scan(name)) is None:
             return self._whole_table(name, align=align)
         ahead = self._ahead() if align else {}
-        rest = [row for row, entry in enumerate(self._entries) if row not in set(found.rows) and entry.profile]
+        rest = [row for row, entry in enumerate(self._entries) if row not in set(pieces.rows) and entry.profile]
         of_read = self._labelled_runs(name, rest, ahead)
-        frames = [frame for frame in (self._labelled_scan(found, ahead), *of_read) if len(frame)]
+        frames = [frame for frame in (self._labelled_scan(pieces, ahead), *of_read) if len(frame)]
         return stacked(frames).sort_values("run", kind="stable", ignore_index=True) if frames else nothing(name)
 
     def _ahead(self) -> dict[int, int]:
@@ -332,16 +332,16 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
         offsets = self.clocks()["offset_ns"].dropna()
         return {int(row): int(offset) for row, offset in zip(offsets.index, offsets, strict=True)}
 
-    def _labelled_scan(self, found: Scan, ahead: Mapping[int, int]) -> pd.DataFrame:
+    def _labelled_scan(self, scanned: Scan, ahead: Mapping[int, int]) -> pd.DataFrame:
         """Add rank and host to what small files hold, for all runs at once."""
-        runs = found.frame["run"].to_numpy(np.int64)
+        runs = scanned.frame["run"].to_numpy(np.int64)
         ranks = pd.array([entry.info.rank for entry in self._entries], "Int64")
         columns: dict[str, Any] = {"rank": ranks[runs], "host": recoded(runs.astype(np.int32), self._hosts())}
-        if ahead and "start_ns" in found.frame:
+        if ahead and "start_ns" in scanned.frame:
             late = np.zeros(len(self._entries), np.int64)
             late[list(ahead)] = list(ahead.values())
-            columns["start_ns"] = found.frame["start_ns"].to_numpy(np.int64) - late[runs]
-        frame: pd.DataFrame = found.frame.assign(**columns)
+            columns["start_ns"] = scanned.frame["start_ns"].to_numpy(np.int64) - late[runs]
+        frame: pd.DataFrame = scanned.frame.assign(**columns)
         return frame
 
     def _whole_table(self, name: str, *, align: bool) -> pd.DataFrame:

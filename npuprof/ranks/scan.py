@@ -88,19 +88,22 @@ def scan(
         work = Work(read_pieces, lost_piece, _WORDS[part])
         for place, piece in spread(work, tasks, _sizes(keys, missing), client):
             read[missing[place]] = piece
-    found = _joined(known, read, part, columns)
+    result = _joined(known, read, part, columns)
     _save(
-        name, entries, found, {**{row: keys[row] for row in known.rows}, **{row: one.key for row, one in read.items()}}
+        name,
+        entries,
+        result,
+        {**{row: keys[row] for row in known.rows}, **{row: piece.key for row, piece in read.items()}},
     )
-    return found
+    return result
 
 
-def by_run(found: Scan) -> dict[int, pd.DataFrame]:
+def by_run(scanned: Scan) -> dict[int, pd.DataFrame]:
     """Return the rows of each run that has some, by row of the set."""
-    if not len(found.frame):
+    if not len(scanned.frame):
         return {}
-    rows, starts = np.unique(found.frame[_ROW].to_numpy(np.int64), return_index=True)
-    plain, ends = found.frame.drop(columns=_ROW), [*starts[1:], len(found.frame)]
+    rows, starts = np.unique(scanned.frame[_ROW].to_numpy(np.int64), return_index=True)
+    plain, ends = scanned.frame.drop(columns=_ROW), [*starts[1:], len(scanned.frame)]
     return {row: plain.iloc[at:end] for row, at, end in zip(rows.tolist(), starts, ends, strict=True)}
 
 
@@ -128,10 +131,10 @@ def _cached(
     kept = cache.load(name)
     if kept is None:
         return nothing
-    frame, told = kept
+    frame, facts = kept
     try:
         paths = {str(entries[row].run.path): row for row in keys}
-        old = {int(run["row"]): run for run in told["runs"]}
+        old = {int(run["row"]): run for run in facts["runs"]}
         same = {
             number: paths[run["path"]]
             for number, run in old.items()
@@ -183,13 +186,13 @@ def _joined(known: Scan, read: Mapping[int, Piece], part: PartName, columns: Seq
     return Scan(frame, rows, notes)
 
 
-def _save(name: str, entries: Sequence[Entry], found: Scan, keys: Mapping[int, str]) -> None:
-    sound = [row for row in found.rows if keys.get(row)]
-    frame = found.frame
-    if len(sound) < len(found.rows) and len(frame):
+def _save(name: str, entries: Sequence[Entry], scanned: Scan, keys: Mapping[int, str]) -> None:
+    sound = [row for row in scanned.rows if keys.get(row)]
+    frame = scanned.frame
+    if len(sound) < len(scanned.rows) and len(frame):
         frame = frame[frame[_ROW].isin(sound)]
     runs = [
-        {"row": row, "path": str(entries[row].run.path), "key": keys[row], "notes": found.notes.get(row, [])}
+        {"row": row, "path": str(entries[row].run.path), "key": keys[row], "notes": scanned.notes.get(row, [])}
         for row in sound
     ]
     cache.save(name, frame, {"runs": runs})

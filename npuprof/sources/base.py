@@ -75,8 +75,8 @@ class ResultReading:
             return
         if self.failed:
             raise self.failed[0]
-        told = self.notes.to_frame()
-        left_out = told[told["message"].str.contains("left out")][["source", "message"]].head(_MAX_REASONS)
+        notes = self.notes.to_frame()
+        left_out = notes[notes["message"].str.contains("left out")][["source", "message"]].head(_MAX_REASONS)
         reasons = "; ".join(f"{source}: {message}" for source, message in left_out.to_numpy().tolist())
         error = nothing()
         raise SourceError(f"{error} ({reasons})") if reasons else error

@@ -90,8 +90,8 @@ def groups_of(runs: Iterable[Run]) -> Groups:
     for run in runs:
         declared |= _declared(run.info.metadata)
         world = max(world, world_size(run.info))
-        for one in _transfers(run.tables, run.statistics):
-            for key, (size, number) in one.numbers().items():
+        for transfers in _transfers(run.tables, run.statistics):
+            for key, (size, number) in transfers.numbers().items():
                 sizes[key] = max(sizes.get(key, 0), size)
                 if number is not None and run.info.rank is not None:
                     ranks_by_number.setdefault(key, {})[number] = run.info.rank

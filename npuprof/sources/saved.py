@@ -120,7 +120,7 @@ def _text(value: Any) -> str:
 def _unlike(name: str, taken: Container[str]) -> str:
     """Return a name that differs from others by its number."""
     names = chain([name], (f"{name} ({number})" for number in count(2)))
-    return next(one for one in names if one not in taken)
+    return next(name for name in names if name not in taken)
 
 
 def read(path: Path) -> Decoded:

@@ -67,7 +67,7 @@ def memory_lines(memory: pd.DataFrame) -> list[Line]:
     """Return what the largest components had allocated, or reserved where that alone is known; modules left out."""
     rows = memory[~memory["component"].astype(str).str.endswith(MODULE).to_numpy(bool)]
     keys = [name for name in ("rank", "device_id", "component") if name in rows]
-    found = []
+    lines = []
     for key, some in rows.groupby(keys, observed=True, dropna=False, sort=True):
         for column, word in (("allocated_bytes", "allocated"), ("reserved_bytes", "reserved")):
             known = some[some[column].notna().to_numpy(bool)].sort_values("time_ns", kind="stable")
@@ -75,11 +75,11 @@ def memory_lines(memory: pd.DataFrame) -> list[Line]:
                 facts: Mapping[str, object] = dict(zip(keys, key, strict=True))
                 device = "" if pd.isna(facts["device_id"]) else f" NPU {facts['device_id']}"  # type: ignore[call-overload]
                 mib = known[column].to_numpy(np.float64) / _MIB
-                found.append(
+                lines.append(
                     Line(f"{facts['component']} {word}{device}", "MiB", known["time_ns"].to_numpy(np.int64), mib)
                 )
                 break
-    return sorted(found, key=lambda line: -line.top)[:MOST_LINES]
+    return sorted(lines, key=lambda line: -line.top)[:MOST_LINES]
 
 
 def queue_lines(tables: Mapping[str, pd.DataFrame]) -> list[Line]:

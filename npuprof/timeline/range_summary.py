@@ -85,7 +85,7 @@ class RangeSummary:
 
 def summary(tables: Mapping[str, pd.DataFrame], groups: Sequence[Group], start_ns: int, end_ns: int) -> RangeSummary:
     """Return the summary of a range."""
-    names = sorted(_by_name(tables, start_ns, end_ns), key=lambda one: (_ORDER.index(one.where), -one.sum_ns))
+    names = sorted(_by_name(tables, start_ns, end_ns), key=lambda row: (_ORDER.index(row.where), -row.sum_ns))
     return RangeSummary(
         start_ns,
         end_ns,

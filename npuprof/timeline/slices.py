@@ -98,8 +98,8 @@ class Slices:
         """Return all columns of a slice with their values as text; not escaped."""
         table, row = self.row(number)
         values = self.tables[table].iloc[row]
-        said = [(str(column), _text(str(column), value)) for column, value in values.items() if not _absent(value)]
-        return [("table", f"{table}, row {row:,}"), *said]
+        facts = [(str(column), _text(str(column), value)) for column, value in values.items() if not _absent(value)]
+        return [("table", f"{table}, row {row:,}"), *facts]
 
     def by_table(self, numbers: Int64) -> Iterator[tuple[str, Int64, Int64]]:
         """Yield for each table its name, the positions of its slices in `numbers`, and their rows in the table."""
@@ -110,10 +110,10 @@ class Slices:
 
     def _each(self, numbers: Int64, say: Callable[[str, pd.DataFrame], list[_Said]]) -> list[_Said]:
         """Apply a function to the slices of each table; only their rows are read."""
-        said: dict[int, _Said] = {}
+        by_row: dict[int, _Said] = {}
         for table, places, rows in self.by_table(numbers):
-            said.update(zip(places.tolist(), say(table, self.tables[table].iloc[rows]), strict=True))
-        return [said[at] for at in range(len(numbers))]
+            by_row.update(zip(places.tolist(), say(table, self.tables[table].iloc[rows]), strict=True))
+        return [by_row[at] for at in range(len(numbers))]
 
 
 def _strings(rows: pd.DataFrame, column: str) -> list[str]:
@@ -142,15 +142,15 @@ def _families(table: str, rows: pd.DataFrame) -> list[str]:
 def _facts(_table: str, rows: pd.DataFrame) -> list[list[str]]:
     lines: list[list[str]] = [[] for _ in range(len(rows))]
     for column in ("input_shapes", "output_shapes"):
-        for said, shapes in zip(lines, _strings(rows, column), strict=True):
-            said.extend([f"{column.partition('_')[0]} {shapes}"] if shapes else [])
-    for said, stack in zip(lines, _strings(rows, "stack"), strict=True):
-        said.extend([frame.strip() for frame in stack.replace(";", "\n").split("\n") if frame.strip()][:_STACK_FRAMES])
+        for facts, shapes in zip(lines, _strings(rows, column), strict=True):
+            facts.extend([f"{column.partition('_')[0]} {shapes}"] if shapes else [])
+    for facts, stack in zip(lines, _strings(rows, "stack"), strict=True):
+        facts.extend([frame.strip() for frame in stack.replace(";", "\n").split("\n") if frame.strip()][:_STACK_FRAMES])
     ratios = [column for column in rows.columns if str(column).endswith("_ratio")]
     if ratios:
         values = rows[ratios].to_numpy(np.float64, na_value=np.nan)
-        for said, used in zip(lines, values, strict=True):
-            said.extend(_units_used(ratios, used))
+        for facts, used in zip(lines, values, strict=True):
+            facts.extend(_units_used(ratios, used))
     return lines
 
 

@@ -176,8 +176,8 @@ def _verify_apart(name: str, output: Path) -> dict[str, Any]:
         try:
             answer: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            return _failed(name, f"its process ended with status {done.returncode}: {' | '.join(said[-5:])}")
+            errors = done.stderr.decode(errors="replace").strip().splitlines()
+            return _failed(name, f"its process ended with status {done.returncode}: {' | '.join(errors[-5:])}")
     return answer
 
 

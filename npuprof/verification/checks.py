@@ -131,8 +131,8 @@ def export(tool: Path, directory: Path) -> Check:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Check("vendor's export", False, f"{tool} failed: {error}")
-    said = (done.stdout + done.stderr).decode(errors="replace").strip().splitlines()
-    return Check("vendor's export", done.returncode == 0, f"status {done.returncode}: {' | '.join(said[-_SHOWN:])}")
+    output = (done.stdout + done.stderr).decode(errors="replace").strip().splitlines()
+    return Check("vendor's export", done.returncode == 0, f"status {done.returncode}: {' | '.join(output[-_SHOWN:])}")
 
 
 def compare(directory: Path) -> list[Check]:

@@ -34,9 +34,11 @@ def check(facts: JobFacts) -> Finding:
     whole = int(facts.job.rows["wait_ns"].sum())
     roots = blamed(facts.job, stage_of)[:, :-1]  # by stage that waited, and rank
     stage = np.array([stage_of[rank] for rank in facts.job.ranks])
-    caused = np.array([roots[np.arange(len(stages)) != one][:, stage == one].sum() for one in range(len(stages))])
-    own = facts.own_ns()
-    of_stage = [round(float(own[stage].median())) for stage in stages]  # one slow card is no slow stage
+    caused = np.array(
+        [roots[np.arange(len(stages)) != number][:, stage == number].sum() for number in range(len(stages))]
+    )
+    own_ns = facts.own_ns()
+    of_stage = [round(float(own_ns[stage].median())) for stage in stages]  # one slow card is no slow stage
     if not (caused > _CAUSED * whole).any() or max(of_stage) <= (1 + _UNEVEN) * float(np.mean(of_stage)):
         return Finding(NAME, "clean")
     return _imbalance(facts, stages, of_stage)
@@ -78,15 +80,15 @@ def _difference(facts: JobFacts, stages: Sequence[Sequence[int]], most: int) -> 
     if not with_kernels[most] or not others:
         return pd.DataFrame(), "", None
     rank = with_kernels[most][0]
-    own, other = (facts.members[each].tables["kernels"] for each in (rank, others[0]))
-    mine, theirs = _times_by_dimension(own), _times_by_dimension(other)
+    kernels, other = (facts.members[each].tables["kernels"] for each in (rank, others[0]))
+    mine, theirs = _times_by_dimension(kernels), _times_by_dimension(other)
     dimension = max(mine, key=lambda size: mine[size] - 2 * theirs[size], default=0)
     if mine[dimension] <= 2 * theirs[dimension]:
         return pd.DataFrame(), "", None
-    rows = own[_with_dimension(own, dimension)]
+    rows = kernels[_with_dimension(kernels, dimension)]
     times = rows.groupby("op_type", observed=True)["duration_ns"].sum().sort_values(ascending=False)
     vector = int(rows["duration_ns"][rows["core"].isin(_VECTOR).to_numpy(bool)].sum()) // facts.steps
-    whole = int(own["duration_ns"].sum()) // facts.steps
+    whole = int(kernels["duration_ns"].sum()) // facts.steps
     kinds = ", ".join(map(str, times.index[:_MOST_KINDS]))
     why = (
         f"; {duration(int(rows['duration_ns'].sum()) // facts.steps)} of {duration(whole)} of kernels on rank {rank} "
@@ -102,8 +104,8 @@ def _dimensions(kernels: pd.DataFrame) -> tuple[Int64, list[set[int]]]:
     texts = [f"{read};{written}" for read, written in kinds.indices]
     sizes = [{size for shape in shapes(text.replace('"', "")) for size in shape if size > 1} for text in texts]
     number = np.zeros(len(kernels), np.int64)
-    for one, rows in enumerate(kinds.indices.values()):
-        number[rows] = one
+    for kind, rows in enumerate(kinds.indices.values()):
+        number[rows] = kind
     return number, sizes
 
 

@@ -25,18 +25,18 @@ def check(facts: JobFacts) -> Finding:
     """Fire if a rank's own time is far beyond that of its peers, the ranks with the same collectives."""
     if facts.job is None or facts.absent:
         return Finding(NAME, "cannot tell", collect="the profiles of all ranks, with collectives")
-    own = facts.own_ns()
+    own_ns = facts.own_ns()
     slow = slow_ranks(facts)
     if not slow:
         return Finding(NAME, "clean")
     gains = [_gain(facts, rank, peers) for rank, peers in slow]
-    at = int(np.argmax([own[rank] - own[peers].median() for rank, peers in slow]))
+    at = int(np.argmax([own_ns[rank] - own_ns[peers].median() for rank, peers in slow]))
     (rank, peers), gain = slow[at], gains[at]
-    beyond = int(own[rank] - own[peers].drop(rank).median())
+    beyond = int(own_ns[rank] - own_ns[peers].drop(rank).median())
     hidden = gain is not None and gain < WORTH * facts.step_ns
     part, why = _why(facts, rank, peers)
-    usual = duration(int(own[peers].drop(rank).median()))
-    times = f"{duration(int(own[rank]))} a step outside collectives, its peers {usual}"
+    usual = duration(int(own_ns[peers].drop(rank).median()))
+    times = f"{duration(int(own_ns[rank]))} a step outside collectives, its peers {usual}"
     return Finding(
         NAME,
         "fires",
@@ -46,7 +46,7 @@ def check(facts: JobFacts) -> Finding:
         gain_hi_ns=beyond if gain is None else 0 if hidden else gain,
         confidence="bounded" if gain is None else "measured",
         detail=f"{times}{why}",
-        action=f"compare its kernels with those of rank {next(one for one in peers if one != rank)}; check clock, "
+        action=f"compare its kernels with those of rank {next(peer for peer in peers if peer != rank)}; check clock, "
         "temperature and power of its card"
         if part == "computing"
         else f"runs[{rank}].advice() says what its host does meanwhile",
@@ -63,15 +63,15 @@ def slow_ranks(facts: JobFacts) -> list[tuple[int, list[int]]]:
     return [(rank, peers) for peers in facts.peers() for rank in _slow(own[peers])]
 
 
-def _slow(own: pd.Series[int]) -> list[int]:
-    if len(own) < 2:
+def _slow(own_ns: pd.Series[int]) -> list[int]:
+    if len(own_ns) < 2:
         return []
-    times = own.to_numpy(np.float64)
-    if len(own) < _FEW:
-        return [int(rank) for rank in own.index[times > _OVER_MEAN * times.mean()]]
+    times = own_ns.to_numpy(np.float64)
+    if len(own_ns) < _FEW:
+        return [int(rank) for rank in own_ns.index[times > _OVER_MEAN * times.mean()]]
     spread = float(np.median(np.abs(times - np.median(times))))
     far = _NORMAL * (times - np.median(times)) > _OUTLIER * max(spread, 1.0)
-    return [int(rank) for rank in own.index[far & (times > _OVER_MEDIAN * np.median(times))]]
+    return [int(rank) for rank in own_ns.index[far & (times > _OVER_MEDIAN * np.median(times))]]
 
 
 def _gain(facts: JobFacts, rank: int, peers: Sequence[int]) -> int | None:
@@ -102,7 +102,7 @@ def _why(facts: JobFacts, rank: int, peers: Sequence[int]) -> tuple[str, str]:
         return int(rows["duration_ns"][rows["part"].isin(parts)].sum()) // max(1, facts.steps)
 
     more = {
-        name: of(rank, parts) - int(np.median([of(one, parts) for one in peers if one != rank]))
+        name: of(rank, parts) - int(np.median([of(peer, parts) for peer in peers if peer != rank]))
         for name, parts in (("computing", ("computing",)), ("idle", (*IDLE, "copy")))
     }
     most = max(more, key=lambda name: more[name])

@@ -58,25 +58,25 @@ def check(facts: Facts) -> Finding:
     if of_all * facts.kernels_per_step(at_most) <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean")
     saving = [_repeat(facts, rows, int(most)) for rows, most in zip(sequences, at_most, strict=True)]
-    saving = sorted((one for one in saving if one.saved_ns > 0), key=lambda one: -one.saved_ns)
-    saved = facts.kernels_per_step(of_all * np.array([one.saved_ns for one in saving]))
+    saving = sorted((repeat for repeat in saving if repeat.saved_ns > 0), key=lambda repeat: -repeat.saved_ns)
+    saved = facts.kernels_per_step(of_all * np.array([repeat.saved_ns for repeat in saving]))
     if saved <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=saved)
-    types = [kernels["op_type"].iloc[one.rows[0]].astype(str).tolist() for one in saving[:_MOST]]
+    types = [kernels["op_type"].iloc[repeat.rows[0]].astype(str).tolist() for repeat in saving[:_MOST]]
     texts = [
-        f"{', '.join(names)} ({'; '.join([f'{len(one.rows):,} times', *_lines(facts, one)])})"
-        for names, one in zip(types, saving, strict=False)
+        f"{', '.join(names)} ({'; '.join([f'{len(repeat.rows):,} times', *_lines(facts, repeat)])})"
+        for names, repeat in zip(types, saving, strict=False)
     ]
     return Finding(
         NAME,
         "fires",
         title="Sequences of small kernels come again and again",
-        cost_ns=facts.kernels_per_step(of_all * np.array([one.total_ns for one in saving])),
+        cost_ns=facts.kernels_per_step(of_all * np.array([repeat.total_ns for repeat in saving])),
         gain_hi_ns=saved,
         detail=f"{'; '.join(texts)}: each as one kernel would take up to {duration(saved)} a step less",
         action=", ".join(dict.fromkeys(_fused(names) for names in types)),
         table="kernels",
-        rows=kernels.iloc[np.sort(np.concatenate([one.rows.ravel() for one in saving]))],
+        rows=kernels.iloc[np.sort(np.concatenate([repeat.rows.ravel() for repeat in saving]))],
     )
 
 
@@ -99,8 +99,8 @@ def _connected(kernels: pd.DataFrame, order: Int64, codes: Int64) -> Bools:
     written = kernels["output_shapes"].to_numpy()[order[pairs]]
     read = kernels["input_shapes"].to_numpy()[order[pairs + 1]]
     fits = [
-        isinstance(one, str) and one.strip('"').split(";")[0] in str(several).strip('"').split(";")
-        for one, several in zip(written, read, strict=True)
+        isinstance(result, str) and result.strip('"').split(";")[0] in str(operands).strip('"').split(";")
+        for result, operands in zip(written, read, strict=True)
     ]
     connected: Bools = np.array(fits, bool)[number] & (codes[:-1] >= 0) & (codes[1:] >= 0)
     return connected

@@ -55,9 +55,9 @@ def _peak(memory: pd.DataFrame) -> tuple[int, int]:
     """Return what was allocated at most, and what the allocator held then."""
     known = memory[(memory["allocated_bytes"].notna() & memory["reserved_bytes"].notna()).to_numpy(bool)]
     for component in _ALLOCATORS:
-        own = known[(known["component"] == component).to_numpy(bool)]
-        if len(own):
-            highest = own.iloc[int(np.argmax(own["allocated_bytes"].to_numpy(np.int64)))]
+        samples = known[(known["component"] == component).to_numpy(bool)]
+        if len(samples):
+            highest = samples.iloc[int(np.argmax(samples["allocated_bytes"].to_numpy(np.int64)))]
             return int(highest["allocated_bytes"]), int(highest["reserved_bytes"])
     return 0, 0
 

@@ -56,12 +56,12 @@ def _again(facts: Facts, in_engine: Bools) -> Bools:
     """Return which operators of the backward pass are, some in a row, those of the forward pass."""
     operators, causes = facts.tables["operators"], facts.causes
     first = causes.first_row["operators"]
-    own = slice(first, first + len(operators))
+    of_operators = slice(first, first + len(operators))
     library, engine = np.zeros(len(causes.callers), bool), np.zeros(len(causes.callers), bool)
-    library[own] = schema.matching(operators["name"], lambda name: bool(_LIBRARY.match(name)))
-    engine[own] = in_engine
+    library[of_operators] = schema.matching(operators["name"], lambda name: bool(_LIBRARY.match(name)))
+    engine[of_operators] = in_engine
     above = np.where(causes.callers >= 0, nearest(causes.callers, causes.callers, library), -1)
-    rows = np.flatnonzero(library[own] & (above[own] < 0))
+    rows = np.flatnonzero(library[of_operators] & (above[of_operators] < 0))
     node = nearest(causes.callers, rows + first, engine)
     thread = operators["thread_id"].to_numpy(np.int64)[rows]
     order = np.lexsort((operators["start_ns"].to_numpy(np.int64)[rows], node, thread))

@@ -35,8 +35,8 @@ def check(facts: Facts) -> Finding:
     rows = moves[pd.MultiIndex.from_frame(moves[["transport", "src", "dst"]]).isin(slow.index)]
     cost = round(float((rows["duration_ns"] - rows["usual_ns"]).sum())) // max(1, len(facts.accounting.steps))
     (transport, src, dst), worst = slow.index[0], float(slow.iloc[0])
-    own = rows[(rows[["transport", "src", "dst"]] == [transport, src, dst]).all(axis=1)]
-    usual = own["size_bytes"].sum() / own["usual_ns"].sum()
+    of_link = rows[(rows[["transport", "src", "dst"]] == [transport, src, dst]).all(axis=1)]
+    usual = of_link["size_bytes"].sum() / of_link["usual_ns"].sum()
     place = f"{_called(facts)} {src} to {dst}"
     return Finding(
         NAME,
@@ -44,7 +44,7 @@ def check(facts: Facts) -> Finding:
         title=f"The link from {place} is slow",
         cost_ns=cost,
         gain_hi_ns=min(cost, facts.per_step(["moving"])),
-        detail=f"{len(own):,} transfers over {transport or 'it'} at {usual * worst:.1f} GB/s, {worst:.0%} of the "
+        detail=f"{len(of_link):,} transfers over {transport or 'it'} at {usual * worst:.1f} GB/s, {worst:.0%} of the "
         f"{usual:.1f} GB/s that other links have for these sizes; {duration(cost)} a step more"
         f"{f', and {len(slow) - 1} more slow links' if len(slow) > 1 else ''}",
         action=ACTION,
@@ -62,7 +62,7 @@ def transfers(tasks: pd.DataFrame) -> pd.DataFrame:
     moves = tasks[moves_data(tasks)]
     moves = moves[(moves[["src_rank", "dst_rank", "size_bytes"]].notna().all(axis=1)).to_numpy(bool)]
     moves = moves[((moves["size_bytes"] >= SMALLEST) & (moves["duration_ns"] > 0)).to_numpy(bool)]
-    told = pd.DataFrame(
+    transfers = pd.DataFrame(
         {
             "transport": moves["transport"].astype(object).fillna("").astype(str),
             "src": moves["src_rank"].astype("int64"),
@@ -71,21 +71,21 @@ def transfers(tasks: pd.DataFrame) -> pd.DataFrame:
             "duration_ns": moves["duration_ns"].astype("int64"),
         }
     )
-    told = told[told["src"] != told["dst"]]
-    told["bucket"] = np.log2(told["size_bytes"].to_numpy(np.float64)).astype(np.int64)
-    told["rate"] = told["size_bytes"] / told["duration_ns"]
-    of_link = told.groupby(["transport", "bucket", "src", "dst"])["rate"].median()
+    transfers = transfers[transfers["src"] != transfers["dst"]]
+    transfers["bucket"] = np.log2(transfers["size_bytes"].to_numpy(np.float64)).astype(np.int64)
+    transfers["rate"] = transfers["size_bytes"] / transfers["duration_ns"]
+    of_link = transfers.groupby(["transport", "bucket", "src", "dst"])["rate"].median()
     usual = of_link.groupby(["transport", "bucket"]).agg(["median", "size"])
     usual = usual[usual["size"] >= LEAST_LINKS]["median"].rename("usual")
-    joined: pd.DataFrame = told.join(usual, on=["transport", "bucket"], how="inner")
+    joined: pd.DataFrame = transfers.join(usual, on=["transport", "bucket"], how="inner")
     known: pd.DataFrame = joined.assign(usual_ns=joined["size_bytes"] / joined["usual"])
     return known
 
 
 def _called(facts: Facts) -> str:
     """Return what the numbers of ends are: ranks where this run's number within the group is its rank."""
-    own = set(facts.tables["communication_tasks"]["src_rank"].dropna().unique().tolist())
-    return "rank" if own == {facts.info.rank} else "member"
+    numbers = set(facts.tables["communication_tasks"]["src_rank"].dropna().unique().tolist())
+    return "rank" if numbers == {facts.info.rank} else "member"
 
 
 RULE = Rule(NAME, "links that move data slower than others of their kind", check)

@@ -45,10 +45,10 @@ def check(facts: Facts) -> Finding:
     steps = max(1, len(facts.counted))
     sums = late.groupby("peer")["latest_ns"].sum()
     peer = int(sums.index[int(sums.argmax())])
-    own = late[late["peer"] == peer]
-    possible = int((own["latest_ns"] - own["next_ns"]).sum()) // steps
+    of_peer = late[late["peer"] == peer]
+    possible = int((of_peer["latest_ns"] - of_peer["next_ns"]).sum()) // steps
     name = _name(facts, peer)
-    worst = own.sort_values("latest_ns", ascending=False).head(_MOST_OPS)
+    worst = of_peer.sort_values("latest_ns", ascending=False).head(_MOST_OPS)
     when = " and ".join(
         f"{duration(int(time))} ({_op(rows, int(op))})"
         for op, time in zip(worst["op_id"], worst["latest_ns"], strict=True)
@@ -59,11 +59,11 @@ def check(facts: Facts) -> Finding:
         title=f"Waiting for {name}, which is not in this profile",
         cost_ns=cost,
         gain_hi_ns=min(possible, cost),
-        detail=f"last in {len(own):,} of {late['op_id'].nunique():,} collectives, late by {when}",
+        detail=f"last in {len(of_peer):,} of {late['op_id'].nunique():,} collectives, late by {when}",
         action=f"profile {name}, and load it together with this one",
         place=name,
         table="communication",
-        rows=rows[rows.index.isin(own["op_id"])],
+        rows=rows[rows.index.isin(of_peer["op_id"])],
     )
 
 
@@ -103,8 +103,8 @@ def late_peers(tasks: pd.DataFrame) -> pd.DataFrame:
 def _name(facts: Facts, peer: int) -> str:
     """Name a member: by its rank where this run's number within the group is its rank, else as a member."""
     tasks = facts.tables["communication_tasks"]
-    own = set(tasks["src_rank"].dropna().unique().tolist())
-    return f"rank {peer}" if own == {facts.info.rank} else f"member {peer} of the group"
+    numbers = set(tasks["src_rank"].dropna().unique().tolist())
+    return f"rank {peer}" if numbers == {facts.info.rank} else f"member {peer} of the group"
 
 
 def _op(communication: pd.DataFrame, row: int) -> str:

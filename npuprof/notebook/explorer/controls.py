@@ -10,9 +10,9 @@ import ipywidgets as widgets
 
 def button(description: str, tooltip: str, action: Callable[[], Any]) -> widgets.Button:
     """Return a button as wide as its label."""
-    made = widgets.Button(description=description, tooltip=tooltip, layout={"width": "auto"})
-    made.on_click(lambda _: action())
-    return made
+    button = widgets.Button(description=description, tooltip=tooltip, layout={"width": "auto"})
+    button.on_click(lambda _: action())
+    return button
 
 
 def side_by_side(children: Sequence[widgets.Widget]) -> widgets.Widget:

@@ -201,8 +201,8 @@ class FlameGraphView:
 
     def _update_texts(self) -> None:
         flame = self._flame
-        picture, found = flame.picture(), flame.found()
-        self._say("" if found is None else picture.found(found))
+        picture, matches = flame.picture(), flame.found()
+        self._say("" if matches is None else picture.found(matches))
         self._up.disabled = self._all.disabled = not flame.path()
         self._path.value = f'<div class="long {AS_TEXT}">{_crumbs(flame.path())}</div>'
         name = escape(printable(picture.name(flame.cursor), _LONGEST_NAME))

@@ -47,9 +47,13 @@ def overview(explorer: Explorer) -> widgets.Widget:
     run, advice = explorer.run, explorer.run.advice()
     report = widgets.HTML(report_html(run.summary, run.info, run.notes, advice))
     links = [
-        button(f"{number} {one.rule.replace('_', ' ')}", f"{one.title}: {one.where}", partial(explorer.open_at, one))
-        for number, one in enumerate(advice, 1)
-        if one.where
+        button(
+            f"{number} {finding.rule.replace('_', ' ')}",
+            f"{finding.title}: {finding.where}",
+            partial(explorer.open_at, finding),
+        )
+        for number, finding in enumerate(advice, 1)
+        if finding.where
     ]
     return _column(*([side_by_side([widgets.Label("Show the evidence of"), *links])] if links else []), report)
 

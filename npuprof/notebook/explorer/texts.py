@@ -30,8 +30,8 @@ def matches_text(timeline: Timeline, place: int | None) -> str:
     """Return the number of matches, and which one is selected."""
     if timeline.matches is None:
         return ""
-    found = len(timeline.matches)
-    if not found:
+    matches = len(timeline.matches)
+    if not matches:
         return "no match"
     which = f"{count(place + 1)} of " if place is not None else ""
-    return f"{which}{count(found)} match{'es' if found != 1 else ''}, {duration(timeline.matches.total_ns)}"
+    return f"{which}{count(matches)} match{'es' if matches != 1 else ''}, {duration(timeline.matches.total_ns)}"

@@ -232,9 +232,9 @@ class TimelineView:
         self.canvas.say("show", {"start": start, "end": end})
 
     def _tell_matches(self) -> None:
-        found = self._timeline.matches
+        matches = self._timeline.matches
         text = matches_text(self._timeline, self._place)
-        self.canvas.say("matches", {"version": self._version, "text": text, "searching": found is not None})
+        self.canvas.say("matches", {"version": self._version, "text": text, "searching": matches is not None})
 
     def _tell_selection(self) -> None:
         number = self._selected
@@ -245,15 +245,15 @@ class TimelineView:
 
     def _facts(self, number: int) -> Message:
         timeline = self._timeline
-        found = timeline.arrows()
-        ends = {end for arrow in found.arrows for end in (arrow.cause, arrow.effect)} | {number}
-        before = [arrow.cause for arrow in found.arrows if arrow.effect == number][:_MOST_RELATED]
-        after = [arrow.effect for arrow in found.arrows if arrow.cause == number][:_MOST_RELATED]
+        flows = timeline.arrows()
+        ends = {end for arrow in flows.arrows for end in (arrow.cause, arrow.effect)} | {number}
+        before = [arrow.cause for arrow in flows.arrows if arrow.effect == number][:_MOST_RELATED]
+        after = [arrow.effect for arrow in flows.arrows if arrow.cause == number][:_MOST_RELATED]
         return {
             "name": printable(timeline.slices.name(number), _LONGEST_NAME),
             "ends": [[end, *self._drawn(end)] for end in sorted(ends)],
-            "arrows": [[arrow.cause, arrow.effect] for arrow in found.arrows],
-            "more": found.more,
+            "arrows": [[arrow.cause, arrow.effect] for arrow in flows.arrows],
+            "more": flows.more,
             "causes": self._named(before),
             "effects": self._named(after),
             "groups": [
@@ -275,7 +275,10 @@ class TimelineView:
 
     def _named(self, numbers: list[int]) -> list[list[Any]]:
         slices = self._timeline.slices
-        return [[one, printable(slices.name(one), _LONGEST_NAME) or "(unnamed)", slices.row(one)[0]] for one in numbers]
+        return [
+            [number, printable(slices.name(number), _LONGEST_NAME) or "(unnamed)", slices.row(number)[0]]
+            for number in numbers
+        ]
 
     def _tell_range(self) -> None:
         if self._marked is None:
@@ -290,18 +293,18 @@ class TimelineView:
         self.canvas.say("said", {"text": text, "failed": failed})
 
 
-def _summed(told: RangeSummary) -> Message:
+def _summed(summary: RangeSummary) -> Message:
     return {
         "names": [
-            [one.where, printable(one.name, _LONGEST_NAME), one.count, one.sum_ns, one.mean_ns, one.p95_ns, one.max_ns]
-            for one in told.by_name
+            [row.where, printable(row.name, _LONGEST_NAME), row.count, row.sum_ns, row.mean_ns, row.p95_ns, row.max_ns]
+            for row in summary.by_name
         ],
         "lanes": [
-            [one.where, one.name, one.count, one.sum_ns, one.mean_ns, one.p95_ns, one.max_ns] for one in told.by_lane
+            [row.where, row.name, row.count, row.sum_ns, row.mean_ns, row.p95_ns, row.max_ns] for row in summary.by_lane
         ],
-        "parts": [[one.part, one.cause, one.duration_ns] for one in told.parts],
-        "left": told.names_left,
-        "code": told.code,
+        "parts": [[row.part, row.cause, row.duration_ns] for row in summary.parts],
+        "left": summary.names_left,
+        "code": summary.code,
     }
 
 

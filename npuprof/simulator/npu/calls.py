@@ -19,13 +19,13 @@ _NAMES = {"_from_host": "npu.array", "to_host": "npu.to_host"}
 
 def called(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Decorate a function or method that arrays are computed by."""
-    own = function.__name__
-    name = _NAMES.get(own, f"npu.{own.strip('_')}")
+    function_name = function.__name__
+    name = _NAMES.get(function_name, f"npu.{function_name.strip('_')}")
 
     @functools.wraps(function)
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         machine = current()
-        with emulating(machine.clock), recorded(machine, _numpys(args) if own in _PASSED_ON else name):
+        with emulating(machine.clock), recorded(machine, _numpys(args) if function_name in _PASSED_ON else name):
             return function(*args, **kwargs)
 
     return call

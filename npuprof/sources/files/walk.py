@@ -69,12 +69,12 @@ def walk(
             if (here.st_dev, here.st_ino) in seen:
                 continue
             seen.add((here.st_dev, here.st_ino))
-            found = recognise(directory) if depth else []
-            children = [] if any(map(ends, found)) or depth >= max_depth else _children(directory)
+            runs = recognise(directory) if depth else []
+            children = [] if any(map(ends, runs)) or depth >= max_depth else _children(directory)
         except OSError as error:
             result.problems.append(f"{directory} cannot be listed ({error.strerror or error})")
             continue
-        result.found.extend(found)
+        result.found.extend(runs)
         pending.extend((child, depth + 1) for child in children)
         if len(seen) >= max_directories or len(result.found) >= max_found:
             if pending:

@@ -66,11 +66,11 @@ def extent(frames: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
     return min(int(frame["start_ns"].min()) for frame in spans), max(int(frame["start_ns"].max()) for frame in spans)
 
 
-def are_apart(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
+def are_apart(first: tuple[int, int] | None, second: tuple[int, int] | None) -> bool:
     """Check whether two time ranges belong to different runs."""
-    if one is None or other is None:
+    if first is None or second is None:
         return False
-    return one[1] + _SECOND_NS < other[0] or other[1] + _SECOND_NS < one[0]
+    return first[1] + _SECOND_NS < second[0] or second[1] + _SECOND_NS < first[0]
 
 
 def _more_in(path: Path, text: Decoded, notes: Notes) -> bool:

@@ -75,7 +75,7 @@ class _Stacks:
         if not isinstance(frames, list):
             return ""
         if id(frames) not in self._known:  # all of the snapshot lives until it was read
-            parts = (_frame(one) for one in frames[:_MAX_FRAMES])
+            parts = (_frame(frame) for frame in frames[:_MAX_FRAMES])
             self._known[id(frames)] = "\n".join(filter(None, parts))
         return self._known[id(frames)]
 
@@ -105,8 +105,8 @@ class _Samples:
         if not self.rows:
             return schema.empty("memory")
         joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-        whose = schema.categorical(np.zeros(len(joined["time_ns"]), np.int8), [_COMPONENT])
-        return schema.sort_by_time(schema.build("memory", {**joined, "component": whose}))
+        component = schema.categorical(np.zeros(len(joined["time_ns"]), np.int8), [_COMPONENT])
+        return schema.sort_by_time(schema.build("memory", {**joined, "component": component}))
 
 
 class _History:
@@ -227,9 +227,9 @@ def _sizes(segments: list[Any]) -> dict[int, tuple[int, int, int]]:
     for segment in segments:
         if isinstance(segment, dict):
             device = _whole(segment.get("device")) or 0
-            own = [_size(segment.get(name)) or 0 for name in ("allocated_size", "total_size", "active_size")]
+            added = [_size(segment.get(name)) or 0 for name in ("allocated_size", "total_size", "active_size")]
             allocated, reserved, active = sizes.get(device, (0, 0, 0))
-            sizes[device] = allocated + own[0], reserved + own[1], active + own[2]
+            sizes[device] = allocated + added[0], reserved + added[1], active + added[2]
     return sizes
 
 
@@ -274,5 +274,5 @@ def _frame(frame: Any) -> str:
 def _name(stack: str) -> str:
     """Return what to call a block: the function of the user's that allocated it, else the innermost one."""
     frames = stack.split("\n") if stack else []
-    chosen = next((one for one in frames if is_users(one.rpartition("(")[0])), frames[0] if frames else "")
+    chosen = next((frame for frame in frames if is_users(frame.rpartition("(")[0])), frames[0] if frames else "")
     return chosen.rpartition("): ")[2] or "no stack"

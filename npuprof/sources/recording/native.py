@@ -52,7 +52,7 @@ def read_native(path: Path, recording: Recording, part: Selection | Part | None)
             _note_missing_device(decoded, recording)
         if results[-1].root == path:  # it was no torch_npu that wrote them
             decoded.info.source = "raw files of simulated torch"
-        return _noting([one.root for one in results[:-1]], decoded)
+        return _noting([result.root for result in results[:-1]], decoded)
     runs = _directories(path, _RAW) or _directories(path / _OF_OLDER_MINDSPORE, _RAW)
     if runs:
         return _noting(runs[:-1], raw.read(runs[-1], part))
@@ -93,9 +93,9 @@ def _directories(path: Path, pattern: str) -> list[Path]:
 
 
 def _noting(earlier: list[Path], decoded: Decoded) -> Decoded:
-    for one in earlier:
+    for root in earlier:
         decoded.notes.warning(
-            one.name, "an earlier start of the collector in this recording is not shown: load it by itself"
+            root.name, "an earlier start of the collector in this recording is not shown: load it by itself"
         )
     return decoded
 

@@ -118,9 +118,11 @@ def with_starts(frame: pd.DataFrame, rows: list[dict[str, Any]]) -> pd.DataFrame
     """Add the column `start_ns`, with every digit of the start in the file."""
     if START not in frame:
         return frame
-    told = [row.get(START) for row in rows]
-    starts = pd.Series([scaled_one(str(start), US_TO_NS) or None for start in told], frame.index, "Int64")  # 0 is none
-    frame[START] = [float(start) if isinstance(start, Decimal) else start for start in told]
+    recorded = [row.get(START) for row in rows]
+    starts = pd.Series(
+        [scaled_one(str(start), US_TO_NS) or None for start in recorded], frame.index, "Int64"
+    )  # 0 is none
+    frame[START] = [float(start) if isinstance(start, Decimal) else start for start in recorded]
     frame.insert(list(frame.columns).index(START) + 1, "start_ns", starts)
     return frame
 
